@@ -1,0 +1,117 @@
+"""The public door of `ask`, for plugin authors. Nothing here is loaded before it is used.
+
+    from ask import ChatCompletions
+    provider = ChatCompletions(name="groq", base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ask.chat_completions import ChatCompletions, error_text
+    from ask.chat_stream import ChatStreamReader, find_error
+    from ask.errors import AskError, ConfigError, ProviderError, Remedy
+    from ask.hookspecs import hookimpl
+    from ask.json_values import as_dict, as_int, as_list, as_number, as_text
+    from ask.messages import (
+        Answer,
+        Attachment,
+        Finish,
+        Message,
+        Native,
+        ToolCall,
+        ToolSpec,
+        Usage,
+    )
+    from ask.provider import (
+        CONTRACT,
+        CallDelta,
+        ChatRequest,
+        HttpRequest,
+        ModelInfo,
+        Provider,
+        ProviderInfo,
+        ReasoningDelta,
+        ServerEvent,
+        StreamReader,
+        TextDelta,
+        default_remedy,
+        model_family,
+        retry_after,
+    )
+    from ask.version import VERSION
+
+_HOMES = {
+    "ask.chat_completions": ("ChatCompletions", "error_text"),
+    "ask.chat_stream": ("ChatStreamReader", "find_error"),
+    "ask.errors": ("AskError", "ConfigError", "ProviderError", "Remedy"),
+    "ask.hookspecs": ("hookimpl",),
+    "ask.json_values": ("as_dict", "as_int", "as_list", "as_number", "as_text"),
+    "ask.messages": ("Answer", "Attachment", "Finish", "Message", "Native", "ToolCall", "ToolSpec", "Usage"),
+    "ask.provider": (
+        "CONTRACT",
+        "CallDelta",
+        "ChatRequest",
+        "HttpRequest",
+        "ModelInfo",
+        "Provider",
+        "ProviderInfo",
+        "ReasoningDelta",
+        "ServerEvent",
+        "StreamReader",
+        "TextDelta",
+        "default_remedy",
+        "model_family",
+        "retry_after",
+    ),
+    "ask.version": ("VERSION",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "CONTRACT",
+    "VERSION",
+    "Answer",
+    "AskError",
+    "Attachment",
+    "CallDelta",
+    "ChatCompletions",
+    "ChatRequest",
+    "ChatStreamReader",
+    "ConfigError",
+    "Finish",
+    "HttpRequest",
+    "Message",
+    "ModelInfo",
+    "Native",
+    "Provider",
+    "ProviderError",
+    "ProviderInfo",
+    "ReasoningDelta",
+    "Remedy",
+    "ServerEvent",
+    "StreamReader",
+    "TextDelta",
+    "ToolCall",
+    "ToolSpec",
+    "Usage",
+    "as_dict",
+    "as_int",
+    "as_list",
+    "as_number",
+    "as_text",
+    "default_remedy",
+    "error_text",
+    "find_error",
+    "hookimpl",
+    "model_family",
+    "retry_after",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'ask' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

@@ -1,0 +1,242 @@
+"""OpenAI's Chat Completions wire, spoken by most services: a provider that is one call to describe.
+
+A service's own file states how it differs: through the arguments, or by overriding `headers`, `body` or a
+hook. The JSON that comes in may have any shape at all; nothing here trusts a type it has not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ask.chat_stream import ChatStreamReader, find_error
+from ask.errors import ProviderError, Remedy
+from ask.json_values import as_dict, as_int, as_list, as_number, as_text
+from ask.messages import Answer, Finish, Message, Native, ToolCall, Usage
+from ask.provider import ChatRequest, HttpRequest, ModelInfo, Provider, ProviderInfo, default_remedy
+
+FINISHES = {
+    "tool_calls": Finish.TOOL_CALLS,
+    "function_call": Finish.TOOL_CALLS,
+    "length": Finish.LENGTH,
+    "max_tokens": Finish.LENGTH,
+    "content_filter": Finish.FILTER,
+    "error": Finish.ERROR,
+}
+"""Finish reasons that mean something; any other is a normal stop."""
+
+
+class ChatCompletions(Provider):
+    """A service that speaks Chat Completions.
+
+    Args:
+        name: what `-p` takes.
+        base_url: the address up to and without "/chat/completions".
+        key_env: the environment variable, or variables, that may hold the key.
+        default_model: the model to ask where none is named.
+        title: how people write the service's name; the name if left out.
+        needs_key: whether the service refuses requests without a key.
+        docs: the address of its API's documentation.
+    """
+
+    native_fields: tuple[str, ...] = ()
+    """Fields of an assistant message that the model needs back verbatim in later requests."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        base_url: str,
+        key_env: str | tuple[str, ...] = (),
+        default_model: str = "",
+        title: str = "",
+        needs_key: bool = True,
+        docs: str = "",
+    ) -> None:
+        names = (key_env,) if isinstance(key_env, str) else tuple(key_env)
+        super().__init__(
+            ProviderInfo(
+                name=name,
+                title=title or name,
+                base_url=base_url,
+                default_model=default_model,
+                key_env=names,
+                needs_key=needs_key,
+                docs=docs,
+            )
+        )
+
+    # Requests
+
+    def headers(self, key: str) -> dict[str, str]:
+        """The headers of every request: the key as a bearer token, if there is one."""
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """The body of a chat request; a place for a service's own parameters."""
+        body: dict[str, Any] = {"model": request.model}
+        body["messages"] = [self.format_message(message, request.model) for message in request.messages]
+        if request.tools:
+            body["tools"] = self.provider_format_tools(request.tools)
+            body["tool_choice"] = request.tool_choice
+        if request.schema is not None:
+            schema = {"name": "answer", "schema": dict(request.schema), "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if request.stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        return body | dict(request.options)
+
+    def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        """One message in this wire, with the native parts that its model needs back."""
+        if message.role == "tool":
+            return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
+        wire: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.tool_calls:
+            wire["content"] = message.content or None
+            wire["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": valid_arguments(call.arguments)},
+                }
+                for call in message.tool_calls
+            ]
+        return wire | dict(self.native_for(message, model))
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": tool_call_id, "content": result}
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        return HttpRequest("/chat/completions", self.body(request), self.headers(key))
+
+    # Answers
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        return ChatStreamReader()
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        choice = first_choice(response)
+        message = as_dict(choice.get("message"))
+        refusal = as_text(message.get("refusal"))
+        kept = {name: message[name] for name in self.native_fields if message.get(name) is not None}
+        answer = Answer(
+            text=as_text(message.get("content")) + refusal,
+            reasoning=as_text(message.get("reasoning") or message.get("reasoning_content")),
+            finish=Finish.FILTER if refusal else FINISHES.get(str(choice.get("finish_reason")), Finish.STOP),
+            usage=self.parse_usage(as_dict(response.get("usage") or choice.get("usage"))),
+            native=Native(self.info.name, as_text(response.get("model")), kept) if kept else None,
+        )
+        failure = self.failure(response, answer)
+        if failure:
+            failure.answer = answer
+            raise failure
+        return answer
+
+    def failure(self, response: Mapping[str, Any], answer: Answer) -> ProviderError | None:
+        """The error that a response holds despite its status of 200, if any."""
+        error = find_error(response)
+        if error is not None:
+            code = as_int(as_dict(error).get("code") or as_dict(error).get("status"))
+            status = code if code and 400 <= code <= 599 else 200
+            return self.provider_parse_error(status, {}, json.dumps({"error": error}))
+        if answer.finish is Finish.ERROR:
+            reason = as_text(first_choice(response).get("native_finish_reason")) or "error"
+            return ProviderError(f"the model stopped with {reason}", None, Remedy.RETRY())
+        return None
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        calls: list[ToolCall] = []
+        seen: set[str] = set()
+        for wire in as_list(as_dict(first_choice(response).get("message")).get("tool_calls")):
+            function = as_dict(as_dict(wire).get("function"))
+            arguments = function.get("arguments")
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+            call_id = as_text(as_dict(wire).get("id"))
+            if not call_id or call_id in seen:
+                call_id = invent_id()
+            seen.add(call_id)
+            calls.append(ToolCall(call_id, as_text(function.get("name")) or "unnamed", text))
+        return calls
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        """Tokens and cost, where told."""
+        return Usage(
+            input_tokens=as_int(usage.get("prompt_tokens")),
+            output_tokens=as_int(usage.get("completion_tokens")),
+            cached_tokens=as_int(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
+            cost=as_number(usage.get("cost")),
+        )
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = find_error(parse_json(body))
+        return ProviderError(
+            error_text(error) or page_text(body) or "no explanation",
+            None if status == 200 else status,
+            default_remedy(status, headers),
+            parameter=as_text(as_dict(error).get("param")) or None,
+        )
+
+    # Models
+
+    def provider_models_request(self, key: str) -> HttpRequest:
+        return HttpRequest("/models", None, self.headers(key), "GET")
+
+    def provider_parse_models(self, body: Any) -> list[ModelInfo]:
+        entries = as_list(body if isinstance(body, list) else as_dict(body).get("data"))
+        return [self.parse_model(as_dict(entry)) for entry in entries if as_text(as_dict(entry).get("id"))]
+
+    def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
+        """One entry of the models list."""
+        return ModelInfo(
+            id=as_text(entry.get("id")),
+            title=as_text(entry.get("name")),
+            context_length=as_int(entry.get("context_length") or entry.get("context_window")),
+        )
+
+
+def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
+    """The first choice of a response; {} where there is none."""
+    return as_dict(next(iter(as_list(response.get("choices"))), None))
+
+
+def invent_id() -> str:
+    """An id for a call that came without one of its own."""
+    import secrets
+
+    return f"call_{secrets.token_hex(8)}"
+
+
+def valid_arguments(text: str) -> str:
+    """A call's arguments for the history: services refuse a request that holds anything but a JSON object."""
+    return text if isinstance(parse_json(text), dict) else "{}"
+
+
+def parse_json(text: str) -> Any:
+    """The JSON value in a text, or None."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def error_text(error: Any) -> str:
+    """What an error object says, one line: its message, and the upstream provider's own words behind it."""
+    if isinstance(error, str):
+        return " ".join(error.split())
+    fields = as_dict(error)
+    message = as_text(fields.get("message")) or as_text(fields.get("detail"))
+    metadata = as_dict(fields.get("metadata"))
+    raw = metadata.get("raw")
+    upstream = error_text(find_error(parse_json(raw)) or raw) if isinstance(raw, str) else error_text(find_error(raw))
+    words = [as_text(metadata.get("provider_name")), upstream] if upstream else [message]
+    return " ".join(": ".join(filter(None, words)).split())
+
+
+def page_text(body: str) -> str:
+    """What a body that is no JSON says: a page's title, or the start of the text."""
+    import re
+
+    title = re.search(r"<title[^>]*>(.*?)</title>", body, re.IGNORECASE | re.DOTALL)
+    text = title.group(1) if title else re.sub(r"<[^>]*>", " ", body)
+    return " ".join(text.split())[:300]

@@ -1,0 +1,159 @@
+"""Gathers a Chat Completions stream into the response that the non-streaming API would have returned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ask.json_values import as_dict, as_int, as_list, as_text
+from ask.provider import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta
+
+REASONING_FIELDS = ("reasoning", "reasoning_content")
+JOINED_FIELDS = ("content", "refusal", *REASONING_FIELDS)
+
+
+def find_error(body: Any) -> Any:
+    """The error in an answer of any of the shapes that services use, or None.
+
+    In front of it all, beside or inside the choice, as a string, an object, or the whole body.
+    """
+    if isinstance(body, list):
+        return next((error for error in map(find_error, body) if error is not None), None)
+    fields = as_dict(body)
+    choice = as_dict(next(iter(as_list(fields.get("choices"))), None))
+    for error in (fields.get("error"), as_list(fields.get("errors")), choice.get("error")):
+        if error:
+            return error[0] if isinstance(error, list) else error
+    if fields.get("object") == "error" or ("choices" not in fields and (fields.get("message") or fields.get("detail"))):
+        return fields
+    return None
+
+
+class ChatStreamReader:
+    """Reads one stream; see `ask.StreamReader`."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._head: dict[str, Any] = {}
+        self._pieces: dict[str, list[str]] = {}
+        self._calls = CallFragments()
+        self._details: dict[Any, dict[str, Any]] = {}
+        self._choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+
+    def feed(self, event: ServerEvent) -> list[Delta]:
+        if event.data.strip() == "[DONE]":
+            self.ended = True
+            return []
+        try:
+            chunk = json.loads(event.data)
+        except (ValueError, RecursionError):
+            chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
+        if event.event == "error" and find_error(chunk) is None:
+            chunk = {"error": chunk}
+        error = find_error(chunk)
+        if error is not None:
+            self._head["error"] = error
+            self.ended = True
+        chunk = as_dict(chunk)
+        self._head |= {k: v for k, v in chunk.items() if k not in ("choices", "error", "object") and v is not None}
+        return [delta for choice in as_list(chunk.get("choices")) for delta in self._read_choice(as_dict(choice))]
+
+    def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
+        if as_int(choice.get("index")) not in (None, 0):
+            return []
+        delta = as_dict(choice.get("delta")) or as_dict(choice.get("message"))
+        seen: list[Delta] = []
+        for name in JOINED_FIELDS:
+            value = delta.get(name)
+            if value is None:
+                continue
+            text = as_text(value)
+            self._pieces.setdefault(name, []).append(text)
+            if text and name not in REASONING_FIELDS:
+                seen.append(TextDelta(text))
+        reasoning = next(filter(None, (as_text(delta.get(name)) for name in REASONING_FIELDS)), "")
+        if reasoning:
+            seen.insert(0, ReasoningDelta(reasoning))
+        for fragment in as_list(delta.get("reasoning_details")):
+            self._read_detail(as_dict(fragment))
+        for fragment in as_list(delta.get("tool_calls")):
+            seen += self._calls.add(as_dict(fragment))
+        for name, value in choice.items():
+            if name not in ("delta", "message", "index") and value is not None:
+                self._choice[name] = value
+        self.ended = self.ended or choice.get("finish_reason") is not None
+        return seen
+
+    def _read_detail(self, fragment: dict[str, Any]) -> None:
+        """Join fragments per type and index; the signature may come last, and alone. Encrypted data stands alone."""
+        encrypted = fragment.get("data") is not None
+        key = len(self._details) if encrypted else (str(fragment.get("type")), str(fragment.get("index")))
+        detail = self._details.setdefault(key, {})
+        for name, value in fragment.items():
+            if name in ("text", "summary") and isinstance(value, str):
+                detail[name] = as_text(detail.get(name)) + value
+            elif value is not None or name not in detail:
+                detail[name] = value
+
+    def response(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": None}
+        message |= {name: "".join(pieces) for name, pieces in self._pieces.items()}
+        if self._details:
+            message["reasoning_details"] = list(self._details.values())
+        calls = self._calls.as_wire()
+        if calls:
+            message["tool_calls"] = calls
+        return self._head | {"object": "chat.completion", "choices": [self._choice | {"message": message}]}
+
+
+class CallFragments:
+    """Tool calls that arrive in pieces, keyed by index, or by order where there is none."""
+
+    def __init__(self) -> None:
+        self._calls: list[PartialCall] = []
+        self._at: dict[int, PartialCall] = {}
+
+    def add(self, fragment: Mapping[str, Any]) -> list[Delta]:
+        """Take one fragment; a call is told once, when its name is known."""
+        function = as_dict(fragment.get("function"))
+        call_id, name = as_text(fragment.get("id")), as_text(function.get("name"))
+        index = as_int(fragment.get("index"))
+        call = self._at.get(index) if index is not None else next(reversed(self._calls), None)
+        if call is None or (name and call.is_finished_by(call_id, index)):
+            call = PartialCall(len(self._calls))
+            self._calls.append(call)
+        if index is not None:
+            self._at[index] = call
+        call.id = call.id or call_id
+        arguments = function.get("arguments")
+        if arguments is not None:
+            call.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
+        if not name or call.name:
+            return []
+        call.name = name
+        return [CallDelta(call.position, name)]
+
+    def as_wire(self) -> list[dict[str, Any]]:
+        """The calls so far, as a whole answer would hold them."""
+        return [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": "".join(call.arguments)}}
+            for call in self._calls
+        ]
+
+
+@dataclass
+class PartialCall:
+    """What has come of one call; `position` is its place among the answer's calls."""
+
+    position: int
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    def is_finished_by(self, call_id: str, index: int | None) -> bool:
+        """Whether a fragment with a name begins another call in this one's place."""
+        if call_id:
+            return bool(self.id) and self.id != call_id
+        return index is None and bool(self.name)

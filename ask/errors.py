@@ -1,0 +1,185 @@
+"""The one tree of errors, and the exit code that each branch carries.
+
+    AskError                    1   anything unforeseen
+    ├── UsageError              2   the command line makes no sense
+    ├── MissingProgram          3   a program or package that is not installed
+    ├── ConfigError             4   no key, unknown or broken provider, bad TOML
+    ├── NetworkError            5   refused, DNS, TLS, time-out
+    │   └── StreamCut           10  the connection ended in the middle of an answer
+    ├── ProviderError           6   what a provider answered in place of an answer
+    ├── ParameterError          7   a parameter out of range, or that the provider refuses
+    ├── SafetyError             8   a call denied because nobody could be asked
+    ├── FileError               9   a file (or stdin) that cannot be read or written
+    ├── IncompleteAnswer        10  token limit, filter, empty
+    ├── LimitReached            11  the round or cost limit
+    └── Interrupted             130 Ctrl-C
+
+Errors are raised anywhere and turned into a message and an exit code in `ask.__main__` alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from ask.messages import Answer
+
+
+class AskError(Exception):
+    """Something that ends the run.
+
+    Args:
+        message: what happened, one line, without a full stop.
+        advice: what to do about it, one line; "" where nothing can be said.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.advice = advice
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.advice}" if self.advice else self.message
+
+
+class UsageError(AskError):
+    """The command line makes no sense."""
+
+    exit_code = 2
+
+
+class MissingProgram(AskError):
+    """A program or package that the work needs is not installed."""
+
+    exit_code = 3
+
+
+class ConfigError(AskError):
+    """No key, an unknown or broken provider, or a configuration file that cannot be understood."""
+
+    exit_code = 4
+
+
+class NetworkError(AskError):
+    """The provider could not be reached, or stopped talking.
+
+    `again` tells whether the same request may be sent once more.
+    """
+
+    exit_code = 5
+
+    def __init__(self, message: str, advice: str = "", *, again: bool = False) -> None:
+        super().__init__(message, advice)
+        self.again = again
+
+
+class StreamCut(NetworkError):
+    """The connection ended before the answer did."""
+
+    exit_code = 10
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What may help against a `ProviderError`.
+
+    Attributes:
+        action: "none"; "retry" the same request; "next_key": with another key, where one is set;
+            "without_tools": once more without tools.
+        after: seconds to wait before a retry, where the provider named them.
+    """
+
+    action: str = "none"
+    after: float | None = None
+
+    NONE: ClassVar[Remedy]
+    NEXT_KEY: ClassVar[Remedy]
+    WITHOUT_TOOLS: ClassVar[Remedy]
+
+    @staticmethod
+    def RETRY(after: float | None = None) -> Remedy:  # noqa: N802 - reads like its siblings
+        """A retry, `after` seconds from now where that is known."""
+        return Remedy("retry", after)
+
+
+Remedy.NONE = Remedy("none")
+Remedy.NEXT_KEY = Remedy("next_key")
+Remedy.WITHOUT_TOOLS = Remedy("without_tools")
+
+
+class ProviderError(AskError):
+    """What a provider answered in place of an answer.
+
+    Args:
+        message: the provider's own words, one line.
+        status: the HTTP status, or the one an error inside a 200 names; None where there is none.
+        remedy: what may help.
+        advice: what the user can do; "" leaves it to the host, which knows what each status means.
+        parameter: the request parameter that the provider complains about, where it names one.
+
+    Attributes:
+        answer: what had been said before the error came, if anything.
+        provider: the provider's name, filled in by the host.
+    """
+
+    exit_code = 6
+    answer: Answer | None = None
+    provider: str = ""
+
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        remedy: Remedy = Remedy.NONE,
+        *,
+        advice: str = "",
+        parameter: str | None = None,
+    ) -> None:
+        super().__init__(message, advice)
+        self.status = status
+        self.remedy = remedy
+        self.parameter = parameter
+
+    def __str__(self) -> str:
+        where = ", ".join(str(part) for part in (self.provider, self.status) if part)
+        what = f"{self.message} ({where})" if where else self.message
+        return f"{what}: {self.advice}" if self.advice else what
+
+
+class ParameterError(AskError):
+    """A model parameter that is out of range, or that the provider refuses."""
+
+    exit_code = 7
+
+
+class SafetyError(AskError):
+    """A tool call was denied because nobody could be asked."""
+
+    exit_code = 8
+
+
+class FileError(AskError):
+    """A file, or standard input, that cannot be read or written."""
+
+    exit_code = 9
+
+
+class IncompleteAnswer(AskError):
+    """The answer is not whole: the token limit, a filter, or nothing at all."""
+
+    exit_code = 10
+
+
+class LimitReached(AskError):
+    """The round limit was reached; the answer is what the model could say until then."""
+
+    exit_code = 11
+
+
+class Interrupted(AskError):
+    """The user pressed Ctrl-C."""
+
+    exit_code = 130

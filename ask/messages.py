@@ -1,0 +1,119 @@
+"""The conversation in neutral form: what is said, called and answered. Frozen values, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, TypeVar
+
+Role = Literal["system", "user", "assistant", "tool"]
+N = TypeVar("N", int, float)
+
+
+class Finish(StrEnum):
+    """Why an answer ended. `CUT` and `EMPTY` are the host's findings, never a provider's."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    FILTER = "filter"
+    ERROR = "error"
+    CONTINUE = "continue"
+    CUT = "cut"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the model decided on. `arguments` is the JSON text as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """A tool as the model sees it. `parameters` is a JSON Schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+    def as_function(self) -> dict[str, Any]:
+        """The tool in the form of OpenAI's Chat Completions, which most services take."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that goes with a message. `media_type` is a MIME type."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """What the model that wrote a message needs back verbatim: thinking, signatures.
+
+    Attributes:
+        provider: the name of the provider that wrote it.
+        model: the model that wrote it.
+        data: JSON values in the provider's own shape.
+    """
+
+    provider: str
+    model: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. A tool's result has the role "tool", and names the call it answers."""
+
+    role: Role
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    tool_name: str = ""
+    attachments: tuple[Attachment, ...] = ()
+    native: Native | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an answer used: tokens, and its cost in US dollars. None where the provider does not tell."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            _sum(self.input_tokens, other.input_tokens),
+            _sum(self.output_tokens, other.output_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.cost, other.cost),
+        )
+
+
+def _sum(a: N | None, b: N | None) -> N | None:
+    return b if a is None else a if b is None else a + b
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, as `provider_parse_response` reads it."""
+
+    text: str = ""
+    reasoning: str = ""
+    finish: Finish = Finish.STOP
+    usage: Usage = Usage()
+    native: Native | None = None

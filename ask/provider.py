@@ -1,0 +1,229 @@
+"""What a provider is: the base class with the hooks' defaults, and the values that pass through them.
+
+A provider turns conversations into requests and answers into values. It does no I/O of its own: the host
+sends, retries, splits the stream into events and runs the tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ask.errors import ProviderError, Remedy
+from ask.messages import Answer, Message, ToolCall, ToolSpec
+
+if TYPE_CHECKING:
+    from requests.adapters import BaseAdapter
+
+CONTRACT = 1
+"""The version of everything a provider plugin relies on."""
+
+RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses after which the same request may work a moment later."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderInfo:
+    """Who a provider is and where it lives.
+
+    Attributes:
+        name: what `-p` takes; also gives the names of its environment variables.
+        title: how people write its name.
+        base_url: where its requests go unless the user says otherwise, in the form its own SDK takes.
+        default_model: the model to ask where none is named; "" for none.
+        key_env: the environment variables that may hold its key, the first the one to advise.
+        needs_key: whether it refuses to work without a key.
+        framing: how its streams are framed.
+        docs: the address of its API's documentation.
+    """
+
+    name: str
+    title: str
+    base_url: str
+    default_model: str = ""
+    key_env: tuple[str, ...] = ()
+    needs_key: bool = True
+    framing: Literal["sse", "ndjson"] = "sse"
+    docs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One request to a model.
+
+    Attributes:
+        messages: the conversation, the system message first.
+        tools: the tools on offer; also present where `tool_choice` is "none", since a history that holds
+            calls needs their definitions with some providers.
+        tool_choice: "auto" leaves the choice to the model; "none" asks for an answer without calls.
+        options: model parameters by the names the user gave (`-o`).
+        stream: whether to ask for a stream.
+        schema: the JSON Schema that the answer must fit; None for free text.
+    """
+
+    model: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolSpec] = ()
+    tool_choice: Literal["auto", "none"] = "auto"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = True
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """An HTTP request for the host to send.
+
+    Attributes:
+        path: joined to the base URL.
+        body: JSON values; None for no body.
+        headers: authentication included; content type and accept are the host's.
+    """
+
+    path: str
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    method: str = "POST"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One SSE event, or one line of NDJSON (`event` is None there)."""
+
+    event: str | None
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of the answer's text, as it comes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningDelta:
+    """A piece of the model's reasoning, as it comes."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """The model began a tool call. `index` counts the calls of one answer from 0."""
+
+    index: int
+    name: str
+
+
+Delta = TextDelta | ReasoningDelta | CallDelta
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """One entry of a provider's models list; None where the provider does not tell.
+
+    `context_length` is in tokens, prices are in US dollars per million tokens.
+    """
+
+    id: str
+    title: str = ""
+    context_length: int | None = None
+    tools: bool | None = None
+    input_price: float | None = None
+    output_price: float | None = None
+
+
+class StreamReader(Protocol):
+    """Reads one stream. What it has read is there at any time, so a cut keeps what came."""
+
+    ended: bool
+    """Whether the provider's end marker was seen."""
+
+    def feed(self, event: ServerEvent) -> list[Delta]:
+        """Take one event; return what a user should see of it at once."""
+        ...
+
+    def response(self) -> dict[str, Any]:
+        """The answer so far, in the shape that the non-streaming API returns."""
+        ...
+
+
+class Provider:
+    """The base of every provider: the hooks with their defaults. `ask.hookspecs` says when each runs."""
+
+    def __init__(self, info: ProviderInfo) -> None:
+        self.info = info
+
+    def provider_info(self) -> ProviderInfo:
+        return self.info
+
+    def provider_adapter(self) -> BaseAdapter | None:
+        return None
+
+    def provider_supports_tools(self, model: str) -> bool:
+        return True
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        return [tool.as_function() for tool in tools]
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        raise NotImplementedError
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        raise NotImplementedError
+
+    def provider_stream_reader(self) -> StreamReader:
+        raise NotImplementedError
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        raise NotImplementedError
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        """Any HTTP error: its body as one line, and a retry for the statuses that may pass."""
+        return ProviderError(" ".join(body.split())[:300], status, default_remedy(status, headers))
+
+    def provider_models_request(self, key: str) -> HttpRequest:
+        raise NotImplementedError
+
+    def provider_parse_models(self, body: Any) -> list[ModelInfo]:
+        raise NotImplementedError
+
+    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+        """The native parts of a message that may go back: this provider's, of this model's family; else {}."""
+        native = message.native
+        if native and native.provider == self.info.name and model_family(native.model) == model_family(model):
+            return native.data
+        return {}
+
+
+def model_family(model: str) -> str:
+    """The vendor's part of a model's name: "anthropic" of "anthropic/claude-x"; "" where there is none."""
+    vendor, slash, _ = model.partition("/")
+    return vendor.lstrip("~") if slash else ""
+
+
+def default_remedy(status: int, headers: Mapping[str, str]) -> Remedy:
+    """A retry for the statuses that may pass, as soon as `Retry-After` allows; else none."""
+    return Remedy.RETRY(retry_after(headers)) if status in RETRY_STATUSES else Remedy.NONE
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by the `Retry-After` header, given in seconds or as a date; None without one."""
+    value = next((v for k, v in headers.items() if k.lower() == "retry-after"), "").strip()
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    from datetime import UTC, datetime
+    from email.utils import parsedate_to_datetime
+
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,1 @@
+"""The prompts that come with `ask`, as text."""
