@@ -1,7 +1,7 @@
 """The public door of `ask`, for plugin authors. Nothing here is loaded before it is used.
 
-    from ask import ChatCompletions
-    provider = ChatCompletions(name="groq", base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY")
+from ask import ChatCompletions
+provider = ChatCompletions(name="groq", base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY")
 """
 
 from __future__ import annotations

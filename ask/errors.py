@@ -45,6 +45,13 @@ class AskError(Exception):
         return f"{self.message}: {self.advice}" if self.advice else self.message
 
 
+def unforeseen(fault: Exception) -> AskError:
+    """The error for an exception that nobody expected."""
+    if isinstance(fault, ModuleNotFoundError):
+        return MissingProgram(f"the package {fault.name} is not installed", "install ask again")
+    return AskError(f"unforeseen {type(fault).__name__}: {fault}", "please report this; -v shows where it arose")
+
+
 class UsageError(AskError):
     """The command line makes no sense."""
 

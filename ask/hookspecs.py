@@ -88,8 +88,8 @@ class ProviderHooks:
         """The error in an HTTP answer of 400 and up, with its remedy. Returned, not raised."""
 
     @hookspec(firstresult=True)
-    def provider_models_request(self, key: str) -> HttpRequest:  # type: ignore[empty-body]
-        """The request for the models list. Runs for `ask models` and where no model is named."""
+    def provider_models_request(self, key: str) -> HttpRequest | None:
+        """The request for the models list, or None, the default, where there is none. Runs for `ask models`."""
 
     @hookspec(firstresult=True)
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:  # type: ignore[empty-body]

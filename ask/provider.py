@@ -150,6 +150,16 @@ class StreamReader(Protocol):
         ...
 
 
+REQUIRED_HOOKS = (
+    "provider_parse_tool_calls",
+    "provider_format_tool_result",
+    "provider_build_request",
+    "provider_stream_reader",
+    "provider_parse_response",
+)
+"""The hooks for which no default would do."""
+
+
 class Provider:
     """The base of every provider: the hooks with their defaults. `ask.hookspecs` says when each runs."""
 
@@ -187,11 +197,11 @@ class Provider:
         """Any HTTP error: its body as one line, and a retry for the statuses that may pass."""
         return ProviderError(" ".join(body.split())[:300], status, default_remedy(status, headers))
 
-    def provider_models_request(self, key: str) -> HttpRequest:
-        raise NotImplementedError
+    def provider_models_request(self, key: str) -> HttpRequest | None:
+        return None
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        raise NotImplementedError
+        return []
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
         """The native parts of a message that may go back: this provider's, of this model's family; else {}."""

@@ -63,6 +63,7 @@ class Tool:
 
 def builtin_tools() -> list[Tool]:
     """The tools that come with `ask`, in the order in which they are offered."""
-    from ask.tools import files, shell
+    from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
+    from ask.tools.shell import BASH
 
-    return [files.READ_FILE, files.WRITE_FILE, files.EDIT_FILE, files.LIST_DIR, shell.BASH]
+    return [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR, BASH]

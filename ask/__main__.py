@@ -1,0 +1,92 @@
+"""The program's entry, and the one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line of this process, and exit."""
+    code = INTERRUPTED
+    try:
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(ending, _end)
+        code = run(sys.argv[1:])
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        pass
+    except BrokenPipeError:
+        code = 0
+    if code in (0, INTERRUPTED):
+        _discard_output()
+    sys.exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line; say on standard error why it failed, if it did. Returns the exit code."""
+    from ask.errors import AskError, unforeseen
+
+    try:
+        import click
+
+        from ask.cli import run as run_command
+
+        try:
+            return run_command(arguments)
+        except click.exceptions.Abort:
+            return INTERRUPTED
+        except click.ClickException as error:
+            _say(usage_line(error))
+            return error.exit_code
+    except BrokenPipeError:
+        raise
+    except AskError as error:
+        _say(str(error))
+        return error.exit_code
+    except Exception as fault:  # noqa: BLE001 - the last resort
+        failure = unforeseen(fault)
+        _say(str(failure))
+        return failure.exit_code
+
+
+def usage_line(error: Exception) -> str:
+    """What Click found wrong, as one line."""
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    return f"{message.rstrip('.')}: {context.command_path if context else 'ask'} --help lists the options"
+
+
+def _say(message: str) -> None:
+    from ask.text import one_line
+
+    if sys.stderr is None:
+        return
+    try:
+        sys.stderr.write(f"ask: {one_line(message)}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+
+
+def _end(signal_number: int, _: FrameType | None) -> None:
+    """End the run as a signal asks, by way of everything that must be stopped first."""
+    sys.exit(128 + signal_number)
+
+
+def _discard_output() -> None:
+    """Keep the interpreter from complaining, while it exits, that nobody reads what is left."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+if __name__ == "__main__":
+    main()

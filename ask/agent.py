@@ -1,0 +1,142 @@
+"""The tool loop: ask, run what the model calls, send the results back, until there is an answer.
+
+It knows no command line, no HTTP and no terminal; what it is given does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ask.calls import INTERRUPTED, CallRunner
+from ask.errors import AskError, Interrupted, LimitReached, SafetyError
+from ask.events import Event, MessageAdded, Notice
+from ask.exchange import Exchange, Turn
+from ask.messages import Finish, Message, ToolCall, ToolSpec, Usage
+from ask.provider import ChatRequest
+
+NOT_RUN = "Error: not run: the user interrupted before its turn came"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is the same for all requests of a run.
+
+    Attributes:
+        model: the model to ask.
+        tools: the tools on offer.
+        options: model parameters.
+        stream: whether to stream.
+        max_rounds: how many rounds of tool calls there may be.
+    """
+
+    model: str
+    tools: Sequence[ToolSpec] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = True
+    max_rounds: int = 10
+
+
+@dataclass
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        messages: the whole conversation.
+        usage: of all requests together.
+        rounds: how many rounds of tool calls there were.
+        finish: why the last answer ended.
+        failure: why the run did not end well; None where it did.
+    """
+
+    messages: list[Message]
+    usage: Usage = field(default_factory=Usage)
+    rounds: int = 0
+    finish: Finish = Finish.STOP
+    failure: AskError | None = None
+
+
+class Agent:
+    """Runs conversations.
+
+    Args:
+        exchange: asks the model.
+        calls: carries out tool calls.
+        show: takes the events.
+    """
+
+    def __init__(self, exchange: Exchange, calls: CallRunner, show: Callable[[Event], None]) -> None:
+        self._exchange = exchange
+        self._calls = calls
+        self._show = show
+
+    def run(self, messages: Sequence[Message], job: Job) -> Outcome:
+        """Bring a conversation that ends with the user's message to the model's answer. It does not raise."""
+        outcome = Outcome(list(messages))
+        try:
+            self._loop(outcome, job, self._offered(job))
+        except KeyboardInterrupt:
+            outcome.failure = Interrupted("interrupted")
+        except AskError as failure:
+            outcome.failure = failure
+        if self._calls.nobody_to_ask and not isinstance(outcome.failure, Interrupted):
+            outcome.failure = SafetyError("a tool call was denied by --confirm, as there is no terminal", "use --yes")
+        return outcome
+
+    def _offered(self, job: Job) -> Sequence[ToolSpec]:
+        """The tools, if the model takes any."""
+        provider = self._exchange.provider
+        with provider.faults:
+            supported = not job.tools or provider.hooks.provider_supports_tools(model=job.model)
+        if not supported:
+            self._show(Notice(f"{job.model} cannot call tools; asking without"))
+        return job.tools if supported else ()
+
+    def _loop(self, outcome: Outcome, job: Job, tools: Sequence[ToolSpec]) -> None:
+        while True:
+            last = outcome.rounds >= job.max_rounds
+            request = ChatRequest(
+                model=job.model,
+                messages=tuple(outcome.messages),
+                tools=tools,
+                tool_choice="none" if last else "auto",
+                options=job.options,
+                stream=job.stream,
+            )
+            turn = self._exchange.ask(request, self._show)
+            outcome.usage += turn.answer.usage
+            outcome.finish = turn.answer.finish
+            self._keep_answer(outcome, turn, () if last else turn.calls)
+            if turn.failure is not None:
+                raise turn.failure
+            if last:
+                raise LimitReached(f"stopped after {job.max_rounds} rounds of tool calls", "--max-rounds allows more")
+            if not turn.calls and turn.answer.finish is not Finish.CONTINUE:
+                return
+            outcome.rounds += 1
+            self._carry_out(outcome, turn.calls)
+
+    def _keep_answer(self, outcome: Outcome, turn: Turn, calls: tuple[ToolCall, ...]) -> None:
+        answer = turn.answer
+        if answer.text or answer.native or calls:
+            message = Message("assistant", answer.text, calls, native=answer.native)
+            self._keep(outcome, message, whole=turn.failure is None)
+
+    def _carry_out(self, outcome: Outcome, calls: Sequence[ToolCall]) -> None:
+        """Answer every call, in order; after an interruption the rest are answered without being run."""
+        stop: KeyboardInterrupt | None = None
+        for call in calls:
+            result = NOT_RUN
+            if stop is None:
+                try:
+                    result = self._calls.carry_out(call)
+                except KeyboardInterrupt as interrupt:
+                    stop, result = interrupt, INTERRUPTED
+            self._keep(outcome, Message("tool", result, tool_call_id=call.id, tool_name=call.name))
+        if stop is not None:
+            raise stop
+
+    def _keep(self, outcome: Outcome, message: Message, *, whole: bool = True) -> None:
+        outcome.messages.append(message)
+        self._show(MessageAdded(message, whole))

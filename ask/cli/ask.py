@@ -1,0 +1,78 @@
+"""The command `ask` itself: its options. What they do is in `ask.cli.run`, loaded once they make sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ask.cli import COMMANDS
+from ask.cli.grammar import split
+from ask.version import VERSION
+
+
+class AskCommand(click.Command):
+    """Parts options from the prompt by `ask.cli.grammar` before Click reads them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        flags = {name for option in options if option.is_flag for name in option.opts}
+        valued = {name for option in options if not option.is_flag for name in option.opts}
+        parts = split(args, flags, valued)
+        ctx.meta["ask.words"], ctx.meta["ask.taken_as_text"] = parts.words, parts.taken_as_text
+        return super().parse_args(ctx, list(parts.options))
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "[PROMPT]..."]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+        formatter.write_paragraph()
+        formatter.write_text("Options come before the prompt, which needs no quotes; -- ends them.")
+
+
+def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """The names in values such as "a,b", given once or more often."""
+    return tuple(name.strip() for part in value for name in part.split(",") if name.strip())
+
+
+@click.command("ask", cls=AskCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-p", "--provider", metavar="NAME", help="Ask this provider (ask providers lists them).")
+@click.option("-m", "--model", metavar="NAME", help="Ask this model; without -p also as provider:model.")
+@click.option("--base-url", metavar="URL", help="Reach the provider at this address.")
+@click.option("--key", metavar="KEY", help="Use this API key.")
+@click.option("-s", "--system", metavar="TEXT", help="Add to the system prompt; @file reads a file.")
+@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a text file to the prompt.")
+@click.option("-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Set a model parameter.")
+@click.option("--no-tools", is_flag=True, help="Let the model call no tools.")
+@click.option("--disable-tool", metavar="A,B", multiple=True, callback=comma_list, help="Leave these tools out.")
+@click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
+@click.option(
+    "--command-timeout", metavar="S", type=click.FloatRange(0, min_open=True), help="Stop a command after S s (30)."
+)
+@click.option("--confirm", is_flag=True, help="Ask before every call that runs or writes.")
+@click.option("-y", "--yes", is_flag=True, help="Answer yes to what --confirm asks.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object when done.")
+@click.option("--events", "as_events", is_flag=True, help="Print events as JSON lines.")
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@click.option("--plain", is_flag=True, help="No colour.")
+@click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error but the error that ends the run.")
+@click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and what was used.")
+@click.option("--no-stdin", is_flag=True, help="Do not read standard input.")
+@click.option(
+    "--timeout", metavar="S", type=click.FloatRange(0, min_open=True), help="Give up when nothing comes for S s (300)."
+)
+@click.version_option(VERSION, "-V", "--version", message="ask %(version)s")
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> int:
+    """Ask a language model. It may run tools here, in this folder, to find the answer.
+
+    \b
+    ask why is the sky blue
+    make 2>&1 | ask "what broke?"
+    ask -p demo "which files are here?"
+    """
+    from ask.cli.run import ask
+
+    return ask(flags, ctx.meta["ask.words"], ctx.meta["ask.taken_as_text"])

@@ -1,0 +1,144 @@
+"""What the user hands over beside the words: standard input, files, model parameters."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import select
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ask.errors import FileError, ParameterError, UsageError
+
+STDIN_PATIENCE = 2.0
+"""Seconds without a byte on standard input before a line says what is waited for."""
+FILE_LIMIT = 10_000_000
+
+RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "frequency_penalty": (-2, 2),
+    "presence_penalty": (-2, 2),
+    "max_tokens": (1, float("inf")),
+    "max_completion_tokens": (1, float("inf")),
+    "top_k": (0, float("inf")),
+}
+"""Parameters whose range is the same with every provider that has them."""
+
+
+def read_stdin(limit: int, notice: Callable[[str], None]) -> str:
+    """The text on standard input; "" where it is a terminal, closed or empty.
+
+    Raises:
+        FileError: it is longer than `limit` bytes, holds no text, or cannot be read.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    descriptor = sys.stdin.fileno()
+    parts: list[bytes] = []
+    size = 0
+    try:
+        if not select.select([descriptor], [], [], STDIN_PATIENCE)[0]:
+            notice("waiting for standard input to end (Ctrl-D; --no-stdin does not read it)")
+        while part := os.read(descriptor, 1 << 20):
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise FileError(f"standard input is longer than {limit} bytes", "raise stdin_limit in config.toml")
+    except OSError as fault:
+        raise FileError(f"cannot read standard input ({fault.strerror})") from fault
+    return decode(b"".join(parts), "standard input")
+
+
+def read_file(path: str) -> str:
+    """The text of a file.
+
+    Raises:
+        FileError: it cannot be read, is too long, or holds no text.
+    """
+    try:
+        with Path(path).expanduser().open("rb") as file:
+            data = file.read(FILE_LIMIT + 1)
+    except OSError as fault:
+        raise FileError(f"cannot read {path} ({fault.strerror})") from fault
+    if len(data) > FILE_LIMIT:
+        raise FileError(f"{path} is longer than {FILE_LIMIT} bytes", "give a part of it")
+    return decode(data, path)
+
+
+def decode(data: bytes, what: str) -> str:
+    """Bytes as text: UTF-8, or UTF-16 by its mark. Stray bytes in a text are shown as escapes.
+
+    Raises:
+        FileError: it is binary.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data:
+        raise FileError(f"{what} is binary, not text", "turn it into text first")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")
+
+
+def compose_prompt(words: str, files: Sequence[tuple[str, str]], piped: str) -> str:
+    """The user's message: the words, then each file and the piped text as marked blocks.
+
+    Piped text alone is the prompt.
+
+    Raises:
+        UsageError: there is nothing to ask.
+    """
+    blocks = [block("file", text, f' name="{name}"') for name, text in files]
+    if piped.strip() and not words and not blocks:
+        return piped.strip("\n")
+    if piped.strip():
+        blocks.append(block("stdin", piped, ""))
+    if not words and not blocks:
+        raise UsageError("there is nothing to ask", 'give a question: ask "why is the sky blue?" (ask --help)')
+    return "\n\n".join(filter(None, (words, *blocks)))
+
+
+def block(tag: str, text: str, attributes: str) -> str:
+    """A text between marks that do not occur in it, so that its end cannot be faked."""
+    name, number = tag, 1
+    while f"</{name}>" in text:
+        number += 1
+        name = f"{tag}-{number}"
+    return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"
+
+
+def read_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """Model parameters from KEY=VALUE; a value that is JSON counts as such, any other is a string.
+
+    Raises:
+        UsageError: no KEY=VALUE.
+        ParameterError: out of its range.
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise UsageError(f"-o takes KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
+        try:
+            options[key] = json.loads(text)
+        except ValueError:
+            options[key] = text
+        check_range(key, options[key])
+    return options
+
+
+def check_range(key: str, value: Any) -> None:
+    """Refuse what no provider takes.
+
+    Raises:
+        ParameterError: out of range, or no number.
+    """
+    if key not in RANGES:
+        return
+    low, high = RANGES[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        wanted = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        raise ParameterError(f"{key} is {value!r}", f"it must be a number {wanted}")

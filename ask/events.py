@@ -1,0 +1,56 @@
+"""What a run tells while it happens, for whoever shows or records it. Frozen values, no I/O.
+
+Beside these, the deltas of `ask.provider` are events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ask.messages import Message, ToolCall
+from ask.provider import CallDelta, ReasoningDelta, TextDelta
+
+
+@dataclass(frozen=True, slots=True)
+class MessageAdded:
+    """A message became part of the conversation. `whole` is False for an answer that was cut."""
+
+    message: Message
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """A tool call is about to be carried out."""
+
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutput:
+    """A piece of a running command's output."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    """A call has its result. `verdict` is the decision that was made about it, `seconds` how long it ran."""
+
+    call: ToolCall
+    result: str
+    failed: bool
+    verdict: str
+    rule: str
+    exit_status: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the user should know though it is no error, one line."""
+
+    text: str
+
+
+Event = TextDelta | ReasoningDelta | CallDelta | MessageAdded | CallStarted | CallOutput | CallFinished | Notice

@@ -1,0 +1,281 @@
+"""One request to a model and its answer: through the provider's hooks and the transport, tried again where wise.
+
+It knows nothing of conversations or tools; `ask.agent` does.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from ask.errors import (
+    AskError,
+    IncompleteAnswer,
+    Interrupted,
+    NetworkError,
+    ParameterError,
+    ProviderError,
+    StreamCut,
+)
+from ask.messages import Answer, Finish, Native, ToolCall
+from ask.plugins import LoadedProvider
+from ask.provider import ChatRequest, Delta, HttpRequest, ModelInfo, ReasoningDelta, TextDelta
+from ask.text import mend
+from ask.transport import Reply, Transport
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 60.0
+"""Seconds: a provider that asks for a longer pause gets none, and the user is told."""
+
+INCOMPLETE = {
+    Finish.LENGTH: ("the answer stopped at the token limit", "raise it with -o max_tokens=N"),
+    Finish.FILTER: ("the model refused, or a content filter stopped the answer", ""),
+    Finish.EMPTY: ("the model answered with nothing", "ask again, or try another model"),
+}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one request came to.
+
+    Attributes:
+        answer: what the model said, as far as it got.
+        calls: the tool calls in it; none unless the answer is whole.
+        failure: why the answer is not whole; None where it is.
+    """
+
+    answer: Answer
+    calls: tuple[ToolCall, ...] = ()
+    failure: AskError | None = None
+
+
+class Exchange:
+    """A provider under one base URL and key, ready to be asked.
+
+    Args:
+        provider: the loaded plugin.
+        transport: where the requests go.
+        key: the API key, "" for none.
+        tries: how often a request is sent at most.
+        backoff: seconds before the second try; doubled for each further one.
+        notice: takes a line for the user whenever a request is sent again.
+    """
+
+    def __init__(
+        self,
+        provider: LoadedProvider,
+        transport: Transport,
+        key: str,
+        *,
+        tries: int,
+        backoff: float,
+        notice: Callable[[str], None],
+    ) -> None:
+        self.provider = provider
+        self._transport = transport
+        self._key = key
+        self._tries = tries
+        self._backoff = backoff
+        self._notice = notice
+
+    def ask(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
+        """Send a request; return its answer, or what came of it. `show` gets the text as it comes.
+
+        A request is sent again only while nothing of its answer was shown.
+        """
+        try:
+            return self._persist(partial(self._attempt, request, show))
+        except ProviderError as failure:
+            if failure.remedy.action == "without_tools" and request.tools:
+                self._notice(f"{failure}; asking once without tools")
+                return self.ask(replace(request, tools=()), show)
+            said = failure.answer or Answer()
+            self._show_whole(said, show)
+            return Turn(replace(said, finish=Finish.ERROR), failure=blame_option(failure, request.options))
+        except AskError as failure:
+            return Turn(Answer(finish=Finish.CUT), failure=failure)
+
+    def models(self) -> list[ModelInfo]:
+        """The provider's models list; [] where it has none.
+
+        Raises:
+            AskError: it could not be had.
+        """
+        with self.provider.faults:
+            request = self.provider.hooks.provider_models_request(key=self._key)
+        if request is None:
+            return []
+        body = self._persist(partial(self._fetch, request))
+        with self.provider.faults:
+            return self.provider.hooks.provider_parse_models(body=body)
+
+    def _persist(self, attempt: Callable[[], T]) -> T:
+        """Run an attempt until it works, as often and after such pauses as its failures allow."""
+        for count in range(1, self._tries):
+            try:
+                return attempt()
+            except AskError as failure:
+                seconds = self._pause(failure, count)
+                if seconds is None:
+                    raise
+                self._notice(f"{failure}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
+                time.sleep(seconds)
+        return attempt()
+
+    def _pause(self, failure: AskError, count: int) -> float | None:
+        """Seconds until the next try, or None where there should be none."""
+        after = None
+        if isinstance(failure, ProviderError):
+            after = failure.remedy.after
+            if failure.remedy.action != "retry":
+                return None
+        elif not isinstance(failure, NetworkError) or not failure.again:
+            return None
+        if after is None:
+            return self._backoff * 2.0 ** (count - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+        if after > LONGEST_WAIT:
+            failure.advice = f"it asks to wait {after:.0f} s"
+            return None
+        return after
+
+    def _fetch(self, request: HttpRequest) -> Any:
+        with self._transport.send(request) as reply:
+            body = reply.text()
+        if reply.status != 200:
+            raise self._error(reply, body)
+        try:
+            return json.loads(body)
+        except ValueError:
+            raise self._error(reply, body) from None
+
+    def _attempt(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
+        """Send the request once.
+
+        Raises:
+            AskError: it failed before anything of an answer was shown.
+        """
+        with self.provider.faults:
+            http = self.provider.hooks.provider_build_request(request=request, key=self._key)
+        with self._transport.send(http, self.provider.info.framing) as reply:
+            if reply.status != 200:
+                raise self._error(reply, reply.text())
+            if reply.is_stream():
+                return self._read_stream(request, reply, show)
+            turn = self._finish(request, self._parse_whole(reply), None)
+        self._show_whole(turn.answer, show)
+        return turn
+
+    def _read_stream(self, request: ChatRequest, reply: Reply, show: Callable[[Delta], None]) -> Turn:
+        with self.provider.faults:
+            reader = self.provider.hooks.provider_stream_reader()
+        shown = False
+        failure: AskError | None = None
+        try:
+            for event in reply.events():
+                with self.provider.faults:
+                    deltas = reader.feed(event)
+                reply.ending = reader.ended
+                for delta in deltas:
+                    shown = True
+                    show(delta)
+        except KeyboardInterrupt:
+            failure = Interrupted("interrupted")
+        except AskError as fault:
+            if not shown:
+                raise
+            failure = StreamCut(fault.message) if isinstance(fault, NetworkError) else fault
+        if failure is None and not reader.ended:
+            failure = StreamCut("the answer was cut off in the middle" if shown else "the answer never came")
+        with self.provider.faults:
+            response = reader.response()
+        try:
+            return self._finish(request, response, failure)
+        except ProviderError as error:
+            if not shown:
+                raise
+            said = error.answer or Answer()
+            return Turn(replace(said, finish=Finish.ERROR), failure=error)
+
+    def _finish(self, request: ChatRequest, response: Mapping[str, Any], failure: AskError | None) -> Turn:
+        """Read a response, whole or as far as it came."""
+        try:
+            with self.provider.faults:
+                answer = self.provider.hooks.provider_parse_response(response=response)
+                calls = self.provider.hooks.provider_parse_tool_calls(response=response)
+        except ProviderError as error:
+            raise self._named(error) from None
+        answer = replace(answer, text=mend(answer.text), reasoning=mend(answer.reasoning))
+        if answer.native and not answer.native.model:
+            native = Native(answer.native.provider, request.model, answer.native.data)
+            answer = replace(answer, native=native)
+        if failure is not None:
+            return Turn(replace(answer, finish=Finish.CUT), failure=failure)
+        if not calls and not answer.text.strip() and answer.finish in (Finish.STOP, Finish.TOOL_CALLS):
+            answer = replace(answer, finish=Finish.EMPTY)
+        if answer.finish is Finish.ERROR:
+            raise self._named(ProviderError("the model stopped with an error"))
+        if answer.finish in INCOMPLETE:
+            return Turn(answer, failure=IncompleteAnswer(*INCOMPLETE[answer.finish]))
+        return Turn(answer, tuple(replace(call, arguments=mend(call.arguments)) for call in calls))
+
+    def _parse_whole(self, reply: Reply) -> Mapping[str, Any]:
+        text = reply.text().strip()
+        try:
+            response = json.loads(text)
+        except ValueError:
+            if text.startswith("<"):
+                raise self._error(reply, text) from None
+            raise StreamCut("the answer was cut off in the middle") from None
+        if not isinstance(response, dict):
+            raise self._error(reply, text)
+        return response
+
+    def _show_whole(self, answer: Answer, show: Callable[[Delta], None]) -> None:
+        if answer.reasoning:
+            show(ReasoningDelta(answer.reasoning))
+        if answer.text:
+            show(TextDelta(answer.text))
+
+    def _error(self, reply: Reply, body: str) -> ProviderError:
+        """What the provider says in place of an answer."""
+        if 300 <= reply.status < 400:
+            place = reply.headers.get("Location", "another place")
+            error = ProviderError(f"redirected to {place}", reply.status, advice="set the base URL to where it moved")
+            return self._named(error)
+        with self.provider.faults:
+            hooks = self.provider.hooks
+            return self._named(hooks.provider_parse_error(status=reply.status, headers=reply.headers, body=body))
+
+    def _named(self, error: ProviderError) -> ProviderError:
+        """The error with its provider's name, and advice where the plugin gave none."""
+        error.provider = self.provider.info.name
+        error.advice = error.advice or advice_for(error, self.provider.info.name)
+        return error
+
+
+def advice_for(error: ProviderError, provider: str) -> str:
+    """What helps against most errors of that status."""
+    if error.status == 401:
+        return f"check the key (ask keys set {provider})"
+    if error.status == 402:
+        return "add credits to your account"
+    if error.status == 429:
+        return "wait a while, or use another model"
+    if error.status in (400, 404) and "model" in error.message.lower():
+        return f"ask models -p {provider} lists the models"
+    if error.status == 404:
+        return "check the model and the base URL"
+    return ""
+
+
+def blame_option(error: ProviderError, options: Mapping[str, Any]) -> AskError:
+    """The error as one about a parameter, where the provider refuses one that the user set."""
+    refused = error.parameter in options or any(re.search(rf"\b{re.escape(o)}\b", error.message) for o in options)
+    return ParameterError(str(error)) if error.status in (400, 422) and refused else error

@@ -1,0 +1,113 @@
+"""API keys: where they are found and kept, and how they stay out of everything that leaves the program."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ask.config import read_toml
+from ask.errors import ConfigError, FileError
+
+REDACTED = "[key removed]"
+SHORTEST_REDACTED = 8
+VENDOR_NAMES = (
+    *("OPENROUTER", "OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "XAI", "GROK", "GEMINI", "GOOGLE"),
+    *("OLLAMA", "LMSTUDIO"),
+)
+"""Vendors whose keys are known as `<NAME>_API_KEY` whether or not their provider is installed."""
+
+
+class KeyStore:
+    """The keys in the environment and in keys.toml. The environment comes first.
+
+    Args:
+        path: keys.toml; it need not exist.
+        environment: the process's environment.
+    """
+
+    def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
+        self.path = path
+        self._environment = environment
+
+    def stored(self) -> dict[str, str]:
+        """The keys in keys.toml, by provider.
+
+        Raises:
+            ConfigError: the file cannot be read, or holds anything but strings.
+        """
+        keys = read_toml(self.path)
+        for name, value in keys.items():
+            if not isinstance(value, str):
+                raise ConfigError(f"{self.path}: {name} must be a string")
+        return keys
+
+    def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
+        """A provider's key, and where it is from: an environment variable's name or the file; ("", "") for none.
+
+        `variables` are those that the provider names; `<NAME>_API_KEY` and `AI_<NAME>_API_KEY` always count.
+        """
+        for variable in dict.fromkeys((*variables, *variables_of(name))):
+            value = self._environment.get(variable, "").strip()
+            if value:
+                return value, variable
+        value = self.stored().get(name, "").strip()
+        return (value, str(self.path)) if value else ("", "")
+
+    def save(self, name: str, key: str) -> None:
+        """Keep a key, or forget it where it is "", in a file that only the user can read.
+
+        Raises:
+            FileError: it cannot be written.
+        """
+        keys = {**self.stored(), name: key}
+        if not key:
+            del keys[name]
+        import tomli_w
+
+        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                tomli_w.dump(keys, file)
+            fresh.replace(self.path)
+        except OSError as fault:
+            raise FileError(f"cannot write {self.path} ({fault.strerror})") from fault
+
+
+class Secrets:
+    """The keys of all known providers, to be kept out of children, results, logs and messages.
+
+    Args:
+        names: the providers that are known, installed or configured.
+        variables: further environment variables that hold keys.
+        values: further keys: stored ones, and one given as an option.
+        environment: the process's environment.
+    """
+
+    def __init__(
+        self, names: Iterable[str], variables: Iterable[str], values: Iterable[str], environment: Mapping[str, str]
+    ) -> None:
+        known = {variable for name in (*names, *VENDOR_NAMES) for variable in variables_of(name)}
+        self._variables = known.union(variables)
+        self._environment = environment
+        in_environment = (environment.get(variable, "") for variable in self._variables)
+        keys = {key.strip() for value in (*in_environment, *values) for key in (value, *value.split("|"))}
+        self._values = sorted((key for key in keys if len(key) >= SHORTEST_REDACTED), key=len, reverse=True)
+
+    def redact(self, text: str) -> str:
+        """The text without the value of any key of 8 characters or more."""
+        for value in self._values:
+            if value in text:
+                text = text.replace(value, REDACTED)
+        return text
+
+    def clean_environment(self) -> dict[str, str]:
+        """The environment for child processes: all but the keys."""
+        return {name: value for name, value in self._environment.items() if name not in self._variables}
+
+
+def variables_of(name: str) -> tuple[str, str]:
+    """The environment variables in which a provider's key is looked for whatever it says itself."""
+    stem = name.upper().replace("-", "_")
+    return f"{stem}_API_KEY", f"AI_{stem}_API_KEY"

@@ -1,0 +1,47 @@
+"""The system prompt: the default first, in every request, then the user's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import date
+from pathlib import Path
+
+import ask_prompts
+from ask.messages import ToolSpec
+from ask.version import VERSION
+
+WITHOUT_TOOLS = "You have no tools in this conversation: answer from what you are given."
+WITH_TOOLS = """\
+You can act on this machine with these tools; use them when the answer depends on what is here, and look \
+before you claim. Ask for several at once where they do not depend on each other.
+{lines}"""
+
+
+def system_prompt(
+    tools: Iterable[ToolSpec], own: str, *, today: date, directory: Path, environment: Mapping[str, str]
+) -> str:
+    """The system text of a run: the same for all of its requests, so that providers can cache it.
+
+    Args:
+        tools: the tools on offer; each gets a line.
+        own: the user's own system text, which comes after the default.
+        today: the day, not the time, for the same reason.
+        directory: the working directory.
+        environment: tells the shell.
+    """
+    lines = "\n".join(f"- {tool.name}: {tool.description.split('. ')[0].rstrip('.')}." for tool in tools)
+    machine = os.uname()
+    values = {
+        "program": "ask",
+        "version": VERSION,
+        "date": f"{today:%A}, {today.isoformat()}",
+        "system": f"{machine.sysname} {machine.release} {machine.machine}",
+        "shell": os.path.basename(environment.get("SHELL", "")) or "unknown",
+        "directory": str(directory),
+        "tools": WITH_TOOLS.format(lines=lines) if lines else WITHOUT_TOOLS,
+    }
+    text = Path(str(ask_prompts.__file__)).with_name("system.md").read_text(encoding="utf-8").strip()
+    for name, value in values.items():
+        text = text.replace("{{" + name + "}}", value)
+    return f"{text}\n\n{own.strip()}" if own.strip() else text

@@ -1,0 +1,89 @@
+"""Shows a run as JSON: one object when it is over, or an object a line for each event."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from ask.agent import Outcome
+from ask.events import CallFinished, CallOutput, CallStarted, Event, MessageAdded, Notice
+from ask.provider import ReasoningDelta, TextDelta
+from ask.render.streams import Console, Output
+
+
+class JsonRenderer:
+    """Writes JSON to standard output; notices also go to the console.
+
+    Args:
+        output: where the JSON goes.
+        console: where notices go.
+        about: what is known of the run beforehand: provider, model, conversation.
+        lines: a line for each event, in place of one object at the end.
+    """
+
+    def __init__(self, output: Output, console: Console, about: dict[str, Any], *, lines: bool) -> None:
+        self._output = output
+        self._console = console
+        self._about = about
+        self._lines = lines
+        self._texts: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[dict[str, Any]] = []
+
+    def show(self, event: Event) -> None:
+        """Take an event."""
+        match event:
+            case TextDelta(text):
+                self._texts.append(text)
+                self._line("text", text=text)
+            case ReasoningDelta(text):
+                self._reasoning.append(text)
+                self._line("reasoning", text=text)
+            case CallStarted(call):
+                self._line("tool_call", **asdict(call))
+            case CallOutput(text):
+                self._line("tool_output", text=text)
+            case CallFinished():
+                self._calls.append(finished_call(event))
+                self._line("tool_result", **self._calls[-1])
+            case MessageAdded(message) if message.role == "assistant" and message.content:
+                self._texts.append("" if message.content.endswith("\n") else "\n")
+            case Notice(text):
+                self._console.line(f"ask: {text}")
+                self._line("notice", text=text)
+
+    def finish(self, outcome: Outcome) -> None:
+        """The run is over: write the object, or the last line."""
+        failure = outcome.failure
+        result = {
+            **self._about,
+            "text": "".join(self._texts).removesuffix("\n"),
+            "reasoning": "".join(self._reasoning),
+            "tool_calls": self._calls,
+            "rounds": outcome.rounds,
+            "finish": outcome.finish,
+            "usage": asdict(outcome.usage),
+            "exit_code": failure.exit_code if failure else 0,
+            "error": self._console.redact(str(failure)) if failure else None,
+        }
+        if self._lines:
+            self._line("result", **result)
+        else:
+            self._output.write(json.dumps(result, ensure_ascii=False) + "\n")
+
+    def _line(self, kind: str, **fields: Any) -> None:
+        if self._lines:
+            self._output.write(json.dumps({"type": kind, **fields}, ensure_ascii=False) + "\n")
+
+
+def finished_call(event: CallFinished) -> dict[str, Any]:
+    """A call and its result."""
+    return {
+        **asdict(event.call),
+        "result": event.result,
+        "failed": event.failed,
+        "decision": event.verdict,
+        "exit_status": event.exit_status,
+        "seconds": round(event.seconds, 3),
+    }

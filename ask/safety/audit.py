@@ -1,0 +1,55 @@
+"""The log of every tool call, safe mode or not: JSON lines that only the user can read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ask.errors import FileError
+from ask.events import CallFinished
+
+
+class AuditLog:
+    """Appends a line for each call.
+
+    Args:
+        path: the log; its folder is made where it is missing.
+        conversation: the id of the conversation that the calls belong to.
+        redact: takes the keys out of a text.
+    """
+
+    def __init__(self, path: Path, conversation: str, redact: Callable[[str], str]) -> None:
+        self._path = path
+        self._conversation = conversation
+        self._redact = redact
+
+    def record(self, finished: CallFinished) -> None:
+        """Write down a call and what became of it.
+
+        Raises:
+            FileError: the log cannot be written.
+        """
+        line = json.dumps(
+            {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "conversation": self._conversation,
+                "tool": finished.call.name,
+                "arguments": self._redact(finished.call.arguments),
+                "decision": finished.verdict,
+                "rule": finished.rule,
+                "failed": finished.failed,
+                "exit": finished.exit_status,
+                "bytes": len(finished.result.encode()),
+                "seconds": round(finished.seconds, 3),
+            }
+        )
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            log = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        except OSError as fault:
+            raise FileError(f"cannot write the audit log {self._path} ({fault.strerror})") from fault
+        with open(log, "w", encoding="utf-8") as file:
+            file.write(line + "\n")

@@ -1,0 +1,64 @@
+# ruff: noqa: S101 - the contract is checked by assertions
+"""The provider contract as a pytest suite, which a plugin's author runs on their own provider.
+
+    from ask.testing import ProviderContract
+    from ask_groq import provider as groq
+
+    class TestGroq(ProviderContract):
+        provider = groq
+
+The provider alone is tested: no network, no key, nothing to set up. Providers in the Chat Completions wire are
+also tested against sample answers; any other wire brings its own in `samples` and `whole`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ask import Provider
+from ask.testing.answer_tests import AnswerTests
+from ask.testing.failure_tests import FailureTests
+from ask.testing.request_tests import RequestTests
+from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, EXPECTED, Expected
+from ask.testing.subject import hook_names, taken_arguments
+
+__all__ = ["CHAT_COMPLETIONS_SAMPLES", "CHAT_COMPLETIONS_WHOLE", "EXPECTED", "Expected", "ProviderContract"]
+
+
+class ProviderContract(RequestTests, AnswerTests, FailureTests):
+    """The whole contract. Subclass it under a name that begins with `Test`, and set `provider`.
+
+    Attributes:
+        provider: what the entry point names: an instance of `ask.Provider`, or a module with every hook.
+        samples: streamed answers by kind, each saying what `EXPECTED` has for its kind; None takes those of
+            Chat Completions where the provider is one, and none elsewhere.
+        whole: the same answers by kind, as the API gives them without streaming: same text, calls and usage.
+    """
+
+    def test_provider_is_an_instance_or_a_module(self) -> None:
+        assert not isinstance(self.provider, type), "the entry point names an instance, not its class"
+
+    def test_every_hook_exists_and_takes_what_the_host_passes(self) -> None:
+        for hook in hook_names():
+            function = getattr(self.provider, hook, None)
+            if function is None and hook == "provider_adapter":
+                continue
+            assert callable(function), f"{hook} is missing"
+            known = taken_arguments(getattr(Provider, hook))
+            assert set(taken_arguments(function)) <= set(known), f"{hook} can take {known} and nothing else"
+
+    def test_no_hook_is_misspelt(self) -> None:
+        names = {name for name in dir(self.provider) if name.startswith("provider_")}
+        unknown = {name for name in names if callable(getattr(self.provider, name))} - set(hook_names())
+        assert not unknown, f"there are no such hooks: {sorted(unknown)}"
+
+    def test_info_is_complete_and_sane(self) -> None:
+        info = self.info
+        assert re.fullmatch(r"[a-z][a-z0-9_-]*", info.name), f"name: {info.name!r}"
+        assert info.title.strip(), "title is what people call the service"
+        assert re.fullmatch(r"https?://[^\s?#]*[^\s?#/]", info.base_url), f"base_url: {info.base_url!r}"
+        assert info.framing in ("sse", "ndjson"), f"framing: {info.framing!r}"
+        assert isinstance(info.key_env, tuple), "key_env is a tuple of names"
+        for variable in info.key_env:
+            assert re.fullmatch(r"[A-Z][A-Z0-9_]*", variable), f"key_env: {variable!r}"
+        assert info == self.info, "provider_info says the same each time"

@@ -1,0 +1,119 @@
+# ruff: noqa: S101 - the contract is checked by assertions
+"""What must hold of the answers that a provider reads, checked on samples where its wire has some."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ask import AskError, CallDelta, Finish, Message, ProviderError, ReasoningDelta, TextDelta
+from ask.testing.conversation import TALK, leaves, places
+from ask.testing.samples import CALL_KINDS, EXPECTED
+from ask.testing.subject import Subject
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class AnswerTests(Subject):
+    """The contract for the stream reader, `provider_parse_response` and `provider_parse_tool_calls`."""
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Run each test of samples once for every kind that the provider has."""
+        kinds = {
+            "streamed": self.streams.keys(),
+            "unstreamed": self.wholes.keys(),
+            "both_ways": self.streams.keys() & self.wholes.keys() - {"error"},
+            "calling": self.streams.keys() & CALL_KINDS,
+        }
+        for name in kinds.keys() & set(metafunc.fixturenames):
+            metafunc.parametrize(name, sorted(kinds[name]))
+
+    def test_fresh_reader_holds_an_empty_answer(self) -> None:
+        reader, _ = self.feed([])
+        assert reader.ended is False, "no end was seen yet"
+        try:
+            answer, calls = self.read(reader.response())
+        except ProviderError:
+            return
+        assert (answer.text, answer.reasoning, calls) == ("", "", [])
+
+    def test_readers_share_nothing(self) -> None:
+        for events in self.streams.values():
+            self.feed(events)
+        self.test_fresh_reader_holds_an_empty_answer()
+
+    def test_stream_says_what_its_kind_holds(self, streamed: str) -> None:
+        reader, deltas = self.feed(self.streams[streamed])
+        expected = EXPECTED[streamed]
+        response = reader.response()
+        json.dumps(response)
+        if expected.error:
+            self.check_error(streamed, response, said=expected.text)
+            return
+        assert reader.ended is not expected.cut, "`ended` tells whether the end marker was seen"
+        self.check_answer(streamed, response)
+        answer, calls = self.read(response)
+        shown = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+        thought = "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta))
+        begun = [(delta.index, delta.name) for delta in deltas if isinstance(delta, CallDelta)]
+        assert shown == answer.text, "what is shown as it comes is the answer's text"
+        assert thought == answer.reasoning, "reasoning is shown as it comes"
+        assert begun == list(enumerate(call.name for call in calls)), "each call is told once, as it begins"
+
+    def test_whole_answer_says_what_its_kind_holds(self, unstreamed: str) -> None:
+        if EXPECTED[unstreamed].error:
+            self.check_error(unstreamed, self.wholes[unstreamed], said=None)
+        else:
+            self.check_answer(unstreamed, self.wholes[unstreamed])
+
+    def test_stream_and_whole_answer_read_the_same(self, both_ways: str) -> None:
+        streamed, calls = self.read(self.feed(self.streams[both_ways])[0].response())
+        whole, whole_calls = self.read(self.wholes[both_ways])
+        assert streamed == whole
+        assert [read_call(call) for call in calls] == [read_call(call) for call in whole_calls]
+
+    def test_result_goes_back_with_what_the_model_needs(self, calling: str) -> None:
+        """Each result once, and every text of the answer's native parts, for the model that wrote them."""
+        answer, calls = self.read(self.feed(self.streams[calling])[0].response())
+        model = answer.native.model if answer.native else ""
+        native = answer.native and replace(answer.native, model=model or self.model)
+        texts = [f"The sum, number {i}." for i in range(len(calls))]
+        results = (Message("tool", t, (), call.id, call.name) for t, call in zip(texts, calls, strict=True))
+        said = Message("assistant", answer.text, tuple(calls), native=native)
+        body = self.build((*TALK, said, *results), model=model).body
+        assert all(len(places(text, body)) == 1 for text in texts), "each result is there once"
+        if native:
+            lost = {leaf for leaf in leaves(native.data) if isinstance(leaf, str)} - set(leaves(body))
+            assert not lost, f"native parts that did not go back: {lost}"
+
+    def check_answer(self, kind: str, response: Mapping[str, Any]) -> None:
+        """A response says what `EXPECTED` has for its kind."""
+        answer, calls = self.read(response)
+        expected = EXPECTED[kind]
+        assert expected.text in (None, answer.text), f"text of {kind}: {answer.text!r}"
+        assert answer.reasoning == expected.reasoning, f"reasoning of {kind}"
+        assert [read_call(call) for call in calls] == list(expected.calls), f"calls of {kind}"
+        finishes = {expected.finish, Finish.STOP} if calls else {expected.finish}
+        assert expected.cut or answer.finish in finishes, f"finish of {kind}: {answer.finish}"
+
+    def check_error(self, kind: str, response: Mapping[str, Any], said: str | None) -> None:
+        """A response raises its error, and what a stream `said` before it is kept."""
+        try:
+            self.read(response)
+        except ProviderError as error:
+            assert EXPECTED[kind].error in error.message.lower(), f"the error's own words: {error.message!r}"
+            if said is not None:
+                assert error.answer is not None, "what was said before the error is the error's answer"
+                assert error.answer.text == said
+            return
+        except AskError as error:
+            raise AssertionError(f"{kind} raises a ProviderError, not {error!r}") from error
+        raise AssertionError(f"{kind} raises a ProviderError")
+
+
+def read_call(call: Any) -> tuple[str, Any]:
+    """A call's name and its arguments, as JSON values."""
+    return call.name, json.loads(call.arguments)

@@ -1,0 +1,136 @@
+# ruff: noqa: S101 - the contract is checked by assertions
+"""What must hold of the requests that a provider builds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+
+from ask import HttpRequest, Native
+from ask.testing.conversation import (
+    CALLS,
+    FOREIGN_PARTS,
+    KEY,
+    LONGER,
+    OTHERS_PART,
+    QUESTION,
+    RESULTS,
+    ROUND,
+    SYSTEM,
+    TALK,
+    TOOLS,
+    is_beginning,
+    leaves,
+    places,
+    without_cache_markers,
+)
+from ask.testing.subject import Subject
+
+
+class RequestTests(Subject):
+    """The contract for `provider_build_request`, the tool formats and the models request."""
+
+    def test_request_holds_each_text_once(self) -> None:
+        for stream in (True, False):
+            body = self.build(stream=stream).body
+            for message in TALK:
+                assert len(places(message.content, body)) == 1, f"the {message.role} text is there once"
+
+    def test_request_names_the_model_and_a_path(self) -> None:
+        http = self.build(model="alpha/one")
+        assert "alpha/one" in http.path or places("alpha/one", http.body), "the model asked for is in the request"
+        assert http.method == "POST", "a chat request is a POST"
+        assert http.path.startswith("/"), "the path is joined to the base URL"
+
+    def test_supports_tools_says_yes_or_no(self) -> None:
+        assert isinstance(self.call("provider_supports_tools", model=self.model), bool)
+
+    def test_formatted_tools_keep_names_descriptions_and_parameters(self) -> None:
+        tools = self.call("provider_format_tools", tools=TOOLS)
+        assert isinstance(tools, list), "provider_format_tools returns a list"
+        json.dumps(tools, allow_nan=False)
+        for tool in TOOLS:
+            assert places(tool.name, tools), f"the name {tool.name} is there"
+            assert places(tool.description, tools), f"the description of {tool.name} is there"
+        assert '"word"' in json.dumps(tools), "the parameters are there"
+
+    def test_tools_are_in_the_request_only_when_offered(self) -> None:
+        assert places("Explains a word.", self.build(tools=TOOLS).body), "tools on offer are in the body"
+        assert not places("Explains a word.", self.build().body), "tools not on offer are not"
+
+    def test_tool_choice_none_changes_the_request(self) -> None:
+        free, forbidden = (self.build(ROUND, tools=TOOLS, tool_choice=choice) for choice in ("auto", "none"))
+        assert free.body != forbidden.body, 'tool_choice "none" keeps the model from calling'
+
+    def test_formatted_result_keeps_its_text_and_names_its_call(self) -> None:
+        call, text = CALLS[0], RESULTS[0]
+        result = self.call("provider_format_tool_result", tool_call_id=call.id, tool_name=call.name, result=text)
+        assert len(places(text, result)) == 1, "the result's text is there"
+        assert places(call.id, result) or places(call.name, result), "so is the call's id or the tool's name"
+
+    def test_each_result_is_sent_once_and_after_the_calls(self) -> None:
+        body = self.build(ROUND, tools=TOOLS).body
+        texts = (QUESTION.content, "lundi", "rostungur", *RESULTS)
+        found = [places(text, body) for text in texts]
+        assert [len(each) for each in found] == [1] * len(texts), f"each of these is there once: {texts}"
+        assert found == sorted(found), f"and in this order: {texts}"
+
+    def test_malformed_arguments_in_the_history_do_no_harm(self) -> None:
+        for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
+            calls = (replace(CALLS[0], arguments=arguments), CALLS[1])
+            messages = [replace(message, tool_calls=calls) if message.tool_calls else message for message in ROUND]
+            body = self.build(messages, tools=TOOLS).body
+            assert all(len(places(text, body)) == 1 for text in RESULTS), f"results stay, with {arguments!r}"
+
+    def test_options_are_passed_on(self) -> None:
+        values = list(leaves(self.build(options={"temperature": 0.25, "max_tokens": 1234}).body))
+        assert 0.25 in values, "the temperature is in the body"
+        assert 1234 in values, "max_tokens is in the body, under whatever name"
+
+    def test_native_parts_of_another_provider_are_dropped(self) -> None:
+        assert OTHERS_PART not in self.dump_with(Native("somebody-else", self.model, FOREIGN_PARTS), self.model)
+
+    def test_native_parts_of_another_model_family_are_dropped(self) -> None:
+        assert OTHERS_PART not in self.dump_with(Native(self.info.name, "alpha/one", FOREIGN_PARTS), "beta/two")
+
+    def dump_with(self, native: Native, model: str) -> str:
+        """The body for a conversation whose assistant messages carry such native parts."""
+        messages = [replace(message, native=native) if message.role == "assistant" else message for message in LONGER]
+        return json.dumps(self.build(messages, model=model, tools=TOOLS).body)
+
+    def test_key_is_in_the_headers_only(self) -> None:
+        requests = [self.build(ROUND, tools=TOOLS), self.call("provider_models_request", key=KEY)]
+        for http in filter(None, requests):
+            assert KEY not in http.path, "the key is not in the path, which may be logged"
+            assert KEY not in json.dumps(http.body), "the key is not in the body"
+            if self.info.needs_key:
+                assert any(KEY in value for value in http.headers.values()), "the key is in a header"
+
+    def test_without_a_key_there_is_no_empty_token(self) -> None:
+        with_key, without = self.build().headers, self.build(key="").headers
+        for name, value in with_key.items():
+            if KEY in value:
+                token = without.get(name, "no such header").strip()
+                assert token not in ("", value.replace(KEY, "").strip()), f"{name} is left out where there is no key"
+
+    def test_same_request_builds_the_same_bytes(self) -> None:
+        first, second = (self.build(ROUND, tools=TOOLS, options={"temperature": 0.25}) for _ in range(2))
+        assert json.dumps(first.body) == json.dumps(second.body), "providers cache by prefix: the body is the same"
+        assert (first.path, first.headers) == (second.path, second.headers)
+
+    def test_longer_conversation_begins_with_the_shorter_one(self) -> None:
+        talks = [TALK, ROUND, LONGER]
+        bodies = [without_cache_markers(self.build(talk, tools=TOOLS).body) for talk in talks]
+        for short, long in pairwise(bodies):
+            assert is_beginning(short, long), "what was sent before is sent again unchanged, as providers cache it"
+
+    def test_models_request_is_a_get(self) -> None:
+        """A provider without a models list returns None, which is the default."""
+        http = self.call("provider_models_request", key=KEY)
+        if http is not None:
+            assert isinstance(http, HttpRequest), "provider_models_request returns an HttpRequest, or None"
+            assert http.method == "GET"
+            assert http.body is None
+            assert http.path.startswith("/"), "the path is joined to the base URL"
+            assert SYSTEM.content not in http.path

@@ -1,0 +1,42 @@
+"""Text that came from outside, made fit to keep, to print and to show."""
+
+from __future__ import annotations
+
+import re
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+LONG_GAP = re.compile(r" {20,}")
+
+
+def mend(text: str) -> str:
+    """The text with surrogate pairs joined, which a stream may have torn apart; a lone half becomes U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def for_terminal(text: str) -> str:
+    """The text with control characters but newline and tab made visible; carriage returns are dropped."""
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r", ""))
+
+
+def one_line(text: str, limit: int = 0) -> str:
+    """The text on one line for a terminal, cut to `limit` characters where that is not 0."""
+    line = for_terminal(" ".join(text.split()))
+    return line[: limit - 1] + "…" if 0 < limit < len(line) else line
+
+
+def spelled_out(text: str) -> str:
+    """The text in printable ASCII and newlines alone: nothing in it can hide, move or pass for another character.
+
+    Look-alikes, invisible and control characters are shown as escapes, wide gaps as their length.
+    """
+    escaped = "".join(c if " " <= c <= "~" or c == "\n" else _escape(c) for c in text)
+    return LONG_GAP.sub(lambda match: f"[{len(match[0])} spaces]", escaped)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

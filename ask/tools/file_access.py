@@ -1,0 +1,158 @@
+"""Files for the tools: opened without ever blocking, written at once or not at all, errors told to the model.
+
+What is done with the content is left to `files` and `edits`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+from ask.tools import ToolContext, ToolError
+
+FILE_LIMIT = 10 * 1024 * 1024
+"""Bytes of the largest file that is read or written."""
+
+_NAMES_SEEN = 1_000
+_NAMES_TOLD = 20
+_KINDS = {
+    stat.S_IFDIR: "a directory; list_dir shows what is in it",
+    stat.S_IFIFO: "a pipe (FIFO), not a file",
+    stat.S_IFSOCK: "a socket, not a file",
+    stat.S_IFCHR: "a device, not a file",
+    stat.S_IFBLK: "a device, not a file",
+}
+
+
+def resolve(name: str, context: ToolContext) -> Path:
+    """The path that the model means by `name`: from the run's directory on, or from a home directory with `~`."""
+    try:
+        os.fsencode(name)
+        if not name or "\0" in name:
+            raise ToolError("the path is empty or holds a NUL")
+        return context.directory / Path(name).expanduser()
+    except UnicodeEncodeError:
+        raise ToolError("the path holds half a character") from None
+    except RuntimeError:
+        raise ToolError(f"{name}: no such user") from None
+
+
+@contextmanager
+def told_to_model(name: str, path: Path, what: str = "file") -> Iterator[None]:
+    """Turns the operating system's errors into results that help; `name` is the path as the model gave it."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise ToolError(_missing(name, path, what)) from None
+    except (NotADirectoryError, FileExistsError):
+        raise ToolError(f"{name}: a part of this path is a file, not a directory") from None
+    except PermissionError:
+        raise ToolError(f"{name}: no permission") from None
+    except OSError as error:
+        raise ToolError(f"{name}: {error.strerror}") from None
+
+
+def read_regular(name: str, path: Path) -> bytes:
+    """The content of a regular file of at most `FILE_LIMIT` bytes.
+
+    Raises:
+        ToolError: it is something else, or larger.
+        OSError: it cannot be read.
+    """
+    _refuse_special(name, path.stat())  # first, because opening some devices does something
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        _refuse_special(name, status)
+        # A file in /proc has no size, and another may be growing.
+        data = file.read(FILE_LIMIT + 1) or b"" if status.st_size <= FILE_LIMIT else b""
+    size = max(status.st_size, len(data))
+    if size > FILE_LIMIT:
+        raise ToolError(
+            f"{name}: {size:,} bytes, and files over {FILE_LIMIT:,} are not read; "
+            "with bash, grep, head, tail or sed -n can take a part of it"
+        )
+    return data
+
+
+def write_regular(name: str, path: Path, data: bytes) -> bool:
+    """Puts `data` in the place of a file's content; the file keeps its mode and, where that may be, its owner.
+
+    Missing folders are made. A link is written through. Returns whether the file is new.
+
+    Raises:
+        ToolError: it is no regular file, or `data` is over `FILE_LIMIT` bytes.
+        OSError: it cannot be written; then what was there is untouched.
+    """
+    if len(data) > FILE_LIMIT:
+        raise ToolError(f"{name}: {len(data):,} bytes, and files over {FILE_LIMIT:,} are not written")
+    old = _status(path)
+    if old:
+        _refuse_special(name, old)
+        if not os.access(path, os.W_OK):
+            raise PermissionError
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".ask-{os.urandom(8).hex()}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if old else 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            if old:
+                _take_over(descriptor, old)
+            file.write(data)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return old is None
+
+
+def shown(name: str) -> str:
+    """A file's name on one line: control characters escaped, bytes that are not UTF-8 in hexadecimal."""
+    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _refuse_special(name: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no regular file')}")
+
+
+def _take_over(descriptor: int, old: os.stat_result) -> None:
+    mode = stat.S_IMODE(old.st_mode)
+    try:
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    except PermissionError:
+        mode &= 0o777  # a set-id bit must not work for another owner
+    os.fchmod(descriptor, mode)
+
+
+def _missing(name: str, path: Path, what: str) -> str:
+    if path.is_symlink():
+        return f"{name} is a link to {shown(str(path.readlink()))}, which does not exist"
+    if not path.parent.is_dir():
+        return f"{name}: no such {what}; its directory does not exist either"
+    try:
+        with os.scandir(path.parent) as entries:
+            names = sorted(entry.name for entry in islice(entries, _NAMES_SEEN))
+    except OSError:
+        return f"{name}: no such {what}"
+    if not names:
+        return f"{name}: no such {what}; the directory is empty"
+    from difflib import get_close_matches
+
+    near = get_close_matches(path.name, names, 3)
+    told = [*near, *(other for other in names if other not in near)][:_NAMES_TOLD]
+    more = ", ..." if len(names) > len(told) else ""
+    return f"{name}: no such {what}; the directory holds {', '.join(map(shown, told))}{more}"

@@ -1,0 +1,211 @@
+"""The tools `read_file`, `write_file`, `edit_file` and `list_dir`.
+
+How files are opened, written and refused is in `file_access`, the replacement in `edits`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from ask.messages import ToolSpec
+from ask.tools import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.edits import replace_once
+from ask.tools.file_access import read_regular, resolve, shown, told_to_model, write_regular
+from ask.tools.output import RESULT_LIMIT
+
+_ENTRIES = 1_000
+_NOTE_LENGTH = 200
+_LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """The text of a file as it is, or the lines asked for, as far as one result can hold them.
+
+    Raises:
+        ToolError: it cannot be read as text, or has no such lines.
+    """
+    name, path = _named(arguments["filepath"], context)
+    with told_to_model(name, path):
+        data = read_regular(name, path)
+    if b"\0" in data:
+        raise ToolError(_binary(name, data))
+    text = data.decode("utf-8-sig", "backslashreplace")
+    return ToolResult(_take_lines(text, arguments.get("offset"), arguments.get("limit")))
+
+
+def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Writes a whole file, at once or not at all.
+
+    Raises:
+        ToolError: it cannot be written.
+    """
+    name, path = _named(arguments["filepath"], context)
+    if name.endswith("/"):
+        raise ToolError(f"{name} names a directory, not a file")
+    content, note = _whole_characters(arguments["content"])
+    data = content.encode()
+    with told_to_model(name, path):
+        created = write_regular(name, path, data)
+    return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
+
+
+def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """Replaces the only occurrence of a text in a file; every other byte stays as it is.
+
+    Raises:
+        ToolError: the text is not there exactly once, or the file cannot be read or written.
+    """
+    name, path = _named(arguments["filepath"], context)
+    new, note = _whole_characters(arguments["new_text"])
+    with told_to_model(name, path):
+        text = read_regular(name, path).decode("utf-8", "surrogateescape")
+        try:
+            edited, line = replace_once(text, arguments["old_text"], new)
+        except ToolError as error:
+            raise ToolError(f"{name} is unchanged: {error}") from None
+        write_regular(name, path, edited.encode("utf-8", "surrogateescape"))
+    return ToolResult(f"edited {name} at line {line}{note}")
+
+
+def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    """What a directory holds, one entry a line, sorted by name.
+
+    Raises:
+        ToolError: it is no directory, or cannot be read.
+    """
+    name, path = _named(arguments["dirpath"], context)
+    with told_to_model(name, path, "directory"):
+        if path.exists() and not path.is_dir():
+            raise ToolError(f"{name} is no directory")
+        with os.scandir(path) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    lines = [_describe(entry) for entry in found[:_ENTRIES]]
+    if len(found) > _ENTRIES:
+        lines.append(f"[{len(found) - _ENTRIES:,} more entries are not shown]")
+    return ToolResult("\n".join(lines) or f"{name} is empty")
+
+
+def _named(name: str, context: ToolContext) -> tuple[str, Path]:
+    return name, resolve(name, context)
+
+
+def _take_lines(text: str, offset: int | None, limit: int | None) -> str:
+    """The lines from `offset` on, from 1, `limit` at most; a last line says so if these are not all."""
+    first = 1 if offset is None else offset
+    if first < 1 or (limit is not None and limit < 1):
+        raise ToolError("offset and limit count lines, from 1")
+    # Not splitlines(): to grep and sed only a newline ends a line.
+    lines = text.split("\n")
+    lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    if not lines and first == 1:
+        return "[the file is empty]"
+    if first > len(lines):
+        raise ToolError(f"the file has {len(lines):,} lines: none from {first:,} on")
+    wanted = lines[first - 1 :] if limit is None else lines[first - 1 : first - 1 + limit]
+    if len(wanted) == len(lines) and len(text) <= RESULT_LIMIT:
+        return text
+    room = RESULT_LIMIT - _NOTE_LENGTH
+    fitting = sum(length <= room for length in accumulate(map(len, wanted)))
+    last = first - 1 + fitting
+    if not fitting:
+        note = f"[line {first:,} of {len(lines):,} is cut: {room:,} of its {len(wanted[0]):,} characters]"
+        return f"{wanted[0][:room]}\n{note}"
+    shown_text = "".join(wanted[:fitting])
+    end = "" if shown_text.endswith("\n") else "\n"
+    more = f"; go on with offset {last + 1}" if last < len(lines) else ""
+    return f"{shown_text}{end}[lines {first:,} to {last:,} of {len(lines):,}{more}]"
+
+
+def _binary(name: str, data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return f"{name} is UTF-16 text ({len(data):,} bytes); with bash, iconv -f UTF-16 -t UTF-8 can show it"
+    from mimetypes import guess_type
+
+    kind = guess_type(name)[0] or "of unknown kind"
+    return f"{name} is binary ({kind}, {len(data):,} bytes), not text; with bash, file, strings or xxd can look into it"
+
+
+def _whole_characters(text: str) -> tuple[str, str]:
+    """The text without halves of characters, which broken JSON escapes leave, and a note where there were any."""
+    whole, count = _LONE_SURROGATE.subn("\ufffd", text)
+    return whole, f" (halves of characters, replaced by U+FFFD: {count})" if count else ""
+
+
+def _describe(entry: os.DirEntry[str]) -> str:
+    name = shown(entry.name)
+    try:
+        if entry.is_symlink():
+            return f"link {name} -> {shown(str(Path(entry.path).readlink()))}"
+        if entry.is_dir(follow_symlinks=False):
+            return f"dir {name}"
+        if entry.is_file(follow_symlinks=False):
+            return f"file {entry.stat(follow_symlinks=False).st_size} {name}"
+    except OSError:  # gone since the directory was read
+        pass
+    return f"other {name}"
+
+
+_FILEPATH = {"type": "string"}
+
+READ_FILE = Tool(
+    ToolSpec(
+        "read_file",
+        "Read a text file, whole or some of its lines. Relative paths start at the working directory.",
+        {
+            "type": "object",
+            "properties": {
+                "filepath": _FILEPATH,
+                "offset": {"type": "integer", "description": "first line, from 1"},
+                "limit": {"type": "integer", "description": "number of lines"},
+            },
+            "required": ["filepath"],
+        },
+    ),
+    read_file,
+)
+
+WRITE_FILE = Tool(
+    ToolSpec(
+        "write_file",
+        "Create a file, or overwrite all of it. Missing folders are made.",
+        {
+            "type": "object",
+            "properties": {"filepath": _FILEPATH, "content": {"type": "string"}},
+            "required": ["filepath", "content"],
+        },
+    ),
+    write_file,
+    changes=True,
+)
+
+EDIT_FILE = Tool(
+    ToolSpec(
+        "edit_file",
+        "Replace one piece of text in a file.",
+        {
+            "type": "object",
+            "properties": {
+                "filepath": _FILEPATH,
+                "old_text": {"type": "string", "description": "exact text, which must be in the file exactly once"},
+                "new_text": {"type": "string"},
+            },
+            "required": ["filepath", "old_text", "new_text"],
+        },
+    ),
+    edit_file,
+    changes=True,
+)
+
+LIST_DIR = Tool(
+    ToolSpec(
+        "list_dir",
+        "List a directory: type, size in bytes and name of each entry.",
+        {"type": "object", "properties": {"dirpath": {"type": "string"}}, "required": ["dirpath"]},
+    ),
+    list_dir,
+)

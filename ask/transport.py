@@ -1,0 +1,230 @@
+"""HTTP: one session a run, time-outs that know progress from noise, and streams split into events.
+
+It sends one request and classifies what goes wrong; whether to try again is `ask.exchange`'s to decide.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from ask.errors import ConfigError, NetworkError, StreamCut
+from ask.framing import JsonLines, ServerSentEvents
+from ask.provider import HttpRequest, ServerEvent
+from ask.version import VERSION
+
+if TYPE_CHECKING:
+    import requests
+    from requests.adapters import BaseAdapter
+
+CONNECT_SECONDS = 10.0
+GRACE_SECONDS = 2.0
+"""How long to wait for what may follow the end marker: a usage chunk, the end of the connection."""
+READ_BYTES = 65_536
+
+
+class Transport:
+    """Sends requests to one base URL.
+
+    Args:
+        base_url: where the provider lives.
+        stall_seconds: how long to wait while nothing of an answer comes.
+        adapter: answers in place of the network, for an embedded provider.
+
+    Raises:
+        ConfigError: the base URL is no http(s) address.
+    """
+
+    def __init__(self, base_url: str, stall_seconds: float, adapter: BaseAdapter | None = None) -> None:
+        import requests
+
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError(f"{base_url!r} is not an http(s) address", "correct the base URL")
+        self.base_url = base_url.rstrip("/")
+        self.place = parts.netloc.rpartition("@")[2]
+        self.stall_seconds = stall_seconds
+        self._session = requests.Session()
+        if adapter is not None:
+            self._session.mount(f"{parts.scheme}://", adapter)
+
+    def send(self, request: HttpRequest, framing: Literal["sse", "ndjson"] = "sse") -> Reply:
+        """Send a request; return as soon as the headers are there.
+
+        Raises:
+            NetworkError: no connection, or no answer in time.
+            ConfigError: the address or a header cannot be sent at all.
+        """
+        import requests
+
+        headers = {"User-Agent": f"ask/{VERSION}", **request.headers}
+        data = None
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(request.body, separators=(",", ":")).encode()
+        try:
+            response = self._session.request(
+                request.method,
+                self.base_url + request.path,
+                data=data,
+                headers=headers,
+                stream=True,
+                auth=_leave_alone,
+                allow_redirects=False,
+                timeout=(CONNECT_SECONDS, self.stall_seconds),
+            )
+        except requests.exceptions.InvalidHeader:
+            raise ConfigError("the key holds a character that no key has", "set it again") from None
+        except UnicodeError:
+            raise ConfigError("the key or the base URL holds a character that cannot be sent", "set it again") from None
+        except (requests.exceptions.RequestException, OSError) as fault:
+            raise self._explain(fault) from fault
+        return Reply(response, self, framing)
+
+    def _explain(self, fault: Exception) -> NetworkError:
+        """A failure before the first byte of an answer, in words."""
+        import requests
+
+        text = " ".join(str(cause) for cause in _chain(fault))
+        if isinstance(fault, requests.exceptions.ConnectTimeout):
+            return NetworkError(f"no connection to {self.place} within {CONNECT_SECONDS:g} s", again=True)
+        if isinstance(fault, requests.exceptions.Timeout):
+            return self.stalled()
+        if isinstance(fault, requests.exceptions.SSLError):
+            reason = next((part for part in ("certificate verify failed", "WRONG_VERSION_NUMBER") if part in text), "")
+            return NetworkError(
+                f"no secure connection to {self.place} ({reason or 'TLS failed'})", "check the base URL"
+            )
+        if isinstance(fault, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
+            advice = "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
+            return NetworkError(f"the proxy did not connect to {self.place}", advice, again=True)
+        reasons = {
+            "Connection refused": "connection refused",
+            "Name or service not known": "unknown host",
+            "nodename nor servname": "unknown host",
+            "Temporary failure in name resolution": "the name cannot be looked up",
+            "No address associated": "unknown host",
+            "Network is unreachable": "network unreachable",
+            "No route to host": "no route to host",
+        }
+        reason = next((words for sign, words in reasons.items() if sign in text), "")
+        if reason:
+            advice = "check the network and the base URL"
+            return NetworkError(f"cannot connect to {self.place} ({reason})", advice, again=True)
+        return NetworkError(f"{self.place} closed the connection without an answer", again=True)
+
+    def stalled(self) -> NetworkError:
+        """The error for an answer that does not come."""
+        return NetworkError(f"nothing came from {self.place} for {self.stall_seconds:g} s", "--timeout S waits longer")
+
+
+class Reply:
+    """One answer: its status and headers are there, its body is read as it comes.
+
+    Args:
+        response: a response of `requests`, its body unread.
+        transport: what sent the request.
+        framing: how the provider frames its streams.
+    """
+
+    def __init__(self, response: requests.Response, transport: Transport, framing: Literal["sse", "ndjson"]) -> None:
+        self.status = response.status_code
+        self.headers: Mapping[str, str] = response.headers
+        self._response = response
+        self._transport = transport
+        self._framing = framing
+        self._head = b""
+        self._progress = time.monotonic()
+        self.ending = False
+        """Set once the end marker was seen: nothing more is owed, so little time is spent waiting for it."""
+
+    def __enter__(self) -> Reply:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._response.close()
+
+    def is_stream(self) -> bool:
+        """Whether the body is a stream of events, by its first byte: labels are wrong in both directions.
+
+        Raises:
+            NetworkError, StreamCut: as `events`.
+        """
+        if self._framing == "ndjson":
+            return True
+        while not self._head.strip():
+            chunk = self._read()
+            if not chunk:
+                return True
+            self._head += chunk
+            self._head = self._head.removeprefix(b"\xef\xbb\xbf")
+        return self._head.lstrip()[:1] not in (b"{", b"[", b"<")
+
+    def events(self) -> Iterator[ServerEvent]:
+        """The events of a stream, as they come.
+
+        Raises:
+            NetworkError: nothing came for too long; comments do not count.
+            StreamCut: the connection broke.
+        """
+        frames = ServerSentEvents() if self._framing == "sse" else JsonLines()
+        chunk, self._head = self._head or self._read(), b""
+        while chunk:
+            yield from frames.feed(chunk)
+            if frames.progress:
+                self._progress = time.monotonic()
+            chunk = self._read()
+        yield from frames.close()
+
+    def text(self) -> str:
+        """The whole body.
+
+        Raises:
+            NetworkError, StreamCut: as `events`.
+        """
+        parts = [self._head]
+        while chunk := self._read():
+            parts.append(chunk)
+            if chunk.strip():
+                self._progress = time.monotonic()
+        return b"".join(parts).decode("utf-8", "replace")
+
+    def _read(self) -> bytes:
+        """The next bytes, as soon as any are there; b"" at the end."""
+        from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+        allowed = GRACE_SECONDS if self.ending else self._progress + self._transport.stall_seconds - time.monotonic()
+        if allowed <= 0:
+            raise self._transport.stalled()
+        connection = getattr(self._response.raw, "connection", None)
+        sock: Any = getattr(connection, "sock", None)
+        if sock is not None:
+            sock.settimeout(allowed)
+        try:
+            # iter_content(None) would hold a body without chunks back until its end.
+            return bytes(self._response.raw.read1(READ_BYTES, decode_content=True))
+        except (ReadTimeoutError, TimeoutError) as fault:
+            if self.ending:
+                return b""
+            raise self._transport.stalled() from fault
+        except (HTTPError, HTTPException, OSError) as fault:
+            if self.ending:
+                return b""
+            raise StreamCut(f"{self._transport.place} broke the connection", again=True) from fault
+
+
+def _leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Stands in for authentication, so that requests does not put credentials from .netrc over the key."""
+    return request
+
+
+def _chain(fault: BaseException | None) -> Iterator[BaseException]:
+    """An exception, what it wraps, and what caused it."""
+    while fault is not None:
+        yield fault
+        wrapped = next((arg for arg in fault.args if isinstance(arg, BaseException)), None)
+        fault = getattr(fault, "reason", None) if isinstance(getattr(fault, "reason", None), BaseException) else wrapped

@@ -1,0 +1,16 @@
+"""The example keeps the provider contract, and renames the one parameter that its service names differently."""
+
+from ask_provider_example import provider as example
+
+from ask import ChatRequest, Message
+from ask.testing import ProviderContract
+
+
+class TestExample(ProviderContract):
+    provider = example
+
+    def test_max_tokens_goes_by_the_name_that_the_service_knows(self) -> None:
+        request = ChatRequest("example-1", [Message("user", "Hi.")], options={"max_tokens": 500})
+        body = example.body(request)
+        assert body["max_output_tokens"] == 500
+        assert "max_tokens" not in body

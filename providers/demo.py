@@ -1,0 +1,197 @@
+"""The embedded demo: a provider with no account, no network and no language model behind it.
+
+An adapter answers inside the process in the Chat Completions wire, streamed or whole, so that a first run or
+a script's test goes through all of the program. What the demo understands and says is in `demo_rules`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from ask import ChatCompletions, as_dict, as_list, as_text
+
+from .demo_rules import Call, about_input, cannot_call, describe, is_error, plan, read_question, small_talk
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response
+    from requests.adapters import BaseAdapter
+
+TEXT_PIECE = 24
+ARGUMENTS_PIECE = 8
+"""Characters of a fragment of a stream."""
+
+
+class Demo(ChatCompletions):
+    """Chat Completions, answered inside the process."""
+
+    def provider_adapter(self) -> BaseAdapter:
+        from requests.adapters import BaseAdapter
+
+        class DemoAdapter(BaseAdapter):
+            def send(self, request: PreparedRequest, *_: object, **__: object) -> Response:
+                return respond(request)
+
+            def close(self) -> None:
+                """Nothing is open."""
+
+        return DemoAdapter()
+
+
+provider = Demo(
+    name="demo",
+    title="demo (embedded, no network)",
+    base_url="http://demo.invalid/v1",
+    default_model="demo",
+    needs_key=False,
+)
+
+
+# Answers
+
+
+def respond(request: PreparedRequest) -> Response:
+    """The response to any request."""
+    path = (request.url or "").partition("?")[0]
+    if path.endswith("/models"):
+        entry = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name": "Rules, no language model"}
+        return as_response(request, {"object": "list", "data": [entry]})
+    if not path.endswith("/chat/completions"):
+        return refusal(request, HTTPStatus.NOT_FOUND, "the demo has no such address")
+    try:
+        body = as_dict(json.loads(request.body or b""))
+    except (ValueError, RecursionError):
+        body = {}
+    if not as_list(body.get("messages")):
+        return refusal(request, HTTPStatus.BAD_REQUEST, "the body is not a JSON object with messages")
+    reply = answer(body)
+    return as_response(request, "".join(events(reply)) if body.get("stream") else reply)
+
+
+def answer(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The completion for a request's body, decided by the last user message and what was done since."""
+    messages = [as_dict(message) for message in as_list(body["messages"])]
+    asked = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages))
+    words, blocks = read_question("".join(as_text(message.get("content")) for message in messages[asked : asked + 1]))
+    since = messages[asked + 1 :]
+    results = finished_calls(since)
+    said = [describe(call, result) for call, result in results]
+    rounds = plan(words)[sum(bool(message.get("tool_calls")) for message in since) :]
+    if rounds and not any(is_error(result) for _, result in results):
+        obstacle = cannot_call(rounds[0], offered_tools(body), as_text(body.get("tool_choice")))
+        if not obstacle:
+            return completion(body, "", rounds[0])
+        said.append(obstacle)
+    if not said:
+        said.append(about_input(words, blocks) if blocks else small_talk(words))
+    return completion(body, "\n\n".join(said), [])
+
+
+def finished_calls(since: Sequence[Mapping[str, Any]]) -> list[tuple[Call, str]]:
+    """The calls among these messages that have a result, each with it."""
+    results = {as_text(m.get("tool_call_id")): as_text(m.get("content")) for m in since if m.get("role") == "tool"}
+    calls = [call for m in since for call in provider.provider_parse_tool_calls({"choices": [{"message": m}]})]
+    return [
+        (Call(call.name, as_dict(read_json(call.arguments))), results[call.id]) for call in calls if call.id in results
+    ]
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text, or None."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def offered_tools(body: Mapping[str, Any]) -> set[str]:
+    """The names of the tools that a request offers."""
+    return {as_text(as_dict(as_dict(tool).get("function")).get("name")) for tool in as_list(body.get("tools"))}
+
+
+# The wire
+
+
+def completion(body: Mapping[str, Any], text: str, calls: Sequence[Call]) -> dict[str, Any]:
+    """A whole Chat Completions answer. A word counts as a token."""
+    messages = [as_dict(message) for message in as_list(body["messages"])]
+    # Ids go on from the calls made so far, so that none comes twice in a conversation.
+    made = sum(len(as_list(message.get("tool_calls"))) for message in messages)
+    message: dict[str, Any] = {"role": "assistant", "content": text or None}
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": f"call_{number}",
+                "type": "function",
+                "function": {"name": call.tool, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+            }
+            for number, call in enumerate(calls, made + 1)
+        ]
+    read, said = sum(len(as_text(m.get("content")).split()) for m in messages), len(text.split())
+    return {
+        "id": "chatcmpl-demo",
+        "object": "chat.completion",
+        "created": 0,
+        "model": as_text(body.get("model")) or "demo",
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
+        "usage": {"prompt_tokens": read, "completion_tokens": said, "total_tokens": read + said, "cost": 0},
+    }
+
+
+def events(whole: Mapping[str, Any]) -> Iterator[str]:
+    """An answer as the SSE events of a stream: text and arguments in pieces, then the usage, then the end."""
+    head = {"id": whole["id"], "object": "chat.completion.chunk", "created": 0, "model": whole["model"]}
+    choice = whole["choices"][0]
+    for delta in deltas(choice["message"]):
+        yield event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    yield event(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+    yield event(head | {"choices": [], "usage": whole["usage"]})
+    yield "data: [DONE]\n\n"
+
+
+def event(chunk: Mapping[str, Any]) -> str:
+    return f"data: {json.dumps(chunk)}\n\n"
+
+
+def deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A message in pieces."""
+    yield {"role": "assistant", "content": ""}
+    for piece in pieces(message["content"] or "", TEXT_PIECE):
+        yield {"content": piece}
+    for index, call in enumerate(message.get("tool_calls", [])):
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        yield {"tool_calls": [call | {"index": index, "function": {"name": name, "arguments": ""}}]}
+        for piece in pieces(arguments, ARGUMENTS_PIECE):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def pieces(text: str, length: int) -> list[str]:
+    """The text in pieces of that many characters."""
+    return [text[start : start + length] for start in range(0, len(text), length)]
+
+
+def refusal(request: PreparedRequest, status: HTTPStatus, message: str) -> Response:
+    """An error in OpenAI's shape."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    return as_response(request, {"error": error}, status)
+
+
+def as_response(
+    request: PreparedRequest, body: Mapping[str, Any] | str, status: HTTPStatus = HTTPStatus.OK
+) -> Response:
+    """A response as an HTTP connection would give it; a string is a stream of events, anything else JSON."""
+    from requests import Response
+    from urllib3.response import HTTPResponse
+
+    text, kind = (body, "text/event-stream") if isinstance(body, str) else (json.dumps(body), "application/json")
+    headers = {"Content-Type": kind}
+    response = Response()
+    response.status_code, response.reason = status, status.phrase
+    response.request, response.url = request, request.url or ""
+    response.headers.update(headers)
+    response.encoding = "utf-8"
+    response.raw = HTTPResponse(BytesIO(text.encode()), headers=headers, status=status, preload_content=False)
+    return response

@@ -1,0 +1,134 @@
+"""OpenRouter: one key for every vendor's models. https://openrouter.ai/docs
+
+Beside Chat Completions it has attribution headers, reasoning details that must come back whole, cache markers
+for Anthropic's models, and errors that carry an upstream provider's own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ask import (
+    ChatCompletions,
+    ChatRequest,
+    Message,
+    ModelInfo,
+    ProviderError,
+    Remedy,
+    as_dict,
+    as_int,
+    as_list,
+    as_number,
+    as_text,
+    find_error,
+    model_family,
+    retry_after,
+)
+
+TOKENS_PER_PRICE = 1_000_000
+CACHE_MARKER = {"type": "ephemeral"}
+
+
+class OpenRouter(ChatCompletions):
+    """OpenRouter, with what it adds to Chat Completions."""
+
+    native_fields = ("reasoning_details",)
+
+    def headers(self, key: str) -> dict[str, str]:
+        return super().headers(key) | {"HTTP-Referer": "https://github.com/ask-gents/ask", "X-Title": "ask"}
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().body(request)
+        if model_family(request.model) == "anthropic":
+            body["messages"] = marked_for_caching(body["messages"])
+        return body
+
+    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+        """Also back to `openrouter/auto`, which is of no family: it drops what the model it picks cannot read."""
+        if message.native and message.native.provider == self.info.name and model_family(model) == self.info.name:
+            return message.native.data
+        return super().native_for(message, model)
+
+    def failure(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
+        """Also an unreadable call, which arrives under any finish reason at all."""
+        choice = as_dict(next(iter(as_list(response.get("choices"))), None))
+        if find_error(response) is None and choice.get("native_finish_reason") == "MALFORMED_FUNCTION_CALL":
+            return ProviderError("the model wrote a tool call that cannot be read", None, Remedy.RETRY())
+        return super().failure(response, answer)
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = super().provider_parse_error(status, headers, body)
+        if status == 402:
+            error.advice = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
+            if retry_after(headers) is not None:
+                error.remedy = Remedy.RETRY(retry_after(headers))
+        elif status == 404 and "support tool use" in error.message:
+            error.remedy = Remedy.WITHOUT_TOOLS
+            error.advice = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
+        elif status == 429 and retry_after(headers) is None:
+            error.remedy = Remedy.RETRY(seconds_to_reset(body))
+        return error
+
+    def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
+        pricing = as_dict(entry.get("pricing"))
+        parameters = entry.get("supported_parameters")
+        return ModelInfo(
+            id=as_text(entry.get("id")),
+            title=as_text(entry.get("name")),
+            context_length=as_int(entry.get("context_length")),
+            tools="tools" in parameters if isinstance(parameters, list) else None,
+            input_price=price(pricing.get("prompt")),
+            output_price=price(pricing.get("completion")),
+        )
+
+
+def marked_for_caching(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with cache markers, for Anthropic's models, which cache only what is marked.
+
+    Marked are the system text, the end of this request, and the end of the request before it, where the
+    next one finds its prefix however many calls came between. The texts of all messages but the model's own
+    become content parts, so that a marker is all that differs from one round to the next.
+    """
+    parts = [message if message["role"] == "assistant" else with_text_part(message) for message in messages]
+    last_said = max((i for i, message in enumerate(parts) if message["role"] == "assistant"), default=0)
+    for end in {0, max(last_said - 1, 0), len(parts) - 1}:
+        content = parts[end]["content"]
+        if isinstance(content, list) and content:
+            content[-1]["cache_control"] = CACHE_MARKER
+    return parts
+
+
+def with_text_part(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with its text as a content part; empty text stays as it is, since empty parts are refused."""
+    text = message["content"]
+    return message | {"content": [{"type": "text", "text": text}]} if isinstance(text, str) and text else message
+
+
+def seconds_to_reset(body: str) -> float | None:
+    """Seconds until the rate limit is lifted, which OpenRouter tells inside the error, in Unix milliseconds."""
+    try:
+        error = as_dict(find_error(json.loads(body)))
+    except ValueError:
+        return None
+    headers = as_dict(as_dict(error.get("metadata")).get("headers"))
+    reset = as_number(headers.get("X-RateLimit-Reset"))
+    return None if reset is None else max(0.0, reset / 1000 - time.time())
+
+
+def price(per_token: Any) -> float | None:
+    """US dollars per million tokens, from dollars per token; None where it varies (told as -1)."""
+    dollars = as_number(per_token)
+    return None if dollars is None or dollars < 0 else dollars * TOKENS_PER_PRICE
+
+
+provider = OpenRouter(
+    name="openrouter",
+    title="OpenRouter",
+    base_url="https://openrouter.ai/api/v1",
+    key_env="OPENROUTER_API_KEY",
+    default_model="~anthropic/claude-sonnet-latest",
+    docs="https://openrouter.ai/docs/api-reference",
+)

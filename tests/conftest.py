@@ -1,0 +1,32 @@
+"""What every test may ask for: a home of its own, a scripted model, and the program itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.model_server import ModelServer
+from tests.program import TEST_KEY, Ask, Home, make_home
+
+settings.register_profile("ask", deadline=None, database=None, max_examples=200)
+settings.load_profile("ask")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return make_home(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as model:
+        yield model
+
+
+@pytest.fixture
+def ask(home: Home, server: ModelServer) -> Ask:
+    env = {**home.env, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}
+    return Ask(env, home.work)

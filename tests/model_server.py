@@ -1,0 +1,289 @@
+"""A model behind a real local HTTP server: its replies are scripted, byte by byte and pause by pause.
+
+Knows nothing of what the bytes mean; `tests.wire` builds them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.message import Message
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal, Self
+
+POLL = 0.005
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class Ending(Enum):
+    """A step after which nothing more is sent."""
+
+    DROP = "close the connection in the middle of the reply"
+    RESET = "the same, with a TCP reset"
+    HOLD = "keep silent until the client leaves"
+
+
+DROP, RESET, HOLD = Ending.DROP, Ending.RESET, Ending.HOLD
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A step that sends the same bytes every so many seconds, until the client leaves."""
+
+    data: bytes = b": OPENROUTER PROCESSING\n\n"
+    every: float = 0.02
+
+
+Step = bytes | float | threading.Event | Repeat | Ending
+"""Bytes are sent at once; a number is a pause in seconds; an event is waited for."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One scripted reply.
+
+    The status line and headers go out with the first bytes, so `Reply((DROP,))` closes without any answer,
+    and `Reply((b"", DROP))` after the headers.
+
+    Attributes:
+        steps: what is sent, in order.
+        framing: chunked transfer encoding; Content-Length (one byte more than is sent, where an ending cuts
+            the reply); or neither, so that closing the connection ends the body.
+    """
+
+    steps: Sequence[Step] = (b"",)
+    status: int = 200
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    framing: Literal["chunked", "length", "close"] = "chunked"
+
+    def framing_header(self) -> tuple[str, str]:
+        """The header that tells the client where the body ends."""
+        if self.framing == "chunked":
+            return "Transfer-Encoding", "chunked"
+        if self.framing == "close":
+            return "Connection", "close"
+        promised = sum(len(step) for step in self.steps if isinstance(step, bytes))
+        cut = any(isinstance(step, Ending) for step in self.steps)
+        return "Content-Length", str(promised + cut)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as it arrived. `time` is monotonic, in seconds; `connection` counts the server's connections."""
+
+    method: str
+    path: str
+    headers: Message
+    body: bytes
+    time: float
+    connection: int
+
+    @property
+    def json(self) -> Any:
+        """The parsed body."""
+        return json.loads(self.body)
+
+
+Script = Callable[[Request], Reply]
+
+
+class ModelServer:
+    """The server; it runs while the context is open.
+
+    Attributes:
+        requests: every request, in the order of arrival.
+        abandoned: those whose client left before the reply ended.
+    """
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.abandoned: list[Request] = []
+        self._replies: list[Reply | Script] = []
+        self._next = 0
+        self._changed = threading.Condition()
+        self._listener = Listener(self)
+        self._thread = threading.Thread(target=self._listener.serve_forever, args=(POLL,))
+
+    @property
+    def base_url(self) -> str:
+        """Where a provider's requests go."""
+        return f"http://127.0.0.1:{self._listener.server_port}/api/v1"
+
+    def reply(self, *replies: Reply | Script) -> None:
+        """Add replies, one for each request to come; the last is repeated. A script is called for its reply."""
+        with self._changed:
+            self._replies += replies
+
+    def wait_for_requests(self, count: int, seconds: float = 10) -> None:
+        """Return once so many requests have come."""
+        with self._changed:
+            came = self._changed.wait_for(lambda: len(self.requests) >= count, seconds)
+        assert came, f"{len(self.requests)} requests came, not {count}"
+
+    def wait_for_abandoned(self, count: int = 1, seconds: float = 10) -> None:
+        """Return once so many replies were left unread."""
+        with self._changed:
+            came = self._changed.wait_for(lambda: len(self.abandoned) >= count, seconds)
+        assert came, f"{len(self.abandoned)} replies were abandoned, not {count}"
+
+    def take(self, request: Request) -> Reply:
+        """Note the request; its reply."""
+        with self._changed:
+            self.requests.append(request)
+            self._changed.notify_all()
+            if not self._replies:
+                return Reply((b"no reply is scripted",), status=500, content_type="text/plain")
+            place = min(self._next, len(self._replies) - 1)
+            self._next = place + 1
+            reply = self._replies[place]
+        return reply if isinstance(reply, Reply) else reply(request)
+
+    def note_abandoned(self, request: Request) -> None:
+        """Note a request whose client left."""
+        with self._changed:
+            self.abandoned.append(request)
+            self._changed.notify_all()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._listener.stop()
+        self._thread.join()
+        if self._listener.faults and error is None:
+            raise self._listener.faults[0]
+
+
+class Listener(ThreadingHTTPServer):
+    """Accepts connections, and can end them all."""
+
+    daemon_threads = False  # so that closing waits for the handlers
+    request_queue_size = 64
+
+    def __init__(self, model: ModelServer) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.model = model
+        self.stopping = threading.Event()
+        self.faults: list[BaseException] = []
+        self.connection_numbers = itertools.count(1)
+        self._open: set[socket.socket] = set()
+
+    def stop(self) -> None:
+        """Stop accepting, end all connections, and wait for their threads."""
+        self.stopping.set()
+        self.shutdown()
+        for connection in self._open.copy():
+            with contextlib.suppress(OSError):  # its thread or its client was faster
+                connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        self._open.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        request.close()  # at once: a shutdown before it would turn a reset into a normal end
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        fault = sys.exc_info()[1]
+        if fault is not None and not isinstance(fault, ConnectionError):
+            self.faults.append(fault)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves one connection."""
+
+    server: Listener
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.number = next(self.server.connection_numbers)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method's parameter
+        """Stay silent."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        request = Request(self.command, self.path, self.headers, body, time.monotonic(), self.number)
+        try:
+            self.play(self.server.model.take(request))
+        except ConnectionError:
+            self.close_connection = True
+            if not self.server.stopping.is_set():
+                self.server.model.note_abandoned(request)
+
+    do_GET = do_POST  # noqa: N815
+
+    def play(self, reply: Reply) -> None:
+        """Send a reply, step by step."""
+        self.head: Reply | None = reply
+        for step in reply.steps:
+            if isinstance(step, bytes):
+                self.send(step, reply)
+            elif isinstance(step, threading.Event):
+                self.wait_until(step.is_set)
+            elif isinstance(step, Repeat):
+                while True:
+                    self.send(step.data, reply)
+                    self.pause(step.every)
+            elif isinstance(step, Ending):
+                self.end(step)
+                return
+            else:
+                self.pause(step)
+        self.send(b"", reply)
+        if reply.framing == "chunked":
+            self.wfile.write(b"0\r\n\r\n")
+
+    def send(self, data: bytes, reply: Reply) -> None:
+        """Send bytes of the body, behind the headers if these have not gone out."""
+        if self.head is not None:
+            self.head = None
+            self.send_response(reply.status)
+            for name, value in ({"Content-Type": reply.content_type} | dict(reply.headers)).items():
+                self.send_header(name, value)
+            self.send_header(*reply.framing_header())
+            self.end_headers()
+        if data and reply.framing == "chunked":
+            data = b"%x\r\n%s\r\n" % (len(data), data)
+        if data:
+            self.wfile.write(data)
+
+    def end(self, ending: Ending) -> None:
+        """Leave a reply unfinished."""
+        self.close_connection = True
+        if ending is HOLD:
+            self.wait_until(lambda: False)
+        if ending is RESET:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a time, unless the client leaves."""
+        end = time.monotonic() + seconds
+        self.wait_until(lambda: time.monotonic() >= end)
+
+    def wait_until(self, done: Callable[[], bool]) -> None:
+        """Wait for something; a client that leaves, or the server's end, is a ConnectionError."""
+        while not done():
+            if self.server.stopping.wait(POLL):
+                raise ConnectionAbortedError("the server is stopping")
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            if readable and not self.connection.recv(1, socket.MSG_PEEK):
+                raise ConnectionAbortedError("the client left")

@@ -1,0 +1,488 @@
+"""Requests and answers in OpenAI's Chat Completions wire."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask import (
+    Answer,
+    AskError,
+    ChatCompletions,
+    ChatRequest,
+    Finish,
+    Message,
+    ModelInfo,
+    Native,
+    ProviderError,
+    ServerEvent,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from tests import wire
+from tests.any_json import any_json, with_any_part
+from tests.recordings import Recording, recordings
+
+CHAT = ChatCompletions(name="test", base_url="http://test/v1", key_env="TEST_API_KEY", default_model="test/model")
+READ = ToolSpec(
+    "read_file",
+    "Read a file",
+    {"type": "object", "properties": {"filepath": {"type": "string"}}, "required": ["filepath"]},
+)
+ASKED = (Message("system", "You are ask."), Message("user", "What is in config.json?"))
+CALL = ToolCall("call_1", "read_file", '{"filepath": "config.json"}')
+CALLED = Message("assistant", "Let me see.", tool_calls=(CALL,))
+RESULT = Message("tool", '{"port": 80}', tool_call_id="call_1", tool_name="read_file")
+
+
+class Thinking(ChatCompletions):
+    """A service that needs its models' reasoning back."""
+
+    native_fields = ("reasoning_details",)
+
+
+def body(*messages: Message, **request: Any) -> Mapping[str, Any]:
+    sent = CHAT.provider_build_request(ChatRequest("test/model", messages, **request), "sk-key").body
+    assert sent is not None
+    return sent
+
+
+def failure(response: wire.Json) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        CHAT.provider_parse_response(response)
+    return caught.value
+
+
+# Requests
+
+
+def test_a_request_goes_to_chat_completions_with_the_key_as_bearer_token() -> None:
+    request = CHAT.provider_build_request(ChatRequest("test/model", ASKED), "sk-key")
+    assert (request.method, request.path) == ("POST", "/chat/completions")
+    assert request.headers["Authorization"] == "Bearer sk-key"
+    assert "Authorization" not in CHAT.provider_build_request(ChatRequest("test/model", ASKED), "").headers
+
+
+def test_the_system_message_comes_first() -> None:
+    assert body(*ASKED)["messages"] == [
+        {"role": "system", "content": "You are ask."},
+        {"role": "user", "content": "What is in config.json?"},
+    ]
+
+
+def test_tools_are_offered_with_the_choice_left_to_the_model() -> None:
+    sent = body(*ASKED, tools=[READ])
+    assert sent["tools"] == [
+        {
+            "type": "function",
+            "function": {"name": "read_file", "description": "Read a file", "parameters": READ.parameters},
+        }
+    ]
+    assert sent["tool_choice"] == "auto"
+
+
+def test_tools_stay_where_no_call_is_wanted() -> None:
+    sent = body(*ASKED, CALLED, RESULT, tools=[READ], tool_choice="none")
+    assert (len(sent["tools"]), sent["tool_choice"]) == (1, "none")
+
+
+def test_without_tools_nothing_speaks_of_them() -> None:
+    assert not {"tools", "tool_choice"} & set(body(*ASKED))
+
+
+def test_a_stream_is_asked_for_with_its_usage() -> None:
+    assert body(*ASKED)["stream"] is True
+    assert body(*ASKED)["stream_options"] == {"include_usage": True}
+    assert not {"stream", "stream_options"} & set(body(*ASKED, stream=False))
+
+
+def test_options_pass_through() -> None:
+    sent = body(*ASKED, options={"temperature": 0.5, "provider": {"order": ["x"]}})
+    assert (sent["temperature"], sent["provider"]) == (0.5, {"order": ["x"]})
+
+
+def test_a_tool_round_goes_back_under_its_id() -> None:
+    assert body(*ASKED, CALLED, RESULT)["messages"][2:] == [
+        {
+            "role": "assistant",
+            "content": "Let me see.",
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "read_file", "arguments": '{"filepath": "config.json"}'},
+                }
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": '{"port": 80}'},
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", '{"filepath": "con', '{"a": 1}{"a": 2}', "[]", "null", "not JSON", "[" * 9999]
+)
+def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments: str) -> None:
+    spoilt = Message("assistant", tool_calls=(ToolCall("call_1", "read_file", arguments),))
+    assert body(*ASKED, spoilt, RESULT)["messages"][2]["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+def test_the_same_messages_give_the_same_bytes() -> None:
+    first = json.dumps(body(*ASKED, tools=[READ]))
+    longer = json.dumps(body(*ASKED, CALLED, RESULT, tools=[READ]))
+    prefix = first.partition("]")[0]
+    assert longer.startswith(prefix)
+    assert json.dumps(body(*ASKED, tools=[READ])) == first
+
+
+@pytest.mark.parametrize(
+    ("native_provider", "native_model", "model", "goes_back"),
+    [
+        ("thinking", "anthropic/claude-a", "anthropic/claude-b", True),
+        ("thinking", "anthropic/claude-a", "google/gemini-c", False),
+        ("other", "anthropic/claude-a", "anthropic/claude-a", False),
+    ],
+)
+def test_native_parts_go_back_to_the_same_provider_and_family_only(
+    native_provider: str, native_model: str, model: str, goes_back: bool
+) -> None:
+    details = [{"type": "reasoning.text", "index": 0, "text": "hm", "signature": "sig"}]
+    said = Message("assistant", "Yes.", native=Native(native_provider, native_model, {"reasoning_details": details}))
+    thinking = Thinking(name="thinking", base_url="http://test/v1")
+    request = thinking.provider_build_request(ChatRequest(model, (*ASKED, said)), "")
+    assert request.body is not None
+    assert request.body["messages"][2].get("reasoning_details") == (details if goes_back else None)
+    assert request.body["messages"][2]["content"] == "Yes."
+
+
+def test_native_parts_are_kept_from_an_answer() -> None:
+    details = [{"type": "reasoning.encrypted", "index": 0, "data": "AAA="}]
+    answer = Thinking(name="thinking", base_url="http://test/v1").provider_parse_response(
+        wire.answer("Yes.", reasoning_details=details)
+    )
+    assert answer.native == Native("thinking", wire.MODEL, {"reasoning_details": details})
+    assert CHAT.provider_parse_response(wire.answer("Yes.", reasoning_details=details)).native is None
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    "messages",
+    [
+        ASKED,
+        (*ASKED, CALLED, RESULT),
+        (*ASKED, Message("assistant", tool_calls=(CALL,)), RESULT),
+        (*ASKED, CALLED, RESULT, Message("assistant", "Port 80."), Message("user", "Why?")),
+    ],
+    ids=["first request", "second request", "a call without text", "a later question"],
+)
+def test_requests_fit_the_types_of_the_openai_sdk(messages: tuple[Message, ...], stream: bool) -> None:
+    sent = body(*messages, tools=[READ], stream=stream, options={"temperature": 0.5})
+    assert wire.read_by_openai(sent) == sent
+
+
+def test_the_openai_sdk_would_refuse_a_malformed_request() -> None:
+    sent = json.loads(json.dumps(body(*ASKED, CALLED, RESULT, tools=[READ])))
+    del sent["messages"][3]["tool_call_id"]
+    with pytest.raises(ValueError, match="tool_call_id"):
+        assert wire.read_by_openai(sent) == sent
+
+
+# Answers
+
+
+def test_a_whole_answer_is_read() -> None:
+    response = wire.answer("Hello", reasoning="hm")
+    response["usage"] |= {"prompt_tokens_details": {"cached_tokens": 7}, "cost": 0.25}
+    assert CHAT.provider_parse_response(response) == Answer("Hello", "hm", Finish.STOP, Usage(10, 5, 7, 0.25))
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("stop", Finish.STOP),
+        ("tool_calls", Finish.TOOL_CALLS),
+        ("length", Finish.LENGTH),
+        ("content_filter", Finish.FILTER),
+        ("something_new", Finish.STOP),
+    ],
+)
+def test_finish_reasons_are_told_apart(reason: str, finish: Finish) -> None:
+    assert CHAT.provider_parse_response(wire.answer("Hello", finish=reason)).finish is finish
+
+
+def test_a_refusal_stands_in_for_content_and_counts_as_filtered() -> None:
+    answer = CHAT.provider_parse_response(wire.answer(None, refusal="I cannot."))
+    assert (answer.text, answer.finish) == ("I cannot.", Finish.FILTER)
+
+
+def test_content_may_be_parts() -> None:
+    parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
+    response = wire.answer()
+    response["choices"][0]["message"]["content"] = parts
+    assert CHAT.provider_parse_response(response).text == "one two"
+
+
+def test_usage_may_lie_inside_the_choice() -> None:
+    response = wire.answer("Hello")
+    response["choices"][0]["usage"] = response.pop("usage")
+    assert CHAT.provider_parse_response(response).usage == Usage(10, 5)
+
+
+def test_calls_are_read_in_order_whatever_the_finish_reason_says() -> None:
+    response = wire.answer("text", [("one", {"x": 1}), ("two", "")], finish="stop")
+    assert CHAT.provider_parse_tool_calls(response) == [
+        ToolCall("call_0", "one", '{"x": 1}'),
+        ToolCall("call_1", "two", ""),
+    ]
+
+
+def test_calls_without_an_id_or_with_the_same_one_get_ids_that_differ() -> None:
+    response = wire.answer(calls=[("one", {}), ("two", {}), ("three", {}), ("four", {})])
+    for call, call_id in zip(response["choices"][0]["message"]["tool_calls"], ["", None, "a", "a"], strict=True):
+        call["id"] = call_id
+    ids = [call.id for call in CHAT.provider_parse_tool_calls(response)]
+    assert ids[2] == "a"
+    assert all(ids)
+    assert len(set(ids)) == 4
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 1}{"a": 2}', '{"path": "a', "not JSON"])
+def test_broken_arguments_are_kept_as_they_are(arguments: str) -> None:
+    (call,) = CHAT.provider_parse_tool_calls(wire.answer(calls=[("one", arguments)], finish="length"))
+    assert call.arguments == arguments
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("response", "message", "status"),
+    [
+        (wire.error("it failed", 429), "it failed", 429),
+        ({"error": "it failed"}, "it failed", None),
+        ({"error": {"message": "it failed", "code": "bad_thing"}}, "it failed", None),
+        (wire.answer("so far") | wire.error("it failed", 503), "it failed", 503),
+        ({"choices": [wire.answer("so far")["choices"][0] | wire.error("it failed", 502)]}, "it failed", 502),
+        (
+            wire.error(
+                "Provider returned error", 400, metadata={"provider_name": "Up", "raw": '{"error": "it failed"}'}
+            ),
+            "Up: it failed",
+            400,
+        ),
+        (wire.error("Provider returned error", 400, metadata={"raw": "it  failed\n"}), "it failed", 400),
+        (
+            wire.error("Provider returned error", 400, metadata={"raw": {"error": {"message": "it failed"}}}),
+            "it failed",
+            400,
+        ),
+        (wire.error("it failed", 400, metadata={"provider_name": "Up", "raw": ""}), "it failed", 400),
+        ({"object": "error", "message": "it failed"}, "it failed", None),
+    ],
+)
+def test_an_error_inside_a_200_is_an_error(response: wire.Json, message: str, status: int | None) -> None:
+    failed = failure(response)
+    assert (failed.message, failed.status) == (message, status)
+
+
+def test_what_was_said_before_an_error_is_kept() -> None:
+    failed = failure(wire.answer("so far") | wire.error())
+    assert failed.answer is not None
+    assert failed.answer.text == "so far"
+
+
+def test_the_finish_reason_error_is_an_error() -> None:
+    response = wire.answer("so far", finish="error")
+    response["choices"][0]["native_finish_reason"] = "MALFORMED_FUNCTION_CALL"
+    assert "MALFORMED_FUNCTION_CALL" in failure(response).message
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"error": {"message": "no such model"}}', "no such model"),
+        ('{"error": "no such model", "code": "x"}', "no such model"),
+        ('[{"error": {"message": "no such model"}}]', "no such model"),
+        ('{"message": "no such model"}', "no such model"),
+        ('{"detail": "no such model"}', "no such model"),
+        ("\n\n  no such\nmodel", "no such model"),
+        ("<html><head><title>502 Bad\nGateway</title></head><body><h1>nginx</h1></body></html>", "502 Bad Gateway"),
+        ("<p>it <b>failed</b></p>", "it failed"),
+        ("", "no explanation"),
+        ("{}", "{}"),
+    ],
+)
+def test_an_http_error_tells_what_its_body_says(body: str, message: str) -> None:
+    error = CHAT.provider_parse_error(404, {}, body)
+    assert (error.message, error.status, error.remedy.action) == (message, 404, "none")
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+def test_what_may_pass_is_worth_a_retry(status: int) -> None:
+    remedy = CHAT.provider_parse_error(status, {"retry-after": "7"}, "").remedy
+    assert (remedy.action, remedy.after) == ("retry", 7)
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422])
+def test_what_will_not_pass_is_not_retried(status: int) -> None:
+    assert CHAT.provider_parse_error(status, {"Retry-After": "7"}, "").remedy.action == "none"
+
+
+def test_the_parameter_that_is_refused_is_named() -> None:
+    body = '{"error": {"message": "Unsupported parameter", "param": "max_tokens"}}'
+    assert CHAT.provider_parse_error(400, {}, body).parameter == "max_tokens"
+
+
+# The models list
+
+
+def test_the_models_list_is_read() -> None:
+    request = CHAT.provider_models_request("sk-key")
+    assert (request.method, request.path, request.body) == ("GET", "/models", None)
+    entries = [{"id": "a/b", "name": "B", "context_length": 8000}, {"id": "c"}, {"name": "no id"}, None]
+    models = [ModelInfo("a/b", "B", 8000), ModelInfo("c")]
+    assert CHAT.provider_parse_models({"data": entries}) == models
+    assert CHAT.provider_parse_models(entries) == models
+
+
+# Any shape
+
+
+@given(
+    st.one_of(
+        any_json(), with_any_part(wire.answer("text", [("bash", {})], reasoning="r")), with_any_part(wire.error())
+    )
+)
+def test_a_whole_answer_of_any_shape_is_read_or_is_an_error(response: Any) -> None:
+    if not isinstance(response, dict):
+        response = {"choices": response}
+    before = json.dumps(response)
+    for call in CHAT.provider_parse_tool_calls(response):
+        assert isinstance(call, ToolCall)
+        assert call.id
+    try:
+        answer = CHAT.provider_parse_response(response)
+    except AskError as error:
+        assert str(error)
+    else:
+        assert isinstance(answer, Answer)
+    assert json.dumps(response) == before
+
+
+@given(st.lists(st.one_of(any_json(), *map(with_any_part, wire.stream("two words", [("bash", {})]))), max_size=6))
+def test_a_stream_of_any_shape_is_read_or_is_an_error(chunks: list[Any]) -> None:
+    reader = CHAT.provider_stream_reader()
+    for chunk in chunks:
+        reader.feed(ServerEvent(None, json.dumps(chunk)))
+        json.dumps(reader.response())
+    CHAT.provider_parse_tool_calls(reader.response())
+    try:
+        CHAT.provider_parse_response(reader.response())
+    except AskError as error:
+        assert error.message
+
+
+@given(st.sampled_from([None, "", "error", "message"]), st.text())
+def test_an_event_of_any_text_is_read(kind: str | None, data: str) -> None:
+    CHAT.provider_stream_reader().feed(ServerEvent(kind, data))
+
+
+@given(
+    st.integers(200, 599), st.one_of(st.text(), any_json().map(json.dumps), with_any_part(wire.error()).map(json.dumps))
+)
+def test_an_http_error_of_any_text_is_one_line(status: int, body: str) -> None:
+    error = CHAT.provider_parse_error(status, {}, body)
+    assert error.message
+    assert "\n" not in error.message
+
+
+@given(st.binary())
+def test_an_http_error_of_any_bytes_is_one_line(body: bytes) -> None:
+    assert "\n" not in CHAT.provider_parse_error(500, {}, body.decode(errors="replace")).message
+
+
+@given(any_json())
+def test_a_models_list_of_any_shape_is_read(body: Any) -> None:
+    assert all(model.id for model in CHAT.provider_parse_models(body))
+
+
+@pytest.mark.parametrize("depth", [100, 400, 900])
+@pytest.mark.parametrize(
+    "nest",
+    [
+        lambda depth: "[" * depth + "]" * depth,
+        lambda depth: '{"error":' * depth + "1" + "}" * depth,
+        lambda depth: (
+            '{"choices":[{"delta":{"content":' + '[{"text":' * (depth // 2) + '""' + "}]" * (depth // 2) + "}}]}"
+        ),
+        lambda depth: '{"error":{"metadata":{"raw":' + '{"error":' * depth + "1" + "}" * depth + "}}}",
+    ],
+    ids=["arrays", "errors", "parts", "raw"],
+)
+def test_deep_nesting_is_read_or_is_an_error(nest: Any, depth: int) -> None:
+    reader = CHAT.provider_stream_reader()
+    reader.feed(ServerEvent(None, nest(depth)))
+    try:
+        CHAT.provider_parse_response(reader.response())
+    except AskError as error:
+        assert error.message
+    assert CHAT.provider_parse_error(500, {}, nest(depth)).message
+
+
+# Recordings
+
+OPENROUTER = ChatCompletions(name="openrouter", base_url="https://openrouter.ai/api/v1")
+RECORDED = recordings("openrouter")
+
+
+@pytest.mark.parametrize("recording", [one for one in RECORDED if one.status == 200], ids=str)
+def test_a_recorded_answer_says_what_it_says(recording: Recording) -> None:
+    ended, response = True, {}
+    if recording.streaming:
+        reader = OPENROUTER.provider_stream_reader()
+        for event in wire.events(recording.body):
+            reader.feed(event)
+        ended, response = reader.ended, reader.response()
+    else:
+        response = json.loads(recording.body)
+    calls = tuple((call.name, parsed(call.arguments)) for call in OPENROUTER.provider_parse_tool_calls(response))
+    try:
+        answer = OPENROUTER.provider_parse_response(response)
+        outcome = outcome_of(answer, bool(calls), ended)
+    except ProviderError as error:
+        assert error.answer is not None
+        assert error.message
+        answer, outcome = error.answer, "error"
+    assert (answer.text, calls, outcome) == (recording.text, recording.calls, recording.outcome)
+
+
+@pytest.mark.parametrize("recording", [one for one in RECORDED if one.status != 200], ids=str)
+def test_a_recorded_error_is_one_line(recording: Recording) -> None:
+    error = OPENROUTER.provider_parse_error(recording.status, {}, recording.body.decode())
+    assert error.status == recording.status
+    assert error.message
+    assert "\n" not in error.message
+    assert error.message != "Provider returned error"
+    assert (error.remedy.action == "retry") == (recording.status == 429)
+
+
+def parsed(arguments: str) -> Any:
+    """Arguments as the recordings tell them: parsed where they are JSON."""
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+def outcome_of(answer: Answer, called: bool, ended: bool) -> str:
+    """An answer's outcome in the recordings' words."""
+    if not ended:
+        return "cut"
+    if answer.finish in (Finish.LENGTH, Finish.FILTER):
+        return answer.finish
+    return "ok" if answer.text or called else "empty"

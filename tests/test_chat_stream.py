@@ -1,0 +1,432 @@
+"""What a Chat Completions stream says, however the service wrote it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask import CallDelta, ChatCompletions, ChatStreamReader, ReasoningDelta, ServerEvent, TextDelta, ToolCall
+from ask.provider import Delta
+from tests import wire
+
+CHAT = ChatCompletions(name="test", base_url="http://test/v1")
+SO_FAR = CHAT.provider_parse_response(wire.answer("so far"))
+
+
+def read(*chunks: wire.Json | str | bytes, done: bool = True) -> tuple[ChatStreamReader, list[Delta]]:
+    """A reader that has read a stream, and all that it showed."""
+    reader = ChatStreamReader()
+    deltas = [delta for event in wire.events(wire.sse(*chunks, done=done)) for delta in reader.feed(event)]
+    return reader, deltas
+
+
+def message(*chunks: wire.Json) -> Any:
+    return read(*chunks)[0].response()["choices"][0]["message"]
+
+
+def calls(*chunks: wire.Json) -> list[tuple[str, str, str]]:
+    wanted = message(*chunks).get("tool_calls", [])
+    return [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in wanted]
+
+
+def fragment(**fields: Any) -> wire.Json:
+    """A chunk with a call's fragment just as given."""
+    return wire.chunk({"tool_calls": [fields]})
+
+
+# Text
+
+
+def test_text_is_shown_as_it_comes_and_kept() -> None:
+    reader, deltas = read(wire.text("Hel"), wire.text(""), wire.text("lo"), wire.finish(), wire.usage())
+    assert deltas == [TextDelta("Hel"), TextDelta("lo")]
+    choice = reader.response()["choices"][0]
+    assert choice == {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Hello"}}
+
+
+def test_content_may_be_a_list_of_parts() -> None:
+    parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
+    reader, deltas = read(wire.chunk({"content": parts}), wire.finish())
+    assert deltas == [TextDelta("one two")]
+    assert CHAT.provider_parse_response(reader.response()).text == "one two"
+
+
+def test_a_refusal_is_shown_and_kept_apart() -> None:
+    reader, deltas = read(wire.chunk({"refusal": "I can"}), wire.chunk({"refusal": "not"}), wire.finish())
+    assert deltas == [TextDelta("I can"), TextDelta("not")]
+    said = reader.response()["choices"][0]["message"]
+    assert (said["content"], said["refusal"]) == (None, "I cannot")
+
+
+def test_other_choices_than_the_first_are_ignored() -> None:
+    second = wire.chunk({"content": "no"}, finish="length", index=1)
+    both = {"choices": [wire.text("yes")["choices"][0], second["choices"][0]]}
+    reader, deltas = read(both, second, wire.finish())
+    assert deltas == [TextDelta("yes")]
+    assert reader.response()["choices"][0]["finish_reason"] == "stop"
+    assert len(reader.response()["choices"]) == 1
+
+
+def test_another_choice_does_not_end_the_stream() -> None:
+    assert not read(wire.text("a"), wire.chunk(finish="stop", index=1), done=False)[0].ended
+
+
+def test_a_choice_without_index_is_the_first() -> None:
+    assert read({"choices": [{"delta": {"content": "yes"}}]})[1] == [TextDelta("yes")]
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_reasoning_is_read_in_both_fields(field: str) -> None:
+    reader, deltas = read(wire.reasoning("think", field), wire.reasoning("ing", field), wire.text("so"), wire.finish())
+    assert deltas == [ReasoningDelta("think"), ReasoningDelta("ing"), TextDelta("so")]
+    assert CHAT.provider_parse_response(reader.response()).reasoning == "thinking"
+
+
+def test_reasoning_in_both_fields_at_once_is_shown_once() -> None:
+    reader, deltas = read(wire.chunk({"reasoning": "hm", "reasoning_content": "hm"}))
+    assert deltas == [ReasoningDelta("hm")]
+    assert CHAT.provider_parse_response(reader.response()).reasoning == "hm"
+
+
+# Calls
+
+
+def test_a_call_arrives_in_fragments_and_is_told_once() -> None:
+    reader, deltas = read(
+        wire.text("Let me see."),
+        wire.call(0, id="call_a", name="bash", arguments=""),
+        wire.call(0, arguments='{"com'),
+        wire.call(0, arguments='mand": "ls"}'),
+        wire.finish("tool_calls"),
+    )
+    assert deltas == [TextDelta("Let me see."), CallDelta(0, "bash")]
+    assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("call_a", "bash", '{"command": "ls"}')]
+
+
+def test_fragments_of_several_calls_may_be_mixed() -> None:
+    assert calls(
+        wire.call(0, id="a", name="one", arguments=""),
+        wire.call(1, id="b", name="two", arguments="{"),
+        wire.call(0, arguments="{}"),
+        wire.call(1, arguments="}"),
+    ) == [("a", "one", "{}"), ("b", "two", "{}")]
+
+
+def test_several_fragments_may_come_in_one_chunk() -> None:
+    both = [wire.call(i, id=f"c{i}", name="t", arguments="{}")["choices"][0]["delta"]["tool_calls"][0] for i in (0, 1)]
+    reader, deltas = read(wire.chunk({"tool_calls": both}))
+    assert deltas == [CallDelta(0, "t"), CallDelta(1, "t")]
+    assert len(reader.response()["choices"][0]["message"]["tool_calls"]) == 2
+
+
+def test_a_fresh_id_with_a_name_under_a_used_index_is_another_call() -> None:
+    assert calls(
+        wire.call(0, id="a", name="one", arguments='{"x": 1}'),
+        wire.call(0, id="b", name="one", arguments='{"x": '),
+        wire.call(0, arguments="2}"),
+    ) == [("a", "one", '{"x": 1}'), ("b", "one", '{"x": 2}')]
+
+
+def test_the_same_id_repeated_is_the_same_call() -> None:
+    assert calls(
+        wire.call(0, id="a", name="one", arguments='{"x": '),
+        wire.call(0, id="a", name="one", arguments="1}"),
+    ) == [("a", "one", '{"x": 1}')]
+
+
+def test_a_missing_index_separates_calls_by_their_names() -> None:
+    assert calls(
+        wire.call(id="a", name="one", arguments="{}"),
+        wire.call(id="b", name="two", arguments=""),
+        wire.call(arguments="{}"),
+        wire.call(name="two", arguments="[]"),
+    ) == [("a", "one", "{}"), ("b", "two", "{}"), ("", "two", "[]")]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"index": 0, "id": "", "function": {"name": "", "arguments": "}"}},
+        {"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": "}"}},
+        {"index": 0, "function": {"arguments": "}"}},
+        {"index": 0, "id": "", "function": {"name": "one", "arguments": "}"}},
+    ],
+)
+def test_later_fragments_may_be_empty_where_the_first_was_not(later: wire.Json) -> None:
+    assert calls(wire.call(0, id="a", name="one", arguments="{"), fragment(**later)) == [("a", "one", "{}")]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {"index": 0, "id": "", "function": {"name": None, "arguments": None}},
+        {"index": 0, "function": {}},
+        {"index": 0, "function": None},
+        {"index": 0},
+    ],
+)
+def test_fragments_may_bring_no_arguments(later: wire.Json) -> None:
+    first = wire.call(0, id="a", name="one", arguments="{}")
+    assert calls(fragment(**later), first, fragment(**later)) == [("a", "one", "{}")]
+
+
+def test_the_id_and_the_name_may_come_late() -> None:
+    reader, deltas = read(wire.call(0, arguments="{"), wire.call(0, id="a"), wire.call(0, name="one", arguments="}"))
+    assert deltas == [CallDelta(0, "one")]
+    assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("a", "one", "{}")]
+
+
+@pytest.mark.parametrize("arguments", ["", '{"a": 1}{"a": 2}', '{"path": "a', "not JSON", "[]"])
+def test_arguments_are_kept_as_the_model_wrote_them(arguments: str) -> None:
+    assert calls(wire.call(0, id="a", name="one", arguments=arguments), wire.finish("length")) == [
+        ("a", "one", arguments)
+    ]
+
+
+def test_arguments_that_come_as_an_object_become_its_text() -> None:
+    ((_, _, arguments),) = calls(fragment(index=0, id="a", function={"name": "one", "arguments": {"x": "ü"}}))
+    assert json.loads(arguments) == {"x": "ü"}
+
+
+def test_calls_count_whatever_the_finish_reason_says() -> None:
+    assert calls(wire.call(0, id="a", name="one", arguments="{}"), wire.finish("stop"))
+
+
+def test_a_call_that_was_cut_keeps_what_came() -> None:
+    reader, _ = read(wire.call(0, id="a", name="bash", arguments='{"command": "rm -rf'), done=False)
+    assert not reader.ended
+    assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("a", "bash", '{"command": "rm -rf')]
+
+
+# The end
+
+
+@pytest.mark.parametrize(
+    ("chunks", "done", "ended"),
+    [
+        ([wire.text("a")], True, True),
+        ([wire.text("a"), wire.finish()], False, True),
+        ([wire.text("a"), wire.finish()], True, True),
+        ([wire.text("a")], False, False),
+        ([wire.text("a"), wire.usage()], False, False),
+        ([], False, False),
+    ],
+)
+def test_the_end_is_a_marker_or_a_finish_reason(chunks: Sequence[wire.Json], done: bool, ended: bool) -> None:
+    assert read(*chunks, done=done)[0].ended is ended
+
+
+def test_a_finish_reason_may_come_more_than_once_and_the_last_counts() -> None:
+    reader, _ = read(wire.text("a"), wire.finish("tool_calls"), wire.finish("length"), wire.chunk())
+    assert reader.response()["choices"][0]["finish_reason"] == "length"
+
+
+def test_the_answer_so_far_is_there_at_any_time() -> None:
+    reader = ChatStreamReader()
+    assert CHAT.provider_parse_response(reader.response()).text == ""
+    so_far = ""
+    for word in ("one ", "two ", "three"):
+        reader.feed(ServerEvent(None, json.dumps(wire.text(word))))
+        so_far += word
+        assert CHAT.provider_parse_response(reader.response()).text == so_far
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [wire.text("a"), wire.finish(), wire.usage(10, 5, cost=0.25)],
+        [wire.text("a"), wire.chunk(finish="stop") | {"usage": {"prompt_tokens": 10, "completion_tokens": 5}}],
+        [wire.text("a"), wire.chunk(finish="stop", usage={"prompt_tokens": 10, "completion_tokens": 5})],
+        [wire.usage(1, 1), wire.text("a"), wire.usage(10, 5), wire.text("b") | {"usage": None}, wire.finish()],
+    ],
+    ids=["without choices", "beside choices", "inside the choice", "growing"],
+)
+def test_usage_is_found_in_every_place(chunks: list[wire.Json]) -> None:
+    usage = CHAT.provider_parse_response(read(*chunks)[0].response()).usage
+    assert (usage.input_tokens, usage.output_tokens) == (10, 5)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"error": {"code": 502, "message": "it failed"}},
+        {"error": "it failed", "code": "internal"},
+        {"error": {"message": "it failed"}, "choices": []},
+        {
+            "error": {"message": "it failed"},
+            "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}],
+        },
+        {"choices": [{"index": 0, "delta": {}, "error": {"message": "it failed"}, "finish_reason": "error"}]},
+        {"choices": [], "usage": {"prompt_tokens": 1}, "error": {"message": "it failed", "code": 400}},
+        {"errors": [{"message": "it failed"}]},
+        {"object": "error", "message": "it failed"},
+        {"detail": "it failed"},
+        [{"error": {"message": "it failed"}}],
+        b'event: error\ndata: {"message": "it failed"}\n\n',
+        b'event: error\ndata: {"error": {"message": "it failed"}}\n\n',
+        b'event: error\ndata: "it failed"\n\n',
+        "it failed",
+    ],
+    ids=str,
+)
+def test_an_error_in_any_shape_ends_the_stream_and_keeps_the_text(chunk: Any) -> None:
+    reader, deltas = read(wire.text("so far"), chunk, done=False)
+    assert deltas == [TextDelta("so far")]
+    assert reader.ended
+    failure = CHAT.failure(reader.response(), SO_FAR)
+    assert failure is not None
+    assert "it failed" in failure.message
+
+
+def test_an_error_after_the_finish_reason_is_an_error() -> None:
+    reader, _ = read(wire.text("so far"), wire.finish("length"), wire.usage() | wire.error("it failed"))
+    failure = CHAT.failure(reader.response(), SO_FAR)
+    assert failure is not None
+    assert (failure.message, failure.status) == ("it failed", 502)
+
+
+@pytest.mark.parametrize("chunk", [{"error": None}, {"error": {}}, {"error": ""}])
+def test_an_empty_error_is_none(chunk: wire.Json) -> None:
+    assert CHAT.failure(read(wire.text("a") | chunk, wire.finish())[0].response(), SO_FAR) is None
+
+
+@pytest.mark.parametrize("data", ["null", "[]", "7", '"text"', "{}", '{"choices": null}', '{"choices": [null]}'])
+def test_events_that_say_nothing_are_passed_over(data: str) -> None:
+    reader, deltas = read(wire.text("a"), data, wire.text("b"), wire.finish())
+    assert deltas == [TextDelta("a"), TextDelta("b")]
+    assert CHAT.provider_parse_response(reader.response()).text == "ab"
+
+
+# Reasoning details
+
+
+def details(*chunks: wire.Json) -> Any:
+    return message(*chunks).get("reasoning_details")
+
+
+def test_reasoning_details_are_joined_per_type_and_index() -> None:
+    assert details(
+        wire.detail(type="reasoning.text", index=0, text="one ", signature=None, format="anthropic-claude-v1"),
+        wire.detail(type="reasoning.text", index=1, text="other"),
+        wire.detail(type="reasoning.text", index=0, text="two"),
+        wire.detail(type="reasoning.summary", index=0, summary="sum"),
+        wire.detail(type="reasoning.summary", index=0, summary="mary"),
+        wire.finish(),
+    ) == [
+        {"type": "reasoning.text", "index": 0, "text": "one two", "signature": None, "format": "anthropic-claude-v1"},
+        {"type": "reasoning.text", "index": 1, "text": "other"},
+        {"type": "reasoning.summary", "index": 0, "summary": "summary"},
+    ]
+
+
+def test_a_signature_may_come_last_and_alone() -> None:
+    assert details(
+        wire.detail(type="reasoning.text", index=0, text="think", signature=None),
+        wire.text("the answer"),
+        wire.detail(type="reasoning.text", index=0, signature="sig"),
+        wire.detail(type="reasoning.text", index=0, signature=None),
+        wire.finish(),
+    ) == [{"type": "reasoning.text", "index": 0, "text": "think", "signature": "sig"}]
+
+
+def test_encrypted_details_stay_verbatim_and_apart() -> None:
+    one: wire.Json = {
+        "type": "reasoning.encrypted",
+        "index": 0,
+        "data": "AAA=",
+        "id": "tool_a",
+        "format": "google-gemini-v1",
+    }
+    two = one | {"data": "BBB=", "id": "tool_b"}
+    text: wire.Json = {"type": "reasoning.text", "index": 0, "text": "think"}
+    assert details(wire.detail(**text), wire.detail(**one), wire.detail(**two), wire.finish()) == [text, one, two]
+
+
+def test_details_keep_the_order_in_which_they_came() -> None:
+    fragments: list[wire.Json] = [
+        {"type": "reasoning.encrypted", "index": 0, "data": "A"},
+        {"type": "reasoning.text", "index": 1, "text": "b"},
+        {"type": "reasoning.encrypted", "index": 2, "data": "C"},
+    ]
+    assert details(*(wire.detail(**one) for one in fragments)) == fragments
+
+
+# Any split, any shape
+
+TEXTS = st.text(max_size=30)
+NAMES = st.text("abc_", min_size=1, max_size=5)
+NOTHING_NEW = st.sampled_from([{}, {"id": ""}, {"id": None, "type": None}])
+NO_NAME = st.sampled_from([{}, {"name": ""}, {"name": None}])
+
+
+@st.composite
+def pieces(draw: st.DrawFn, text: str) -> list[str]:
+    """A text in pieces, some of them empty."""
+    cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=5)))
+    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+@st.composite
+def call_fragments(draw: st.DrawFn, index: int, name: str, arguments: str) -> list[wire.Json]:
+    """One call in fragments, the first with its id and name."""
+    first, *rest = draw(pieces(arguments))
+    fragments = [fragment(index=index, id=f"id{index}", type="function", function={"name": name, "arguments": first})]
+    for piece in rest:
+        function = {"arguments": piece or draw(st.sampled_from(["", None]))} | draw(NO_NAME)
+        fragments.append(fragment(index=index, **draw(NOTHING_NEW), function=function))
+    return fragments
+
+
+@st.composite
+def mixed(draw: st.DrawFn, strands: list[list[wire.Json]]) -> list[wire.Json]:
+    """The strands' chunks in one list, each strand in its own order."""
+    waiting = [list(strand) for strand in strands if strand]
+    chunks = []
+    while waiting:
+        strand = draw(st.sampled_from(waiting))
+        chunks.append(strand.pop(0))
+        waiting = [left for left in waiting if left]
+    return chunks
+
+
+@given(st.data(), TEXTS, TEXTS, st.lists(st.tuples(NAMES, TEXTS), max_size=3))
+def test_an_answer_in_any_fragments_is_the_answer(
+    data: st.DataObject, text: str, reasoning: str, wanted: list[tuple[str, str]]
+) -> None:
+    strands = [
+        [wire.text(piece) for piece in data.draw(pieces(text))],
+        [wire.reasoning(piece) for piece in data.draw(pieces(reasoning))],
+    ]
+    fragments = [data.draw(call_fragments(i, *call)) for i, call in enumerate(wanted)]
+    opening = [strand[0] for strand in fragments]
+    strands.append(opening + data.draw(mixed([strand[1:] for strand in fragments])))
+    chunks = data.draw(mixed(strands))
+
+    reader, deltas = read(*(json.dumps(chunk) for chunk in chunks), json.dumps(wire.finish()))
+    answer = CHAT.provider_parse_response(reader.response())
+    assert (answer.text, answer.reasoning) == (text, reasoning)
+    assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == text
+    assert "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta)) == reasoning
+    assert [delta for delta in deltas if isinstance(delta, CallDelta)] == [
+        CallDelta(i, name) for i, (name, _) in enumerate(wanted)
+    ]
+    assert CHAT.provider_parse_tool_calls(reader.response()) == [
+        ToolCall(f"id{i}", name, arguments) for i, (name, arguments) in enumerate(wanted)
+    ]
+
+
+def test_a_character_split_between_two_chunks_is_whole_again() -> None:
+    """Some services cut their JSON strings between UTF-16 units."""
+    reader, deltas = read(
+        '{"choices":[{"delta":{"content":"a\\ud83d"}}]}', '{"choices":[{"delta":{"content":"\\ude00b"}}]}'
+    )
+    assert CHAT.provider_parse_response(reader.response()).text == "a😀b"
+    "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)).encode()

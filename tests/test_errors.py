@@ -1,0 +1,54 @@
+"""The tree of errors, its exit codes, and how an error reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from ask import errors
+from ask.errors import AskError, NetworkError, ProviderError, Remedy, StreamCut
+
+
+def tree(root: type[AskError]) -> list[type[AskError]]:
+    return [root, *(leaf for branch in root.__subclasses__() for leaf in tree(branch))]
+
+
+def test_the_tree_is_as_drawn_with_its_exit_codes() -> None:
+    assert errors.__doc__
+    drawn = [line.replace("│", " ").strip("├└─ ").split()[:2] for line in errors.__doc__.split("\n\n")[1].splitlines()]
+    built = [error for error in tree(AskError) if error.__module__ == errors.__name__]
+    assert [[error.__name__, str(error.exit_code)] for error in built] == drawn
+
+
+def test_an_error_reads_as_what_happened_and_what_to_do() -> None:
+    assert str(AskError("no key")) == "no key"
+    assert str(AskError("no key", "set one")) == "no key: set one"
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "advice", "text"),
+    [
+        ("", None, "", "it failed"),
+        ("openrouter", None, "", "it failed (openrouter)"),
+        ("openrouter", 402, "", "it failed (openrouter, 402)"),
+        ("", 402, "add credits", "it failed (402): add credits"),
+    ],
+)
+def test_a_provider_error_names_the_provider_and_the_status(
+    provider: str, status: int | None, advice: str, text: str
+) -> None:
+    error = ProviderError("it failed", status, advice=advice)
+    error.provider = provider
+    assert str(error) == text
+
+
+def test_a_cut_stream_is_a_network_error_with_the_exit_code_of_an_incomplete_answer() -> None:
+    assert issubclass(StreamCut, NetworkError)
+    assert (NetworkError("x").exit_code, StreamCut("x").exit_code) == (5, 10)
+    assert not NetworkError("x").again
+
+
+def test_remedies_are_values() -> None:
+    assert Remedy.RETRY(3) == Remedy("retry", 3)
+    assert Remedy.RETRY() == Remedy("retry", None)
+    assert ProviderError("x").remedy == Remedy.NONE == Remedy("none")
+    assert (Remedy.NEXT_KEY.action, Remedy.WITHOUT_TOOLS.action) == ("next_key", "without_tools")

@@ -1,0 +1,64 @@
+"""Values of unknown shape are read as one type, or as that type's nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from ask import as_dict, as_int, as_list, as_number, as_text
+from tests.any_json import any_json
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("as it is", "as it is"),
+        ([{"type": "text", "text": "one "}, {"type": "image"}, {"text": "two"}], "one two"),
+        ([{"text": [{"text": "nested"}]}], "nested"),
+        (["plain", {"text": None}], ""),
+        (None, ""),
+        (7, ""),
+        ({"text": "alone"}, ""),
+    ],
+)
+def test_text_is_a_string_or_the_text_of_parts(value: Any, text: str) -> None:
+    assert as_text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (7, 7),
+        (0.5, 0.5),
+        ("0.25", 0.25),
+        (" 7 ", 7),
+        (True, None),
+        ("seven", None),
+        ("", None),
+        ("nan", None),
+        (math.inf, None),
+        (10**400, None),
+        (None, None),
+        ([7], None),
+    ],
+)
+def test_a_number_may_come_as_a_string_and_is_finite(value: Any, number: float | None) -> None:
+    assert as_number(value) == number
+
+
+@pytest.mark.parametrize(("value", "number"), [(7, 7), (7.0, 7), ("7", 7), (10**400, None), (False, None), ("x", None)])
+def test_a_whole_number_is_an_int(value: Any, number: int | None) -> None:
+    assert as_int(value) == number
+    assert type(as_int(value)) in (int, type(None))
+
+
+@given(any_json())
+def test_any_value_is_read_as_each_type(value: Any) -> None:
+    assert isinstance(as_dict(value), dict)
+    assert isinstance(as_list(value), list)
+    assert isinstance(as_text(value), str)
+    number = as_number(value)
+    assert number is None or math.isfinite(number)

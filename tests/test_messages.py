@@ -1,0 +1,43 @@
+"""The neutral conversation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ask import Finish, Message, ToolCall, ToolSpec, Usage
+
+
+def test_a_tool_is_written_as_a_function() -> None:
+    schema = {"type": "object", "properties": {}}
+    assert ToolSpec("bash", "Run a command", schema).as_function() == {
+        "type": "function",
+        "function": {"name": "bash", "description": "Run a command", "parameters": schema},
+    }
+
+
+def test_messages_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Message("user", "a").content = "b"  # type: ignore[misc]
+    assert Message("assistant", tool_calls=(ToolCall("a", "b", "{}"),)) == Message(
+        "assistant", tool_calls=(ToolCall("a", "b", "{}"),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "both"),
+    [
+        (Usage(1, 2, 3, 0.5), Usage(10, 20, 30, 0.25), Usage(11, 22, 33, 0.75)),
+        (Usage(1), Usage(None, 2), Usage(1, 2)),
+        (Usage(0, 0, 0, 0.0), Usage(), Usage(0, 0, 0, 0.0)),
+        (Usage(), Usage(), Usage()),
+    ],
+)
+def test_usage_adds_up_and_what_nobody_told_stays_unknown(one: Usage, other: Usage, both: Usage) -> None:
+    assert one + other == both
+    assert other + one == both
+
+
+def test_finish_reasons_read_as_their_text() -> None:
+    assert f"{Finish.TOOL_CALLS}" == "tool_calls"
