@@ -41,8 +41,13 @@ class AskError(Exception):
         self.message = message
         self.advice = advice
 
+    @property
+    def brief(self) -> str:
+        """What happened, without what to do about it."""
+        return self.message
+
     def __str__(self) -> str:
-        return f"{self.message}: {self.advice}" if self.advice else self.message
+        return f"{self.brief}: {self.advice}" if self.advice else self.brief
 
 
 def unforeseen(fault: Exception) -> AskError:
@@ -150,10 +155,11 @@ class ProviderError(AskError):
         self.remedy = remedy
         self.parameter = parameter
 
-    def __str__(self) -> str:
+    @property
+    def brief(self) -> str:
+        """What the provider said, with its name and the status."""
         where = ", ".join(str(part) for part in (self.provider, self.status) if part)
-        what = f"{self.message} ({where})" if where else self.message
-        return f"{what}: {self.advice}" if self.advice else what
+        return f"{self.message} ({where})" if where else self.message
 
 
 class ParameterError(AskError):

@@ -94,7 +94,7 @@ class Exchange:
             return self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
             if failure.remedy.action == "without_tools" and request.tools:
-                self._notice(f"{failure}; asking once without tools")
+                self._notice(f"{failure}; asking once more without tools")
                 return self.ask(replace(request, tools=()), show)
             said = failure.answer or Answer()
             self._show_whole(said, show)
@@ -125,7 +125,7 @@ class Exchange:
                 seconds = self._pause(failure, count)
                 if seconds is None:
                     raise
-                self._notice(f"{failure}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
+                self._notice(f"{failure.brief}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
                 time.sleep(seconds)
         return attempt()
 

@@ -107,7 +107,11 @@ class Secrets:
         return {name: value for name, value in self._environment.items() if name not in self._variables}
 
 
+def stem(name: str) -> str:
+    """What the names of a provider's environment variables begin with."""
+    return name.upper().replace("-", "_")
+
+
 def variables_of(name: str) -> tuple[str, str]:
     """The environment variables in which a provider's key is looked for whatever it says itself."""
-    stem = name.upper().replace("-", "_")
-    return f"{stem}_API_KEY", f"AI_{stem}_API_KEY"
+    return f"{stem(name)}_API_KEY", f"AI_{stem(name)}_API_KEY"

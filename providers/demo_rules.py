@@ -20,7 +20,7 @@ SHOWN_CHARACTERS = 4_000
 """How much of a text an answer repeats."""
 
 QUOTED = r"""(?:"[^"]*"|`[^`]*`|(?<!\w)'[^']*'(?!\w))"""
-WITH = r"(?:with|containing|saying|that (?:says|contains))(?: the (?:text|contents?|words?|line))?:?"
+WITH = r"(?:with|containing|saying|that (?:says|contains))(?: the (?:words?|line)|(?: the)? (?:text|contents?))?:?"
 FILE = rf"(?:(?:a|an|the|new|text) )*(?P<file>file (?:(?:called|named) )?(?:{QUOTED}|\S+)|{QUOTED}|\S*[./]\w\S*)"
 """A file to write to: quoted, called a file, or with a dot or a slash, so that no other noun is taken for one."""
 
@@ -28,6 +28,10 @@ FILES = r"(?:files|folders|directories|entries)(?: (?:and|or) (?:files|folders|d
 SYSTEM = r"(?:os|operating system)"
 TIME = r"(?:the )?(?:current )?(?:date|time|day)"
 FOLDER_WORD = r"(?:folder|directory|dir)"
+TAG = r"(?:stdin|file)(?:[-_.:]\w+|\d\w*)?"
+BLOCK = re.compile(
+    rf"<(?P<tag>{TAG})(?P<about>\s[^<>]*)?>\n?(?P<text>.*?)(?:</(?P=tag)>\s*(?=<{TAG}|\Z)|\Z)", re.DOTALL
+)
 PRONOUNS = {"it", "this", "that", "them", "these", "those", "me", "everything", "all", "input", "stdin"}
 POLITE = re.compile(r"\A\s*(?:(?:please|now|first|can\s+you|could\s+you|would\s+you)[,\s]+)*", FLAGS)
 
@@ -38,6 +42,10 @@ class Call:
 
     tool: str
     arguments: dict[str, Any]
+
+
+Action = Callable[[re.Match[str]], list[Call]]
+"""What a rule does with its match; [] where it does not apply after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +62,16 @@ def read_question(text: str) -> tuple[str, list[Block]]:
     Everything from the first opening tag to the last closing one is data, so that a closing tag inside the
     data cannot turn what follows it into words.
     """
-    opening = re.search(r"<(?:stdin|file)\b[^<>]*>", text)
+    opening = re.search(rf"<{TAG}(?:\s[^<>]*)?>", text)
     if not opening:
         return text.strip(), []
-    closings = list(re.finditer(r"</(?:stdin|file)\b[^<>]*>", text[opening.end() :]))
-    end = opening.end() + closings[-1].end() if closings else len(text)
+    closings = [match.end() for match in re.finditer(rf"</{TAG}>", text)]
+    end = max(closings, default=0)
+    if end < opening.end():
+        end = len(text)
     words = f"{text[: opening.start()]} {text[end:]}".strip()
-    pieces = re.finditer(
-        r"<(?P<tag>(?:stdin|file)\b[^\s<>]*)(?P<about>[^<>]*)>\n?(?P<text>.*?)(?:</(?P=tag)>\s*(?=<(?:stdin|file)\b|\Z)|\Z)",
-        text[opening.start() : end],
-        re.DOTALL,
-    )
-    return words, [Block(block_name(piece["about"]), piece["text"].removesuffix("\n")) for piece in pieces]
+    blocks = BLOCK.finditer(text[opening.start() : end])
+    return words, [Block(block_name(block["about"] or ""), block["text"].removesuffix("\n")) for block in blocks]
 
 
 def block_name(attributes: str) -> str:
@@ -142,7 +148,7 @@ def run(match: re.Match[str]) -> list[Call]:
     return [Call("bash", {"command": command})] if command else []
 
 
-def always(command: str) -> Callable[[re.Match[str]], list[Call]]:
+def always(command: str) -> Action:
     """A rule's action: run this command."""
     return lambda _: [Call("bash", {"command": command})]
 
@@ -152,7 +158,7 @@ def rule(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern.replace(" ", r"\s+"), FLAGS)
 
 
-RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], list[Call]]]] = [
+RULES: list[tuple[re.Pattern[str], Action]] = [
     (rule(rf"(?:write|create|save|make) {FILE} {WITH} (?P<text>.+)"), write),
     (rule(rf"(?:write|save|put) (?P<text>{QUOTED}|.+) (?:to|into|in) {FILE}"), write),
     (rule(rf"replace (?P<old>{QUOTED}|.+?) (?:with|by) (?P<new>{QUOTED}|.+) in {FILE}"), edit),
@@ -191,8 +197,9 @@ def split(separator: str, text: str) -> list[str]:
 
 
 def trim(text: str) -> str:
-    """The text without the punctuation that ends a sentence; the dots of "." and ".." are none."""
-    return re.sub(r"(?<=[\w\"'`)\]])[.?!,;:]+$|[?!]+$", "", text.strip())
+    """The text without what ends a sentence: a "please", punctuation. The dots of "." and ".." are none."""
+    text = re.sub(r"(?:^|,?\s+)please\W*$", "", text.strip(), flags=FLAGS)
+    return re.sub(r"(?<=[\w\"'`)\]])[.?!,;:]+$|[?!]+$", "", text)
 
 
 def unquote(text: str) -> str:
@@ -249,16 +256,17 @@ GREETING = re.compile(
 )
 TROUBLE = re.compile(r"error|fail|exception", re.IGNORECASE)
 ASKS_FOR_TROUBLE = re.compile(r"broke|broken|wrong|error|fail|exception|problem|happened|why", re.IGNORECASE)
-ENTRY = re.compile(r"(?P<kind>file|dir|link|other) (?:(?<=file )(?P<size>\d+) )?(?P<name>.+)")
+ENTRY = re.compile(r"(?P<kind>file|dir|link|other) (?:(?<=file )(?P<size>\d{1,18}) )?(?P<name>.+)")
 """A line of list_dir's result."""
 KINDS = {
     "dir": ("directory", "directories"),
     "file": ("file", "files"),
     "link": ("link", "links"),
-    "other": ("other",) * 2,
+    "other": ("other", "other"),
 }
 READ_IN_PART = re.compile(r"(?P<part>.*\n)\[(?P<note>lines? [\d,]+[^\n]* of [^\n]*)\]", re.DOTALL)
 """A result of read_file that is not all of the file."""
+EMPTY_FILE = "[the file is empty]"
 
 
 def small_talk(words: str) -> str:
@@ -302,8 +310,8 @@ def cannot_call(calls: Sequence[Call], offered: Set[str], tool_choice: str) -> s
 
 
 def is_error(result: str) -> bool:
-    """Whether a result tells that its call could not be carried out."""
-    return result.startswith("Error:")
+    """Whether a result tells that its call could not be carried out; a file may well begin like that, but ends a line."""
+    return result.startswith("Error:") and not result.endswith("\n")
 
 
 def describe(call: Call, result: str) -> str:
@@ -317,7 +325,7 @@ def describe(call: Call, result: str) -> str:
     if call.tool == "bash":
         ending, _, output = result.partition("\n")
         printed = fenced(output.removeprefix("stdout:\n")) if output else "It printed nothing."
-        return f"I ran {spell(call)} ({ending}).\n\n{printed}"
+        return f"I ran {code(str(call.arguments.get('command')))} ({ending}).\n\n{printed}"
     return f"Done: {result}."
 
 
@@ -344,11 +352,11 @@ def entry_kind(entry: re.Match[str]) -> str:
 
 def describe_content(name: str, result: str) -> str:
     """The size of a file, and how it begins."""
+    if result == EMPTY_FILE:
+        return f"{name} is empty."
     part = READ_IN_PART.fullmatch(result)
     if part:
-        return (
-            f"The part of {name} that was read ({part['note']}) has {size_of(part['part'])}:\n\n{fenced(part['part'])}"
-        )
+        return f"What was read of {name} ({part['note']}) has {size_of(part['part'])}:\n\n{fenced(part['part'])}"
     return f"{name} has {size_of(result)}:\n\n{fenced(result)}"
 
 
@@ -369,9 +377,7 @@ def counted(count: int, one: str, many: str) -> str:
 
 
 def spell(call: Call) -> str:
-    """The call as it would be read aloud: the tool and its arguments."""
-    if call.tool == "bash":
-        return code(str(call.arguments.get("command", "")))
+    """The call in words: the tool and its arguments."""
     return f"{code(call.tool)} with {code(json.dumps(call.arguments, ensure_ascii=False))}"
 
 
@@ -383,9 +389,9 @@ def code(text: str) -> str:
 
 def fenced(text: str) -> str:
     """The start of the text as a block of Markdown code, and a word about the rest."""
-    lines = text.splitlines()
-    shown = "\n".join(lines[:SHOWN_LINES])[:SHOWN_CHARACTERS]
-    cut = "" if shown == "\n".join(lines) else "\n\n(This is the beginning.)"
+    whole = text.removesuffix("\n")
+    shown = "\n".join(lines_of(whole)[:SHOWN_LINES])[:SHOWN_CHARACTERS]
+    cut = "" if shown == whole else "\n\n(This is the beginning.)"
     ticks = fence(shown, 3)
     return f"{ticks}\n{shown}\n{ticks}{cut}"
 

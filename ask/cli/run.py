@@ -150,13 +150,7 @@ def converse(question: Question, conversation: str, workspace: Workspace, show: 
     """
     settings, target, secrets = question.settings, question.target, question.secrets
     directory = working_directory()
-    exchange = open_exchange(
-        target,
-        lambda text: show(Notice(text)),
-        timeout=settings.timeout,
-        tries=settings.tries,
-        backoff=settings.backoff,
-    )
+    exchange = open_exchange(target, lambda text: show(Notice(text)), settings)
     calls = CallRunner(
         question.tools,
         ToolContext(

@@ -12,10 +12,10 @@ from functools import cached_property
 import click
 
 from ask.chat_completions import ChatCompletions
-from ask.config import Config, Places, read_config
+from ask.config import Config, Places, Settings, read_config
 from ask.errors import AskError, ConfigError, unforeseen
 from ask.exchange import Exchange
-from ask.keys import KeyStore, Secrets
+from ask.keys import KeyStore, Secrets, stem
 from ask.plugins import Claim, LoadedProvider, check_provider, find_claims, load_provider
 from ask.render.streams import Console
 from ask.transport import Transport
@@ -105,14 +105,19 @@ class Workspace:
         """
         name, model = self._name(provider, model)
         loaded = self.load(name)
-        info, table = loaded.info, self.config.provider(name)
-        stem = name.upper().replace("-", "_")
-        return Target(
-            provider=loaded,
-            model=model or table.get("model") or info.default_model,
-            base_url=base_url or self.environment.get(f"{stem}_BASE_URL") or table.get("base_url") or info.base_url,
-            key=key or self._key(name, loaded, table),
-        )
+        model = model or self.config.provider(name).get("model") or loaded.info.default_model
+        return Target(loaded, model, base_url or self.base_url(loaded), key or self._key(loaded))
+
+    def base_url(self, loaded: LoadedProvider) -> str:
+        """Where a provider's requests go: as environment, configuration or its own word says, in that order."""
+        name = loaded.info.name
+        variable = f"{stem(name)}_BASE_URL"
+        return self.environment.get(variable) or self.config.provider(name).get("base_url") or loaded.info.base_url
+
+    def key_variables(self, name: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """The environment variables that may hold a provider's key: as configured, or else its `own`."""
+        configured = self.config.provider(name).get("key_env")
+        return (configured,) if configured else own
 
     def _name(self, provider: str | None, model: str | None) -> tuple[str, str]:
         """The provider's name, and the model where one was named for it."""
@@ -141,11 +146,12 @@ class Workspace:
                 return name
         raise ConfigError("no provider has a key", f"{how_to_set(FIRST_CHOICE)}, or try -p demo, which needs none")
 
-    def _key(self, name: str, loaded: LoadedProvider, table: Mapping[str, str]) -> str:
-        own = (table["key_env"],) if "key_env" in table else loaded.info.key_env
-        key, _ = self.keys.find(name, own)
+    def _key(self, loaded: LoadedProvider) -> str:
+        name = loaded.info.name
+        variables = self.key_variables(name, loaded.info.key_env)
+        key, _ = self.keys.find(name, variables)
         if not key and loaded.info.needs_key:
-            raise ConfigError(f"no key for {name}", f"{how_to_set(name, *own)}, or try -p demo, which needs none")
+            raise ConfigError(f"no key for {name}", f"{how_to_set(name, *variables)}, or try -p demo, which needs none")
         return key
 
     def secrets(self, *further: str) -> Secrets:
@@ -156,17 +162,17 @@ class Workspace:
 
 def how_to_set(name: str, variable: str = "", *_: str) -> str:
     """How a user gives a provider its key."""
-    return f"set {variable or name.upper().replace('-', '_') + '_API_KEY'} or run `ask keys set {name}`"
+    return f"set {variable or stem(name) + '_API_KEY'} or run `ask keys set {name}`"
 
 
-def open_exchange(
-    target: Target, notice: Callable[[str], None], *, timeout: float, tries: int, backoff: float
-) -> Exchange:
+def open_exchange(target: Target, notice: Callable[[str], None], settings: Settings) -> Exchange:
     """Make a provider ready to be asked; `notice` takes what there is to say meanwhile."""
     with target.provider.faults:
         adapter = target.provider.hooks.provider_adapter()
-    transport = Transport(target.base_url, timeout, adapter)
-    return Exchange(target.provider, transport, target.key, tries=tries, backoff=backoff, notice=notice)
+    transport = Transport(target.base_url, settings.timeout, adapter)
+    return Exchange(
+        target.provider, transport, target.key, tries=settings.tries, backoff=settings.backoff, notice=notice
+    )
 
 
 @contextmanager

@@ -20,7 +20,7 @@ class Output:
         if sys.stdout is None:
             raise FileError("standard output is closed")
         self._stream: BinaryIO = sys.stdout.buffer
-        self._terminal = sys.stdout.isatty()
+        self.terminal = sys.stdout.isatty()
         self._held = ""
         self._at_line_start = True
         if not os.get_blocking(self._stream.fileno()):
@@ -38,7 +38,7 @@ class Output:
             text, self._held = text[:-1], text[-1:]
         if text:
             self._at_line_start = text.endswith("\n")
-            self._put(for_terminal(mend(text)) if self._terminal else mend(text))
+            self._put(for_terminal(mend(text)) if self.terminal else mend(text))
 
     def end_line(self) -> None:
         """Begin a new line, unless at the start of one."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ask import AskError, CallDelta, Finish, Message, ProviderError, ReasoningDelta, TextDelta
-from ask.testing.conversation import TALK, leaves, places
+from ask.testing.conversation import TALK, TOOLS, leaves, places
 from ask.testing.samples import CALL_KINDS, EXPECTED
 from ask.testing.subject import Subject
 
@@ -83,7 +83,7 @@ class AnswerTests(Subject):
         texts = [f"The sum, number {i}." for i in range(len(calls))]
         results = (Message("tool", t, (), call.id, call.name) for t, call in zip(texts, calls, strict=True))
         said = Message("assistant", answer.text, tuple(calls), native=native)
-        body = self.build((*TALK, said, *results), model=model).body
+        body = self.build((*TALK, said, *results), model=model, tools=TOOLS).body
         assert all(len(places(text, body)) == 1 for text in texts), "each result is there once"
         if native:
             lost = {leaf for leaf in leaves(native.data) if isinstance(leaf, str)} - set(leaves(body))

@@ -26,14 +26,7 @@ from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
 
 
 class Subject:
-    """What the author of a provider sets, and what the tests do with it.
-
-    Attributes:
-        provider: what the entry point names: an instance of `ask.Provider`, or a module with every hook.
-        samples: streamed answers by kind, as `EXPECTED` tells them; None takes those of Chat Completions
-            where the provider speaks it, and none elsewhere.
-        whole: the same answers by kind, as the API returns them without streaming: same text, calls, usage.
-    """
+    """What an author sets, as `ProviderContract` explains, and what the tests do with it."""
 
     provider: ClassVar[Provider | ModuleType]
     samples: ClassVar[Mapping[str, Sequence[ServerEvent]] | None] = None

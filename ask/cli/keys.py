@@ -1,0 +1,76 @@
+"""`ask keys`: keeps API keys in a file that only the user can read, and never prints one."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ask.cli.listing import JSON_OPTION, WordedCommand, misread
+
+
+class KeysGroup(click.Group):
+    """Says, where its words make no sense, how to ask them as a question instead."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise misread(error, ctx, args) from None
+
+
+@click.group("keys", cls=KeysGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def command() -> None:
+    """Keep API keys. A key in the environment comes before a kept one."""
+
+
+@command.command("set", cls=WordedCommand)
+@click.argument("provider")
+def set_key(provider: str) -> None:
+    """Keep the key of PROVIDER, typed without being shown, or read from standard input."""
+    from ask.cli.workspace import Workspace
+    from ask.errors import UsageError
+
+    workspace = Workspace()
+    workspace.load(provider)
+    if sys.stdin is not None and not sys.stdin.isatty():
+        key = sys.stdin.readline().strip()
+    else:
+        key = click.prompt(f"Key for {provider}", hide_input=True, err=True).strip()
+    if not key:
+        raise UsageError("no key was given", f"ask keys set {provider}")
+    workspace.keys.save(provider, key)
+    click.echo(f"The key for {provider} is kept in {workspace.keys.path}.", err=True)
+
+
+@command.command("list", cls=WordedCommand)
+@JSON_OPTION
+def list_keys(*, as_json: bool) -> None:
+    """List which providers have a key, and where it is from; never the key."""
+    from ask.cli.workspace import Workspace
+    from ask.render.streams import Output
+    from ask.render.table import write_table
+
+    workspace = Workspace()
+    rows = []
+    for name in sorted({*workspace.names, *workspace.keys.stored()}):
+        _, origin = workspace.keys.find(name, workspace.key_variables(name))
+        if origin:
+            rows.append({"provider": name, "from": origin})
+    write_table(Output(), rows, as_json=as_json)
+
+
+@command.command("remove", cls=WordedCommand)
+@click.argument("provider")
+def remove_key(provider: str) -> None:
+    """Forget the kept key of PROVIDER."""
+    from ask.cli.workspace import Workspace
+    from ask.errors import ConfigError
+
+    workspace = Workspace()
+    if provider not in workspace.keys.stored():
+        raise ConfigError(f"no key is kept for {provider}", "ask keys list shows where keys are from")
+    workspace.keys.save(provider, "")
+    click.echo(f"The key for {provider} is forgotten.", err=True)

@@ -1,0 +1,45 @@
+"""`ask models`: what a provider can be asked for."""
+
+from __future__ import annotations
+
+import click
+
+from ask.cli.listing import JSON_OPTION, listing
+
+
+@listing("models")
+@click.option("-p", "--provider", metavar="NAME", help="List this provider's models.")
+@click.option("--timeout", metavar="S", type=float, default=30.0, help="Give up when nothing comes for S s (30).")
+@JSON_OPTION
+def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
+    """List a provider's models, with context length and prices where it tells them.
+
+    Prices are in US dollars per million tokens.
+    """
+    from ask.cli.workspace import Workspace, open_exchange, reporting
+    from ask.config import resolve
+    from ask.errors import ProviderError
+    from ask.render.streams import Console, Output
+    from ask.render.table import write_table
+
+    workspace = Workspace()
+    console = Console(workspace.environment, quiet=False, plain=False)
+    with reporting(console, verbose=False):
+        target = workspace.choose(provider, None)
+        console.redact = workspace.secrets(target.key).redact
+        settings = resolve({"timeout": timeout}, workspace.environment, workspace.config)
+        models = open_exchange(target, lambda text: console.line(f"ask: {text}"), settings).models()
+        if not models:
+            raise ProviderError(f"{target.name} lists no models", advice="see its documentation, and use -m")
+    rows = [
+        {
+            "id": model.id,
+            "title": model.title,
+            "context": model.context_length,
+            "tools": model.tools,
+            "input_price": model.input_price,
+            "output_price": model.output_price,
+        }
+        for model in sorted(models, key=lambda model: model.id)
+    ]
+    write_table(Output(), rows, as_json=as_json)

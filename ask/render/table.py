@@ -1,0 +1,44 @@
+"""Lists for the listing subcommands: aligned for a terminal, tab-separated for a pipe, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ask.render.streams import Output
+
+GAP = "  "
+
+
+def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Write rows that all have the same columns. In a pipe there is no heading.
+
+    Args:
+        output: where they go.
+        rows: the values by column; None is shown as nothing.
+        as_json: write them as one JSON array.
+    """
+    if as_json:
+        output.write(json.dumps([dict(row) for row in rows], ensure_ascii=False, indent=2) + "\n")
+        return
+    if not rows:
+        return
+    cells = [[shown(value) for value in row.values()] for row in rows]
+    if not output.terminal:
+        output.write("".join("\t".join(row) + "\n" for row in cells))
+        return
+    cells.insert(0, [column.upper().replace("_", " ") for column in rows[0]])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        line = GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        output.write(line.rstrip() + "\n")
+
+
+def shown(value: Any) -> str:
+    """A value as a table shows it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value is None else " ".join(str(value).split())
