@@ -60,7 +60,7 @@ def usage_line(error: Exception) -> str:
     """What Click found wrong, as one line."""
     message: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    return f"{message.rstrip('.')}: {context.command_path if context else 'ask'} --help lists the options"
+    return f"{message.rstrip('.')}: {context.command_path if context else 'ask'} --help lists the options, -- ends them"
 
 
 def _say(message: str) -> None:

@@ -7,6 +7,7 @@ hook. The JSON that comes in may have any shape at all; nothing here trusts a ty
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -202,9 +203,7 @@ def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
 
 def invent_id() -> str:
     """An id for a call that came without one of its own."""
-    import secrets
-
-    return f"call_{secrets.token_hex(8)}"
+    return f"call_{os.urandom(8).hex()}"
 
 
 def valid_arguments(text: str) -> str:
@@ -228,7 +227,9 @@ def error_text(error: Any) -> str:
     message = as_text(fields.get("message")) or as_text(fields.get("detail"))
     metadata = as_dict(fields.get("metadata"))
     raw = metadata.get("raw")
-    upstream = error_text(find_error(parse_json(raw)) or raw) if isinstance(raw, str) else error_text(find_error(raw))
+    parsed = parse_json(raw) if isinstance(raw, str) else raw
+    inner = find_error(parsed)
+    upstream = error_text(raw if inner is None else inner) if raw else ""
     words = [as_text(metadata.get("provider_name")), upstream] if upstream else [message]
     return " ".join(": ".join(filter(None, words)).split())
 

@@ -20,7 +20,8 @@ def find_error(body: Any) -> Any:
     In front of it all, beside or inside the choice, as a string, an object, or the whole body.
     """
     if isinstance(body, list):
-        return next((error for error in map(find_error, body) if error is not None), None)
+        found = (find_error(entry) for entry in body if isinstance(entry, dict))
+        return next((error for error in found if error is not None), None)
     fields = as_dict(body)
     choice = as_dict(next(iter(as_list(fields.get("choices"))), None))
     for error in (fields.get("error"), as_list(fields.get("errors")), choice.get("error")):

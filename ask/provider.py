@@ -195,7 +195,7 @@ class Provider:
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         """Any HTTP error: its body as one line, and a retry for the statuses that may pass."""
-        return ProviderError(" ".join(body.split())[:300], status, default_remedy(status, headers))
+        return ProviderError(" ".join(body.split())[:300] or "no explanation", status, default_remedy(status, headers))
 
     def provider_models_request(self, key: str) -> HttpRequest | None:
         return None

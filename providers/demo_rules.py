@@ -30,7 +30,8 @@ TIME = r"(?:the )?(?:current )?(?:date|time|day)"
 FOLDER_WORD = r"(?:folder|directory|dir)"
 TAG = r"(?:stdin|file)(?:[-_.:]\w+|\d\w*)?"
 BLOCK = re.compile(
-    rf"<(?P<tag>{TAG})(?P<about>\s[^<>]*)?>\n?(?P<text>.*?)(?:</(?P=tag)>\s*(?=<{TAG}|\Z)|\Z)", re.DOTALL
+    rf"<(?P<tag>{TAG})(?:\s(?P<about>.{{0,1000}}?)>(?=\n)|>)\n?(?P<text>.*?)(?:</(?P=tag)>\s*(?=<{TAG}|\Z)|\Z)",
+    re.DOTALL,
 )
 PRONOUNS = {"it", "this", "that", "them", "these", "those", "me", "everything", "all", "input", "stdin"}
 POLITE = re.compile(r"\A\s*(?:(?:please|now|first|can\s+you|could\s+you|would\s+you)[,\s]+)*", FLAGS)
@@ -62,21 +63,18 @@ def read_question(text: str) -> tuple[str, list[Block]]:
     Everything from the first opening tag to the last closing one is data, so that a closing tag inside the
     data cannot turn what follows it into words.
     """
-    opening = re.search(rf"<{TAG}(?:\s[^<>]*)?>", text)
+    opening = re.search(rf"<{TAG}[\s>]", text)
     if not opening:
         return text.strip(), []
-    closings = [match.end() for match in re.finditer(rf"</{TAG}>", text)]
-    end = max(closings, default=0)
-    if end < opening.end():
-        end = len(text)
-    words = f"{text[: opening.start()]} {text[end:]}".strip()
-    blocks = BLOCK.finditer(text[opening.start() : end])
-    return words, [Block(block_name(block["about"] or ""), block["text"].removesuffix("\n")) for block in blocks]
+    start = opening.start()
+    end = max((match.end() for match in re.finditer(rf"</{TAG}>", text) if match.start() > start), default=len(text))
+    blocks = BLOCK.finditer(text[start:end])
+    return f"{text[:start]} {text[end:]}".strip(), [Block(block_name(b["about"] or ""), b["text"]) for b in blocks]
 
 
 def block_name(attributes: str) -> str:
     """The name in a tag's attributes, or "stdin"."""
-    name = re.search(r'name="([^"]*)"', attributes)
+    name = re.search(r'name="(.*)"', attributes, re.DOTALL)
     return name[1] if name else "stdin"
 
 
@@ -100,12 +98,8 @@ def plan(words: str) -> list[list[Call]]:
 def calls_for(step: str) -> list[Call]:
     """The calls of one round, by the first rule that fits; [] where none does."""
     step = POLITE.sub("", step).strip()
-    for pattern, make in RULES:
-        match = pattern.fullmatch(step)
-        calls = make(match) if match else []
-        if calls:
-            return calls
-    return []
+    tries = (make(match) for pattern, make in RULES if (match := pattern.fullmatch(step)))
+    return next(filter(None, tries), [])
 
 
 def list_place(match: re.Match[str]) -> list[Call]:
@@ -160,8 +154,8 @@ def rule(pattern: str) -> re.Pattern[str]:
 
 RULES: list[tuple[re.Pattern[str], Action]] = [
     (rule(rf"(?:write|create|save|make) {FILE} {WITH} (?P<text>.+)"), write),
-    (rule(rf"(?:write|save|put) (?P<text>{QUOTED}|.+) (?:to|into|in) {FILE}"), write),
-    (rule(rf"replace (?P<old>{QUOTED}|.+?) (?:with|by) (?P<new>{QUOTED}|.+) in {FILE}"), edit),
+    (rule(rf"(?:write|save|put) (?P<text>{QUOTED}|.+) (?:to|into|in) {FILE}[.?!]*"), write),
+    (rule(rf"replace (?P<old>{QUOTED}|.+?) (?:with|by) (?P<new>{QUOTED}|.+) in {FILE}[.?!]*"), edit),
     # A command in backquotes needs "run", or to be all that was said: a question about one must not run it.
     (rule(r"(?P<command>`[^`]+`)[.?!]*"), run),
     (rule(r"(?:run|execute) (?:the command )?(?P<command>`[^`]+`)[^`]*"), run),
@@ -176,7 +170,7 @@ RULES: list[tuple[re.Pattern[str], Action]] = [
     ),
     (rule(rf"(?:which|what) {FILES} (?:are|do (?:i|we) have)(?: there)?(?: in)?(?: (?P<place>.+))?\W*"), list_place),
     (rule(r"what(?:'s| is) (?P<place>here)\W*"), list_place),
-    (rule(r"list (?P<place>.+)"), list_place),
+    (rule(r"list (?:the contents? of )?(?P<place>.+)"), list_place),
     (rule(r"what(?:'s| is| are) (?:in(?:side)?|the contents? of) (?P<subject>.+)"), look_into),
     (rule(r"(?:read|cat|show(?: me)?|print|summari[sz]e) (?:the contents? of )?(?P<subject>.+)"), look_into),
 ]
@@ -283,10 +277,10 @@ def about_input(words: str, blocks: Sequence[Block]) -> str:
 
 def report(block: Block, search: bool) -> str:
     """The size of a block, and its first line of trouble where asked to search; else its first line."""
+    if not block.text.strip():
+        return f"{code(block.name)} is empty."
     size = f"{code(block.name)} has {size_of(block.text)}."
     lines = lines_of(block.text)
-    if not lines:
-        return size
     if not search:
         return f"{size} It begins:\n\n{fenced(lines[0])}"
     found = next((number for number, line in enumerate(lines) if TROUBLE.search(line)), None)
@@ -310,7 +304,7 @@ def cannot_call(calls: Sequence[Call], offered: Set[str], tool_choice: str) -> s
 
 
 def is_error(result: str) -> bool:
-    """Whether a result tells that its call could not be carried out; a file may well begin like that, but ends a line."""
+    """Whether a result tells that its call could not be carried out, and is no file that begins like that."""
     return result.startswith("Error:") and not result.endswith("\n")
 
 
@@ -337,7 +331,7 @@ def describe_listing(place: str, result: str) -> str:
         return f"{result}." if len(lines) == 1 else fenced(result)
     kinds = Counter(entry["kind"] for entry in entries)
     summary = ", ".join(counted(kinds[kind], *KINDS[kind]) for kind in KINDS if kinds[kind])
-    shown = [f"- {code(entry['name'])} ({entry_kind(entry)})" for entry in entries[:SHOWN_LINES]]
+    shown = [f"- {code(entry['name'])} ({kind_of(entry)})" for entry in entries[:SHOWN_LINES]]
     more = [f"- and {len(entries) - SHOWN_LINES} more"] if len(entries) > SHOWN_LINES else []
     notes = [f"- {line}" for line in lines if not ENTRY.fullmatch(line)]
     return "\n".join(
@@ -345,7 +339,7 @@ def describe_listing(place: str, result: str) -> str:
     )
 
 
-def entry_kind(entry: re.Match[str]) -> str:
+def kind_of(entry: re.Match[str]) -> str:
     """What an entry is, with a file's size."""
     return counted(int(entry["size"]), "byte", "bytes") if entry["size"] else KINDS[entry["kind"]][0]
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ask import CallDelta, ChatCompletions, ChatStreamReader, ReasoningDelta, ServerEvent, TextDelta, ToolCall
 from ask.provider import Delta
@@ -91,6 +89,15 @@ def test_reasoning_in_both_fields_at_once_is_shown_once() -> None:
     reader, deltas = read(wire.chunk({"reasoning": "hm", "reasoning_content": "hm"}))
     assert deltas == [ReasoningDelta("hm")]
     assert CHAT.provider_parse_response(reader.response()).reasoning == "hm"
+
+
+def test_a_character_split_between_two_chunks_is_whole_again() -> None:
+    """Some services cut their JSON strings between UTF-16 units."""
+    reader, deltas = read(
+        '{"choices":[{"delta":{"content":"a\\ud83d"}}]}', '{"choices":[{"delta":{"content":"\\ude00b"}}]}'
+    )
+    assert CHAT.provider_parse_response(reader.response()).text == "a😀b"
+    "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)).encode()
 
 
 # Calls
@@ -357,76 +364,3 @@ def test_details_keep_the_order_in_which_they_came() -> None:
         {"type": "reasoning.encrypted", "index": 2, "data": "C"},
     ]
     assert details(*(wire.detail(**one) for one in fragments)) == fragments
-
-
-# Any split, any shape
-
-TEXTS = st.text(max_size=30)
-NAMES = st.text("abc_", min_size=1, max_size=5)
-NOTHING_NEW = st.sampled_from([{}, {"id": ""}, {"id": None, "type": None}])
-NO_NAME = st.sampled_from([{}, {"name": ""}, {"name": None}])
-
-
-@st.composite
-def pieces(draw: st.DrawFn, text: str) -> list[str]:
-    """A text in pieces, some of them empty."""
-    cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=5)))
-    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-
-
-@st.composite
-def call_fragments(draw: st.DrawFn, index: int, name: str, arguments: str) -> list[wire.Json]:
-    """One call in fragments, the first with its id and name."""
-    first, *rest = draw(pieces(arguments))
-    fragments = [fragment(index=index, id=f"id{index}", type="function", function={"name": name, "arguments": first})]
-    for piece in rest:
-        function = {"arguments": piece or draw(st.sampled_from(["", None]))} | draw(NO_NAME)
-        fragments.append(fragment(index=index, **draw(NOTHING_NEW), function=function))
-    return fragments
-
-
-@st.composite
-def mixed(draw: st.DrawFn, strands: list[list[wire.Json]]) -> list[wire.Json]:
-    """The strands' chunks in one list, each strand in its own order."""
-    waiting = [list(strand) for strand in strands if strand]
-    chunks = []
-    while waiting:
-        strand = draw(st.sampled_from(waiting))
-        chunks.append(strand.pop(0))
-        waiting = [left for left in waiting if left]
-    return chunks
-
-
-@given(st.data(), TEXTS, TEXTS, st.lists(st.tuples(NAMES, TEXTS), max_size=3))
-def test_an_answer_in_any_fragments_is_the_answer(
-    data: st.DataObject, text: str, reasoning: str, wanted: list[tuple[str, str]]
-) -> None:
-    strands = [
-        [wire.text(piece) for piece in data.draw(pieces(text))],
-        [wire.reasoning(piece) for piece in data.draw(pieces(reasoning))],
-    ]
-    fragments = [data.draw(call_fragments(i, *call)) for i, call in enumerate(wanted)]
-    opening = [strand[0] for strand in fragments]
-    strands.append(opening + data.draw(mixed([strand[1:] for strand in fragments])))
-    chunks = data.draw(mixed(strands))
-
-    reader, deltas = read(*(json.dumps(chunk) for chunk in chunks), json.dumps(wire.finish()))
-    answer = CHAT.provider_parse_response(reader.response())
-    assert (answer.text, answer.reasoning) == (text, reasoning)
-    assert "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)) == text
-    assert "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta)) == reasoning
-    assert [delta for delta in deltas if isinstance(delta, CallDelta)] == [
-        CallDelta(i, name) for i, (name, _) in enumerate(wanted)
-    ]
-    assert CHAT.provider_parse_tool_calls(reader.response()) == [
-        ToolCall(f"id{i}", name, arguments) for i, (name, arguments) in enumerate(wanted)
-    ]
-
-
-def test_a_character_split_between_two_chunks_is_whole_again() -> None:
-    """Some services cut their JSON strings between UTF-16 units."""
-    reader, deltas = read(
-        '{"choices":[{"delta":{"content":"a\\ud83d"}}]}', '{"choices":[{"delta":{"content":"\\ude00b"}}]}'
-    )
-    assert CHAT.provider_parse_response(reader.response()).text == "a😀b"
-    "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)).encode()

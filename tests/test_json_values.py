@@ -17,7 +17,6 @@ from tests.any_json import any_json
     [
         ("as it is", "as it is"),
         ([{"type": "text", "text": "one "}, {"type": "image"}, {"text": "two"}], "one two"),
-        ([{"text": [{"text": "nested"}]}], "nested"),
         (["plain", {"text": None}], ""),
         (None, ""),
         (7, ""),

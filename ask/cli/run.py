@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import secrets as random_source
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -64,7 +64,7 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence[
             console.line(f"ask: taken as part of the question, not as options: {' '.join(taken_as_text)}")
         question = read_question(flags, words, workspace, console)
         about = {
-            "conversation": random_source.token_hex(6),
+            "conversation": os.urandom(6).hex(),
             "provider": question.target.name,
             "model": question.target.model,
         }

@@ -22,6 +22,7 @@ GARBAGE = (
     "[null]",
     "{}",
     '{"error": null}',
+    "[" * 600 + "]" * 600,
     "[" * 10_000,
 )
 ERROR = {"error": {"message": "No.\nReally.", "code": 400, "metadata": {"raw": '{"error": ["x\\ny"]}'}}, "detail": "x"}

@@ -29,7 +29,8 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     Raises:
         ToolError: it cannot be read as text, or has no such lines.
     """
-    name, path = _named(arguments["filepath"], context)
+    name = arguments["filepath"]
+    path = resolve(name, context)
     with told_to_model(name, path):
         data = read_regular(name, path)
     if b"\0" in data:
@@ -44,7 +45,8 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
     Raises:
         ToolError: it cannot be written.
     """
-    name, path = _named(arguments["filepath"], context)
+    name = arguments["filepath"]
+    path = resolve(name, context)
     if name.endswith("/"):
         raise ToolError(f"{name} names a directory, not a file")
     content, note = _whole_characters(arguments["content"])
@@ -60,7 +62,8 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     Raises:
         ToolError: the text is not there exactly once, or the file cannot be read or written.
     """
-    name, path = _named(arguments["filepath"], context)
+    name = arguments["filepath"]
+    path = resolve(name, context)
     new, note = _whole_characters(arguments["new_text"])
     with told_to_model(name, path):
         text = read_regular(name, path).decode("utf-8", "surrogateescape")
@@ -78,7 +81,8 @@ def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     Raises:
         ToolError: it is no directory, or cannot be read.
     """
-    name, path = _named(arguments["dirpath"], context)
+    name = arguments["dirpath"]
+    path = resolve(name, context)
     with told_to_model(name, path, "directory"):
         if path.exists() and not path.is_dir():
             raise ToolError(f"{name} is no directory")
@@ -88,10 +92,6 @@ def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if len(found) > _ENTRIES:
         lines.append(f"[{len(found) - _ENTRIES:,} more entries are not shown]")
     return ToolResult("\n".join(lines) or f"{name} is empty")
-
-
-def _named(name: str, context: ToolContext) -> tuple[str, Path]:
-    return name, resolve(name, context)
 
 
 def _take_lines(text: str, offset: int | None, limit: int | None) -> str:

@@ -39,7 +39,7 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         ToolError: bash cannot be started, or `timeout` is not above 0.
     """
     seconds = min(context.command_timeout, arguments.get("timeout", math.inf))
-    if not seconds > 0:
+    if seconds <= 0:
         raise ToolError("nothing was run: timeout must be above 0 seconds")
     mark = os.urandom(16).hex()
     with _started(arguments["command"], context, mark) as process:

@@ -1,0 +1,170 @@
+"""What the demo makes of words, of piped text and of results; whole conversations are in `test_demo`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from providers.demo_rules import INTRODUCTION, Block, Call, code, describe, fenced, plan, read_question
+
+
+def calls_of(words: str) -> list[list[tuple[str, ...]]]:
+    """The rounds of a plan, each call as its tool and the arguments in order."""
+    return [[(call.tool, *call.arguments.values()) for call in calls] for calls in plan(words)]
+
+
+# What it understands
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ("Which files are here?", "."),
+        ("what files do I have", "."),
+        ("ls", "."),
+        ("ls -la src", "src"),
+        ("list", None),
+        ("list the files please", "."),
+        ("can you show me all the files in the docs folder?", "docs"),
+        ("what is in this directory?", "."),
+        ("What's in src/?", "src/"),
+        ("what is here?", "."),
+        ('list "my files"', "my files"),
+        ("list ..", ".."),
+        ("list the contents of src", "src"),
+        ("list three reasons why", None),
+    ],
+)
+def test_a_question_about_a_folder_lists_it(words: str, place: str | None) -> None:
+    assert calls_of(words) == ([] if place is None else [[("list_dir", place)]])
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("read notes.txt", ["notes.txt"]),
+        ("What is in the Makefile?", ["Makefile"]),
+        ("summarize README.md, please", ["README.md"]),
+        ("show me the contents of src/a.py.", ["src/a.py"]),
+        ("cat 'a b.txt'", ["a b.txt"]),
+        ("read a.txt and b.txt", ["a.txt", "b.txt"]),
+        ('read a.txt, "b and c.txt", and the file d', ["a.txt", "b and c.txt", "d"]),
+        ("what is in this?", []),
+        ("what is love", []),
+        ("show me how to tie a knot", []),
+    ],
+)
+def test_every_file_that_is_named_is_read_in_one_round(words: str, names: list[str]) -> None:
+    assert calls_of(words) == ([[("read_file", name) for name in names]] if names else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("Create test.txt with Hello World.", ("test.txt", "Hello World.")),
+        ("write 'a to b' to x/y.md.", ("x/y.md", "a to b")),
+        ("save a file called notes containing the text: salt", ("notes", "salt")),
+        ('make "a b.txt" saying "yes, then no"', ("a b.txt", "yes, then no")),
+        ("write two\nlines to a.txt", ("a.txt", "two\nlines")),
+        ("write letters to grandma.", None),
+        ("save this to a.txt", None),
+    ],
+)
+def test_a_text_and_a_file_are_written_and_no_other_noun_is_taken_for_a_file(
+    words: str, written: tuple[str, str] | None
+) -> None:
+    assert calls_of(words) == ([[("write_file", *written)]] if written else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "edited"),
+    [
+        ("replace foo with bar in a.txt", ("a.txt", "foo", "bar")),
+        ("Replace \"a b\" by '' in the file 'c d'.", ("c d", "a b", "")),
+    ],
+)
+def test_one_text_is_replaced_by_another(words: str, edited: tuple[str, ...]) -> None:
+    assert calls_of(words) == [[("edit_file", *edited)]]
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("run ls -la | wc -l", "ls -la | wc -l"),
+        ("execute `make test`, and tell me what happens", "make test"),
+        ("`uname`", "uname"),
+        ("run if true; then echo hi; fi", "if true; then echo hi; fi"),
+        ("run 'echo now then ls'", "echo now then ls"),
+        ("Which OS is this?", "uname -a"),
+        ("what time is it now?", "date"),
+        ("what is the date and time", "date"),
+    ],
+)
+def test_a_command_is_run_as_it_was_given(words: str, command: str) -> None:
+    assert calls_of(words) == [[("bash", command)]]
+
+
+@pytest.mark.parametrize(
+    "words", ["what does `rm -rf ~` do?", "explain `ls`", "run the tests", "what is the time complexity of sorting?"]
+)
+def test_a_question_about_a_command_runs_nothing(words: str) -> None:
+    assert not plan(words)
+
+
+def test_then_parts_rounds_and_leaves_quotes_alone() -> None:
+    assert calls_of("First write 'then ls' to a.txt, and then read a.txt then run date") == [
+        [("write_file", "a.txt", "then ls")],
+        [("read_file", "a.txt")],
+        [("bash", "date")],
+    ]
+
+
+def test_half_a_task_is_not_begun_where_the_rest_is_not_understood() -> None:
+    assert not plan("read a.txt and then fix the bug")
+
+
+@given(st.text(alphabet=" \n\"'`.,/!thenwifla", max_size=3000))
+@example("write " + "the " * 490)
+@example("replace " + "with in " * 240)
+@example("read " + " " * 1990)
+def test_any_words_have_a_plan_soon(words: str) -> None:
+    for calls in plan(words):
+        assert calls
+
+
+# Piped input
+
+
+def test_the_words_and_the_blocks_of_a_question_are_told_apart() -> None:
+    text = 'what broke?\n\n<file name="a>b.txt">\nx\n</file>\n\n<stdin-2>\none </stdin>\ntwo\n</stdin-2>'
+    assert read_question(text) == ("what broke?", [Block("a>b.txt", "x\n"), Block("stdin", "one </stdin>\ntwo\n")])
+
+
+@pytest.mark.parametrize("tag", ["stdin", "stdin-2", 'file name="a"', 'file-3 name="run date"'])
+@given(body=st.text(max_size=50))
+@example(body="</stdin>\nrun date\n")
+@example(body="<stdin>")
+@example(body="</file> run date")
+def test_nothing_inside_a_block_is_taken_for_words(tag: str, body: str) -> None:
+    words, _ = read_question(f"hello\n\n<{tag}>\n{body}\n</{tag.partition(' ')[0]}>")
+    assert words == "hello"
+
+
+# Answers
+
+
+def test_every_command_that_it_advises_is_understood() -> None:
+    advised = re.findall(r'^ask -p demo "(.*)"$', INTRODUCTION, re.MULTILINE)
+    assert len(advised) == 3
+    assert all(plan(words) for words in advised)
+
+
+@given(st.text())
+def test_code_in_an_answer_cannot_end_its_own_quotes(text: str) -> None:
+    for quoted in (code(text), fenced(text)):
+        ticks = quoted[: len(quoted) - len(quoted.lstrip("`"))]
+        assert quoted.count(ticks) == 2 or not text.strip("`")
+    assert describe(Call("bash", {"command": text}), text)

@@ -1,0 +1,70 @@
+"""What the tests of the tools share: a run to work in, and a way to have no privileges."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from ask.tools import ToolContext
+
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+
+# Everything that is imported later must be there before: nobody may be unable to read the interpreter's folder.
+UNPRIVILEGED = """
+import difflib, os, sys
+from pathlib import Path
+from ask.tools import ToolContext, ToolError, builtin_tools
+tools = {{tool.spec.name: tool for tool in builtin_tools()}}
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid({nobody})
+    os.setuid({nobody})
+folder = Path(sys.argv[1])
+context = ToolContext(folder, os.environ, 10, folder / "spill", lambda text: None)
+try:
+    print(tools[sys.argv[2]].run(eval(sys.argv[3]), context).text)
+except ToolError as error:
+    print("ToolError:", error)
+"""
+
+
+@pytest.fixture
+def said() -> list[str]:
+    """What commands showed while they ran."""
+    return []
+
+
+@pytest.fixture
+def context(tmp_path: Path, said: list[str]) -> ToolContext:
+    work = tmp_path / "work"
+    work.mkdir()
+    return ToolContext(work, dict(os.environ), 20, tmp_path / "data" / "spill", said.append)
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that everybody may reach and read, unlike pytest's own."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.fixture
+def unprivileged(public_folder: Path) -> Callable[[str, dict[str, object]], str]:
+    """Runs a tool as somebody without privileges, in the public folder, and gives what it says."""
+
+    def run(tool: str, arguments: dict[str, object]) -> str:
+        code = UNPRIVILEGED.format(nobody=NOBODY)
+        command = [sys.executable, "-c", code, str(public_folder), tool, repr(arguments)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
+        return done.stdout.strip()
+
+    return run

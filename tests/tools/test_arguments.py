@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.messages import ToolSpec
+from ask.tools import ToolError
+from ask.tools.arguments import parse_arguments
+
+SPEC = ToolSpec(
+    "pick",
+    "",
+    {
+        "type": "object",
+        "properties": {
+            "filepath": {"type": "string"},
+            "count": {"type": "integer"},
+            "share": {"type": "number"},
+            "deep": {"type": "boolean"},
+            "kind": {"enum": ["one", "two", 3]},
+            "maybe": {"type": ["string", "null"]},
+            "box": {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]},
+            "items": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["filepath"],
+    },
+)
+LOOSE = ToolSpec("loose", "", {"type": "object", "properties": {"a": {"type": "integer"}}})
+
+
+def fit(**arguments: Any) -> dict[str, Any]:
+    return parse_arguments(SPEC, json.dumps({"filepath": "x", **arguments}))
+
+
+def refusal(text: str, spec: ToolSpec = SPEC) -> str:
+    with pytest.raises(ToolError) as caught:
+        parse_arguments(spec, text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "{}"])
+def test_nothing_is_an_empty_object(text: str) -> None:
+    assert parse_arguments(LOOSE, text) == {}
+
+
+def test_arguments_that_fit_come_as_they_were_written() -> None:
+    whole = {"count": 2, "share": 0.5, "deep": True, "kind": 3, "box": {"size": 1}, "items": ["a", 1]}
+    assert fit(**whole) == {"filepath": "x", **whole}
+
+
+def test_null_for_an_optional_parameter_is_left_out() -> None:
+    assert fit(count=None, kind=None) == {"filepath": "x"}
+
+
+def test_null_stays_where_the_schema_names_it() -> None:
+    assert fit(maybe=None) == {"filepath": "x", "maybe": None}
+
+
+def test_a_whole_float_is_an_integer_where_one_is_wanted() -> None:
+    fitted = fit(count=5.0, share=5.0)
+    assert fitted["count"] == 5
+    assert isinstance(fitted["count"], int)
+    assert isinstance(fitted["share"], float)
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('{"filepath": "a"', "not JSON: Expecting ',' delimiter at character 17"),
+        ('{"filepath": "a"}{"filepath": "b"}', "go on after the end of the first JSON value, at character 18"),
+        ('{"filepath": "a"} oops', "go on after the end"),
+        ('["a"]', "must be one JSON object, not array"),
+        ("null", "must be one JSON object, not null"),
+        ('{"count": NaN}', "not JSON: NaN"),
+        ('{"count": ' + "9" * 5000 + "}", "not JSON: Exceeds the limit"),
+        ('{"count": 1}', "lack 'filepath'"),
+        ('{"filepath": null}', "'filepath' must be string, not null"),
+        ('{"filepath": 7}', "'filepath' must be string, not integer"),
+        ('{"filepath": "a", "count": true}', "'count' must be integer, not boolean"),
+        ('{"filepath": "a", "count": 5.5}', "'count' must be integer, not number"),
+        ('{"filepath": "a", "count": "5"}', "'count' must be integer, not string"),
+        ('{"filepath": "a", "deep": 1}', "'deep' must be boolean, not integer"),
+        ('{"filepath": "a", "maybe": 1}', "'maybe' must be string or null, not integer"),
+        ('{"filepath": "a", "kind": "four"}', '\'kind\' must be one of ["one", "two", 3]'),
+        ('{"filepath": "a", "box": {}}', "lack 'box.size'"),
+        ('{"filepath": "a", "box": {"size": "x"}}', "'box.size' must be integer, not string"),
+        ('{"file_path": "a"}', "unknown name, 'file_path'"),
+        ('{"file_path": "a"}', "did you mean 'filepath'?"),
+    ],
+)
+def test_what_does_not_fit_is_told_precisely_and_repeated(text: str, what: str) -> None:
+    said = refusal(text)
+    assert what in said
+    assert "arguments of pick" in said
+    assert text[:200] in said
+
+
+def test_a_missing_argument_is_told_also_where_nothing_was_written() -> None:
+    assert refusal("") == "nothing was run: the arguments of pick lack 'filepath'"
+
+
+def test_only_the_start_of_long_arguments_is_repeated() -> None:
+    assert len(refusal('{"content": "' + "x" * 100_000)) < 400
+
+
+def test_deep_nesting_is_refused() -> None:
+    assert "nested too deeply" in refusal('{"a":' * 100_000)
+
+
+def test_an_enum_tells_true_from_one() -> None:
+    spec = ToolSpec("t", "", {"properties": {"a": {"enum": [1]}}})
+    assert "one of [1]" in refusal('{"a": true}', spec)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"properties": {"b": {}}, "additionalProperties": True},
+        {"properties": {"b": {}}, "additionalProperties": {"type": "string"}},
+        {"properties": {"b": {}}, "patternProperties": {"^a": {}}},
+        {"properties": {"b": {}}, "anyOf": [{"properties": {"a": {}}}]},
+        {"properties": {"a": True}},
+        {"properties": {"a": {"type": "date"}}},
+        {"properties": {"a": {"$ref": "#/$defs/a"}}},
+        {"properties": {"a": {"type": "integer", "required": True, "minimum": 9}}},
+    ],
+)
+def test_what_a_schema_says_beyond_the_subset_is_not_checked(schema: dict[str, Any]) -> None:
+    assert parse_arguments(ToolSpec("t", "", schema), '{"a": 1}') == {"a": 1}
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.text())
+def test_any_text_gives_arguments_or_a_tool_error(text: str) -> None:
+    try:
+        assert isinstance(parse_arguments(LOOSE, text), dict)
+    except ToolError as error:
+        assert "arguments of loose" in str(error)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(SPEC.parameters["properties"])), anything))
+def test_whatever_passes_fits_the_schema(arguments: dict[str, Any]) -> None:
+    try:
+        fitted = parse_arguments(SPEC, json.dumps(arguments))
+    except ToolError:
+        return
+    assert isinstance(fitted["filepath"], str)
+    assert type(fitted.get("count", 0)) is int
+    assert type(fitted.get("share", 0)) in (int, float)
+    assert fitted.get("kind", 3) in ("one", "two", 3)
+    assert all(fitted[name] == arguments[name] for name in fitted)
+
+
+@given(st.dictionaries(st.text(), anything))
+def test_without_properties_everything_passes_but_null(arguments: dict[str, Any]) -> None:
+    kept = {name: value for name, value in arguments.items() if value is not None}
+    top = parse_arguments(ToolSpec("t", "", {}), json.dumps(arguments))
+    assert top.keys() == kept.keys()

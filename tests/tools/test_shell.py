@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ask.tools import ToolContext, ToolError, ToolResult
+from ask.tools.output import RESULT_LIMIT
+from ask.tools.shell import BASH
+from tests.tools.conftest import ROOT
+
+
+@pytest.fixture
+def bash(context: ToolContext) -> Callable[..., ToolResult]:
+    def run(command: str, **more: float) -> ToolResult:
+        return BASH.run({"command": command, **more}, context)
+
+    return run
+
+
+Bash = Callable[..., ToolResult]
+
+
+def alive(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    assert time.monotonic() - start < seconds
+
+
+def pids(context: ToolContext, *names: str) -> list[int]:
+    return [int((context.directory / name).read_text()) for name in names]
+
+
+def test_a_silent_command_gives_its_exit_code_alone(bash: Bash) -> None:
+    assert bash("true") == ToolResult("exit code: 0", False, 0)
+
+
+def test_both_streams_and_the_exit_code_come_back(bash: Bash) -> None:
+    result = bash("echo out; echo err >&2; exit 3")
+    assert result == ToolResult("exit code: 3\nstdout:\nout\nstderr:\nerr\n", True, 3)
+
+
+def test_an_output_without_a_last_newline_stays_apart_from_the_next(bash: Bash) -> None:
+    assert bash("printf out; printf err >&2").text == "exit code: 0\nstdout:\nout\nstderr:\nerr"
+
+
+def test_a_command_works_in_the_run_s_directory_and_environment(context: ToolContext) -> None:
+    context = dataclasses.replace(context, environment={"PATH": os.environ["PATH"], "ONLY": "this"})
+    text = BASH.run({"command": "pwd; echo $ONLY; env"}, context).text
+    assert text.startswith(f"exit code: 0\nstdout:\n{context.directory}\nthis\n")
+    assert "HOME=" not in text
+
+
+def test_stdin_is_empty(bash: Bash) -> None:
+    assert "stdout:\n0\n" in bash("cat | wc -c").text
+
+
+def test_a_command_has_no_terminal(bash: Bash) -> None:
+    assert bash("echo > /dev/tty").failed
+
+
+@pytest.mark.parametrize("command", ["-c", "--help", "-"])
+def test_a_command_that_looks_like_an_option_is_a_command(bash: Bash, command: str) -> None:
+    assert bash(command).exit_status == 127
+
+
+def test_death_by_a_signal_is_named(bash: Bash) -> None:
+    result = bash("kill -SEGV $$")
+    assert result.text.startswith("exit code: 139 (killed by signal 11: Segmentation fault)")
+    assert result.exit_status == 139
+
+
+def test_it_returns_when_the_shell_exits_and_what_runs_behind_it_lives_on(bash: Bash, context: ToolContext) -> None:
+    with at_most(1.5):
+        result = bash("sleep 600 & echo $! > pid; echo done")
+    [pid] = pids(context, "pid")
+    try:
+        assert result.text.startswith("exit code: 0\nstdout:\ndone\n[a background process still holds the output")
+        assert alive(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_redirected_background_process_is_not_remarked_on(bash: Bash, context: ToolContext) -> None:
+    result = bash("sleep 600 > log 2>&1 & echo $! > pid")
+    os.kill(pids(context, "pid")[0], signal.SIGKILL)
+    assert result.text == "exit code: 0"
+
+
+def test_a_background_flood_does_not_hold_the_call(bash: Bash) -> None:
+    with at_most(1.5):
+        assert bash("timeout 3 yes & echo done").exit_status == 0
+
+
+def test_output_that_the_shell_does_not_wait_for_still_comes(bash: Bash) -> None:
+    assert bash("echo late > >(sleep 0.03; cat)").text == "exit code: 0\nstdout:\nlate\n"
+
+
+def test_it_waits_for_a_command_that_closed_its_output(bash: Bash, context: ToolContext) -> None:
+    bash("exec >&- 2>&-; sleep 0.2; touch done")
+    assert (context.directory / "done").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sleep 600 & echo $! > pid; wait",
+        "setsid bash -c 'echo $$ > pid; exec sleep 600' & wait",
+        "(setsid bash -c 'echo $$ > pid; exec sleep 600 < /dev/null > /dev/null 2>&1' &) ; sleep 600",
+        "env -i setsid bash -c 'echo $$ > pid; exec sleep 600' & wait",
+        "env -i bash -c 'echo $$ > pid; exec sleep 600' & disown; sleep 600",
+    ],
+    ids=["child", "setsid", "double fork", "setsid without environment", "without environment"],
+)
+def test_a_time_out_ends_all_of_it(bash: Bash, context: ToolContext, command: str) -> None:
+    with at_most(2):
+        result = bash(f"echo begun; {command}", timeout=0.5)
+    assert result.text == "stopped after 0.5 s, with all that it had started\nstdout:\nbegun\n"
+    assert result.failed
+    assert not alive(*pids(context, "pid"))
+
+
+def test_what_ignores_term_is_killed_after_two_seconds(bash: Bash, context: ToolContext) -> None:
+    with at_most(4):
+        bash("trap '' TERM; echo $$ > pid; while :; do sleep 1; done", timeout=0.3)
+    assert not alive(*pids(context, "pid"))
+
+
+def test_what_it_says_on_term_is_kept(bash: Bash) -> None:
+    assert "goodbye" in bash("trap 'echo goodbye; exit' TERM; sleep 600 & wait", timeout=0.3).text
+
+
+def test_the_user_s_time_out_is_the_longest(context: ToolContext) -> None:
+    context = dataclasses.replace(context, command_timeout=0.3)
+    with at_most(2):
+        assert BASH.run({"command": "sleep 600", "timeout": 100}, context).text.startswith("stopped after 0.3 s")
+
+
+@pytest.mark.parametrize("timeout", [0, -1])
+def test_a_time_out_that_is_not_above_zero_is_refused(bash: Bash, timeout: float) -> None:
+    with pytest.raises(ToolError, match="above 0"):
+        bash("touch ran", timeout=timeout)
+
+
+def test_processes_of_an_earlier_call_survive_a_later_one_s_time_out(bash: Bash, context: ToolContext) -> None:
+    bash("sleep 600 > log 2>&1 & echo $! > pid")
+    bash("sleep 600", timeout=0.2)
+    [pid] = pids(context, "pid")
+    assert alive(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_call_within_a_call_ends_with_the_outer_one(context: ToolContext) -> None:
+    outer = dataclasses.replace(context, environment={**context.environment, "ASK_CALL": "outer-mark"})
+    assert re.search(r"ASK_CALL=outer-mark \w{32}\n", BASH.run({"command": "env"}, outer).text)
+
+
+INTERRUPTED = """
+import os, sys
+from pathlib import Path
+from ask.tools import ToolContext
+from ask.tools.shell import BASH
+folder = Path(sys.argv[1])
+context = ToolContext(folder, os.environ, 60, folder / "spill", lambda text: None)
+rest = "seq 1 9999; setsid bash -c 'echo $$ > pid; exec sleep 600' & wait"
+try:
+    BASH.run({"command": sys.argv[2] + rest}, context)
+except KeyboardInterrupt:
+    print("interrupted", list((folder / "spill").iterdir()))
+"""
+
+
+def start_interruptible(context: ToolContext, before: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", INTERRUPTED, str(context.directory), before]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 10
+    while not ((pid := context.directory / "pid").exists() and pid.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return process
+
+
+def test_an_interrupt_ends_all_of_it_and_goes_on(context: ToolContext) -> None:
+    process = start_interruptible(context, "")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=10)[0] == "interrupted []\n"
+    assert not alive(*pids(context, "pid"))
+
+
+def test_a_second_interrupt_does_not_wait_for_the_stubborn(context: ToolContext) -> None:
+    process = start_interruptible(context, "trap '' TERM; ")
+    with at_most(1.8):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=10)[0] == "interrupted []\n"
+    assert not alive(*pids(context, "pid"))
+
+
+def test_an_error_in_showing_the_output_ends_all_of_it(context: ToolContext) -> None:
+    def fail(text: str) -> None:
+        raise BrokenPipeError(text)
+
+    with pytest.raises(BrokenPipeError):
+        BASH.run({"command": "echo $$ > pid; echo x; sleep 600"}, dataclasses.replace(context, on_output=fail))
+    assert not alive(*pids(context, "pid"))
+
+
+def test_output_is_shown_as_it_comes(context: ToolContext) -> None:
+    shown: list[tuple[str, bool]] = []
+    context = dataclasses.replace(context, on_output=lambda text: shown.append((text, done.exists())))
+    done = context.directory / "done"
+    BASH.run({"command": "echo one; sleep 0.2; echo two >&2; sleep 0.2; touch done"}, context)
+    assert shown == [("one\n", False), ("two\n", False)]
+
+
+def test_bytes_that_are_not_utf_8_are_shown_as_such(bash: Bash, said: list[str]) -> None:
+    assert bash(r"printf 'a\xff\xc3'").text == "exit code: 0\nstdout:\na\\xff\\xc3"
+    assert "".join(said) == r"a\xff\xc3"
+
+
+def test_a_character_split_over_writes_survives(bash: Bash, said: list[str]) -> None:
+    bash(r"printf '\xf0\x9f'; sleep 0.1; printf '\x98\x80'")
+    assert said == ["😀"]
+
+
+@pytest.mark.parametrize(("out", "err"), [(20_000, 0), (20_000, 10), (10, 20_000), (20_000, 20_000), (4_000, 4_000)])
+def test_a_long_output_keeps_both_ends_of_both_streams_and_names_the_whole(bash: Bash, out: int, err: int) -> None:
+    text = bash(f"seq 1 {out}; seq 1 {err} >&2").text
+    assert RESULT_LIMIT * 0.9 < len(text) <= RESULT_LIMIT
+    whole = {"stdout": out, "stderr": err}
+    sections = dict(re.findall(r"^(stdout|stderr):\n(.*?)(?=\nstderr:|\Z)", text, re.DOTALL | re.MULTILINE))
+    assert sections.keys() == {label for label, count in whole.items() if count}
+    for label, section in sections.items():
+        expected = "".join(f"{number}\n" for number in range(1, whole[label] + 1))
+        assert section.startswith("1\n2\n3\n")
+        assert section.rstrip().endswith(f"\n{whole[label]}")
+        spilled = re.search(r"the whole is in (\S+)", section)
+        if spilled:
+            assert Path(spilled[1]).read_text() == expected
+            assert stat.S_IMODE(Path(spilled[1]).stat().st_mode) == 0o600
+        else:
+            assert section.rstrip() == expected.rstrip()
+
+
+def test_a_flood_is_stopped_and_shortened(context: ToolContext) -> None:
+    text = BASH.run({"command": "yes", "timeout": 0.5}, dataclasses.replace(context, on_output=lambda text: None)).text
+    assert text.startswith("stopped after 0.5 s")
+    assert len(text) <= RESULT_LIMIT
+
+
+FLOODED = """
+import os, resource, sys
+from pathlib import Path
+from ask.tools import ToolContext
+from ask.tools.shell import BASH
+context = ToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
+BASH.run({"command": "true"}, context)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+BASH.run({"command": "head -c 150000000 /dev/zero | tr '\\\\0' x"}, context)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_stays_flat_under_a_flood(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FLOODED, str(tmp_path)]
+    grown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert int(grown) < 4_000  # kilobytes
+
+
+WITHOUT_PIDFD = """
+import os, sys
+if hasattr(os, "pidfd_open"):
+    del os.pidfd_open
+from pathlib import Path
+from ask.tools import ToolContext
+from ask.tools.shell import BASH
+context = ToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
+for command in sys.argv[2:]:
+    print(BASH.run({"command": command, "timeout": 1}, context).text.splitlines())
+"""
+
+
+def test_it_works_where_the_system_does_not_tell_of_a_process_s_end(tmp_path: Path) -> None:
+    commands = ["echo a", "exec >&- 2>&-; sleep 0.1; exit 4", "timeout 3 sleep 3 & echo b", "sleep 600"]
+    command = [sys.executable, "-c", WITHOUT_PIDFD, str(tmp_path), *commands]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert said.splitlines()[:2] == ["['exit code: 0', 'stdout:', 'a']", "['exit code: 4']"]
+    assert "['exit code: 0', 'stdout:', 'b', '[a background process" in said
+    assert "stopped after 1 s" in said
+
+
+def test_waiting_for_a_silent_command_costs_nothing(bash: Bash) -> None:
+    before = time.process_time()
+    bash("sleep 1")
+    assert time.process_time() - before < 0.1
+
+
+def test_a_missing_bash_is_told(context: ToolContext) -> None:
+    with pytest.raises(ToolError, match="bash is not installed"):
+        BASH.run({"command": "true"}, dataclasses.replace(context, environment={"PATH": str(context.directory)}))
+
+
+def test_a_vanished_working_directory_is_told(context: ToolContext) -> None:
+    context.directory.rmdir()
+    with pytest.raises(ToolError, match="working directory is gone"):
+        BASH.run({"command": "true"}, context)
+
+
+@pytest.mark.parametrize(("command", "what"), [("x" * 200_000, "too long"), ("a\0b", "NUL"), ("\ud83d", "half")])
+def test_a_command_that_cannot_be_passed_on_is_told(bash: Bash, command: str, what: str) -> None:
+    with pytest.raises(ToolError, match=what):
+        bash(command)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=st.lists(st.binary(min_size=1, max_size=6) | st.sampled_from("é€😀").map(str.encode), max_size=4))
+def test_any_bytes_in_any_pieces_read_as_their_whole(bash: Bash, said: list[str], pieces: list[bytes]) -> None:
+    said.clear()
+    halves = [half for piece in pieces for half in (piece[:1], piece[1:])]
+    bash("; sleep 0.01; ".join("printf '" + "".join(f"\\x{byte:02x}" for byte in half) + "'" for half in halves))
+    assert "".join(said) == b"".join(pieces).decode("utf-8", "backslashreplace")
