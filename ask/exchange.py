@@ -26,7 +26,7 @@ from ask.errors import (
 from ask.messages import Answer, Finish, Native, ToolCall
 from ask.plugins import LoadedProvider
 from ask.provider import ChatRequest, Delta, HttpRequest, ModelInfo, ReasoningDelta, TextDelta
-from ask.text import mend
+from ask.text import PairJoiner, mend
 from ask.transport import Reply, Transport
 
 T = TypeVar("T")
@@ -175,6 +175,7 @@ class Exchange:
     def _read_stream(self, request: ChatRequest, reply: Reply, show: Callable[[Delta], None]) -> Turn:
         with self.provider.faults:
             reader = self.provider.hooks.provider_stream_reader()
+        pairs = PairJoiner()
         shown = False
         failure: AskError | None = None
         try:
@@ -184,7 +185,7 @@ class Exchange:
                 reply.ending = reader.ended
                 for delta in deltas:
                     shown = True
-                    show(delta)
+                    show(TextDelta(pairs.feed(delta.text)) if isinstance(delta, TextDelta) else delta)
         except KeyboardInterrupt:
             failure = Interrupted("interrupted")
         except AskError as fault:

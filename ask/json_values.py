@@ -20,7 +20,8 @@ def as_text(value: Any) -> str:
     """The string; the text of a list of content parts, joined; or ""."""
     if isinstance(value, str):
         return value
-    return "".join(as_text(as_dict(part).get("text")) for part in as_list(value))
+    texts = (as_dict(part).get("text") for part in as_list(value))
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def as_number(value: Any) -> float | None:

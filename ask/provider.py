@@ -6,6 +6,7 @@ sends, retries, splits the stream into events and runs the tools.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -226,9 +227,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait by the `Retry-After` header, given in seconds or as a date; None without one."""
     value = next((v for k, v in headers.items() if k.lower() == "retry-after"), "").strip()
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
         pass
+    else:
+        return max(0.0, seconds) if math.isfinite(seconds) else None
     from datetime import UTC, datetime
     from email.utils import parsedate_to_datetime
 

@@ -17,6 +17,20 @@ def mend(text: str) -> str:
     return text
 
 
+class PairJoiner:
+    """Joins the halves of a character that came in two pieces of a stream."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, text: str) -> str:
+        """The piece as far as it is whole; a first half at its end waits for the next piece."""
+        text, self._half = self._half + text, ""
+        if "\ud800" <= text[-1:] <= "\udbff":
+            text, self._half = text[:-1], text[-1:]
+        return mend(text)
+
+
 def for_terminal(text: str) -> str:
     """The text with control characters but newline and tab made visible; carriage returns are dropped."""
     return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r", ""))

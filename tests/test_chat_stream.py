@@ -91,15 +91,6 @@ def test_reasoning_in_both_fields_at_once_is_shown_once() -> None:
     assert CHAT.provider_parse_response(reader.response()).reasoning == "hm"
 
 
-def test_a_character_split_between_two_chunks_is_whole_again() -> None:
-    """Some services cut their JSON strings between UTF-16 units."""
-    reader, deltas = read(
-        '{"choices":[{"delta":{"content":"a\\ud83d"}}]}', '{"choices":[{"delta":{"content":"\\ude00b"}}]}'
-    )
-    assert CHAT.provider_parse_response(reader.response()).text == "a😀b"
-    "".join(delta.text for delta in deltas if isinstance(delta, TextDelta)).encode()
-
-
 # Calls
 
 

@@ -21,21 +21,17 @@ class Output:
             raise FileError("standard output is closed")
         self._stream: BinaryIO = sys.stdout.buffer
         self.terminal = sys.stdout.isatty()
-        self._held = ""
         self._at_line_start = True
         if not os.get_blocking(self._stream.fileno()):
             os.set_blocking(self._stream.fileno(), True)
 
     def write(self, text: str) -> None:
-        """Write a piece of text and let it be seen at once; half of a surrogate pair waits for the other.
+        """Write a piece of text and let it be seen at once.
 
         Raises:
             FileError: it cannot be written.
             BrokenPipeError: nobody reads any more.
         """
-        text, self._held = self._held + text, ""
-        if "\ud800" <= text[-1:] <= "\udbff":
-            text, self._held = text[:-1], text[-1:]
         if text:
             self._at_line_start = text.endswith("\n")
             self._put(for_terminal(mend(text)) if self.terminal else mend(text))

@@ -48,11 +48,14 @@ def _signal_all(session: int | None, mark: str, number: int) -> bool:
     return reached
 
 
-def _find(session: int | None, mark: bytes) -> set[int]:
-    """The processes of a command; a negative number stands for a process group."""
+def _find(session: int | None, mark: bytes) -> list[int]:
+    """The processes of a command; a negative number stands for a process group.
+
+    Parents come before their children: a shell whose child ends first would go on to its next command.
+    """
     proc = Path("/proc")
     if not (proc / "self/stat").exists():
-        return set() if session is None else {-session}
+        return [] if session is None else [-session]
     children: dict[int, list[int]] = defaultdict(list)
     waiting = []
     for entry in proc.iterdir():
@@ -71,7 +74,11 @@ def _find(session: int | None, mark: bytes) -> set[int]:
         if process not in found:
             found.add(process)
             waiting += children[process]
-    return found
+    below = {child for process in found for child in children[process]}
+    ordered = [process for process in found if process not in below]
+    for process in ordered:
+        ordered += children[process]
+    return ordered
 
 
 def _read(path: Path) -> bytes:

@@ -5,6 +5,7 @@ What becomes of long output is in `output`, how everything is found and ended in
 
 from __future__ import annotations
 
+import codecs
 import errno
 import math
 import os
@@ -29,6 +30,8 @@ _AFTER_EXIT = 0.1
 """Seconds in which what the shell does not wait for, as `> >(sort)`, may still write its output."""
 _POLL = 0.01
 """Seconds between two looks at the shell, where the system cannot tell of its end."""
+_LONGEST_WAIT = 3_600.0
+"""Seconds that a selector is made to wait at once; it overflows at a few weeks."""
 _BACKGROUND = "[a background process still holds the output: redirect its output to a file, or it may end on writing]"
 
 
@@ -65,14 +68,12 @@ class _Stream:
     """One pipe of the shell: takes its bytes, shows their text and keeps what a result can hold."""
 
     def __init__(self, pipe: IO[bytes], label: str, context: ToolContext) -> None:
-        from codecs import getincrementaldecoder
-
         self.pipe = pipe
         self.label = label
         self.capture = Capture(context.spill_directory, label)
         self.ended = False
         self._on_output: Callable[[str], None] = context.on_output
-        self._decode = getincrementaldecoder("utf-8")("backslashreplace").decode
+        self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
         os.set_blocking(pipe.fileno(), False)
 
     def read(self) -> None:
@@ -161,7 +162,8 @@ def _read_until_exit(process: Popen[bytes], streams: Sequence[_Stream], deadline
             selector.register(watch, selectors.EVENT_READ)
         while (not exited or selector.get_map()) and (left := deadline - time.monotonic()) > 0:
             gone = False
-            for key, _ in selector.select(left if exited or watch is not None else min(left, _POLL)):
+            patience = _POLL if watch is None and not exited else _LONGEST_WAIT
+            for key, _ in selector.select(min(left, patience)):
                 if key.data is None:
                     gone = True
                     selector.unregister(key.fileobj)

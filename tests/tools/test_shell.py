@@ -145,14 +145,23 @@ def test_what_ignores_term_is_killed_after_two_seconds(bash: Bash, context: Tool
     assert not alive(*pids(context, "pid"))
 
 
+def test_a_time_out_lets_no_further_command_begin(bash: Bash, context: ToolContext) -> None:
+    bash("bash -c 'sleep 600; touch inner'; touch outer", timeout=0.5)
+    assert not list(context.directory.iterdir())
+
+
 def test_what_it_says_on_term_is_kept(bash: Bash) -> None:
-    assert "goodbye" in bash("trap 'echo goodbye; exit' TERM; sleep 600 & wait", timeout=0.3).text
+    assert "goodbye" in bash("trap 'echo goodbye; exit' TERM; sleep 600 & wait", timeout=0.5).text
 
 
 def test_the_user_s_time_out_is_the_longest(context: ToolContext) -> None:
     context = dataclasses.replace(context, command_timeout=0.3)
     with at_most(2):
         assert BASH.run({"command": "sleep 600", "timeout": 100}, context).text.startswith("stopped after 0.3 s")
+
+
+def test_a_time_out_of_years_is_one(context: ToolContext) -> None:
+    assert BASH.run({"command": "true"}, dataclasses.replace(context, command_timeout=1e9)).exit_status == 0
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
