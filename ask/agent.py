@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask.calls import INTERRUPTED, CallRunner
 from ask.errors import AskError, Interrupted, LimitReached, SafetyError
 from ask.events import Event, MessageAdded, Notice
 from ask.exchange import Exchange, Turn
-from ask.messages import Finish, Message, ToolCall, ToolSpec, Usage
+from ask.messages import NOTHING, Finish, Message, ToolCall, ToolSpec, Usage
 from ask.provider import ChatRequest
 
 NOT_RUN = "Error: not run: the user interrupted before its turn came"
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """What is the same for all requests of a run.
 
     Attributes:
@@ -33,7 +32,7 @@ class Job:
 
     model: str
     tools: Sequence[ToolSpec] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = NOTHING
     stream: bool = True
     max_rounds: int = 10
 

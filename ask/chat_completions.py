@@ -220,18 +220,24 @@ def parse_json(text: str) -> Any:
 
 
 def error_text(error: Any) -> str:
-    """What an error object says, one line: its message, and the upstream provider's own words behind it."""
+    """What an error says, one line: its message, or the upstream provider's own words with its name before them."""
     if isinstance(error, str):
-        return " ".join(error.split())
+        return " ".join(without_json(error).split())
     fields = as_dict(error)
-    message = as_text(fields.get("message")) or as_text(fields.get("detail"))
     metadata = as_dict(fields.get("metadata"))
     raw = metadata.get("raw")
-    parsed = parse_json(raw) if isinstance(raw, str) else raw
-    inner = find_error(parsed)
+    inner = find_error(parse_json(raw) if isinstance(raw, str) else raw)
     upstream = error_text(raw if inner is None else inner) if raw else ""
-    words = [as_text(metadata.get("provider_name")), upstream] if upstream else [message]
-    return " ".join(": ".join(filter(None, words)).split())
+    words = upstream or error_text(as_text(fields.get("message")) or as_text(fields.get("detail")))
+    name = " ".join(as_text(metadata.get("provider_name")).split())
+    return f"{name}: {words}" if words and name not in words else words
+
+
+def without_json(text: str) -> str:
+    """A message that ends in another service's error, as it came, with what that says in its place."""
+    start = text.find("{")
+    inner = find_error(parse_json(text[start:])) if start >= 0 else None
+    return text if inner is None else text[:start] + error_text(inner)
 
 
 def page_text(body: str) -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask.errors import ConfigError
+from ask.messages import NOTHING
 
 APPLICATION = "ask"
 
@@ -36,8 +36,7 @@ PROVIDER_KEYS = ("base_url", "key_env", "model")
 """What a table `[providers.NAME]` may hold, all strings."""
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """The folders of `ask`: XDG's where the environment names them, else the platform's own."""
 
     config: Path
@@ -59,11 +58,10 @@ def _folder(environment: Mapping[str, str], kind: str) -> Path:
     return Path(getattr(platformdirs, f"user_{kind}_path")(APPLICATION, appauthor=False))
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """The content of config.toml, checked. `warnings` are lines about what was not understood."""
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = NOTHING
     warnings: tuple[str, ...] = ()
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -157,15 +155,14 @@ def _unknown(key: str, known: list[str]) -> str:
     return f"unknown key {key}" + (f" (did you mean {nearest[0]}?)" if nearest else "")
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """How a run works, resolved from flags, environment and configuration, in that order.
 
     Times are in seconds, sizes in bytes.
     """
 
     system: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = NOTHING
     tools: bool = True
     disabled_tools: frozenset[str] = frozenset()
     max_rounds: int = 10

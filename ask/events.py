@@ -1,40 +1,36 @@
-"""What a run tells while it happens, for whoever shows or records it. Frozen values, no I/O.
+"""What a run tells while it happens, for whoever shows or records it. Immutable values, no I/O.
 
 Beside these, the deltas of `ask.provider` are events.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ask.messages import Message, ToolCall
 from ask.provider import CallDelta, ReasoningDelta, TextDelta
 
 
-@dataclass(frozen=True, slots=True)
-class MessageAdded:
+class MessageAdded(NamedTuple):
     """A message became part of the conversation. `whole` is False for an answer that was cut."""
 
     message: Message
     whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class CallStarted:
+class CallStarted(NamedTuple):
     """A tool call is about to be carried out."""
 
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutput:
+class CallOutput(NamedTuple):
     """A piece of a running command's output."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallFinished:
+class CallFinished(NamedTuple):
     """A call has its result. `verdict` is the decision that was made about it, `seconds` how long it ran."""
 
     call: ToolCall
@@ -46,8 +42,7 @@ class CallFinished:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(NamedTuple):
     """Something that the user should know though it is no error, one line."""
 
     text: str

@@ -10,9 +10,8 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ask.errors import (
     AskError,
@@ -41,8 +40,7 @@ INCOMPLETE = {
 }
 
 
-@dataclass(frozen=True)
-class Turn:
+class Turn(NamedTuple):
     """What one request came to.
 
     Attributes:
@@ -95,10 +93,10 @@ class Exchange:
         except ProviderError as failure:
             if failure.remedy.action == "without_tools" and request.tools:
                 self._notice(f"{failure}; asking once more without tools")
-                return self.ask(replace(request, tools=()), show)
+                return self.ask(request._replace(tools=()), show)
             said = failure.answer or Answer()
             self._show_whole(said, show)
-            return Turn(replace(said, finish=Finish.ERROR), failure=blame_option(failure, request.options))
+            return Turn(said._replace(finish=Finish.ERROR), failure=blame_option(failure, request.options))
         except AskError as failure:
             return Turn(Answer(finish=Finish.CUT), failure=failure)
 
@@ -202,7 +200,7 @@ class Exchange:
             if not shown:
                 raise
             said = error.answer or Answer()
-            return Turn(replace(said, finish=Finish.ERROR), failure=error)
+            return Turn(said._replace(finish=Finish.ERROR), failure=error)
 
     def _finish(self, request: ChatRequest, response: Mapping[str, Any], failure: AskError | None) -> Turn:
         """Read a response, whole or as far as it came."""
@@ -212,19 +210,19 @@ class Exchange:
                 calls = self.provider.hooks.provider_parse_tool_calls(response=response)
         except ProviderError as error:
             raise self._named(error) from None
-        answer = replace(answer, text=mend(answer.text), reasoning=mend(answer.reasoning))
+        answer = answer._replace(text=mend(answer.text), reasoning=mend(answer.reasoning))
         if answer.native and not answer.native.model:
             native = Native(answer.native.provider, request.model, answer.native.data)
-            answer = replace(answer, native=native)
+            answer = answer._replace(native=native)
         if failure is not None:
-            return Turn(replace(answer, finish=Finish.CUT), failure=failure)
+            return Turn(answer._replace(finish=Finish.CUT), failure=failure)
         if not calls and not answer.text.strip() and answer.finish in (Finish.STOP, Finish.TOOL_CALLS):
-            answer = replace(answer, finish=Finish.EMPTY)
+            answer = answer._replace(finish=Finish.EMPTY)
         if answer.finish is Finish.ERROR:
             raise self._named(ProviderError("the model stopped with an error"))
         if answer.finish in INCOMPLETE:
             return Turn(answer, failure=IncompleteAnswer(*INCOMPLETE[answer.finish]))
-        return Turn(answer, tuple(replace(call, arguments=mend(call.arguments)) for call in calls))
+        return Turn(answer, tuple(call._replace(arguments=mend(call.arguments)) for call in calls))
 
     def _parse_whole(self, reply: Reply) -> Mapping[str, Any]:
         text = reply.text().strip()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ask.provider import ServerEvent
 
 
@@ -10,22 +12,22 @@ class Lines:
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
-        self._held = b""
+        self._after_return = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take a chunk; return the lines that are whole by now, without their ends."""
-        data = self._held + data
-        self._held = b""
-        if data.endswith(b"\r"):
-            data, self._held = data[:-1], b"\r"
+        if self._after_return:
+            data = data.removeprefix(b"\n")
+        self._after_return = data.endswith(b"\r")
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         first, *others = data.split(b"\n")
-        self._rest.append(first)
+        if first:
+            self._rest.append(first)
         if not others:
             return []
         whole = [b"".join(self._rest), *others[:-1]]
-        self._rest = [others[-1]]
+        self._rest = [others[-1]] if others[-1] else []
         return whole
 
     @property
@@ -35,7 +37,8 @@ class Lines:
 
     def starts_with(self, prefix: bytes) -> bool:
         """Whether the line under way has begun with that."""
-        return bool(self._rest) and self._rest[0].startswith(prefix)
+        pieces = self._rest[: len(prefix)]
+        return b"".join(piece[: len(prefix)] for piece in pieces).startswith(prefix)
 
 
 class ServerSentEvents:
@@ -57,10 +60,11 @@ class ServerSentEvents:
         return events
 
     def close(self) -> list[ServerEvent]:
-        """The event that the end of the stream left without its blank line, unless its line was cut short."""
+        """The event that the end of the stream left without its blank line, unless it was cut short."""
         last = self._lines.rest
-        events = self._read(last) if last == b"data: [DONE]" or last.rstrip().endswith((b"}", b"]")) else []
-        return events + self._read(b"")
+        if last:
+            self._read(last)
+        return self._read(b"") if not last or is_whole(b"\n".join(self._data)) else []
 
     def _read(self, line: bytes) -> list[ServerEvent]:
         if self._first:
@@ -93,9 +97,19 @@ class JsonLines:
         return [event for line in self._lines.feed(chunk) for event in self._read(line)]
 
     def close(self) -> list[ServerEvent]:
-        """The last line where it came without an end, unless it was cut short."""
+        """The last line, where it came without its end but was not cut short."""
         last = self._lines.rest
-        return self._read(last) if last.rstrip().endswith(b"}") else []
+        return self._read(last) if is_whole(last) else []
 
     def _read(self, line: bytes) -> list[ServerEvent]:
         return [ServerEvent(None, line.decode("utf-8", "replace"))] if line.strip() else []
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether data at the end of a stream, where nothing tells that its line has ended, was not cut short."""
+    if data == b"[DONE]":
+        return True
+    try:
+        return isinstance(json.loads(data), dict | list)
+    except (ValueError, RecursionError):
+        return False

@@ -1,14 +1,20 @@
-"""The conversation in neutral form: what is said, called and answered. Frozen values, no I/O."""
+"""The conversation in neutral form: what is said, called and answered. Immutable values, no I/O.
+
+They are named tuples, as are the other values that every run needs: dataclasses would take a tenth of a start.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, TypeVar
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeVar
 
 Role = Literal["system", "user", "assistant", "tool"]
 N = TypeVar("N", int, float)
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""The empty mapping, as a default."""
 
 
 class Finish(StrEnum):
@@ -24,8 +30,7 @@ class Finish(StrEnum):
     EMPTY = "empty"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """A call that the model decided on. `arguments` is the JSON text as the model wrote it."""
 
     id: str
@@ -33,8 +38,7 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(NamedTuple):
     """A tool as the model sees it. `parameters` is a JSON Schema of type object."""
 
     name: str
@@ -49,8 +53,7 @@ class ToolSpec:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(NamedTuple):
     """A file that goes with a message. `media_type` is a MIME type."""
 
     name: str
@@ -58,8 +61,7 @@ class Attachment:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+class Native(NamedTuple):
     """What the model that wrote a message needs back verbatim: thinking, signatures.
 
     Attributes:
@@ -73,8 +75,7 @@ class Native:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message. A tool's result has the role "tool", and names the call it answers."""
 
     role: Role
@@ -86,8 +87,7 @@ class Message:
     native: Native | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """What an answer used: tokens, and its cost in US dollars. None where the provider does not tell."""
 
     input_tokens: int | None = None
@@ -95,7 +95,7 @@ class Usage:
     cached_tokens: int | None = None
     cost: float | None = None
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: Usage) -> Usage:  # type: ignore[override]
         return Usage(
             _sum(self.input_tokens, other.input_tokens),
             _sum(self.output_tokens, other.output_tokens),
@@ -108,8 +108,7 @@ def _sum(a: N | None, b: N | None) -> N | None:
     return b if a is None else a if b is None else a + b
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A whole answer, as `provider_parse_response` reads it."""
 
     text: str = ""

@@ -10,11 +10,11 @@ import difflib
 import json
 import os
 import sys
-from dataclasses import dataclass
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pluggy
 
@@ -25,8 +25,7 @@ from ask.provider import REQUIRED_HOOKS, Provider, ProviderInfo
 GROUP = "ask.providers"
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """A distribution's word that it has a provider of that name, at `target` ("module:attribute")."""
 
     name: str
@@ -46,8 +45,7 @@ class Faults:
             raise ProviderError(message, advice="-v shows where") from fault
 
 
-@dataclass(frozen=True)
-class LoadedProvider:
+class LoadedProvider(NamedTuple):
     """A provider that passed every check: its hooks, what it says of itself, and the context to call hooks in."""
 
     hooks: ProviderHooks
@@ -85,11 +83,12 @@ def _scan() -> list[list[str]]:
     rows: list[list[str]] = []
     seen: set[str] = set()
     for distribution in distributions():
-        text = distribution.read_text("entry_points.txt") or ""
-        if f"[{GROUP}]" not in text or distribution.name in seen:
-            continue
-        seen.add(distribution.name)
-        rows += [[e.name, e.value, distribution.name] for e in distribution.entry_points if e.group == GROUP]
+        with suppress(Exception):  # what a broken installation left behind must not hide the others
+            text = distribution.read_text("entry_points.txt") or ""
+            if f"[{GROUP}]" not in text or distribution.name in (None, *seen):
+                continue
+            seen.add(distribution.name)
+            rows += [[e.name, e.value, distribution.name] for e in distribution.entry_points if e.group == GROUP]
     return rows
 
 
@@ -98,7 +97,8 @@ def _read_cache(cache: Path | None, stamp: list[Any]) -> list[list[str]] | None:
         return None
     try:
         kept = json.loads(cache.read_bytes())
-        return cast("list[list[str]]", kept["rows"]) if kept["stamp"] == stamp else None
+        rows = [[str(name), str(target), str(distribution)] for name, target, distribution in kept["rows"]]
+        return rows if kept["rows"] == rows and kept["stamp"] == stamp else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -113,7 +113,8 @@ def _write_cache(cache: Path | None, stamp: list[Any], rows: list[list[str]]) ->
         fresh.write_text(json.dumps({"stamp": stamp, "rows": rows}))
         fresh.replace(cache)
     except OSError:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink()
 
 
 def load_provider(claims: tuple[Claim, ...]) -> LoadedProvider:

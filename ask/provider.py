@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ask.errors import ProviderError, Remedy
-from ask.messages import Answer, Message, ToolCall, ToolSpec
+from ask.messages import NOTHING, Answer, Message, ToolCall, ToolSpec
 
 if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
@@ -24,8 +24,7 @@ RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
 """HTTP statuses after which the same request may work a moment later."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderInfo:
+class ProviderInfo(NamedTuple):
     """Who a provider is and where it lives.
 
     Attributes:
@@ -49,8 +48,7 @@ class ProviderInfo:
     docs: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(NamedTuple):
     """One request to a model.
 
     Attributes:
@@ -67,13 +65,12 @@ class ChatRequest:
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     tool_choice: Literal["auto", "none"] = "auto"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = NOTHING
     stream: bool = True
     schema: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(NamedTuple):
     """An HTTP request for the host to send.
 
     Attributes:
@@ -84,12 +81,11 @@ class HttpRequest:
 
     path: str
     body: Mapping[str, Any] | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = NOTHING
     method: str = "POST"
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEvent:
+class ServerEvent(NamedTuple):
     """One SSE event, or one line of NDJSON (`event` is None there)."""
 
     event: str | None
@@ -121,8 +117,7 @@ class CallDelta:
 Delta = TextDelta | ReasoningDelta | CallDelta
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(NamedTuple):
     """One entry of a provider's models list; None where the provider does not tell.
 
     `context_length` is in tokens, prices are in US dollars per million tokens.

@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,7 +64,7 @@ class KeyInBody(Service):
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         http = super().provider_build_request(request, key)
-        return replace(http, body={**(http.body or {}), "api_key": key})
+        return http._replace(body={**(http.body or {}), "api_key": key})
 
 
 class KeyInPath(Service):
@@ -94,7 +93,7 @@ class ResultDropped(Service):
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         last = [message for message in request.messages if message.role == "tool"][1:]
-        return super().body(replace(request, messages=[m for m in request.messages if m not in last]))
+        return super().body(request._replace(messages=[m for m in request.messages if m not in last]))
 
 
 class ResultsSwapped(Service):
@@ -103,7 +102,7 @@ class ResultsSwapped(Service):
     def body(self, request: ChatRequest) -> dict[str, Any]:
         head = [message for message in request.messages if message.role != "tool"]
         tail = [message for message in request.messages if message.role == "tool"]
-        return super().body(replace(request, messages=[*head, *reversed(tail)]))
+        return super().body(request._replace(messages=[*head, *reversed(tail)]))
 
 
 class ResultUnnamed(Service):
@@ -166,14 +165,14 @@ class OptionsDropped(Service):
     broken = "test_options_are_passed_on"
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().body(replace(request, options={}))
+        return super().body(request._replace(options={}))
 
 
 class ToolChoiceIgnored(Service):
     broken = "test_tool_choice_none_changes_the_request"
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        return super().body(replace(request, tool_choice="auto"))
+        return super().body(request._replace(tool_choice="auto"))
 
 
 class NotJson(Service):
@@ -245,7 +244,7 @@ class WholeReadOtherwise(Service):
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
         answer = super().provider_parse_response(response)
-        return answer if response.get("object") else replace(answer, native=None, usage=answer.usage + answer.usage)
+        return answer if response.get("object") else answer._replace(native=None, usage=answer.usage + answer.usage)
 
 
 class RefusalRetried(Service):
@@ -321,7 +320,7 @@ class SlashAtTheEnd(Service):
 
     def __init__(self) -> None:
         super().__init__()
-        self.info = replace(self.info, base_url="https://api.example.com/v1/")
+        self.info = self.info._replace(base_url="https://api.example.com/v1/")
 
 
 MUTANTS = {

@@ -7,11 +7,10 @@ can never switch an option on; after a prompt that is one argument with a space 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """A command line taken apart.
 
     Attributes:
@@ -54,8 +53,8 @@ def split(arguments: Sequence[str], flags: Collection[str], valued: Collection[s
 
 
 def is_option(argument: str) -> bool:
-    """Whether an argument is meant as an option: "-" alone is a word."""
-    return len(argument) > 1 and argument.startswith("-")
+    """Whether an argument is meant as an option: a dash alone, or before a space, is text."""
+    return len(argument) > 1 and argument.startswith("-") and not argument[1].isspace()
 
 
 def takes_next(argument: str, valued: Collection[str]) -> bool:

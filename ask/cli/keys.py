@@ -21,9 +21,7 @@ class KeysGroup(click.Group):
             raise misread(error, ctx, args) from None
 
 
-@click.group(
-    "keys", cls=KeysGroup, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.group("keys", cls=KeysGroup, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Keep API keys. A key in the environment comes before a kept one."""
 

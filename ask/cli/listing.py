@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ def misread(error: click.UsageError, ctx: click.Context, words: list[str]) -> Us
     """The error for words that a subcommand cannot make sense of."""
     said = [*ctx.command_path.split()[1:], *words]
     reason = error.format_message().rstrip(".")
-    return UsageError(reason, f"see {ctx.command_path} --help; as a question: ask -- {' '.join(said)}")
+    return UsageError(reason, f"see {ctx.command_path} --help; as a question: ask -- {shlex.join(said)}")
 
 
 def listing(name: str) -> Callable[[Callable[..., Any]], click.Command]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask.agent import Agent, Job, Outcome
 from ask.calls import CallRunner
@@ -35,8 +34,7 @@ ask: the model can run commands and change files here, as you could. --confirm a
 ask: --no-tools keeps it from it, and [tools] in {config} says so for good. (This is said once.)"""
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(NamedTuple):
     """Everything that a command line asks for, read and checked."""
 
     prompt: str

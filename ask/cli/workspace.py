@@ -6,8 +6,8 @@ import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import click
 
@@ -23,8 +23,7 @@ from ask.transport import Transport
 FIRST_CHOICE = "openrouter"
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """A provider with all that a request to it needs."""
 
     provider: LoadedProvider

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 from ask.agent import Outcome
@@ -41,7 +40,7 @@ class JsonRenderer:
                 self._reasoning.append(text)
                 self._line("reasoning", text=text)
             case CallStarted(call):
-                self._line("tool_call", **asdict(call))
+                self._line("tool_call", **call._asdict())
             case CallOutput(text):
                 self._line("tool_output", text=text)
             case CallFinished():
@@ -63,7 +62,7 @@ class JsonRenderer:
             "tool_calls": self._calls,
             "rounds": outcome.rounds,
             "finish": outcome.finish,
-            "usage": asdict(outcome.usage),
+            "usage": outcome.usage._asdict(),
             "exit_code": failure.exit_code if failure else 0,
             "error": self._console.redact(str(failure)) if failure else None,
         }
@@ -80,7 +79,7 @@ class JsonRenderer:
 def finished_call(event: CallFinished) -> dict[str, Any]:
     """A call and its result."""
     return {
-        **asdict(event.call),
+        **event.call._asdict(),
         "result": event.result,
         "failed": event.failed,
         "decision": event.verdict,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from ask.tools import Tool
 
@@ -16,8 +16,7 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """A verdict, the rule that led to it, and for a refusal the reason as the model is told it."""
 
     verdict: Verdict
@@ -25,8 +24,7 @@ class Decision:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(NamedTuple):
     """The user's wishes.
 
     Attributes:

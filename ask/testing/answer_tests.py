@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ask import AskError, CallDelta, Finish, Message, ProviderError, ReasoningDelta, TextDelta
@@ -79,7 +78,7 @@ class AnswerTests(Subject):
         """Each result once, and every text of the answer's native parts, for the model that wrote them."""
         answer, calls = self.read(self.feed(self.streams[calling])[0].response())
         model = answer.native.model if answer.native else ""
-        native = answer.native and replace(answer.native, model=model or self.model)
+        native = answer.native and answer.native._replace(model=model or self.model)
         texts = [f"The sum, number {i}." for i in range(len(calls))]
         results = (Message("tool", t, (), call.id, call.name) for t, call in zip(texts, calls, strict=True))
         said = Message("assistant", answer.text, tuple(calls), native=native)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 
 from ask import HttpRequest, Native
@@ -78,8 +77,8 @@ class RequestTests(Subject):
 
     def test_malformed_arguments_in_the_history_do_no_harm(self) -> None:
         for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
-            calls = (replace(CALLS[0], arguments=arguments), CALLS[1])
-            messages = [replace(message, tool_calls=calls) if message.tool_calls else message for message in ROUND]
+            calls = (CALLS[0]._replace(arguments=arguments), CALLS[1])
+            messages = [message._replace(tool_calls=calls) if message.tool_calls else message for message in ROUND]
             body = self.build(messages, tools=TOOLS).body
             assert all(len(places(text, body)) == 1 for text in RESULTS), f"results stay, with {arguments!r}"
 
@@ -96,7 +95,7 @@ class RequestTests(Subject):
 
     def dump_with(self, native: Native, model: str) -> str:
         """The body for a conversation whose assistant messages carry such native parts."""
-        messages = [replace(message, native=native) if message.role == "assistant" else message for message in LONGER]
+        messages = [message._replace(native=native) if message.role == "assistant" else message for message in LONGER]
         return json.dumps(self.build(messages, model=model, tools=TOOLS).body)
 
     def test_key_is_in_the_headers_only(self) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
 
@@ -14,8 +13,7 @@ class ToolError(Exception):
     """A call that could not be carried out; the text is written for the model, which gets it as the result."""
 
 
-@dataclass(frozen=True)
-class ToolContext:
+class ToolContext(NamedTuple):
     """What a tool may use of the run it works for.
 
     Attributes:
@@ -33,8 +31,7 @@ class ToolContext:
     on_output: Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class ToolResult:
+class ToolResult(NamedTuple):
     """What a call gave: the text for the model, and whether it failed.
 
     `exit_status` is a command's, None for anything else.
@@ -45,8 +42,7 @@ class ToolResult:
     exit_status: int | None = None
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(NamedTuple):
     """A tool: what the model sees, and the function that does the work.
 
     Attributes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -82,7 +81,7 @@ def converse(
         rounds.append(calls)
         results = [Message("tool", run(call, folder), tool_call_id=call.id, tool_name=call.name) for call in calls]
         turn = Message("assistant", said.text, tool_calls=tuple(calls))
-        request = replace(request, messages=[*request.messages, turn, *results])
+        request = request._replace(messages=[*request.messages, turn, *results])
     pytest.fail("it never stops calling")
 
 
@@ -266,7 +265,7 @@ def test_the_arguments_of_a_call_come_in_fragments() -> None:
 def test_a_stream_and_a_whole_answer_say_the_same(question: str) -> None:
     request = ChatRequest("demo", [Message("user", question)], [tool.spec for tool in TOOLS.values()])
     streamed, _ = send(request)
-    whole, _ = send(replace(request, stream=False))
+    whole, _ = send(request._replace(stream=False))
     assert provider.provider_parse_response(streamed) == provider.provider_parse_response(whole)
     assert provider.provider_parse_tool_calls(streamed) == provider.provider_parse_tool_calls(whole)
 
@@ -319,7 +318,7 @@ def test_any_question_and_result_end_in_an_answer_or_calls_that_can_be_made(
             parse_arguments(TOOLS[call.name].spec, call.arguments)
         answers = [Message("tool", result, tool_call_id=call.id, tool_name=call.name) for call in calls]
         turn = Message("assistant", said.text, tool_calls=tuple(calls))
-        request = replace(request, messages=[*request.messages, turn, *answers])
+        request = request._replace(messages=[*request.messages, turn, *answers])
 
 
 @given(st.dictionaries(st.sampled_from(["messages", "tools", "tool_choice", "stream", "model"]), any_json()))

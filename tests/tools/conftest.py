@@ -11,10 +11,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from ask.tools import ToolContext
+from ask.tools import Tool, ToolContext, ToolError
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
+
+Run = Callable[..., str]
+"""Runs a tool with named arguments, in the directory `work`."""
+Unprivileged = Callable[[str, dict[str, object]], str]
 
 # Everything that is imported later must be there before: nobody may be unable to read the interpreter's folder.
 UNPRIVILEGED = """
@@ -58,7 +62,7 @@ def public_folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def unprivileged(public_folder: Path) -> Callable[[str, dict[str, object]], str]:
+def unprivileged(public_folder: Path) -> Unprivileged:
     """Runs a tool as somebody without privileges, in the public folder, and gives what it says."""
 
     def run(tool: str, arguments: dict[str, object]) -> str:
@@ -68,3 +72,26 @@ def unprivileged(public_folder: Path) -> Callable[[str, dict[str, object]], str]
         return done.stdout.strip()
 
     return run
+
+
+@pytest.fixture
+def work(context: ToolContext) -> Path:
+    return context.directory
+
+
+@pytest.fixture
+def run(context: ToolContext) -> Run:
+    def call(tool: Tool, **arguments: object) -> str:
+        return tool.run(arguments, context).text
+
+    return call
+
+
+@pytest.fixture
+def refusal(run: Run) -> Run:
+    def call(tool: Tool, **arguments: object) -> str:
+        with pytest.raises(ToolError) as caught:
+            run(tool, **arguments)
+        return str(caught.value)
+
+    return call

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import signal
@@ -64,7 +63,7 @@ def test_an_output_without_a_last_newline_stays_apart_from_the_next(bash: Bash) 
 
 
 def test_a_command_works_in_the_run_s_directory_and_environment(context: ToolContext) -> None:
-    context = dataclasses.replace(context, environment={"PATH": os.environ["PATH"], "ONLY": "this"})
+    context = context._replace(environment={"PATH": os.environ["PATH"], "ONLY": "this"})
     text = BASH.run({"command": "pwd; echo $ONLY; env"}, context).text
     assert text.startswith(f"exit code: 0\nstdout:\n{context.directory}\nthis\n")
     assert "HOME=" not in text
@@ -155,13 +154,13 @@ def test_what_it_says_on_term_is_kept(bash: Bash) -> None:
 
 
 def test_the_user_s_time_out_is_the_longest(context: ToolContext) -> None:
-    context = dataclasses.replace(context, command_timeout=0.3)
+    context = context._replace(command_timeout=0.3)
     with at_most(2):
         assert BASH.run({"command": "sleep 600", "timeout": 100}, context).text.startswith("stopped after 0.3 s")
 
 
 def test_a_time_out_of_years_is_one(context: ToolContext) -> None:
-    assert BASH.run({"command": "true"}, dataclasses.replace(context, command_timeout=1e9)).exit_status == 0
+    assert BASH.run({"command": "true"}, context._replace(command_timeout=1e9)).exit_status == 0
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
@@ -179,7 +178,7 @@ def test_processes_of_an_earlier_call_survive_a_later_one_s_time_out(bash: Bash,
 
 
 def test_a_call_within_a_call_ends_with_the_outer_one(context: ToolContext) -> None:
-    outer = dataclasses.replace(context, environment={**context.environment, "ASK_CALL": "outer-mark"})
+    outer = context._replace(environment={**context.environment, "ASK_CALL": "outer-mark"})
     assert re.search(r"ASK_CALL=outer-mark \w{32}\n", BASH.run({"command": "env"}, outer).text)
 
 
@@ -229,13 +228,13 @@ def test_an_error_in_showing_the_output_ends_all_of_it(context: ToolContext) -> 
         raise BrokenPipeError(text)
 
     with pytest.raises(BrokenPipeError):
-        BASH.run({"command": "echo $$ > pid; echo x; sleep 600"}, dataclasses.replace(context, on_output=fail))
+        BASH.run({"command": "echo $$ > pid; echo x; sleep 600"}, context._replace(on_output=fail))
     assert not alive(*pids(context, "pid"))
 
 
 def test_output_is_shown_as_it_comes(context: ToolContext) -> None:
     shown: list[tuple[str, bool]] = []
-    context = dataclasses.replace(context, on_output=lambda text: shown.append((text, done.exists())))
+    context = context._replace(on_output=lambda text: shown.append((text, done.exists())))
     done = context.directory / "done"
     BASH.run({"command": "echo one; sleep 0.2; echo two >&2; sleep 0.2; touch done"}, context)
     assert shown == [("one\n", False), ("two\n", False)]
@@ -271,7 +270,7 @@ def test_a_long_output_keeps_both_ends_of_both_streams_and_names_the_whole(bash:
 
 
 def test_a_flood_is_stopped_and_shortened(context: ToolContext) -> None:
-    text = BASH.run({"command": "yes", "timeout": 0.5}, dataclasses.replace(context, on_output=lambda text: None)).text
+    text = BASH.run({"command": "yes", "timeout": 0.5}, context._replace(on_output=lambda text: None)).text
     assert text.startswith("stopped after 0.5 s")
     assert len(text) <= RESULT_LIMIT
 
@@ -325,7 +324,7 @@ def test_waiting_for_a_silent_command_costs_nothing(bash: Bash) -> None:
 
 def test_a_missing_bash_is_told(context: ToolContext) -> None:
     with pytest.raises(ToolError, match="bash is not installed"):
-        BASH.run({"command": "true"}, dataclasses.replace(context, environment={"PATH": str(context.directory)}))
+        BASH.run({"command": "true"}, context._replace(environment={"PATH": str(context.directory)}))
 
 
 def test_a_vanished_working_directory_is_told(context: ToolContext) -> None:
