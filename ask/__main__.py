@@ -18,13 +18,11 @@ def main() -> None:
         for ending in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(ending, _end)
         code = run(sys.argv[1:])
-        if sys.stdout is not None:
-            sys.stdout.flush()
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
         code = 0
-    if code in (0, INTERRUPTED):
+    finally:
         _discard_output()
     sys.exit(code)
 
@@ -64,12 +62,12 @@ def usage_line(error: Exception) -> str:
 
 
 def _say(message: str) -> None:
-    from ask.text import one_line
+    from ask.text import mend, one_line
 
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(f"ask: {one_line(message)}\n")
+        sys.stderr.buffer.write(f"ask: {mend(one_line(message))}\n".encode())
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
@@ -81,7 +79,7 @@ def _end(signal_number: int, _: FrameType | None) -> None:
 
 
 def _discard_output() -> None:
-    """Keep the interpreter from complaining, while it exits, that nobody reads what is left."""
+    """Keep the interpreter from complaining, while it exits, of output that could not be written."""
     try:
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError):

@@ -9,14 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ask.calls import INTERRUPTED, CallRunner
+from ask.calls import CallRunner
 from ask.errors import AskError, Interrupted, LimitReached, SafetyError
 from ask.events import Event, MessageAdded, Notice
 from ask.exchange import Exchange, Turn
 from ask.messages import NOTHING, Finish, Message, ToolCall, ToolSpec, Usage
 from ask.provider import ChatRequest
-
-NOT_RUN = "Error: not run: the user interrupted before its turn came"
 
 
 class Job(NamedTuple):
@@ -123,18 +121,16 @@ class Agent:
             self._keep(outcome, message, whole=turn.failure is None)
 
     def _carry_out(self, outcome: Outcome, calls: Sequence[ToolCall]) -> None:
-        """Answer every call, in order; after an interruption the rest are answered without being run."""
-        stop: KeyboardInterrupt | None = None
+        """Answer every call, in order.
+
+        Raises:
+            Interrupted: the user stopped one; the rest are answered without being run.
+        """
         for call in calls:
-            result = NOT_RUN
-            if stop is None:
-                try:
-                    result = self._calls.carry_out(call)
-                except KeyboardInterrupt as interrupt:
-                    stop, result = interrupt, INTERRUPTED
+            result = self._calls.carry_out(call)
             self._keep(outcome, Message("tool", result, tool_call_id=call.id, tool_name=call.name))
-        if stop is not None:
-            raise stop
+        if self._calls.interrupted:
+            raise Interrupted("interrupted")
 
     def _keep(self, outcome: Outcome, message: Message, *, whole: bool = True) -> None:
         outcome.messages.append(message)

@@ -20,7 +20,17 @@ from ask.tools.output import cap
 REPEATS = 3
 """A call that is made this many times in a row with the same arguments is not carried out any more."""
 
-INTERRUPTED = "Error: interrupted by the user; it may or may not have run"
+STOPPED = "interrupted by the user; it may or may not have run"
+NOT_RUN = "not run: interrupted by the user"
+
+
+class NotRun(ToolError):
+    """A call that is not carried out; `rule` says by what rule, for the log."""
+
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+
 
 Approve = Callable[[str, Mapping[str, Any], Path, float], bool | None]
 
@@ -51,56 +61,72 @@ class CallRunner:
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self.nobody_to_ask = False
+        self.interrupted = False
         self._context = context
         self._policy = policy
         self._approve = approve
         self._log = log
         self._redact = redact
         self._show = show
+        self._unlogged = False
         self._last: list[tuple[str, str]] = []
 
     def carry_out(self, call: ToolCall) -> str:
         """Run a call if it may run; return the result for the model, which may tell of an error.
 
-        Raises:
-            KeyboardInterrupt: the user stopped it; the log says so.
+        Ctrl-C ends the call and sets `interrupted`; no call is run after that.
         """
-        self._show(CallStarted(call))
-        decision = Decision(Verdict.DENY, "unreadable")
+        decision = Decision(Verdict.DENY, "interrupted")
         started = time.monotonic()
         try:
+            self._show(CallStarted(call))
             tool, arguments = self._read(call)
             decision = self._decide(tool, arguments)
             started = time.monotonic()
-            denied = ToolResult(f"Error: {decision.reason}", failed=True)
-            result = denied if decision.verdict is Verdict.DENY else tool.run(arguments, self._context)
+            result = tool.run(arguments, self._context)
+        except NotRun as refusal:
+            decision = Decision(Verdict.DENY, refusal.rule)
+            result = failed(str(refusal))
         except ToolError as error:
-            result = ToolResult(f"Error: {error}", failed=True)
+            result = failed(str(error))
         except KeyboardInterrupt:
-            self._finish(call, ToolResult(INTERRUPTED, failed=True), decision, started)
-            raise
+            self.interrupted = True
+            result = failed(NOT_RUN if decision.verdict is Verdict.DENY else STOPPED)
         except Exception as fault:  # noqa: BLE001 - a tool's fault must not end the conversation
-            result = ToolResult(f"Error: the tool failed: {type(fault).__name__}: {fault}", failed=True)
+            result = failed(f"the tool failed: {type(fault).__name__}: {fault}")
         return self._finish(call, result, decision, started)
 
     def _read(self, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
         """The tool and the arguments of a call.
 
         Raises:
-            ToolError: the call makes no sense, or is made once too often.
+            NotRun: the call makes no sense, is made once too often, or comes after an interruption.
         """
+        if self.interrupted:
+            raise NotRun("interrupted", NOT_RUN)
         self._last = [*self._last, (call.name, call.arguments)][-REPEATS:]
         if self._last.count((call.name, call.arguments)) == REPEATS:
-            raise ToolError(f"not run: this is the same call {REPEATS} times in a row, its result would be the same")
+            reason = f"not run: this is the same call {REPEATS} times in a row, its result would be the same"
+            raise NotRun("repeated", reason)
         tool = self._tools.get(call.name)
         if tool is None:
-            raise ToolError(f"there is no tool {call.name!r}; there are: {', '.join(self._tools) or 'none'}")
-        return tool, parse_arguments(tool.spec, call.arguments)
+            reason = f"there is no tool {call.name!r}; there are: {', '.join(self._tools) or 'none'}"
+            raise NotRun("not offered", reason)
+        try:
+            return tool, parse_arguments(tool.spec, call.arguments)
+        except ToolError as error:
+            raise NotRun("unreadable", str(error)) from None
 
     def _decide(self, tool: Tool, arguments: Mapping[str, Any]) -> Decision:
-        """The decision about a call, with the human's word in it where that was asked for."""
+        """The decision that lets a call run, with the human's word in it where that was asked for.
+
+        Raises:
+            NotRun: it may not run.
+        """
         decision = self._policy.decide(tool)
-        if decision.verdict is not Verdict.ASK:
+        if decision.verdict is Verdict.DENY:
+            raise NotRun(decision.rule, decision.reason)
+        if decision.verdict is Verdict.ALLOW:
             return decision
         context = self._context
         approved = self._approve(tool.spec.name, arguments, context.directory, context.command_timeout)
@@ -109,8 +135,8 @@ class CallRunner:
         if approved is None:
             self.nobody_to_ask = True
             self._show(Notice(f"{tool.spec.name} was denied by {decision.rule}: there is no terminal to ask on"))
-            return Decision(Verdict.DENY, f"{decision.rule}: nobody to ask", "denied: nobody is there to approve it")
-        return Decision(Verdict.DENY, f"{decision.rule}: no", "the user declined this call")
+            raise NotRun(f"{decision.rule}: nobody to ask", "denied: nobody is there to approve it")
+        raise NotRun(f"{decision.rule}: no", "the user declined this call")
 
     def _finish(self, call: ToolCall, result: ToolResult, decision: Decision, started: float) -> str:
         """Log a call, tell of it, and give its result the form in which the model gets it."""
@@ -127,6 +153,13 @@ class CallRunner:
         try:
             self._log.record(finished)
         except FileError as error:
-            self._show(Notice(str(error)))
+            if not self._unlogged:
+                self._show(Notice(str(error)))
+            self._unlogged = True
         self._show(finished)
         return text
+
+
+def failed(reason: str) -> ToolResult:
+    """The result of a call that failed."""
+    return ToolResult(f"Error: {reason}", failed=True)

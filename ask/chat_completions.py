@@ -228,9 +228,10 @@ def error_text(error: Any) -> str:
     raw = metadata.get("raw")
     inner = find_error(parse_json(raw) if isinstance(raw, str) else raw)
     upstream = error_text(raw if inner is None else inner) if raw else ""
-    words = upstream or error_text(as_text(fields.get("message")) or as_text(fields.get("detail")))
+    if not upstream:
+        return error_text(as_text(fields.get("message")) or as_text(fields.get("detail")))
     name = " ".join(as_text(metadata.get("provider_name")).split())
-    return f"{name}: {words}" if words and name not in words else words
+    return f"{name}: {upstream}" if name else upstream
 
 
 def without_json(text: str) -> str:

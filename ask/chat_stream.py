@@ -23,13 +23,12 @@ def find_error(body: Any) -> Any:
         found = (find_error(entry) for entry in body if isinstance(entry, dict))
         return next((error for error in found if error is not None), None)
     fields = as_dict(body)
-    choice = as_dict(next(iter(as_list(fields.get("choices"))), None))
-    for error in (fields.get("error"), as_list(fields.get("errors")), choice.get("error")):
-        if error:
-            return error[0] if isinstance(error, list) else error
-    if fields.get("object") == "error" or ("choices" not in fields and (fields.get("message") or fields.get("detail"))):
-        return fields
-    return None
+    choices = as_list(fields.get("choices"))
+    error = fields.get("error") or fields.get("errors") or (as_dict(choices[0]).get("error") if choices else None)
+    if error:
+        return error[0] if isinstance(error, list) else error
+    is_error = "choices" not in fields and any(fields.get(name) for name in ("message", "detail"))
+    return fields if is_error or fields.get("object") == "error" else None
 
 
 class ChatStreamReader:
@@ -54,27 +53,34 @@ class ChatStreamReader:
         if event.event == "error" and find_error(chunk) is None:
             chunk = {"error": chunk}
         error = find_error(chunk)
+        chunk = as_dict(chunk)
+        for name, value in chunk.items():
+            if value is not None and name not in ("choices", "error"):
+                self._head[name] = value
         if error is not None:
             self._head["error"] = error
             self.ended = True
-        chunk = as_dict(chunk)
-        self._head |= {k: v for k, v in chunk.items() if k not in ("choices", "error", "object") and v is not None}
-        return [delta for choice in as_list(chunk.get("choices")) for delta in self._read_choice(as_dict(choice))]
+        seen: list[Delta] = []
+        for choice in as_list(chunk.get("choices")):
+            seen += self._read_choice(as_dict(choice))
+        return seen
 
     def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
-        if as_int(choice.get("index")) not in (None, 0):
+        index = choice.get("index")
+        if index and as_int(index):
             return []
         delta = as_dict(choice.get("delta")) or as_dict(choice.get("message"))
         seen: list[Delta] = []
-        for name in JOINED_FIELDS:
-            value = delta.get(name)
-            if value is None:
+        reasoning = ""
+        for name, value in delta.items():
+            if value is None or name not in JOINED_FIELDS:
                 continue
             text = as_text(value)
             self._pieces.setdefault(name, []).append(text)
-            if text and name not in REASONING_FIELDS:
+            if name in REASONING_FIELDS:
+                reasoning = reasoning or text
+            elif text:
                 seen.append(TextDelta(text))
-        reasoning = next(filter(None, (as_text(delta.get(name)) for name in REASONING_FIELDS)), "")
         if reasoning:
             seen.insert(0, ReasoningDelta(reasoning))
         for fragment in as_list(delta.get("reasoning_details")):

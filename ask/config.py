@@ -6,6 +6,7 @@ Raw command line options become `Settings` here, once; everything behind the com
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +32,11 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "network.backoff": (int, float),
 }
 """What config.toml may hold, beside the free tables `options` and `providers`."""
+
+TABLES = (*dict.fromkeys(key.partition(".")[0] for key in KEYS if "." in key), "options", "providers")
+
+MOST = 1_000_000_000
+"""No number in config.toml may be greater: as a time in seconds it means for ever."""
 
 PROVIDER_KEYS = ("base_url", "key_env", "model")
 """What a table `[providers.NAME]` may hold, all strings."""
@@ -101,7 +107,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     try:
         return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+    except (ValueError, RecursionError) as fault:
         raise ConfigError(f"{path} is not valid TOML ({fault})", "correct that line") from fault
 
 
@@ -109,18 +115,20 @@ def read_config(path: Path) -> Config:
     """Read and check config.toml.
 
     Raises:
-        ConfigError: not TOML, or a value of the wrong type.
+        ConfigError: not TOML, or a value of the wrong type or out of range.
     """
     values = read_toml(path)
     warnings: list[str] = []
     for key, value in _flat(values):
-        if key in ("options", "providers") and not isinstance(value, dict):
+        if key in TABLES and not isinstance(value, dict):
             raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
-        if key.startswith("providers."):
+        if key == "options":
+            _check_options(path, value)
+        elif key.startswith("providers."):
             warnings += _check_provider(path, key, value)
         elif key in KEYS:
             _check_type(path, key, value, KEYS[key])
-        elif key not in ("options", "providers"):
+        else:
             warnings.append(f"{path}: {_unknown(key, list(KEYS))}")
     return Config(values, tuple(warnings))
 
@@ -129,9 +137,16 @@ def _flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The keys to check: those at the top, and those of sections as section.key."""
     rows: list[tuple[str, Any]] = []
     for key, value in values.items():
-        nested = isinstance(value, dict) and key != "options"
+        nested = isinstance(value, dict) and key != "options" and key not in KEYS
         rows += [(f"{key}.{name}", inner) for name, inner in value.items()] if nested else [(key, value)]
     return rows
+
+
+def _check_options(path: Path, table: Mapping[str, Any]) -> None:
+    try:
+        json.dumps(table, allow_nan=False)
+    except (TypeError, ValueError) as fault:
+        raise ConfigError(f"{path}: [options] holds what no request can ({fault})", "write dates as strings") from fault
 
 
 def _check_provider(path: Path, key: str, table: Any) -> list[str]:
@@ -145,14 +160,21 @@ def _check_provider(path: Path, key: str, table: Any) -> list[str]:
 
 def _check_type(path: Path, key: str, value: Any, kind: type | tuple[type, ...]) -> None:
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        names = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", list: "a list"}
-        raise ConfigError(f"{path}: {key} must be {names[kinds[-1]]}", f"it is {value!r}")
+    texts = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", list: "a list of names"}
+    wanted = texts[kinds[-1]]
+    fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    if fits and list in kinds:
+        fits = all(isinstance(name, str) for name in value)
+    elif fits and int in kinds:
+        wanted += f" above 0, at most {MOST}"
+        fits = 0 < value <= MOST or (key == "network.backoff" and value == 0)
+    if not fits:
+        raise ConfigError(f"{path}: {key} must be {wanted}", f"it is {value!r}")
 
 
 def _unknown(key: str, known: list[str]) -> str:
     nearest = difflib.get_close_matches(key, known, 1)
-    return f"unknown key {key}" + (f" (did you mean {nearest[0]}?)" if nearest else "")
+    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {nearest[0]}?)" if nearest else "")
 
 
 class Settings(NamedTuple):

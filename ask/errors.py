@@ -54,6 +54,9 @@ def unforeseen(fault: Exception) -> AskError:
     """The error for an exception that nobody expected."""
     if isinstance(fault, ModuleNotFoundError):
         return MissingProgram(f"the package {fault.name} is not installed", "install ask again")
+    if isinstance(fault, OSError) and fault.strerror:
+        place = f" {fault.filename}" if fault.filename else ""
+        return FileError(f"cannot read or write{place} ({fault.strerror})")
     return AskError(f"unforeseen {type(fault).__name__}: {fault}", "please report this; -v shows where it arose")
 
 

@@ -24,11 +24,13 @@ from ask.errors import (
 )
 from ask.messages import Answer, Finish, Native, ToolCall
 from ask.plugins import LoadedProvider
-from ask.provider import ChatRequest, Delta, HttpRequest, ModelInfo, ReasoningDelta, TextDelta
+from ask.provider import CallDelta, ChatRequest, Delta, HttpRequest, ModelInfo, ReasoningDelta, TextDelta
 from ask.text import PairJoiner, mend
 from ask.transport import Reply, Transport
 
 T = TypeVar("T")
+
+ASK_AGAIN = "ask again"
 
 LONGEST_WAIT = 60.0
 """Seconds: a provider that asks for a longer pause gets none, and the user is told."""
@@ -91,6 +93,7 @@ class Exchange:
         try:
             return self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
+            self._named(failure)
             if failure.remedy.action == "without_tools" and request.tools:
                 self._notice(f"{failure}; asking once more without tools")
                 return self.ask(request._replace(tools=()), show)
@@ -150,7 +153,7 @@ class Exchange:
             raise self._error(reply, body)
         try:
             return json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._error(reply, body) from None
 
     def _attempt(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
@@ -173,7 +176,7 @@ class Exchange:
     def _read_stream(self, request: ChatRequest, reply: Reply, show: Callable[[Delta], None]) -> Turn:
         with self.provider.faults:
             reader = self.provider.hooks.provider_stream_reader()
-        pairs = PairJoiner()
+        joiners: Mapping[type, PairJoiner] = {TextDelta: PairJoiner(), ReasoningDelta: PairJoiner()}
         shown = False
         failure: AskError | None = None
         try:
@@ -183,24 +186,26 @@ class Exchange:
                 reply.ending = reader.ended
                 for delta in deltas:
                     shown = True
-                    show(TextDelta(pairs.feed(delta.text)) if isinstance(delta, TextDelta) else delta)
+                    show(joined(delta, joiners))
+            if not reader.ended:
+                message = "the answer was cut off in the middle" if shown else "the answer never came"
+                raise StreamCut(message, ASK_AGAIN, again=True)
         except KeyboardInterrupt:
             failure = Interrupted("interrupted")
         except AskError as fault:
             if not shown:
                 raise
-            failure = StreamCut(fault.message) if isinstance(fault, NetworkError) else fault
-        if failure is None and not reader.ended:
-            failure = StreamCut("the answer was cut off in the middle" if shown else "the answer never came")
+            failure = StreamCut(fault.message, fault.advice) if isinstance(fault, NetworkError) else fault
         with self.provider.faults:
             response = reader.response()
         try:
             return self._finish(request, response, failure)
         except ProviderError as error:
-            if not shown:
+            if not shown and failure is None:
                 raise
             said = error.answer or Answer()
-            return Turn(said._replace(finish=Finish.ERROR), failure=error)
+            failure = failure if isinstance(failure, Interrupted) else error
+            return Turn(said._replace(finish=Finish.ERROR), failure=failure)
 
     def _finish(self, request: ChatRequest, response: Mapping[str, Any], failure: AskError | None) -> Turn:
         """Read a response, whole or as far as it came."""
@@ -228,10 +233,12 @@ class Exchange:
         text = reply.text().strip()
         try:
             response = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             if text.startswith("<"):
-                raise self._error(reply, text) from None
-            raise StreamCut("the answer was cut off in the middle") from None
+                error = self._error(reply, text)
+                error.advice = "check the base URL"
+                raise error from None
+            raise StreamCut("the answer was cut off in the middle", ASK_AGAIN, again=True) from None
         if not isinstance(response, dict):
             raise self._error(reply, text)
         return response
@@ -259,19 +266,28 @@ class Exchange:
         return error
 
 
+def joined(delta: Delta, joiners: Mapping[type, PairJoiner]) -> Delta:
+    """The delta, its text as far as no character in it is torn."""
+    if isinstance(delta, CallDelta):
+        return delta
+    text = joiners[type(delta)].feed(delta.text)
+    return delta if text is delta.text else type(delta)(text)
+
+
 def advice_for(error: ProviderError, provider: str) -> str:
     """What helps against most errors of that status."""
-    if error.status == 401:
-        return f"check the key (ask keys set {provider})"
-    if error.status == 402:
-        return "add credits to your account"
-    if error.status == 429:
-        return "wait a while, or use another model"
     if error.status in (400, 404) and "model" in error.message.lower():
         return f"ask models -p {provider} lists the models"
-    if error.status == 404:
-        return "check the model and the base URL"
-    return ""
+    advice = {
+        400: "change the prompt, the options (-o) or the model (-m)",
+        401: f"check the key (ask keys set {provider})",
+        402: "add credits to your account",
+        403: "use another key or model",
+        404: "check the model and the base URL",
+        422: "change the prompt, the options (-o) or the model (-m)",
+        429: "wait a while, or use another model",
+    }
+    return advice.get(error.status or 0, "ask again later, or use another model")
 
 
 def blame_option(error: ProviderError, options: Mapping[str, Any]) -> AskError:

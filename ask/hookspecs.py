@@ -75,7 +75,7 @@ class ProviderHooks:
 
     @hookspec(firstresult=True)
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:  # type: ignore[empty-body]
-        """The answer in a whole response, or in what a stream's reader gathered.
+        """The answer in a whole response, or in what a stream's reader gathered. Runs once for each answer.
 
         Raises `ask.ProviderError` (best by way of `provider_parse_error`) where the response is or holds an
         error, with what was said before it as the error's `answer`.
@@ -85,7 +85,10 @@ class ProviderHooks:
     def provider_parse_error(  # type: ignore[empty-body]
         self, status: int, headers: Mapping[str, str], body: str
     ) -> ProviderError:
-        """The error in an HTTP answer of 400 and up, with its remedy. Returned, not raised."""
+        """The error in an HTTP answer of 400 and up, with its remedy. Returned, not raised.
+
+        Runs once for each such answer, and for one of 200 that cannot be read, such as a page of HTML.
+        """
 
     @hookspec(firstresult=True)
     def provider_models_request(self, key: str) -> HttpRequest | None:
@@ -93,4 +96,4 @@ class ProviderHooks:
 
     @hookspec(firstresult=True)
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:  # type: ignore[empty-body]
-        """The models in the answer to that request; `body` is its parsed JSON."""
+        """The models in the answer to that request; `body` is its parsed JSON. Runs for `ask models`."""

@@ -20,7 +20,9 @@ def as_text(value: Any) -> str:
     """The string; the text of a list of content parts, joined; or ""."""
     if isinstance(value, str):
         return value
-    texts = (as_dict(part).get("text") for part in as_list(value))
+    if not isinstance(value, list):
+        return ""
+    texts = (as_dict(part).get("text") for part in value)
     return "".join(text for text in texts if isinstance(text, str))
 
 

@@ -34,7 +34,10 @@ class Claim(NamedTuple):
 
 
 class Faults:
-    """A context that turns an exception inside a hook into an error of the provider's."""
+    """A context that turns an exception inside a hook into an error of the provider's, named in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __enter__(self) -> None:
         pass
@@ -42,7 +45,9 @@ class Faults:
     def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, _: object) -> None:
         if isinstance(fault, Exception) and not isinstance(fault, AskError):
             message = f"the provider's plugin failed: {type(fault).__name__}: {fault}"
-            raise ProviderError(message, advice="-v shows where") from fault
+            error = ProviderError(message, advice="-v shows where")
+            error.provider = self._name
+            raise error from fault
 
 
 class LoadedProvider(NamedTuple):
@@ -161,7 +166,7 @@ def check_provider(value: object, name: str, distribution: str) -> LoadedProvide
         raise broken(name, distribution, f"provider_info: {type(fault).__name__}: {fault}") from fault
     if not isinstance(info, ProviderInfo):
         raise broken(name, distribution, "provider_info does not return a ProviderInfo")
-    return LoadedProvider(hooks, info, Faults())
+    return LoadedProvider(hooks, info, Faults(name))
 
 
 class ProviderManager(pluggy.PluginManager):

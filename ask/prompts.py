@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
@@ -38,10 +39,9 @@ def system_prompt(
         "date": f"{today:%A}, {today.isoformat()}",
         "system": f"{machine.sysname} {machine.release} {machine.machine}",
         "shell": os.path.basename(environment.get("SHELL", "")) or "unknown",
-        "directory": str(directory),
+        "directory": os.fsencode(directory).decode("utf-8", "backslashreplace"),
         "tools": WITH_TOOLS.format(lines=lines) if lines else WITHOUT_TOOLS,
     }
     text = Path(str(ask_prompts.__file__)).with_name("system.md").read_text(encoding="utf-8").strip()
-    for name, value in values.items():
-        text = text.replace("{{" + name + "}}", value)
+    text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], text)
     return f"{text}\n\n{own.strip()}" if own.strip() else text

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from ask.errors import ConfigError, NetworkError, StreamCut
 from ask.framing import JsonLines, ServerSentEvents
@@ -25,6 +25,8 @@ CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 2.0
 """How long to wait for what may follow the end marker: a usage chunk, the end of the connection."""
 READ_BYTES = 65_536
+BLANK = b"\xef\xbb\xbf \t\r\n"
+"""What may stand before a body: a byte order mark, spaces and line ends."""
 
 
 class Transport:
@@ -42,9 +44,7 @@ class Transport:
     def __init__(self, base_url: str, stall_seconds: float, adapter: BaseAdapter | None = None) -> None:
         import requests
 
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"{base_url!r} is not an http(s) address", "correct the base URL")
+        parts = address(base_url)
         self.base_url = base_url.rstrip("/")
         self.place = parts.netloc.rpartition("@")[2]
         self.stall_seconds = stall_seconds
@@ -81,8 +81,14 @@ class Transport:
             raise ConfigError("the key holds a character that no key has", "set it again") from None
         except UnicodeError:
             raise ConfigError("the key or the base URL holds a character that cannot be sent", "set it again") from None
+        except requests.exceptions.InvalidURL as fault:
+            if isinstance(fault, requests.exceptions.InvalidProxyURL):
+                raise self._explain(fault) from fault
+            raise no_address(self.base_url) from fault
         except (requests.exceptions.RequestException, OSError) as fault:
             raise self._explain(fault) from fault
+        except ValueError as fault:
+            raise no_address(self.base_url) from fault
         return Reply(response, self, framing)
 
     def _explain(self, fault: Exception) -> NetworkError:
@@ -95,10 +101,8 @@ class Transport:
         if isinstance(fault, requests.exceptions.Timeout):
             return self.stalled()
         if isinstance(fault, requests.exceptions.SSLError):
-            reason = next((part for part in ("certificate verify failed", "WRONG_VERSION_NUMBER") if part in text), "")
-            return NetworkError(
-                f"no secure connection to {self.place} ({reason or 'TLS failed'})", "check the base URL"
-            )
+            reason = "its certificate is not valid" if "certificate verify failed" in text else "TLS failed"
+            return NetworkError(f"no secure connection to {self.place} ({reason})", "check the base URL")
         if isinstance(fault, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
             advice = "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
             return NetworkError(f"the proxy did not connect to {self.place}", advice, again=True)
@@ -115,7 +119,7 @@ class Transport:
         if reason:
             advice = "check the network and the base URL"
             return NetworkError(f"cannot connect to {self.place} ({reason})", advice, again=True)
-        return NetworkError(f"{self.place} closed the connection without an answer", again=True)
+        return NetworkError(f"{self.place} closed the connection without an answer", "try again later", again=True)
 
     def stalled(self) -> NetworkError:
         """The error for an answer that does not come."""
@@ -156,13 +160,15 @@ class Reply:
         """
         if self._framing == "ndjson":
             return True
-        while not self._head.strip():
+        while not self._head.strip(BLANK):
             chunk = self._read()
             if not chunk:
                 return True
             self._head += chunk
-            self._head = self._head.removeprefix(b"\xef\xbb\xbf")
-        return self._head.lstrip()[:1] not in (b"{", b"[", b"<")
+        whole = self._head.lstrip(BLANK).startswith((b"{", b"[", b"<"))
+        if whole:
+            self._progress = time.monotonic()
+        return not whole
 
     def events(self) -> Iterator[ServerEvent]:
         """The events of a stream, as they come.
@@ -191,17 +197,21 @@ class Reply:
             parts.append(chunk)
             if chunk.strip():
                 self._progress = time.monotonic()
-        return b"".join(parts).decode("utf-8", "replace")
+        return b"".join(parts).decode("utf-8-sig", "replace")
 
     def _read(self) -> bytes:
         """The next bytes, as soon as any are there; b"" at the end."""
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-        allowed = GRACE_SECONDS if self.ending else self._progress + self._transport.stall_seconds - time.monotonic()
+        patience = GRACE_SECONDS if self.ending else self._transport.stall_seconds
+        allowed = self._progress + patience - time.monotonic()
         if allowed <= 0:
+            if self.ending:
+                return b""
             raise self._transport.stalled()
-        connection = getattr(self._response.raw, "connection", None)
-        sock: Any = getattr(connection, "sock", None)
+        # Not the connection's socket: that is gone where the answer lasts until the connection closes.
+        file = getattr(getattr(self._response.raw, "_original_response", None), "fp", None)
+        sock: Any = getattr(getattr(file, "raw", None), "_sock", None)
         if sock is not None:
             sock.settimeout(allowed)
         try:
@@ -214,7 +224,27 @@ class Reply:
         except (HTTPError, HTTPException, OSError) as fault:
             if self.ending:
                 return b""
-            raise StreamCut(f"{self._transport.place} broke the connection", again=True) from fault
+            raise StreamCut(f"{self._transport.place} broke the connection", "ask again", again=True) from fault
+
+
+def address(base_url: str) -> SplitResult:
+    """The parts of a base URL.
+
+    Raises:
+        ConfigError: it is no http(s) address.
+    """
+    try:
+        parts = urlsplit(base_url)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts
+    except ValueError:
+        pass
+    raise no_address(base_url)
+
+
+def no_address(base_url: str) -> ConfigError:
+    """The error for a base URL that nothing can be sent to."""
+    return ConfigError(f"{base_url!r} is not an http(s) address", "correct the base URL")
 
 
 def _leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:

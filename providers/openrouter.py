@@ -30,6 +30,14 @@ from ask import (
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
+ADD_CREDITS = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
+ROUTERS = ("openrouter", "@preset")
+"""What stands before the slash where OpenRouter picks the model, as in openrouter/auto."""
+ATTRIBUTION = {
+    "HTTP-Referer": "https://github.com/ask-gents/ask",
+    "X-Title": "ask",
+    "X-OpenRouter-Categories": "cli-agent",  # some free models are for agents only, and go by this
+}
 
 
 class OpenRouter(ChatCompletions):
@@ -38,7 +46,7 @@ class OpenRouter(ChatCompletions):
     native_fields = ("reasoning_details",)
 
     def headers(self, key: str) -> dict[str, str]:
-        return super().headers(key) | {"HTTP-Referer": "https://github.com/ask-gents/ask", "X-Title": "ask"}
+        return super().headers(key) | ATTRIBUTION
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().body(request)
@@ -47,8 +55,8 @@ class OpenRouter(ChatCompletions):
         return body
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Also back to `openrouter/auto`, which is of no family: it drops what the model it picks cannot read."""
-        if message.native and message.native.provider == self.info.name and model_family(model) == self.info.name:
+        """Also back to a router or a preset, which is of no family: it drops what the model it picks cannot read."""
+        if message.native and message.native.provider == self.info.name and model_family(model) in ROUTERS:
             return message.native.data
         return super().native_for(message, model)
 
@@ -61,15 +69,20 @@ class OpenRouter(ChatCompletions):
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
+        metadata = error_metadata(body)
+        after = seconds_to_wait(headers, metadata)
+        upstream = " ".join(as_text(metadata.get("provider_name")).split())
+        if upstream not in error.message:
+            error.message = f"{upstream}: {error.message}"
         if status == 402:
-            error.advice = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
-            if retry_after(headers) is not None:
-                error.remedy = Remedy.RETRY(retry_after(headers))
-        elif status == 404 and "support tool use" in error.message:
+            error.advice = " ".join(as_text(metadata.get("remedy_hint")).split()) or ADD_CREDITS
+            if after is not None:
+                error.remedy = Remedy.RETRY(after)
+        elif status == 404 and ("support tool use" in error.message or "tool_choice" in error.message):
             error.remedy = Remedy.WITHOUT_TOOLS
             error.advice = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
-        elif status == 429 and retry_after(headers) is None:
-            error.remedy = Remedy.RETRY(seconds_to_reset(body))
+        elif error.remedy.action == "retry":
+            error.remedy = Remedy.RETRY(after)
         return error
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
@@ -107,15 +120,28 @@ def with_text_part(message: dict[str, Any]) -> dict[str, Any]:
     return message | {"content": [{"type": "text", "text": text}]} if isinstance(text, str) and text else message
 
 
-def seconds_to_reset(body: str) -> float | None:
-    """Seconds until the rate limit is lifted, which OpenRouter tells inside the error, in Unix milliseconds."""
+def error_metadata(body: str) -> dict[str, Any]:
+    """What an error says beside its message; {} where it says nothing."""
     try:
-        error = as_dict(find_error(json.loads(body)))
-    except ValueError:
-        return None
-    headers = as_dict(as_dict(error.get("metadata")).get("headers"))
-    reset = as_number(headers.get("X-RateLimit-Reset"))
-    return None if reset is None else max(0.0, reset / 1000 - time.time())
+        error = find_error(json.loads(body))
+    except (ValueError, RecursionError):
+        return {}
+    return as_dict(as_dict(error).get("metadata"))
+
+
+def seconds_to_wait(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> float | None:
+    """Seconds until a retry makes sense, where an error tells: in its headers, or in the copy of them in its body.
+
+    OpenRouter's own rate limits are told by the time when they end, in Unix milliseconds.
+    """
+    copied = as_dict(metadata.get("headers"))
+    told = {name.lower(): str(value) for name, value in (*copied.items(), *headers.items())}
+    after = retry_after(told)
+    reset = as_number(told.get("x-ratelimit-reset"))
+    if after is None and reset is not None:
+        seconds = reset / 1000 - time.time()
+        return seconds if seconds > 0 else None
+    return after
 
 
 def price(per_token: Any) -> float | None:

@@ -168,6 +168,12 @@ def chop(data: bytes, size: int = 1) -> list[bytes]:
 # Judges
 
 
+def asked(body: Mapping[str, Any], message: int = -1) -> str:
+    """The text of a message in a request body, in content parts or not; of the user's where it is the last."""
+    content = body["messages"][message]["content"]
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
 def read_by_openai(body: Mapping[str, Any]) -> Any:
     """A request body as the types of the `openai` SDK read it: equal to the body where it fits them, key by key."""
     return written_out(openai_request_type().validate_python(body))

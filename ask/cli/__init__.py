@@ -25,4 +25,9 @@ def run(arguments: Sequence[str]) -> int:
     name = arguments[0] if arguments and arguments[0] in COMMANDS else "ask"
     command: click.Command = importlib.import_module(f"ask.cli.{name}").command
     program, rest = ("ask", arguments) if name == "ask" else (f"ask {name}", arguments[1:])
-    return command.main(list(rest), prog_name=program, standalone_mode=False) or 0
+    try:
+        # Not command.main, which turns a reader that has gone into exit code 1.
+        with command.make_context(program, list(rest)) as context:
+            return command.invoke(context) or 0
+    except click.exceptions.Exit as ending:
+        return ending.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import json
 import os
 import select
@@ -50,6 +51,8 @@ def read_stdin(limit: int, notice: Callable[[str], None]) -> str:
             if size > limit:
                 raise FileError(f"standard input is longer than {limit} bytes", "raise stdin_limit in config.toml")
     except OSError as fault:
+        if fault.errno == errno.EBADF:
+            return ""  # open for writing alone, which is how nohup takes it away
         raise FileError(f"cannot read standard input ({fault.strerror})") from fault
     return decode(b"".join(parts), "standard input")
 
@@ -68,6 +71,11 @@ def read_file(path: str) -> str:
     if len(data) > FILE_LIMIT:
         raise FileError(f"{path} is longer than {FILE_LIMIT} bytes", "give a part of it")
     return decode(data, path)
+
+
+def as_text(argument: str) -> str:
+    """An argument of the command line as UTF-8, whatever the locale. Stray bytes are shown as escapes."""
+    return os.fsencode(argument).decode("utf-8", "backslashreplace")
 
 
 def decode(data: bytes, what: str) -> str:
@@ -91,7 +99,7 @@ def compose_prompt(words: str, files: Sequence[tuple[str, str]], piped: str) -> 
     Raises:
         UsageError: there is nothing to ask.
     """
-    blocks = [block("file", text, f' name="{name}"') for name, text in files]
+    blocks = [block("file", text, f" name={json.dumps(name, ensure_ascii=False)}") for name, text in files]
     if piped.strip() and not words and not blocks:
         return piped.strip("\n")
     if piped.strip():
@@ -104,7 +112,7 @@ def compose_prompt(words: str, files: Sequence[tuple[str, str]], piped: str) -> 
 def block(tag: str, text: str, attributes: str) -> str:
     """A text between marks that do not occur in it, so that its end cannot be faked."""
     name, number = tag, 1
-    while f"</{name}>" in text:
+    while f"</{name}>" in attributes + text:
         number += 1
         name = f"{tag}-{number}"
     return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"
@@ -123,11 +131,16 @@ def read_options(pairs: Iterable[str]) -> dict[str, Any]:
         if not key or not equals:
             raise UsageError(f"-o takes KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
         try:
-            options[key] = json.loads(text)
+            options[key] = json.loads(text, parse_constant=_no_json)
         except ValueError:
             options[key] = text
         check_range(key, options[key])
     return options
+
+
+def _no_json(constant: str) -> None:
+    """Refuse NaN and Infinity, which Python reads as numbers and no provider does."""
+    raise ValueError(constant)
 
 
 def check_range(key: str, value: Any) -> None:

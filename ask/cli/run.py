@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ask.agent import Agent, Job, Outcome
 from ask.calls import CallRunner
-from ask.cli.inputs import compose_prompt, read_file, read_options, read_stdin
+from ask.cli.inputs import as_text, compose_prompt, read_file, read_options, read_stdin
 from ask.cli.workspace import Target, Workspace, open_exchange, reporting
 from ask.config import Settings, resolve
 from ask.errors import ConfigError, FileError, UsageError
@@ -90,7 +90,7 @@ def read_question(flags: Mapping[str, Any], words: Sequence[str], workspace: Wor
     secrets = workspace.secrets(target.key)
     console.redact = secrets.redact
     prompt = read_prompt(flags, words, settings, console)
-    if tools and console.terminal:
+    if tools and console.terminal and not flags["quiet"]:
         tell_once(workspace, console)
     return Question(prompt, tools, settings, target, secrets)
 
@@ -98,9 +98,10 @@ def read_question(flags: Mapping[str, Any], words: Sequence[str], workspace: Wor
 def read_settings(flags: Mapping[str, Any], workspace: Workspace) -> Settings:
     """The settings, with options read that name something else."""
     system = flags["system"] or ""
-    read: dict[str, Any] = {"option": read_options(flags["options"])}
-    if system.startswith("@"):
-        read["system"] = read_file(system[1:])
+    read = {
+        "option": read_options(map(as_text, flags["options"])),
+        "system": read_file(system[1:]) if system.startswith("@") else as_text(system),
+    }
     return resolve({**flags, **read}, workspace.environment, workspace.config)
 
 
@@ -121,9 +122,9 @@ def choose_tools(settings: Settings) -> list[Tool]:
 
 def read_prompt(flags: Mapping[str, Any], words: Sequence[str], settings: Settings, console: Console) -> str:
     """The user's message, from words, files and standard input."""
-    files = [(path, read_file(path)) for path in flags["files"]]
+    files = [(as_text(path), read_file(path)) for path in flags["files"]]
     piped = "" if flags["no_stdin"] else read_stdin(settings.stdin_limit, lambda text: console.line(f"ask: {text}"))
-    return compose_prompt(" ".join(words), files, piped)
+    return compose_prompt(as_text(" ".join(words)), files, piped)
 
 
 def tell_once(workspace: Workspace, console: Console) -> None:

@@ -27,15 +27,17 @@ class JsonRenderer:
         self._about = about
         self._lines = lines
         self._texts: list[str] = []
+        self._gap = ""
         self._reasoning: list[str] = []
         self._calls: list[dict[str, Any]] = []
 
     def show(self, event: Event) -> None:
         """Take an event."""
         match event:
-            case TextDelta(text):
-                self._texts.append(text)
-                self._line("text", text=text)
+            case TextDelta(text) if text:
+                self._texts.append(self._gap + text)
+                self._gap = ""
+                self._line("text", text=self._texts[-1])
             case ReasoningDelta(text):
                 self._reasoning.append(text)
                 self._line("reasoning", text=text)
@@ -47,7 +49,7 @@ class JsonRenderer:
                 self._calls.append(finished_call(event))
                 self._line("tool_result", **self._calls[-1])
             case MessageAdded(message) if message.role == "assistant" and message.content:
-                self._texts.append("" if message.content.endswith("\n") else "\n")
+                self._gap = "" if message.content.endswith("\n") else "\n"
             case Notice(text):
                 self._console.line(f"ask: {text}")
                 self._line("notice", text=text)
@@ -57,7 +59,7 @@ class JsonRenderer:
         failure = outcome.failure
         result = {
             **self._about,
-            "text": "".join(self._texts).removesuffix("\n"),
+            "text": "".join(self._texts),
             "reasoning": "".join(self._reasoning),
             "tool_calls": self._calls,
             "rounds": outcome.rounds,

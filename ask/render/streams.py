@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
 from ask.errors import FileError
-from ask.text import for_terminal, mend
+from ask.text import for_terminal
 
 DIM, RESET = "\x1b[2m", "\x1b[0m"
 
@@ -34,7 +34,7 @@ class Output:
         """
         if text:
             self._at_line_start = text.endswith("\n")
-            self._put(for_terminal(mend(text)) if self.terminal else mend(text))
+            self._put(for_terminal(text) if self.terminal else text)
 
     def end_line(self) -> None:
         """Begin a new line, unless at the start of one."""
@@ -43,7 +43,7 @@ class Output:
 
     def _put(self, text: str) -> None:
         try:
-            self._stream.write(text.encode())
+            self._stream.write(text.encode(errors="replace"))
             self._stream.flush()
         except BrokenPipeError:
             raise
@@ -82,7 +82,7 @@ class Console:
         if self._quiet or sys.stderr is None:
             return
         try:
-            sys.stderr.buffer.write(mend(text).encode())
+            sys.stderr.buffer.write(text.encode(errors="replace"))
             sys.stderr.flush()
         except (OSError, ValueError):
             self._quiet = True

@@ -36,8 +36,9 @@ def ask_on_terminal(tool: str, arguments: Mapping[str, Any], directory: Path, ti
 def _ask(terminal: int, question: str) -> bool:
     import termios
 
-    os.write(terminal, f"{question}\nRun this? [y/N] ".encode("ascii"))
+    os.write(terminal, f"{question}\n".encode("ascii"))
     termios.tcflush(terminal, termios.TCIFLUSH)
+    os.write(terminal, b"Run this? [y/N] ")
     answer = os.read(terminal, 1024)
     return answer.decode("ascii", "replace").strip().lower() in ("y", "yes")
 
@@ -50,6 +51,6 @@ def describe(tool: str, arguments: Mapping[str, Any], directory: Path, timeout: 
     lines = [f"The model wants to call {spelled_out(tool)}:"]
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value)
-        lines.append(f"  {spelled_out(name)}: " + spelled_out(text).replace("\n", "\n  | "))
+        lines.append(f"  {spelled_out(name)}: {spelled_out(text)}")
     lines.append(f"  in {spelled_out(str(directory))}, for {timeout:g} s at most")
-    return "\n".join(lines)
+    return "\n".join(line.replace("\n", "\n  | ") for line in lines)

@@ -1,0 +1,354 @@
+"""OpenRouter: the contract, and what it adds to Chat Completions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ask import ChatRequest, Message, Native, ProviderError, Remedy, ToolCall
+from ask.testing import ProviderContract
+from ask.testing.conversation import without_cache_markers
+from providers.openrouter import provider as openrouter
+from tests import wire
+from tests.model_server import ModelServer, Reply
+from tests.program import TEST_KEY, Ask, Home
+
+CLAUDES = ["anthropic/claude-sonnet-4.5", "~anthropic/claude-sonnet-latest"]
+MALFORMED = "MALFORMED_FUNCTION_CALL"
+LIST = ("list_dir", {"dirpath": "."})
+
+
+class TestOpenRouter(ProviderContract):
+    provider = openrouter
+
+
+@pytest.fixture
+def quick(home: Home) -> None:
+    """Retries without pauses."""
+    home.config.mkdir(parents=True)
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+
+
+# Requests
+
+
+def test_requests_carry_the_key_and_say_who_asks(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    assert ask("-p", "openrouter", "hi").code == 0
+    request = server.requests[0]
+    assert (request.method, request.path) == ("POST", "/api/v1/chat/completions")
+    assert request.headers["Authorization"] == f"Bearer {TEST_KEY}"
+    assert request.headers["HTTP-Referer"].startswith("https://")
+    assert request.headers["X-Title"] == "ask"
+    assert request.headers["X-OpenRouter-Categories"] == "cli-agent"
+
+
+def test_tools_are_offered_with_the_choice_left_to_the_model(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    ask("-p", "openrouter", "hi")
+    body = server.requests[0].json
+    assert body["tool_choice"] == "auto"
+    assert [tool["type"] for tool in body["tools"]] == ["function"] * len(body["tools"])
+    assert {"bash", "read_file"} <= {tool["function"]["name"] for tool in body["tools"]}
+
+
+def test_its_own_parameters_pass_through(ask: Ask, server: ModelServer) -> None:
+    parameters = {
+        "provider": {"order": ["anthropic", "google-vertex"], "allow_fallbacks": False},
+        "models": ["anthropic/claude-a", "openai/gpt-b"],
+        "transforms": ["middle-out"],
+        "plugins": [{"id": "web", "max_results": 3}],
+        "reasoning": {"effort": "high", "exclude": True},
+        "route": "fallback",
+    }
+    options = [part for name, value in parameters.items() for part in ("-o", f"{name}={wire.arguments_text(value)}")]
+    server.reply(wire.says("Hello."))
+    assert ask("-p", "openrouter", *options, "hi").code == 0
+    assert parameters.items() <= server.requests[0].json.items()
+
+
+def test_an_option_replaces_what_the_request_says_by_itself() -> None:
+    options = {"model": "other/model", "tool_choice": "required"}
+    body = openrouter.body(ChatRequest("a/model", [Message("user", "hi")], options=options))
+    assert (body["model"], body["tool_choice"]) == ("other/model", "required")
+
+
+def test_no_limit_is_set_on_the_answer() -> None:
+    """It would count against the credits as if it were used up."""
+    body = openrouter.body(ChatRequest("a/model", [Message("user", "hi")]))
+    assert not {"max_tokens", "max_completion_tokens"} & body.keys()
+
+
+# Cache markers
+
+
+def marked(body: Mapping[str, Any]) -> list[int]:
+    """The messages that hold a cache marker; one that lies anywhere but on a text is an error."""
+    found = []
+    for place, message in enumerate(body["messages"]):
+        assert "cache_control" not in message, "OpenRouter hangs on a marker beside the content of a tool message"
+        content = message["content"]
+        markers = [part for part in content if "cache_control" in part] if isinstance(content, list) else []
+        assert all(part["text"] and part["cache_control"] == {"type": "ephemeral"} for part in markers)
+        found += [place] * len(markers)
+    return found
+
+
+@pytest.mark.parametrize("model", CLAUDES)
+def test_ten_rounds_of_claude_extend_one_prefix_marked_at_its_ends(ask: Ask, server: ModelServer, model: str) -> None:
+    for i in range(10):
+        wanted = [("list_dir", {"dirpath": "./" * (i + 1)}), ("read_file", {"filepath": f"{i}.txt"})]
+        server.reply(wire.calls(*wanted[: 1 + i % 2], content="Let me see." if i % 3 else None))
+    server.reply(wire.says("Done."))
+    assert ask("-p", "openrouter", "-m", model, "--max-rounds", "20", "look around").text.endswith("Done.\n")
+    bodies = [request.json for request in server.requests]
+    assert len(bodies) == 11
+    assert marked(bodies[0]) == [0, 1]
+    for before, body in pairwise(bodies):
+        ends = [len(one["messages"]) - 1 for one in (before, body)]
+        assert marked(body) == [0, *ends]
+        sent, sent_before = (json.dumps(without_cache_markers(one["messages"])) for one in (body, before))
+        assert sent.startswith(sent_before.removesuffix("]"))
+        assert json.dumps(body["tools"]) == json.dumps(before["tools"])
+
+
+def test_empty_texts_are_never_marked() -> None:
+    call = ToolCall("call_1", "bash", "{}")
+    round_ = [Message("user", "go"), Message("assistant", "", (call,)), Message("tool", "", (), "call_1", "bash")]
+    for messages, places in (
+        (round_, [0]),
+        ([Message("system"), *round_], [1]),
+        ([Message("system", "Be kind."), Message("user")], [0]),
+    ):
+        body = openrouter.body(ChatRequest(CLAUDES[0], messages))
+        assert marked(body) == places
+        assert [] not in [message["content"] for message in body["messages"]]
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-5", "google/gemini-3-pro", "openrouter/auto", "claude"])
+def test_other_models_get_no_markers(model: str) -> None:
+    messages = [Message("system", "Be kind."), Message("user", "go")]
+    assert openrouter.body(ChatRequest(model, messages))["messages"] == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "go"},
+    ]
+
+
+# Reasoning
+
+
+def test_reasoning_in_fragments_goes_back_whole_with_the_calls_it_led_to(ask: Ask, server: ModelServer) -> None:
+    text: wire.Json = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
+    first: wire.Json = {"type": "reasoning.encrypted", "index": 1, "data": "AAA=", "id": "call_0", "format": "x"}
+    second = first | {"data": "BBB=", "id": "call_1"}
+    server.reply(
+        wire.streams(
+            wire.detail(**text, text="I have "),
+            wire.detail(**text, text="to look."),
+            wire.detail(**first),
+            wire.call(0, id="call_0", name="list_dir", arguments='{"dirpath": "."}'),
+            wire.detail(**second),
+            wire.call(1, id="call_1", name="read_file", arguments='{"filepath": "x"}'),
+            wire.finish("tool_calls"),
+            wire.detail(**text, text=None, signature="sig=="),
+            wire.usage(),
+        ),
+        wire.says("Done."),
+    )
+    assert ask("-p", "openrouter", "-m", wire.MODEL, "hi").text == "Done.\n"
+    said, *results = server.requests[1].json["messages"][2:]
+    assert said["reasoning_details"] == [text | {"text": "I have to look.", "signature": "sig=="}, first, second]
+    assert [call["id"] for call in said["tool_calls"]] == ["call_0", "call_1"]
+    assert [result["tool_call_id"] for result in results] == ["call_0", "call_1"]
+
+
+def test_reasoning_of_a_whole_answer_goes_back_verbatim(ask: Ask, server: ModelServer) -> None:
+    details = [{"type": "reasoning.summary", "summary": "hm", "id": None, "anything": [1, {"else": None}]}]
+    server.reply(wire.whole_reply(wire.answer(None, [LIST], reasoning_details=details)), wire.says("Done.", whole=True))
+    assert ask("-p", "openrouter", "-m", wire.MODEL, "--no-stream", "hi").text == "Done.\n"
+    assert server.requests[1].json["messages"][2]["reasoning_details"] == details
+
+
+@pytest.mark.parametrize(
+    ("wrote", "asked", "goes_back"),
+    [
+        ("anthropic/claude-4.6-sonnet", "~anthropic/claude-sonnet-latest", True),
+        ("anthropic/claude-4.6-sonnet", "openai/gpt-5", False),
+        ("openai/gpt-5", "openai/gpt-5:nitro", True),
+        ("anthropic/claude-4.6-sonnet", "openrouter/auto", True),
+        ("anthropic/claude-4.6-sonnet", "@preset/mine", True),
+    ],
+)
+def test_reasoning_goes_back_to_its_own_family_and_to_routers(wrote: str, asked: str, goes_back: bool) -> None:
+    details = [{"type": "reasoning.encrypted", "data": "AAA="}]
+    for name in ("openrouter", "deepseek"):
+        said = Message("assistant", "Yes.", native=Native(name, wrote, {"reasoning_details": details}))
+        body = openrouter.body(ChatRequest(asked, [Message("user", "hi"), said, Message("user", "why?")]))
+        assert ("reasoning_details" in body["messages"][1]) is (goes_back and name == "openrouter")
+
+
+# Answers
+
+
+def test_usage_and_cost_are_told(ask: Ask, server: ModelServer) -> None:
+    usage = wire.usage(1000, 50, cost=0.0125, prompt_tokens_details={"cached_tokens": 900, "cache_write_tokens": 90})
+    server.reply(wire.streams(wire.text("Hello."), wire.finish(), usage))
+    told = json.loads(ask("-p", "openrouter", "--json", "hi").stdout)["usage"]
+    assert told == {"input_tokens": 1000, "output_tokens": 50, "cached_tokens": 900, "cost": 0.0125}
+
+
+def test_comments_and_blank_lines_are_no_part_of_the_answer(ask: Ask, server: ModelServer) -> None:
+    comment = b": OPENROUTER PROCESSING\n\n"
+    server.reply(wire.streams(comment, wire.text("Hel"), comment, comment, wire.text("lo."), wire.finish(), comment))
+    assert ask("-p", "openrouter", "hi").text == "Hello.\n"
+    body = json.dumps(wire.answer("Hello.")).encode()
+    server.reply(Reply((b"\n         \n\n", 0.01, b"\n         \n", body)))
+    assert ask("-p", "openrouter", "--no-stream", "hi").text == "Hello.\n"
+
+
+def test_a_refusal_is_shown_and_counts_as_filtered(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.chunk({"refusal": "I can't "}), wire.chunk({"refusal": "do that."}), wire.finish()))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.text, result.code) == ("I can't do that.\n", 10)
+    assert "refused" in result.stderr
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("reason", ["error", "stop", "tool_calls"])
+def test_an_unreadable_call_is_asked_for_again_then_given_up(ask: Ask, server: ModelServer, reason: str) -> None:
+    server.reply(wire.streams(wire.chunk({"content": ""}, finish=reason, native_finish_reason=MALFORMED), wire.usage()))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.text, result.code, len(server.requests)) == ("", 6, 4)
+    assert "a tool call that cannot be read (openrouter)" in result.stderr.splitlines()[-1]
+    server.reply(wire.says("Here."))
+    assert ask("-p", "openrouter", "hi").text == "Here.\n"
+
+
+# Errors
+
+
+def failure(status: int, error: Any, headers: Mapping[str, str] | None = None) -> ProviderError:
+    return openrouter.provider_parse_error(status, headers or {}, json.dumps({"error": error}))
+
+
+def test_missing_credits_are_final_unless_told_when_to_retry(ask: Ask, server: ModelServer) -> None:
+    message = "This request requires more credits, or fewer max_tokens. You requested up to 9, but can only afford 5."
+    server.reply(wire.fails(402, message))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.code, len(server.requests)) == (6, 1)
+    assert message in result.stderr
+    assert "https://openrouter.ai/settings/credits" in result.stderr
+    server.reply(wire.fails(402, "in flight", {"Retry-After": "0"}), wire.says("Back."))
+    assert ask("-p", "openrouter", "hi").text == "Back.\n"
+
+
+def test_its_own_hint_about_credits_is_passed_on() -> None:
+    hint = "Raise the limit of this key.\n"
+    error = failure(
+        402, {"message": "Spent.", "metadata": {"limit_source": "openrouter_key_limit", "remedy_hint": hint}}
+    )
+    assert str(error) == "Spent. (402): Raise the limit of this key."
+
+
+@pytest.mark.parametrize("what", ["support tool use", "support the provided 'tool_choice' value"])
+def test_a_model_without_tools_is_asked_once_more_without(ask: Ask, server: ModelServer, what: str) -> None:
+    server.reply(wire.fails(404, f"No endpoints found that {what}. To learn more, visit"), wire.says("Plain."))
+    result = ask("-p", "openrouter", "hi")
+    assert (result.text, result.code) == ("Plain.\n", 0)
+    assert [bool({"tools", "tool_choice"} & request.json.keys()) for request in server.requests] == [True, False]
+    assert "--no-tools" in result.stderr
+
+
+def test_other_models_that_are_not_found_are_an_error(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(404, "No endpoints found for a/b."))
+    result = ask("-p", "openrouter", "-m", "a/b", "hi")
+    assert (result.code, len(server.requests)) == (6, 1)
+
+
+def in_seconds(seconds: float) -> str:
+    return str(int((time.time() + seconds) * 1000))
+
+
+def test_a_rate_limit_says_when_it_ends() -> None:
+    for headers, copied in (({}, {"X-RateLimit-Reset": in_seconds(30)}), ({"X-RateLimit-Reset": in_seconds(30)}, {})):
+        after = failure(429, {"message": "Slow.", "metadata": {"headers": copied}}, headers).remedy.after
+        assert after is not None
+        assert 20 < after <= 30
+
+
+@pytest.mark.parametrize(
+    ("headers", "copied", "after"),
+    [
+        ({"Retry-After": "7"}, {"Retry-After": "17", "X-RateLimit-Reset": in_seconds(30)}, 7),
+        ({}, {"Retry-After": 17}, 17),
+        ({}, {"X-RateLimit-Reset": in_seconds(-30)}, None),
+        ({}, {"X-RateLimit-Reset": "soon"}, None),
+        ({}, None, None),
+    ],
+)
+def test_the_pause_before_a_retry_is_the_nearest_that_is_told(
+    headers: dict[str, str], copied: Any, after: float | None
+) -> None:
+    for status in (429, 503):
+        assert failure(status, {"message": "Slow.", "metadata": {"headers": copied}}, headers).remedy == Remedy.RETRY(
+            after
+        )
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (("", "Bedrock", '{"message":"Too long."}'), "Bedrock: Too long."),
+        (
+            ("", "Anthropic", '{"type":"error","error":{"type":"x","message":"Max 4 blocks."}}'),
+            "Anthropic: Max 4 blocks.",
+        ),
+        (("", "xAI", '{"code":"denied","error":"Violates guidelines."}'), "xAI: Violates guidelines."),
+        (("", "Venice", "a/b is rate-limited\nupstream."), "Venice: a/b is rate-limited upstream."),
+        (("", "G", '[{"error":{"code":400,"message":"Bad schema."}}]'), "G: Bad schema."),
+        (("", "V", '{"error":{"message":"{\\"error\\":{\\"message\\":\\"Deep.\\"}}"}}'), "V: Deep."),
+        (("", "D", 'Error 400: {"error":{"message":"Deep."}}'), "D: Error 400: Deep."),
+        (("", "D", {"error": {"message": "Deep."}}), "D: Deep."),
+        (('Failed: {"error":{"message":"Deep."}}', "Azure", None), "Azure: Failed: Deep."),
+        (("Provider returned error", "Azure", None), "Azure: Provider returned error"),
+        (("Upstream error from Venice: no.", "Venice", None), "Upstream error from Venice: no."),
+        (("Unexpected {", None, None), "Unexpected {"),
+        (('The value {"a": 1} is wrong', None, None), 'The value {"a": 1} is wrong'),
+    ],
+)
+def test_an_upstream_error_is_told_in_its_own_words(error: tuple[str, Any, Any], message: str) -> None:
+    said, name, raw = error
+    body = {"message": said or "Provider returned error", "code": 400}
+    told = failure(400, body | {"metadata": {"provider_name": name, "raw": raw}})
+    assert told.message == message
+
+
+# Models
+
+
+def test_models_are_listed_with_prices_for_a_million_tokens(ask: Ask, server: ModelServer) -> None:
+    listed = [
+        {
+            "id": "a/one",
+            "name": "A: One",
+            "context_length": 200000,
+            "pricing": {"prompt": "0.000003", "completion": "0.000015"},
+            "supported_parameters": ["max_tokens", "tools"],
+        },
+        {"id": "b/free", "pricing": {"prompt": "0", "completion": "0"}, "supported_parameters": []},
+        {"id": "openrouter/auto", "pricing": {"prompt": "-1", "completion": "-1"}},
+    ]
+    server.reply(wire.whole_reply({"data": listed}))
+    one, free, auto = json.loads(ask("models", "-p", "openrouter", "--json").stdout)
+    request = server.requests[0]
+    assert (request.method, request.path) == ("GET", "/api/v1/models")
+    assert request.headers["Authorization"] == f"Bearer {TEST_KEY}"
+    assert (one["id"], one["title"], one["context"], one["tools"]) == ("a/one", "A: One", 200000, True)
+    assert (one["input_price"], one["output_price"]) == (pytest.approx(3), pytest.approx(15))
+    assert (free["tools"], free["input_price"]) == (False, 0)
+    assert (auto["tools"], auto["input_price"], auto["output_price"]) == (None, None, None)

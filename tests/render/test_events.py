@@ -1,0 +1,157 @@
+"""A run as JSON: one object when it is over, or a line for each event."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests import wire
+from tests.model_server import DROP, ModelServer, Reply
+from tests.program import TEST_KEY, Ask, Home, Result
+
+ECHO = ("bash", {"command": "echo größe"})
+FIELDS = (
+    *("conversation", "provider", "model", "text", "reasoning", "tool_calls", "rounds", "finish", "usage"),
+    *("exit_code", "error"),
+)
+TYPES = {"text", "reasoning", "tool_call", "tool_output", "tool_result", "notice", "result"}
+
+
+def the_object(result: Result) -> Any:
+    """The one object on standard output."""
+    assert result.text.count("\n") == 1
+    assert result.text.endswith("}\n")
+    return json.loads(result.stdout.decode())
+
+
+def events(result: Result) -> list[Any]:
+    """The events, of which the last one is the result and all others are not."""
+    assert result.text.endswith("}\n")
+    lines = [json.loads(line) for line in result.stdout.decode().removesuffix("\n").split("\n")]
+    assert [line["type"] for line in lines].index("result") == len(lines) - 1
+    assert {line["type"] for line in lines} <= TYPES
+    return lines
+
+
+def joined(lines: list[Any], kind: str) -> str:
+    return "".join(line["text"] for line in lines if line["type"] == kind)
+
+
+def test_an_answer_is_one_object_with_every_field(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.reasoning("hm"), wire.text("grüße "), wire.text("🎉"), wire.finish(), wire.usage()))
+    result = ask("--json", "-m", "test/model", "hi")
+    said = the_object(result)
+    assert (result.code, result.stderr, tuple(said)) == (0, "", FIELDS)
+    assert "grüße 🎉" in result.text
+    assert len(said.pop("conversation")) > 5
+    assert said == {
+        "provider": "openrouter",
+        "model": "test/model",
+        "text": "grüße 🎉",
+        "reasoning": "hm",
+        "tool_calls": [],
+        "rounds": 0,
+        "finish": "stop",
+        "usage": {"input_tokens": 10, "output_tokens": 5, "cached_tokens": None, "cost": None},
+        "exit_code": 0,
+        "error": None,
+    }
+
+
+def test_calls_are_told_with_their_results(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(ECHO, ("nix", "{broken"), content="Looking."), wire.says("Done.\n"))
+    for flag in ("--json", "--events"):
+        result = ask(flag, "hi")
+        said = the_object(result) if flag == "--json" else events(result)[-1]
+        assert (result.code, result.stderr) == (0, "")
+        assert (said["text"], said["rounds"], said["usage"]["input_tokens"]) == ("Looking.\nDone.\n", 1, 20)
+        good, bad = said["tool_calls"]
+        assert good.pop("seconds") >= 0
+        assert "größe" in good.pop("result")
+        assert json.loads(good.pop("arguments")) == ECHO[1]
+        assert good == {
+            "id": "call_0", "name": "bash", "failed": False, "decision": "allow", "exit_status": 0,
+        }  # fmt: skip
+        assert (bad["name"], bad["arguments"], bad["failed"], bad["exit_status"]) == ("nix", "{broken", True, None)
+        server.reply(wire.calls(ECHO, ("nix", "{broken"), content="Looking."), wire.says("Done.\n"))
+
+
+def test_events_tell_a_run_as_it_happens(ask: Ask, server: ModelServer) -> None:
+    first = wire.stream("Let me look.", [ECHO])
+    server.reply(wire.streams(wire.reasoning("h"), wire.reasoning("m"), *first), wire.says("All is\u2028 done 🎉"))
+    lines = events(ask("--events", "hi"))
+    order = list(dict.fromkeys(line["type"] for line in lines))
+    assert order == ["reasoning", "text", "tool_call", "tool_output", "tool_result", "result"]
+    result = lines[-1]
+    assert joined(lines, "text") == result["text"] == "Let me look.\nAll is\u2028 done 🎉"
+    assert joined(lines, "reasoning") == result["reasoning"] == "hm"
+    assert joined(lines, "tool_output") == "größe\n"
+    (call,) = (line for line in lines if line["type"] == "tool_call")
+    assert (call["id"], call["name"], json.loads(call["arguments"])) == ("call_0", *ECHO)
+    (told,) = (line for line in lines if line["type"] == "tool_result")
+    assert {**told, "type": None} == {**result["tool_calls"][0], "type": None}
+    assert tuple(result) == ("type", *FIELDS)
+
+
+FAILURES = [
+    (wire.streams(wire.text("so "), wire.text("far 🎉"), DROP), "", 10, "cut", "so far 🎉"),
+    (wire.says("so far", finish="length"), "", 10, "length", "so far"),
+    (wire.says("so far", finish="content_filter"), "", 10, "filter", "so far"),
+    (wire.says(""), "", 10, "empty", ""),
+    (wire.fails(401, f"bad key {TEST_KEY}"), "", 6, "error", ""),
+    (wire.fails(400, "seed must be odd"), "-o seed=2", 7, "error", ""),
+    (wire.streams(wire.text("so far"), wire.error("overloaded")), "", 6, "error", "so far"),
+    (wire.streams(0.5), "--timeout 0.1", 5, "cut", ""),
+    (wire.calls(ECHO), "--max-rounds 1", 11, "tool_calls", ""),
+    (wire.calls(ECHO), "--confirm --max-rounds 1", 8, "tool_calls", ""),
+]
+Failure = tuple[Reply, str, int, str, str]
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("flag", ["--json", "--events"])
+def test_a_failure_is_in_the_object_on_standard_error_and_in_the_exit_code(
+    flag: str, failure: Failure, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    reply, options, code, finish, text = failure
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\ntries = 1\n")
+    server.reply(reply)
+    result = ask(flag, *options.split(), "hi")
+    lines = [the_object(result)] if flag == "--json" else events(result)
+    said = lines[-1]
+    assert (result.code, said["exit_code"]) == (code, code)
+    assert (said["finish"], said["text"]) == (finish, text)
+    assert f"ask: {said['error']}\n" in result.stderr
+    assert TEST_KEY not in result.text + result.stderr
+    if flag == "--events":
+        assert joined(lines, "text") == text
+
+
+def test_a_notice_is_an_event_and_a_line_on_standard_error(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(503, "busy", headers={"Retry-After": "0"}), wire.says("yes"))
+    result = ask("--events", "hi")
+    (notice,) = (line for line in events(result) if line["type"] == "notice")
+    assert "busy" in notice["text"]
+    assert result.stderr == f"ask: {notice['text']}\n"
+
+
+def test_half_characters_do_not_break_the_json(ask: Ask, server: ModelServer) -> None:
+    piece = '{"choices": [{"index": 0, "delta": {"content": "%s", "reasoning": "%s"}}]}'
+    halves = [piece % (half, half) for half in ("a\\ud83c", "\\udf89b", "c\\ud83c")]
+    server.reply(wire.streams(*halves, wire.finish()))
+    said = the_object(ask("--json", "hi"))
+    assert (said["text"][:3], said["reasoning"][:3]) == ("a🎉b", "a🎉b")
+    lines = events(ask("--events", "hi"))
+    assert joined(lines, "text") == lines[-1]["text"]
+    assert joined(lines, "reasoning") == lines[-1]["reasoning"]
+
+
+def test_control_characters_are_escaped_by_json_itself(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("a\x1b]52;c;aGk=\x07\r\n\x9bb"))
+    result = ask("--json", "hi")
+    assert b"\x1b" not in result.stdout
+    assert the_object(result)["text"] == "a\x1b]52;c;aGk=\x07\r\n\x9bb"
+    assert "\x9b" not in ask.on_terminal("--json", "--no-tools", "hi").text

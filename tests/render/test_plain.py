@@ -1,0 +1,99 @@
+"""A run as text: the answer on standard output, and beside it what the model and its tools do."""
+
+from __future__ import annotations
+
+from tests import wire
+from tests.model_server import DROP, ModelServer
+from tests.program import Ask
+
+ECHO = ("bash", {"command": "echo out"})
+FAIL = ("bash", {"command": "echo oops >&2; exit 3"})
+
+
+def test_each_call_is_a_line_and_each_round_of_text_begins_one(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(ECHO, ECHO, content="Looking."), wire.calls(ECHO, content="Again.\n"), wire.says("Done."))
+    result = ask("hi")
+    assert result.text == "Looking.\nAgain.\nDone.\n"
+    assert result.stderr.splitlines()[:2] == ['· bash {"command": "echo out"}'] * 2
+
+
+def test_the_same_is_shown_where_answers_come_whole(ask: Ask, server: ModelServer) -> None:
+    replies = [wire.calls(ECHO, content="Looking.", whole=True), wire.says("Done.", whole=True)]
+    server.reply(*replies)
+    result = ask("--no-stream", "hi")
+    assert (result.text, result.stderr) == ("Looking.\nDone.\n", '· bash {"command": "echo out"}\n')
+    assert server.requests[0].json.get("stream") is not True
+
+
+def test_a_call_that_fails_says_why(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(FAIL, ("read_file", {"filepath": "no"}), ("nix", {})), wire.says("Done."))
+    failed, no_file, no_tool = ask("hi").stderr.splitlines()[1::2]
+    assert failed.startswith("· exit code: 3 ")
+    assert "oops" in failed
+    assert no_file.startswith("· Error: ")
+    assert no_tool.startswith("· Error: there is no tool 'nix'")
+
+
+def test_a_call_takes_one_line_however_long_it_is(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "true" + " \\\n" * 5000})), wire.says("Done."))
+    (line,) = ask("hi").stderr.splitlines()
+    assert len(line) < 120
+    assert line.endswith("…")
+
+
+def test_verbose_shows_results_reasoning_and_what_was_used(ask: Ask, server: ModelServer) -> None:
+    priced = wire.usage(100, 20, cost=0.0125, prompt_tokens_details={"cached_tokens": 60})
+    server.reply(
+        wire.streams(wire.reasoning("I wonder"), *wire.stream(None, [ECHO])[:-1], wire.usage(10, 5, cost=0.001)),
+        wire.streams(wire.reasoning("So.\n"), wire.text("Done."), wire.finish(), priced),
+    )
+    result = ask("-v", "hi")
+    assert result.text == "Done.\n"
+    lines = result.stderr.splitlines()
+    assert lines[:2] == ["I wonder", '· bash {"command": "echo out"}']
+    assert "out" in lines
+    assert lines[-2:] == ["So.", "· 1 rounds of tool calls, 110 tokens in (60 from the cache), 25 out, $0.0135"]
+
+
+def test_what_was_used_is_told_as_far_as_it_is_known(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"), wire.streams(wire.text("yes"), wire.finish()))
+    assert ask("-v", "hi").stderr == "· no tool calls, 10 tokens in, 5 out\n"
+    assert ask("-v", "hi").stderr == "· no tool calls\n"
+
+
+def test_reasoning_is_for_terminals_and_never_part_of_the_answer(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.reasoning("I "), wire.reasoning("wonder"), wire.text("yes"), wire.finish()))
+    result = ask("hi")
+    assert (result.text, result.stderr) == ("yes\n", "")
+    assert ask.on_terminal("--plain", "hi").text.endswith("I wonder\nyes\n")
+
+
+def test_a_terminal_shows_a_commands_output_as_it_comes(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo first; sleep 60"})), wire.says("Done."))
+    with ask.start_on_terminal("--plain", "hi") as running:
+        running.wait_for("\nfirst\r\n")
+    server.reply(wire.says("Done."))
+    assert "first" not in ask("--command-timeout", "0.3", "hi").stderr.replace("echo first", "")
+
+
+def test_output_without_a_line_end_does_not_run_into_what_follows(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "printf part"})), wire.says("Done."))
+    assert ask.on_terminal("--plain", "hi").text.endswith('"}\npart\nDone.\n')
+
+
+def test_a_cut_answer_ends_its_line_before_the_error(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("so far"), DROP))
+    result = ask.on_terminal("--plain", "--no-tools", "hi")
+    said, error = result.text.splitlines()
+    assert (said, result.code) == ("so far", 10)
+    assert error.startswith("ask: ")
+
+
+def test_the_first_run_with_tools_on_a_terminal_says_what_they_can_do_once(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    warning = "the model can run commands"
+    assert warning not in ask("hi").stderr
+    assert warning not in ask.on_terminal("--no-tools", "hi").text
+    assert warning not in ask.on_terminal("-q", "hi").text
+    assert warning in ask.on_terminal("hi").text
+    assert warning not in ask.on_terminal("hi").text

@@ -1,0 +1,187 @@
+"""Standard output holds the answer and nothing else, wherever it goes; standard error holds the rest."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import ASK, Ask, Running, run_on_terminal
+
+LARGE = "0123456789abcde\n" * 65_536
+EVIL = "a\x1b]52;c;aGk=\x07b \x1b[31mred\x9b0m \x08\x00 c\rd\x7f\ttab"
+SHOWN = "a\\x1b]52;c;aGk=\\x07b \\x1b[31mred\\x9b0m \\x08\\x00 cd\\x7f\ttab"
+TOOL = wire.calls(("bash", {"command": "echo out"}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "written"),
+    [
+        ("yes", "yes\n"),
+        ("yes\n", "yes\n"),
+        ("yes\n\n", "yes\n\n"),
+        ("\n  grüße 🎉\n\n 漢字", "\n  grüße 🎉\n\n 漢字\n"),
+        (EVIL, EVIL + "\n"),
+        ("*bold* `code` <tag> {json} %s \\n", "*bold* `code` <tag> {json} %s \\n\n"),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_pipe_and_a_file_get_the_same_bytes(
+    answer: str, written: str, whole: bool, ask: Ask, server: ModelServer
+) -> None:
+    server.reply(wire.says(answer, whole=whole))
+    result = ask.shell("ask hi | cat; ask hi > file")
+    assert (result.stdout, result.stderr) == (written.encode(), "")
+    assert (ask.cwd / "file").read_bytes() == result.stdout
+
+
+def on_terminal(ask: Ask, script: str, **more: str) -> str:
+    """All that a bash script shows on a terminal."""
+    return run_on_terminal(["bash", "-c", script], env={**ask.env, **more}, cwd=ask.cwd).text
+
+
+def test_a_terminal_gets_the_same_with_control_characters_made_visible(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says(EVIL), wire.says("grüße\n 🎉"))
+    assert on_terminal(ask, "ask hi 2>&-; ask hi 2>&-") == f"{SHOWN}\ngrüße\n 🎉\n"
+
+
+def test_nothing_that_comes_from_outside_reaches_the_terminal_raw(ask: Ask, server: ModelServer) -> None:
+    command = "printf '\\033]52;c;aGk=\\007\\033[31m'"
+    server.reply(
+        wire.streams(wire.reasoning(EVIL), *wire.stream(EVIL, [("bash", {"command": command}), (EVIL, EVIL)])),
+        wire.fails(400, EVIL),
+    )
+    result = ask.on_terminal("-v", "--plain", "hi")
+    assert result.code == 6
+    assert {character for character in result.text if character < " " or "\x7f" <= character < "\xa0"} == {"\n", "\t"}
+    assert result.text.count("]52;c;aGk=") > 5
+
+
+def test_a_reader_that_leaves_ends_it_quietly(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says(LARGE, whole=True), wire.streams(*[wire.text(LARGE[:16_000])] * 60))
+    for options in ("", "", "--json", "--events"):
+        result = ask.shell(f'ask {options} hi | head -c 5; echo " ${{PIPESTATUS[*]}}"')
+        assert result.text in ("01234 0 0\n", '{"con 0 0\n', '{"typ 0 0\n')
+        assert result.stderr == ""
+
+
+def test_a_reader_that_is_gone_ends_it_quietly(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    for command in ("ask hi", "ask tools", "ask --help", "ask -p demo hi"):
+        result = ask.shell(f"{{ sleep 0.1; {command}; echo $? >&2; }} | true")
+        assert result.stderr == "0\n"
+
+
+@pytest.mark.parametrize("command", ["ask hi", "ask --json hi", "ask providers", "ask --help", "ask --version"])
+def test_a_full_disk_is_one_line_and_9(command: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    result = ask.shell(f"{command} > /dev/full")
+    assert (result.code, result.stdout) == (9, b"")
+    assert result.stderr.startswith("ask: cannot ")
+    assert "write" in result.stderr
+    assert "No space left on device" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_without_standard_output_nothing_is_asked(ask: Ask, server: ModelServer) -> None:
+    result = ask.shell("ask hi >&-")
+    assert (result.code, result.stderr) == (9, "ask: standard output is closed\n")
+    assert ask.shell("ask hi >&- 2>&-").code == 9
+    assert ask.shell("ask providers <&- >&- 2>&-").code == 9
+    assert server.requests == []
+
+
+def test_without_standard_error_the_answer_comes(ask: Ask, server: ModelServer) -> None:
+    server.reply(TOOL, wire.says("yes"))
+    result = ask.shell("ask hi 2>&-; ask -v hi 2>/dev/full; ask -p nix hi 2>&-; echo $?")
+    assert (result.text, result.stderr) == ("yes\nyes\n4\n", "")
+
+
+def test_no_file_of_the_run_passes_for_a_closed_stream(ask: Ask, server: ModelServer) -> None:
+    server.reply(TOOL, wire.says("yes"))
+    assert ask.shell("ask hi <&- 2>&- | cat").text == "yes\n"
+    log = ask.shell("cat $XDG_DATA_HOME/ask/audit.jsonl").text
+    assert log.count("\n") == 1
+    assert log.startswith("{")
+
+
+def test_a_reader_that_sleeps_gets_it_all(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(*[wire.text(LARGE[start : start + 9_999]) for start in range(0, len(LARGE), 9_999)]))
+    assert ask.shell("ask hi | (sleep 0.7; cat)").text == LARGE
+
+
+def test_a_pipe_that_does_not_block_gets_it_all(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says(LARGE, whole=True))
+    code = f"import os; os.set_blocking(1, False); os.set_blocking(2, False); os.execv({ASK!r}, ['ask', 'hi'])"
+    assert ask.shell(f'{sys.executable} -c "{code}" | (sleep 0.5; cat)').text == LARGE
+
+
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "latin-1"}]
+)
+def test_text_is_utf_8_whatever_the_locale(locale: dict[str, str], ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo ö"})), wire.says("größe 🎉"), wire.fails(400, "schön 🎉"))
+    result = ask("-v", "wie", "groß", stdin="ö🎉".encode(), env=locale)
+    assert (result.code, result.text) == (0, "größe 🎉\n")
+    assert 'echo ö"}' in result.stderr
+    assert wire.asked(server.requests[0].json) == "wie groß\n\n<stdin>\nö🎉\n</stdin>"
+    assert ask("hi", env=locale).stderr.startswith("ask: schön 🎉 (")
+
+
+# Styling
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "styled"),
+    [
+        ("", {}, True),
+        ("", {"NO_COLOR": ""}, True),
+        ("", {"NO_COLOR": "1"}, False),
+        ("", {"TERM": "dumb"}, False),
+        ("--plain", {}, False),
+        ("-v --plain", {}, False),
+    ],
+)
+def test_styling_is_for_terminals_that_want_it(
+    options: str, environment: dict[str, str], styled: bool, ask: Ask, server: ModelServer
+) -> None:
+    server.reply(TOOL, wire.says("yes"))
+    shown = on_terminal(ask, f"ask {options} hi", **environment)
+    assert ("\x1b" in shown) == styled
+    assert "echo out" in shown
+    assert shown.endswith("yes\n") or "-v" in options
+
+
+def test_no_styling_goes_to_anything_but_a_terminal(ask: Ask, server: ModelServer) -> None:
+    server.reply(TOOL, wire.says("yes"))
+    assert on_terminal(ask, "ask -v hi 2>file") == "yes\n"
+    assert "\x1b" not in (ask.cwd / "file").read_text()
+    assert "· bash" in (ask.cwd / "file").read_text()
+
+
+def test_a_terminal_for_errors_alone_is_styled_and_the_answer_is_not(ask: Ask, server: ModelServer) -> None:
+    server.reply(TOOL, wire.says(EVIL))
+    assert "\x1b[2m" in on_terminal(ask, "ask hi >file")
+    assert (ask.cwd / "file").read_bytes() == f"{EVIL}\n".encode()
+
+
+# -q
+
+
+def test_quiet_says_nothing_but_the_error_that_ends_the_run(ask: Ask, server: ModelServer) -> None:
+    retried = wire.fails(503, headers={"Retry-After": "0"})
+    reply = wire.streams(wire.reasoning("hmm"), *wire.stream("so", [("bash", {"command": "echo out; exit 3"})]))
+    server.reply(retried, reply, wire.says("yes"), wire.fails(401, "no"))
+    assert on_terminal(ask, "ask -q what is -y") == "so\nyes\n"
+    result = ask("-q", "hi")
+    assert result.code == 6
+    assert result.stderr.startswith("ask: no (openrouter, 401): ")
+
+
+def test_an_answer_is_shown_as_it_comes(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("first "), 60.0))
+    with ask.start("hi") as running, Running([ASK, "--events", "hi"], env=ask.env, cwd=ask.cwd) as lines:
+        running.wait_for("first ")
+        lines.wait_for('{"type": "text", "text": "first "}\n')

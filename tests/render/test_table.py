@@ -1,0 +1,71 @@
+"""Lists: aligned with a heading on a terminal, tab-separated in a pipe, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from tests import wire
+from tests.model_server import ModelServer, Reply
+from tests.program import Ask, run_on_terminal
+
+
+def models(*entries: dict[str, Any]) -> Reply:
+    return wire.whole_reply({"data": list(entries)})
+
+
+MODELS = models(
+    {"id": "b/two", "name": "Größe\t\n 2\x1b[31m"},
+    {"id": "a/one", "name": "One", "context_length": 200_000, "pricing": {"prompt": "0.000003", "completion": "0"}},
+)
+
+
+def test_a_pipe_gets_tab_separated_rows_without_a_heading(ask: Ask, server: ModelServer) -> None:
+    server.reply(MODELS)
+    result = ask("models")
+    assert result.stdout == "a/one\tOne\t200000\t\t3\t0\nb/two\tGröße 2\x1b[31m\t\t\t\t\n".encode()
+    assert (result.stderr, result.code) == ("", 0)
+    assert result.stdout == ask.shell("ask models > file; cat file").stdout
+
+
+def test_a_terminal_gets_aligned_columns_under_a_heading(ask: Ask, server: ModelServer) -> None:
+    server.reply(MODELS)
+    assert ask.on_terminal("models").text.splitlines() == [
+        "ID     TITLE            CONTEXT  TOOLS  INPUT PRICE  OUTPUT PRICE",
+        "a/one  One              200000          3            0",
+        "b/two  Größe 2\\x1b[31m",
+    ]
+
+
+def test_json_is_an_array_of_objects(ask: Ask, server: ModelServer) -> None:
+    server.reply(MODELS)
+    result = ask("models", "--json")
+    first, second = json.loads(result.stdout)
+    assert first == {
+        "id": "a/one",
+        "title": "One",
+        "context": 200_000,
+        "tools": None,
+        "input_price": 3.0,
+        "output_price": 0.0,
+    }
+    assert second["title"] == "Größe\t\n 2\x1b[31m"
+    assert "Größe" in result.text
+
+
+def test_an_empty_list_is_empty_in_each_form(ask: Ask) -> None:
+    shown: Sequence[str] = [
+        ask("keys", "list", env={"OPENROUTER_API_KEY": ""}).text,
+        ask.on_terminal("keys", "list", env={"OPENROUTER_API_KEY": ""}).text,
+        ask("keys", "list", "--json", env={"OPENROUTER_API_KEY": ""}).text,
+    ]
+    assert shown == ["", "", "[]\n"]
+
+
+def test_a_list_cut_short_by_its_reader_ends_quietly(ask: Ask, server: ModelServer) -> None:
+    server.reply(models(*({"id": f"a/{number:05}", "name": "x" * 99} for number in range(3000))))
+    result = ask.shell("ask models | head -n1 | cut -f1; echo ${PIPESTATUS[0]}")
+    assert (result.text, result.stderr) == ("a/00000\n0\n", "")
+    paged = run_on_terminal(["bash", "-c", "ask models | head -n1 | cut -f1"], env=ask.env, cwd=ask.cwd)
+    assert paged.text == "a/00000\n"

@@ -1,0 +1,97 @@
+"""The audit log: every call, a line each, for the user's eyes only."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
+
+
+def log(home: Home) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
+
+
+def test_each_call_is_one_line_that_tells_all_of_it(ask: Ask, server: ModelServer, home: Home) -> None:
+    failing, unreadable = {"command": "sleep 0.2; echo 123; exit 3"}, "{"
+    server.reply(wire.calls(("bash", failing), ("bash", unreadable)), wire.calls(("read_file", {"filepath": "ü"})))
+    server.reply(wire.says("Done."))
+    before = datetime.now(UTC)
+    told = json.loads(ask("--json", "do it").text)
+    first, second, third = log(home)
+    assert first.keys() == second.keys() == third.keys()
+    assert (
+        before.timestamp() - 1 < datetime.fromisoformat(first.pop("time")).timestamp() < datetime.now(UTC).timestamp()
+    )
+    assert 0.2 <= first.pop("seconds") < 10
+    assert first == {
+        "conversation": told["conversation"],
+        "tool": "bash",
+        "arguments": json.dumps(failing),
+        "decision": "allow",
+        "rule": "unrestricted",
+        "failed": True,
+        "exit": 3,
+        "bytes": len(told["tool_calls"][0]["result"].encode()),
+    }
+    assert (second["arguments"], second["decision"], second["rule"], second["exit"]) == (
+        "{",
+        "deny",
+        "unreadable",
+        None,
+    )
+    assert (third["tool"], json.loads(third["arguments"]), third["failed"]) == ("read_file", {"filepath": "ü"}, True)
+
+
+def test_a_call_that_is_made_too_often_is_logged_as_refused(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(*[("list_dir", {"dirpath": "."})] * 3), wire.says("Done."))
+    assert ask("do it").code == 0
+    assert [line["decision"] for line in log(home)] == ["allow", "allow", "deny"]
+    assert log(home)[2]["rule"] == "repeated"
+
+
+def test_only_the_user_can_read_it(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(("list_dir", {"dirpath": "."})), wire.says("Done."))
+    result = ask.shell("umask 0; ask do it")
+    assert result.code == 0
+    assert (home.data / "audit.jsonl").stat().st_mode & 0o777 == 0o600
+    assert home.data.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_run_is_added_to_those_before_it(ask: Ask, server: ModelServer, home: Home) -> None:
+    calls, answer = wire.calls(("list_dir", {"dirpath": "."})), wire.says("Done.")
+    server.reply(calls, answer, calls, answer)
+    assert [ask("do it").code, ask("do it").code] == [0, 0]
+    assert len({line["conversation"] for line in log(home)}) == len(log(home)) == 2
+
+
+def test_where_it_cannot_be_written_one_line_says_so_and_the_answer_comes(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    home.data.touch()  # a file where the folder should be
+    server.reply(wire.calls(("bash", {"command": "echo x > ran"}), ("list_dir", {"dirpath": "."})), wire.says("Done."))
+    result = ask("do it")
+    assert (result.text, result.code) == ("Done.\n", 0)
+    assert (ask.cwd / "ran").exists()
+    assert result.stderr.count("cannot write the audit log") == 1
+
+
+def test_runs_side_by_side_do_not_mix_their_lines(ask: Ask, server: ModelServer, home: Home) -> None:
+    long = ("write_file", {"filepath": "x", "content": "y" * 100_000})
+    runs, calls = 4, 6
+    server.reply(
+        lambda request: (
+            wire.says("Done.")
+            if request.json["messages"][-1]["role"] == "tool"
+            else wire.calls(*[long, ("list_dir", {"dirpath": "."})] * (calls // 2))
+        )
+    )
+    with ExitStack() as stack:
+        running = [stack.enter_context(ask.start("do it")) for _ in range(runs)]
+        assert [process.finish().code for process in running] == [0] * runs
+    conversations = [line["conversation"] for line in log(home)]
+    assert sorted(conversations.count(one) for one in {*conversations}) == [calls] * runs

@@ -1,0 +1,112 @@
+"""Scenarios: asking, without a tool being called."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+
+import pytest
+
+from ask.tools import builtin_tools
+from ask.version import VERSION
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask
+from tests.scenarios.sent import offered, roles, sent
+
+TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash"]
+NO_TOOLS = 'No endpoints found that support tool use. Try disabling "read_file".'
+
+
+def test_s01_a_question_goes_out_behind_the_default_system_prompt(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Because of Rayleigh scattering."))
+    before = date.today()
+    result = ask("why", "is", "the", "sky", "blue?")
+    assert (result.text, result.stderr, result.code) == ("Because of Rayleigh scattering.\n", "", 0)
+    [body] = sent(server)
+    assert roles(body) == ["system", "user"]
+    assert body["messages"][1]["content"] == "why is the sky blue?"
+    system = body["messages"][0]["content"]
+    assert system.startswith(f"You are ask {VERSION}")
+    assert before.isoformat() in system or date.today().isoformat() in system
+    assert str(ask.cwd) in system
+    assert all(f"- {name}: " in system for name in TOOLS)
+
+
+def test_s02_the_users_system_text_comes_behind_the_default_one(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Ahoy."))
+    assert ask("-s", "Talk like a pirate.", "hello").text == "Ahoy.\n"
+    [body] = sent(server)
+    assert roles(body) == ["system", "user"]
+    system = body["messages"][0]["content"]
+    assert system.startswith(f"You are ask {VERSION}")
+    assert system.endswith("\n\nTalk like a pirate.")
+
+
+@pytest.mark.parametrize(
+    ("script", "prompt"),
+    [
+        ('cat log | ask "what broke?"', "what broke?\n\n<stdin>\nerror: no space left\n</stdin>"),
+        ("ask < log", "error: no space left"),
+        ('ask "what broke?" < /dev/null', "what broke?"),
+        ('ask "what broke?" --no-stdin < log', "what broke?"),
+        ("ask -f log < /dev/null", '<file name="log">\nerror: no space left\n</file>'),
+    ],
+)
+def test_s03_what_is_piped_in_is_part_of_the_question(ask: Ask, server: ModelServer, script: str, prompt: str) -> None:
+    (ask.cwd / "log").write_text("error: no space left\n")
+    server.reply(wire.says("The disk is full."))
+    result = ask.shell(script)
+    assert (result.text, result.stderr, result.code) == ("The disk is full.\n", "", 0)
+    [body] = sent(server)
+    assert body["messages"][1]["content"] == prompt
+
+
+def test_s04_every_tool_is_offered_and_the_choice_is_the_models(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    assert ask("hello").code == 0
+    [body] = sent(server)
+    assert body["tools"] == [tool.spec.as_function() for tool in builtin_tools()]
+    assert offered(body) == TOOLS
+    assert body["tool_choice"] == "auto"
+
+
+def test_s04_without_tools_none_are_offered_nor_promised(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    assert ask("--no-tools", "hello").code == 0
+    [body] = sent(server)
+    assert not body.keys() & {"tools", "tool_choice"}
+    assert not any(name in body["messages"][0]["content"] for name in TOOLS)
+
+
+def test_s26_a_model_that_takes_no_tools_is_asked_once_without(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(404, NO_TOOLS), wire.says("Hello."))
+    result = ask("hello")
+    assert (result.text, result.code) == ("Hello.\n", 0)
+    assert "No endpoints found that support tool use" in result.stderr
+    assert "--no-tools" in result.stderr
+    first, second = sent_without_prompt(server)
+    assert offered(first) == TOOLS
+    assert not second.keys() & {"tools", "tool_choice"}
+
+
+def test_s26_a_request_without_tools_promises_none(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(404, NO_TOOLS), wire.says("Hello."))
+    assert ask("hello").code == 0
+    system = server.requests[1].json["messages"][0]["content"]
+    assert not any(name in system for name in TOOLS)
+
+
+def test_s26_without_tools_it_is_not_asked_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(404, NO_TOOLS))
+    result = ask("hello")
+    assert (result.stdout, result.code) == (b"", 6)
+    assert len(server.requests) == 2
+
+
+def sent_without_prompt(server: ModelServer) -> list[dict[str, object]]:
+    """The bodies of requests whose system prompts may differ."""
+    bodies = [request.json for request in server.requests]
+    assert all(wire.read_by_openai(body) == body for body in bodies)
+    assert len({json.dumps(body["messages"][1:]) for body in bodies}) == 1
+    return bodies

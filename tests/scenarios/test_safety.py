@@ -1,0 +1,240 @@
+"""Scenarios: the human who is asked, tools that are left out, keys that stay here, and the log of it all."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer, Reply
+from tests.program import CTRL_C, TEST_KEY, Ask, Home, run_on_terminal
+from tests.scenarios.sent import offered, results, sent
+
+TOUCH = ("bash", {"command": "echo x >> ran"})
+PROMPT = "Run this? [y/N] "
+DECLINED = "Error: the user declined this call"
+OTHER_KEYS = {
+    "OPENAI_API_KEY": "sk-openai-0123456789",
+    "AI_DEEPSEEK_API_KEY": "sk-deepseek-0123456789",
+    "GOOGLE_API_KEY": "AIza-0123456789",
+    "GROK_API_KEY": "xai-0123456789",
+}
+
+
+def test_s31_the_question_shows_command_directory_and_time(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "make test\necho done"})), wire.says("You declined."))
+    result = ask.on_terminal("--confirm", "--command-timeout", "7", "Run the tests", answers=[(PROMPT, "n\n")])
+    question = result.text[result.text.index("The model wants") : result.text.index(PROMPT)]
+    assert question.splitlines() == [
+        "The model wants to call bash:",
+        "  command: make test",
+        "  | echo done",
+        f"  in {ask.cwd}, for 7 s at most",
+    ]
+    assert "You declined." in result.text
+
+
+@pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
+def test_s31_yes_runs_it(ask: Ask, server: ModelServer, answer: str) -> None:
+    server.reply(wire.calls(TOUCH), wire.says("It ran."))
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer)])
+    assert result.code == 0
+    assert (ask.cwd / "ran").read_text() == "x\n"
+    assert results(sent(server)[1])[0].startswith("exit code: 0")
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "yep\n", "\x04"], ids=["no", "enter", "word", "end"])
+def test_s31_anything_else_is_no_and_the_model_is_told(ask: Ask, server: ModelServer, answer: str) -> None:
+    server.reply(wire.calls(TOUCH), wire.says("You declined."))
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer)])
+    assert result.code == 0
+    assert not (ask.cwd / "ran").exists()
+    assert results(sent(server)[1]) == [DECLINED]
+
+
+def test_s31_each_call_that_runs_or_writes_is_asked_about(ask: Ask, server: ModelServer, home: Home) -> None:
+    (ask.cwd / "old").write_text("1")
+    server.reply(
+        wire.calls(
+            ("list_dir", {"dirpath": "."}),
+            ("write_file", {"filepath": "new", "content": "1"}),
+            ("read_file", {"filepath": "old"}),
+            ("edit_file", {"filepath": "old", "old_text": "1", "new_text": "2"}),
+            TOUCH,
+        ),
+        wire.says("Done."),
+    )
+    result = ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "y\n"), (PROMPT, "n\n"), (PROMPT, "y\n")])
+    assert result.code == 0
+    assert result.text.count(PROMPT) == 3
+    assert {path.name: path.read_text() for path in ask.cwd.iterdir()} == {"old": "1", "new": "1", "ran": "x\n"}
+    assert results(sent(server)[1])[3] == DECLINED
+    assert [(line["decision"], line["rule"]) for line in audit(home)] == [
+        ("allow", "reads only"),
+        ("allow", "--confirm: yes"),
+        ("allow", "reads only"),
+        ("deny", "--confirm: no"),
+        ("allow", "--confirm: yes"),
+    ]
+
+
+def test_s31_what_was_typed_before_the_question_does_not_count(ask: Ask, server: ModelServer) -> None:
+    typed = threading.Event()
+    answer = [wire.event(chunk) for chunk in wire.stream(None, [TOUCH])]
+    server.reply(Reply([b"", typed, *answer, wire.sse()], content_type="text/event-stream"), wire.says("You declined."))
+    with ask.start_on_terminal("--confirm", "Run it") as running:
+        server.wait_for_requests(1)
+        running.type_in("y\n")
+        running.wait_for("y\r\n")  # the terminal's echo
+        typed.set()
+        running.wait_for(PROMPT)
+        running.type_in("\n")
+        assert running.finish().code == 0
+    assert not (ask.cwd / "ran").exists()
+    assert results(sent(server)[1]) == [DECLINED]
+
+
+def test_s31_yes_on_standard_input_does_not_count(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(TOUCH), wire.says("You declined."))
+    command = ["bash", "-c", "printf 'yes\\nyes\\n' | ask --confirm 'Run it'"]
+    result = run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=[(PROMPT, "\n")])
+    assert result.code == 0
+    assert not (ask.cwd / "ran").exists()
+    assert results(sent(server)[1]) == [DECLINED]
+
+
+def test_s31_where_nobody_can_be_asked_it_is_denied(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(("list_dir", {"dirpath": "."}), TOUCH), wire.says("I may not."))
+    result = ask("--confirm", "Run it", stdin=b"yes\nyes\n")
+    assert (result.text, result.code) == ("I may not.\n", 8)
+    assert "bash was denied by --confirm" in result.stderr
+    assert "--yes" in result.stderr.splitlines()[-1]
+    assert not (ask.cwd / "ran").exists()
+    assert results(sent(server)[1])[1].startswith("Error: denied")
+    assert [line["rule"] for line in audit(home)] == ["reads only", "--confirm: nobody to ask"]
+
+
+def test_s31_ctrl_c_at_the_question_ends_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(TOUCH, ("list_dir", {"dirpath": "."})))
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, CTRL_C)])
+    assert result.code == 130
+    assert not (ask.cwd / "ran").exists()
+    assert len(sent(server)) == 1
+    assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
+        ("bash", "deny", "interrupted"),
+        ("list_dir", "deny", "interrupted"),
+    ]
+
+
+@pytest.mark.parametrize("options", [("--confirm", "--yes"), ("--confirm", "-y")])
+def test_s31_yes_in_advance_asks_nothing(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
+    server.reply(wire.calls(TOUCH), wire.says("It ran."))
+    result = ask(*options, "Run it")
+    assert (result.text, result.code) == ("It ran.\n", 0)
+    assert (ask.cwd / "ran").exists()
+    assert [line["rule"] for line in audit(home)] == ["--yes"]
+
+
+def test_s31_nothing_in_a_command_can_hide_from_the_question(ask: Ask, server: ModelServer) -> None:
+    hostile = "ls \x1b[2K\r\x1b[1A\u202eevil\u200b \u0440m \x9b2J" + " " * 2_000 + "; touch ran \x07"
+    server.reply(wire.calls(("bash", {"command": hostile})), wire.says("No."))
+    result = ask.on_terminal("--confirm", "List", answers=[(PROMPT, "n\n")])
+    question = result.text[result.text.index("The model wants") : result.text.index(PROMPT)]
+    assert all(" " <= character <= "~" or character == "\n" for character in question)
+    assert question.splitlines()[1] == (
+        r"  command: ls \x1b[2K\x0d\x1b[1A\u202eevil\u200b \u0440m \x9b2J[2000 spaces]; touch ran \x07"
+    )
+    assert not (ask.cwd / "ran").exists()
+
+
+def test_s32_tools_left_out_are_neither_offered_nor_run(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(TOUCH, ("write_file", {"filepath": "ran", "content": ""})), wire.says("I cannot."))
+    result = ask("--disable-tool", "write_file,bash", "Do it")
+    assert (result.text, result.code) == ("I cannot.\n", 0)
+    assert list(ask.cwd.iterdir()) == []
+    first, second = sent(server)
+    assert offered(first) == ["read_file", "edit_file", "list_dir"]
+    assert "bash" not in first["messages"][0]["content"]
+    assert "write_file" not in first["messages"][0]["content"]
+    for name, said in zip(["bash", "write_file"], results(second), strict=True):
+        assert said == f"Error: there is no tool {name!r}; there are: read_file, edit_file, list_dir"
+    assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
+        ("bash", "deny", "not offered"),
+        ("write_file", "deny", "not offered"),
+    ]
+
+
+def test_s32_they_can_be_left_out_one_by_one_and_by_configuration(ask: Ask, server: ModelServer, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[tools]\ndisabled = ["list_dir"]\n')
+    server.reply(wire.says("Hello."))
+    assert ask("--disable-tool", "bash", "--disable-tool", "edit_file", "hello").code == 0
+    assert offered(sent(server)[0]) == ["read_file", "write_file"]
+
+
+def test_s32_a_name_that_no_tool_has_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer) -> None:
+    result = ask("--disable-tool", "bsah", "hello")
+    assert (result.stdout, result.code) == (b"", 2)
+    [line] = result.stderr.splitlines()
+    assert "'bsah'" in line
+    assert "did you mean bash?" in line
+    assert server.requests == []
+
+
+def test_s33_without_restrictions_all_runs_and_all_is_logged(ask: Ask, server: ModelServer, home: Home) -> None:
+    outside = home.path / "home" / "notes"
+    server.reply(
+        wire.calls(
+            ("write_file", {"filepath": str(outside), "content": "x"}), TOUCH, ("read_file", {"filepath": "no"})
+        ),
+        wire.says("Done."),
+    )
+    result = ask.on_terminal("Do it")
+    assert result.code == 0
+    assert "[y/N]" not in result.text
+    assert outside.read_text() == "x"
+    assert [(line["tool"], line["decision"], line["rule"], line["failed"]) for line in audit(home)] == [
+        ("write_file", "allow", "unrestricted", False),
+        ("bash", "allow", "unrestricted", False),
+        ("read_file", "allow", "unrestricted", True),
+    ]
+
+
+def test_a_key_reaches_neither_the_model_nor_the_log(ask: Ask, server: ModelServer, home: Home) -> None:
+    (ask.cwd / "keys.env").write_text(f"OPENROUTER_API_KEY={TEST_KEY}\nOPENAI={OTHER_KEYS['OPENAI_API_KEY']}\n")
+    home.config.mkdir()
+    (home.config / "keys.toml").write_text('anthropic = "sk-ant-0123456789"\n')
+    server.reply(
+        wire.calls(
+            ("bash", {"command": "echo [$OPENROUTER_API_KEY]; cat keys.env; cat keys.env >&2"}),
+            ("read_file", {"filepath": "keys.env"}),
+            ("read_file", {"filepath": str(home.config / "keys.toml")}),
+            ("bash", {"command": f"echo {TEST_KEY}; : sk-ant-0123456789"}),
+            ("list_dir", {"dirpath": TEST_KEY}),
+        ),
+        wire.says("They are hidden."),
+    )
+    result = ask("-v", "Show my keys", env=OTHER_KEYS)
+    assert (result.text, result.code) == ("They are hidden.\n", 0)
+    said = results(sent(server)[1])
+    assert "[]\n" in said[0]
+    assert said[1] == "OPENROUTER_API_KEY=[key removed]\nOPENAI=[key removed]\n"
+    log = (home.data / "audit.jsonl").read_text()
+    for key in (TEST_KEY, "sk-ant-0123456789", *OTHER_KEYS.values()):
+        assert not any(key in text for text in (*said, log, result.stderr))
+
+
+def test_keys_are_not_in_the_environment_of_commands_but_all_else_is(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
+    assert ask("Show it", env=OTHER_KEYS | {"EDITOR": "ed", "MY_API_URL": "here"}).code == 0
+    [said] = results(sent(server)[1])
+    names = {line.partition("=")[0] for line in said.splitlines()}
+    assert names >= {"PATH", "HOME", "LANG", "EDITOR", "MY_API_URL", "OPENROUTER_BASE_URL"}
+    assert not names & {"OPENROUTER_API_KEY", *OTHER_KEYS}
+
+
+def audit(home: Home) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]

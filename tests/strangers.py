@@ -1,0 +1,37 @@
+"""Other people's packages, installed as an installer would leave them: modules beside a `*.dist-info` folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import dedent
+
+CHAT_PROVIDER = """
+from ask import ChatCompletions
+provider = ChatCompletions(name="{name}", base_url="http://127.0.0.1:9/v1", needs_key=False, default_model="{name}-1")
+"""
+
+
+def install(folder: Path, distribution: str, entry_points: Mapping[str, str], modules: Mapping[str, str]) -> Path:
+    """Install a distribution with providers in a folder, which then belongs on PYTHONPATH; the folder.
+
+    Args:
+        folder: may hold other distributions.
+        distribution: its name.
+        entry_points: "module:attribute" by provider name.
+        modules: the source of each module by its name.
+    """
+    lines = [f"{name} = {target}" for name, target in entry_points.items()]
+    info = folder / f"{distribution.replace('-', '_')}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[ask.providers]", *lines, ""]))
+    for name, source in modules.items():
+        (folder / f"{name}.py").write_text(dedent(source))
+    return folder
+
+
+def install_provider(folder: Path, name: str, source: str = "", attribute: str = ":provider") -> Path:
+    """Install the distribution `ask-NAME` with one provider in the module `ask_NAME`; one that works by default."""
+    module = f"ask_{name}"
+    return install(folder, f"ask-{name}", {name: module + attribute}, {module: source or CHAT_PROVIDER.format(name=name)})

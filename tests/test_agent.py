@@ -1,0 +1,222 @@
+"""The loop, between a real exchange and real tools: what it sends, what it keeps and what it tells, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ask import Answer, ChatCompletions, Finish, Message, Native, TextDelta, ToolSpec, Usage
+from ask.agent import Agent, Job, Outcome
+from ask.calls import CallRunner
+from ask.errors import IncompleteAnswer, Interrupted, LimitReached, ProviderError, SafetyError, StreamCut
+from ask.events import CallFinished, CallStarted, Event, MessageAdded, Notice
+from ask.exchange import Exchange
+from ask.plugins import check_provider
+from ask.provider import CallDelta
+from ask.safety.audit import AuditLog
+from ask.safety.policy import Policy
+from ask.tools import Tool, ToolContext, ToolResult
+from ask.transport import Transport
+from tests import wire
+from tests.model_server import DROP, ModelServer
+
+START = [Message("system", "Be brief."), Message("user", "Go.")]
+STOP_HERE = "stop here"
+
+
+class Pausing(ChatCompletions):
+    """A service that pauses in the middle of a turn, and has models that cannot call tools."""
+
+    def provider_supports_tools(self, model: str) -> bool:
+        return model != "plain"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        answer = super().provider_parse_response(response)
+        if response["choices"][0]["finish_reason"] != "pause":
+            return answer
+        native = Native(self.info.name, wire.MODEL, {"paused": True})
+        return Answer(answer.text, answer.reasoning, Finish.CONTINUE, answer.usage, native)
+
+
+def say(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    if arguments["word"] == STOP_HERE:
+        raise KeyboardInterrupt
+    return ToolResult(arguments["word"].upper())
+
+
+PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+SAY = Tool(ToolSpec("say", "Says a word.", PARAMETERS), say, changes=True)
+
+
+class Bench:
+    """An agent that talks to the server, and all that it told."""
+
+    def __init__(self, server: ModelServer, folder: Path) -> None:
+        self.events: list[Event] = []
+        self._server = server
+        self._folder = folder
+
+    def run(
+        self, *, model: str = wire.MODEL, max_rounds: int = 10, stream: bool = True, confirm: bool = False
+    ) -> Outcome:
+        provider = check_provider(Pausing(name="test", base_url=self._server.base_url, needs_key=False), "test", "")
+        exchange = Exchange(
+            provider,
+            Transport(self._server.base_url, 10),
+            "",
+            tries=2,
+            backoff=0.01,
+            notice=lambda text: self.events.append(Notice(text)),
+        )
+        calls = CallRunner(
+            [SAY],
+            ToolContext(self._folder, {}, 30, self._folder / "results", lambda text: None),
+            Policy(confirm=confirm),
+            approve=lambda *_: None,
+            log=AuditLog(self._folder / "audit.jsonl", "conversation", str),
+            redact=str,
+            show=self.events.append,
+        )
+        job = Job(model, [SAY.spec], stream=stream, max_rounds=max_rounds)
+        return Agent(exchange, calls, self.events.append).run(START, job)
+
+    @property
+    def kept(self) -> list[Message]:
+        """The messages that were told of."""
+        return [event.message for event in self.events if isinstance(event, MessageAdded)]
+
+
+@pytest.fixture
+def bench(server: ModelServer, tmp_path: Path) -> Bench:
+    return Bench(server, tmp_path)
+
+
+def word(text: str) -> wire.Call:
+    return ("say", {"word": text})
+
+
+def test_events_come_in_the_order_in_which_things_happen(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a"), word("b"), content="I say."), wire.says("Said."))
+    outcome = bench.run()
+    assert outcome.failure is None
+    assert [type(event) for event in bench.events] == [
+        *(TextDelta, TextDelta, CallDelta, CallDelta, MessageAdded),
+        *(CallStarted, CallFinished, MessageAdded) * 2,
+        *(TextDelta, MessageAdded),
+    ]
+
+
+def test_all_that_was_told_is_the_conversation(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a"), word("b"), content="I say."), wire.says("Said."))
+    outcome = bench.run()
+    assert outcome.messages == [*START, *bench.kept]
+    assert [(m.role, m.content, m.tool_call_id, m.tool_name) for m in bench.kept] == [
+        ("assistant", "I say.", "", ""),
+        ("tool", "A", "call_0", "say"),
+        ("tool", "B", "call_1", "say"),
+        ("assistant", "Said.", "", ""),
+    ]
+    assert (outcome.rounds, outcome.finish) == (1, Finish.STOP)
+
+
+def test_what_all_requests_used_is_added_up(bench: Bench, server: ModelServer) -> None:
+    last = [
+        wire.text("Said."),
+        wire.finish(),
+        wire.usage(100, 50, cost=0.5, prompt_tokens_details={"cached_tokens": 7}),
+    ]
+    server.reply(wire.calls(word("a")), wire.streams(*last))
+    assert bench.run().usage == Usage(110, 55, 7, 0.5)
+
+
+def test_a_pause_is_answered_by_sending_on_what_was_said(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.says("I think,", finish="pause"), wire.says("so I am."))
+    outcome = bench.run()
+    assert outcome.failure is None
+    assert [message.content for message in bench.kept] == ["I think,", "so I am."]
+    assert bench.kept[0].native == Native("test", wire.MODEL, {"paused": True})
+    assert server.requests[1].json["messages"][-1] == {"role": "assistant", "content": "I think,", "paused": True}
+
+
+def test_pauses_without_end_reach_the_limit(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.says("And", finish="pause"))
+    outcome = bench.run(max_rounds=3)
+    assert isinstance(outcome.failure, LimitReached)
+    assert len(server.requests) == 4
+
+
+def test_a_model_that_cannot_call_tools_is_sent_none(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    assert bench.run(model="plain").failure is None
+    assert not server.requests[0].json.keys() & {"tools", "tool_choice"}
+    assert bench.events[0] == Notice("plain cannot call tools; asking without")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_streamed_or_not_the_conversation_is_the_same(bench: Bench, server: ModelServer, stream: bool) -> None:
+    server.reply(wire.calls(word("a"), content="I say.", whole=not stream), wire.says("Said.", whole=not stream))
+    outcome = bench.run(stream=stream)
+    assert [message.content for message in outcome.messages[2:]] == ["I say.", "A", "Said."]
+    assert outcome.usage == Usage(20, 10)
+
+
+def test_an_interruption_still_answers_every_call_in_order(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a"), word(STOP_HERE), word("c")))
+    outcome = bench.run()
+    assert isinstance(outcome.failure, Interrupted)
+    assert [(m.tool_call_id, m.content) for m in outcome.messages[3:]] == [
+        ("call_0", "A"),
+        ("call_1", "Error: interrupted by the user; it may or may not have run"),
+        ("call_2", "Error: not run: interrupted by the user"),
+    ]
+    assert len(server.requests) == 1
+
+
+def test_at_the_limit_no_call_is_kept_unanswered(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.calls(word("b"), content="One more."))
+    outcome = bench.run(max_rounds=1)
+    assert isinstance(outcome.failure, LimitReached)
+    assert outcome.messages[-1] == Message("assistant", "One more.")
+
+
+def test_a_cut_answer_is_kept_without_its_calls(bench: Bench, server: ModelServer) -> None:
+    fragments = [wire.text("I say"), wire.call(0, id="c", name="say", arguments='{"word": "a"}')]
+    server.reply(wire.streams(*fragments, DROP))
+    outcome = bench.run()
+    assert isinstance(outcome.failure, StreamCut)
+    assert outcome.messages[-1] == Message("assistant", "I say")
+    assert outcome.finish is Finish.CUT
+    assert bench.events[-1] == MessageAdded(Message("assistant", "I say"), whole=False)
+
+
+def test_an_error_in_a_later_round_keeps_the_rounds_before_it(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.fails(400, "too long"))
+    outcome = bench.run()
+    assert isinstance(outcome.failure, ProviderError)
+    assert [message.role for message in outcome.messages] == ["system", "user", "assistant", "tool"]
+    assert outcome.rounds == 1
+
+
+def test_an_empty_answer_after_a_tool_call_is_no_success(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.streams(wire.finish()))
+    outcome = bench.run()
+    assert isinstance(outcome.failure, IncompleteAnswer)
+    assert outcome.finish is Finish.EMPTY
+
+
+def test_a_denial_for_want_of_a_human_outlasts_a_good_answer(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.says("I may not."))
+    outcome = bench.run(confirm=True)
+    assert isinstance(outcome.failure, SafetyError)
+    assert outcome.messages[-1].content == "I may not."
+
+
+def test_a_failed_request_is_tried_again_within_the_round(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.fails(503), wire.says("Said."))
+    outcome = bench.run()
+    assert (outcome.failure, outcome.rounds) == (None, 1)
+    assert server.requests[1].body == server.requests[2].body
+    assert sum(isinstance(event, Notice) for event in bench.events) == 1

@@ -1,0 +1,177 @@
+"""One tool call at a time: what is run, what is not, and what the model, the user and the log are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ask.calls import CallRunner
+from ask.events import CallFinished, CallStarted, Event, Notice
+from ask.messages import ToolCall, ToolSpec
+from ask.safety.audit import AuditLog
+from ask.safety.policy import Policy, Verdict
+from ask.tools import Tool, ToolContext, ToolError, ToolResult
+
+SECRET = "sk-secret-0123456789"
+PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+Work = Callable[[str], ToolResult]
+
+
+class Bench:
+    """A runner with one tool, `say`, and all that it told. `asked` holds what the human was shown."""
+
+    def __init__(self, folder: Path, work: Work, *, confirm: bool = False, answer: bool | None = True) -> None:
+        self.events: list[Event] = []
+        self.asked: list[tuple[str, Mapping[str, Any], Path, float]] = []
+        self.folder = folder
+        self._answer = answer
+        self._log = folder / "data" / "audit.jsonl"
+        say = Tool(ToolSpec("say", "Says a word.", PARAMETERS), lambda given, _: work(given["word"]), changes=True)
+        self.runner = CallRunner(
+            [say],
+            ToolContext(folder, {}, 30, folder / "results", lambda text: None),
+            Policy(confirm=confirm),
+            approve=self.approve,
+            log=AuditLog(self._log, "conversation", redact),
+            redact=redact,
+            show=self.events.append,
+        )
+
+    def approve(self, tool: str, arguments: Mapping[str, Any], directory: Path, timeout: float) -> bool | None:
+        self.asked.append((tool, arguments, directory, timeout))
+        return self._answer
+
+    def call(self, word: object = "hi", name: str = "say") -> str:
+        arguments = word if isinstance(word, str) and word.startswith("{") else json.dumps({"word": word})
+        return self.runner.carry_out(ToolCall("call_1", name, arguments))
+
+    @property
+    def rules(self) -> list[tuple[str, str]]:
+        """The decision and rule of each call in the log."""
+        lines = map(json.loads, self._log.read_text().splitlines())
+        return [(line["decision"], line["rule"]) for line in lines]
+
+
+def redact(text: str) -> str:
+    return text.replace(SECRET, "[key removed]")
+
+
+def interrupt(word: str) -> ToolResult:
+    raise KeyboardInterrupt
+
+
+def test_a_call_is_told_before_and_after_it_is_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda word: ToolResult(word.upper(), exit_status=4))
+    assert bench.call() == "HI"
+    started, finished = bench.events
+    assert started == CallStarted(ToolCall("call_1", "say", '{"word": "hi"}'))
+    assert isinstance(finished, CallFinished)
+    assert (finished.result, finished.failed, finished.verdict, finished.exit_status) == ("HI", False, "allow", 4)
+    assert bench.rules == [("allow", "unrestricted")]
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "rule", "words"),
+    [
+        ("hi", "shout", "not offered", "there is no tool 'shout'; there are: say"),
+        ("{", "say", "unreadable", "nothing was run: the arguments of say are not JSON"),
+        ("{}", "say", "unreadable", "lack 'word'"),
+        (5, "say", "unreadable", "'word' must be string, not integer"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_not_run(tmp_path: Path, word: object, name: str, rule: str, words: str) -> None:
+    said: list[str] = []
+    bench = Bench(tmp_path, lambda word: said.append(word) or ToolResult(""))  # type: ignore[func-returns-value]
+    result = bench.call(word, name)
+    assert result.startswith("Error: ")
+    assert words in result
+    assert said == []
+    assert bench.rules == [("deny", rule)]
+
+
+def test_what_a_tool_says_went_wrong_is_the_result(tmp_path: Path) -> None:
+    def fail(word: str) -> ToolResult:
+        raise ToolError(f"{word} cannot be said")
+
+    bench = Bench(tmp_path, fail)
+    assert bench.call() == "Error: hi cannot be said"
+    assert bench.rules == [("allow", "unrestricted")]
+
+
+def test_a_tools_own_fault_does_not_end_the_conversation(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda word: ToolResult(word[9]))
+    assert bench.call() == "Error: the tool failed: IndexError: string index out of range"
+    assert bench.rules == [("allow", "unrestricted")]
+
+
+def test_the_third_of_the_same_calls_is_not_run_until_another_comes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolResult)
+    words = ["a", "a", "a", "a", "b", "a", "a", "b", "a"]
+    refused = [bench.call(word).startswith("Error: not run") for word in words]
+    assert refused == [False, False, True, True, False, False, False, False, False]
+    assert bench.rules[2] == ("deny", "repeated")
+
+
+def test_the_human_is_asked_with_place_and_time(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolResult, confirm=True)
+    assert bench.call() == "hi"
+    assert bench.asked == [("say", {"word": "hi"}, tmp_path, 30)]
+    assert bench.rules == [("allow", "--confirm: yes")]
+
+
+def test_the_human_is_not_asked_about_a_call_that_makes_no_sense(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolResult, confirm=True)
+    bench.call("{")
+    assert bench.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "rule"),
+    [
+        (False, "Error: the user declined this call", "--confirm: no"),
+        (None, "Error: denied: nobody is there to approve it", "--confirm: nobody to ask"),
+    ],
+)
+def test_without_a_yes_it_is_not_run(tmp_path: Path, answer: bool | None, result: str, rule: str) -> None:
+    bench = Bench(tmp_path, ToolResult, confirm=True, answer=answer)
+    assert bench.call() == result
+    assert bench.rules == [("deny", rule)]
+    assert bench.runner.nobody_to_ask is (answer is None)
+
+
+def test_after_an_interruption_nothing_is_run_but_all_is_answered(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, interrupt)
+    assert bench.call("a") == "Error: interrupted by the user; it may or may not have run"
+    assert bench.runner.interrupted
+    assert bench.call("b") == "Error: not run: interrupted by the user"
+    assert bench.rules == [("allow", "unrestricted"), ("deny", "interrupted")]
+    finished = [event for event in bench.events if isinstance(event, CallFinished)]
+    assert [(event.failed, event.verdict) for event in finished] == [(True, Verdict.ALLOW), (True, Verdict.DENY)]
+
+
+def test_keys_are_taken_out_before_the_result_is_cut(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda word: ToolResult(SECRET * 5_000))
+    result = bench.call(SECRET)
+    assert len(result) <= 30_000
+    assert result.startswith("[key removed]" * 1_000)
+    assert SECRET[:4] not in result
+    [spilled] = (tmp_path / "results").iterdir()
+    assert str(spilled) in result
+    assert spilled.read_text() == "[key removed]" * 5_000
+    assert SECRET not in (tmp_path / "data" / "audit.jsonl").read_text()
+
+
+def test_halves_of_characters_do_not_reach_the_model(tmp_path: Path) -> None:
+    assert Bench(tmp_path, lambda word: ToolResult("a\ud800b")).call() == "a\ufffdb"
+
+
+def test_a_log_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    bench = Bench(tmp_path, ToolResult)
+    assert [bench.call("a"), bench.call("b")] == ["a", "b"]
+    [notice] = [event for event in bench.events if isinstance(event, Notice)]
+    assert notice.text.startswith("cannot write the audit log")

@@ -1,0 +1,123 @@
+"""What each way of starting loads and opens: start-up is the product, so what is not used is not loaded."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.program import Home, run
+
+ROOT = Path(__file__).parents[1]
+PROBE = """
+import atexit, os, runpy, sys
+
+touched, writing = [], []
+
+def watch(event, arguments):
+    if event == "open":
+        touched.append(str(arguments[0]))
+        if isinstance(arguments[1], str) and set(arguments[1]) & set("wax+") or (arguments[2] or 0) & os.O_ACCMODE:
+            writing.append(str(arguments[0]))
+    elif event in ("os.mkdir", "os.rename", "os.remove", "socket.connect", "subprocess.Popen"):
+        writing.append(event)
+
+def tell():
+    modules = list(sys.modules)
+    import json
+
+    seen = {"modules": modules, "touched": list(touched), "writing": list(writing)}
+    with open(report, "w") as file:
+        json.dump(seen, file)
+
+report = sys.argv.pop(1)
+script = sys.argv.pop(1)
+atexit.register(tell)
+sys.addaudithook(watch)
+exec(script)
+"""
+RUN_ASK = "runpy.run_module('ask', run_name='__main__')"
+HEAVY = {"requests", "urllib3", "sqlite3", "rich", "prompt_toolkit", "platformdirs", "importlib.metadata", "pluggy"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a process loaded and opened, and what it wrote or made."""
+
+    modules: frozenset[str]
+    touched: tuple[str, ...]
+    writing: tuple[str, ...]
+
+    @property
+    def providers(self) -> set[str]:
+        return {module.partition(".")[2] for module in self.modules if module.startswith("ask_providers.")}
+
+
+def watch(home: Home, *args: str, script: str = RUN_ASK, env: Mapping[str, str] | None = None) -> Seen:
+    """Run `ask` with these arguments, or a script, and watch it."""
+    report = home.path / "report"
+    command = [sys.executable, "-c", PROBE, str(report), script, *args]
+    result = run(command, env={**home.env, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}, cwd=home.work)
+    assert result.code == 0, result.stderr
+    seen = json.loads(report.read_text())
+    return Seen(frozenset(seen["modules"]), tuple(seen["touched"]), tuple(seen["writing"]))
+
+
+@pytest.mark.parametrize("option", ["--version", "--help", "-V", "-h"])
+def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home, option: str) -> None:
+    seen = watch(home, option)
+    assert "click" in seen.modules
+    assert seen.modules & HEAVY == set()
+    assert seen.modules & {"ask_providers", "ask.agent", "ask.provider", "ask.config", "json", "tomllib"} == set()
+    assert not seen.writing
+
+
+@pytest.mark.parametrize("command", ["providers", "models", "tools", "keys"])
+def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home, command: str) -> None:
+    seen = watch(home, command, "--help")
+    assert seen.modules & HEAVY == set()
+    assert seen.modules & {"ask_providers", "ask.agent", "tomllib"} == set()
+
+
+def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
+    watch(home, "-p", "demo", "hi")
+    second = watch(home, "-p", "demo", "hi")
+    of_requests = watch(home, script="import requests").modules
+    assert second.providers == {"demo", "demo_rules"}
+    assert second.modules & {"tomllib", "tomli_w", "rich", "prompt_toolkit", "sqlite3", "platformdirs"} == set()
+    assert "importlib.metadata" not in second.modules - of_requests
+    assert "ask.testing" not in second.modules
+
+
+def test_a_second_run_reads_no_metadata_of_packages(home: Home) -> None:
+    def metadata(seen: Seen) -> list[str]:
+        return [path for path in seen.touched if path.endswith(("entry_points.txt", "METADATA", "PKG-INFO"))]
+
+    assert metadata(watch(home, "-p", "demo", "hi"))
+    assert not metadata(watch(home, "-p", "demo", "hi"))
+
+
+def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
+    (home.work / "note.txt").write_text("marzipan\n")
+    seen = watch(home, "-p", "demo", "which files are here?")
+    assert seen.providers == {"demo", "demo_rules"}
+    assert "ask.tools.files" in seen.modules
+
+
+def test_a_mistake_on_the_command_line_costs_no_more_than_help(home: Home) -> None:
+    script = f"try:\n    {RUN_ASK}\nexcept SystemExit as end:\n    sys.exit(0 if end.code == 2 else 1)"
+    assert watch(home, "--no-such-option", script=script).modules & HEAVY == set()
+
+
+def test_importing_any_module_of_ask_writes_and_makes_nothing(home: Home) -> None:
+    paths = [path.relative_to(ROOT) for path in sorted((ROOT / "ask").rglob("*.py"))]
+    modules = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    seen = watch(home, script=f"import importlib\nfor name in {modules}: importlib.import_module(name)")
+    assert set(modules) <= seen.modules
+    assert not seen.writing
+    assert not any(path.is_file() for path in home.path.rglob("*") if path.name != "report")
+    assert seen.modules & {"requests", "rich", "sqlite3", "platformdirs", "tomllib", "ask_providers"} == set()

@@ -1,0 +1,324 @@
+"""One request and its answer, in this process against a real server: what is tried again, and what a turn is."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ask import Answer, AskError, ChatRequest, Finish, Message, ProviderError, TextDelta, ToolSpec
+from ask.exchange import Exchange, Turn
+from ask.plugins import check_provider
+from ask.transport import Transport
+from ask_providers.openrouter import provider as openrouter
+from tests import wire
+from tests.any_json import with_any_part
+from tests.model_server import DROP, HOLD, RESET, ModelServer, Reply, Step
+
+TOOL = ToolSpec("bash", "Run a command", {"type": "object"})
+QUESTION = ChatRequest("m", [Message("user", "hi")], [TOOL])
+BASH = ("bash", {"command": "ls"})
+COMMENT = b": OPENROUTER PROCESSING\n\n"
+
+
+class Came(NamedTuple):
+    """What came of asking: the turn, the text that was shown, the notices."""
+
+    turn: Turn
+    shown: str
+    notices: list[str]
+
+    @property
+    def failure(self) -> str:
+        """The error as the user sees it; "" where there is none."""
+        return str(self.turn.failure or "")
+
+
+def put(
+    server: ModelServer,
+    *replies: Reply,
+    request: ChatRequest = QUESTION,
+    tries: int = 4,
+    backoff: float = 0.001,
+    stall: float = 20,
+) -> Came:
+    """Ask OpenRouter's provider."""
+    server.reply(*replies)
+    notices: list[str] = []
+    shown: list[str] = []
+    exchange = Exchange(
+        check_provider(openrouter, "openrouter", "ask-gents"),
+        Transport(server.base_url, stall),
+        "key",
+        tries=tries,
+        backoff=backoff,
+        notice=notices.append,
+    )
+    turn = exchange.ask(request, lambda delta: shown.append(delta.text if isinstance(delta, TextDelta) else ""))
+    return Came(turn, "".join(shown), notices)
+
+
+def raw(*steps: Step, content_type: str = "text/event-stream", **more: Any) -> Reply:
+    return Reply(steps, content_type=content_type, **more)
+
+
+# Tried again
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+def test_what_may_pass_is_tried_again_and_told(server: ModelServer, status: int) -> None:
+    came = put(server, wire.fails(status, "busy"), wire.says("here"))
+    assert (came.turn.answer.text, came.shown, came.failure) == ("here", "here", "")
+    assert came.notices == [f"busy (openrouter, {status}); trying again in 0.0 s (1 of 3)"]
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 418, 422, 501])
+def test_what_will_not_pass_is_not_tried_again(server: ModelServer, status: int) -> None:
+    came = put(server, wire.fails(status, "no"), wire.says("here"))
+    assert came.failure.startswith(f"no (openrouter, {status}): ")
+    assert (len(server.requests), came.notices) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        raw(DROP),
+        raw(RESET),
+        raw(b"", DROP),
+        raw(b"", RESET),
+        raw(COMMENT, 0.01, RESET),
+        raw(COMMENT, framing="close"),
+        raw(b""),
+        raw(b'{"choices": [', DROP, framing="length"),
+        raw(b'{"choices": [', framing="close"),
+        wire.streams(wire.error(code=503)),
+        wire.whole_reply(wire.error(code=502)),
+        wire.whole_reply(wire.answer(finish="error")),
+        wire.streams(wire.chunk(finish="stop", native_finish_reason="MALFORMED_FUNCTION_CALL")),
+    ],
+)
+def test_an_answer_of_which_nothing_was_shown_is_tried_again(server: ModelServer, reply: Reply) -> None:
+    came = put(server, reply, reply, wire.says("here"))
+    assert (came.turn.answer.text, came.failure, len(came.notices)) == ("here", "", 2)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [wire.text("some"), wire.reasoning("hm"), wire.call(0, id="a", name="bash", arguments='{"comm')],
+    ids=["text", "reasoning", "call"],
+)
+@pytest.mark.parametrize("ending", [DROP, RESET, HOLD, wire.error(code=503), "nonsense"])
+def test_nothing_is_tried_again_once_some_of_the_answer_was_shown(server: ModelServer, first: Any, ending: Any) -> None:
+    came = put(server, wire.streams(first, 0.02, ending), wire.says("here"), stall=0.3)
+    assert (len(server.requests), came.notices) == (1, [])
+    assert came.turn.calls == ()
+    assert came.failure
+    assert came.shown == came.turn.answer.text == ("some" if first == wire.text("some") else "")
+
+
+def test_after_four_failures_the_last_is_the_error(server: ModelServer) -> None:
+    came = put(server, *(wire.fails(500, f"failure {number}") for number in range(5)))
+    assert came.failure.startswith("failure 3 (openrouter, 500): ")
+    assert (len(server.requests), len(came.notices)) == (4, 3)
+
+
+def test_pauses_double(server: ModelServer) -> None:
+    came = put(server, wire.fails(500), backoff=0.2)
+    pauses = [float(re.findall(r"in ([\d.]+) s", notice)[0]) for notice in came.notices]
+    assert all(0.1 <= pause <= 0.31 * 2**number for number, pause in enumerate(pauses))
+    sent = [request.time for request in server.requests]
+    waits = [later - earlier for earlier, later in pairwise(sent)]
+    assert all(wait >= 0.1 * 2**number for number, wait in enumerate(waits))
+
+
+@pytest.mark.parametrize(
+    ("value", "least"),
+    [("0", 0), ("0.2", 0.2), ("-5", 0), ("nonsense", 0), ("", 0), ("inf", 0), (formatdate(0, usegmt=True), 0)],
+)
+@pytest.mark.parametrize("status", [429, 402])
+def test_a_pause_that_the_provider_names_is_kept(server: ModelServer, value: str, least: float, status: int) -> None:
+    came = put(server, wire.fails(status, headers={"Retry-After": value}), wire.says("here"))
+    if status == 402 and value in ("nonsense", "", "inf"):
+        assert came.failure  # a pause that makes sense is the only reason to try that again
+        return
+    assert came.turn.answer.text == "here"
+    first, second = server.requests
+    assert least <= second.time - first.time < least + 2
+
+
+def test_a_pause_may_be_named_as_a_date(server: ModelServer) -> None:
+    came = put(
+        server, wire.fails(503, headers={"Retry-After": formatdate(time.time() + 2, usegmt=True)}), wire.says("here")
+    )
+    assert 0.5 < server.requests[1].time - server.requests[0].time < 4
+    assert came.turn.answer.text == "here"
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [("61", "61"), ("3600", "3600"), (formatdate(time.time() + 90000, usegmt=True), r"\d{5}"), ("1e300", r"10+\d*")],
+)
+def test_a_pause_that_is_too_long_is_told_and_not_made(server: ModelServer, value: str, told: str) -> None:
+    came = put(server, wire.fails(429, "slow down", headers={"Retry-After": value}), wire.says("here"))
+    assert re.fullmatch(rf"slow down \(openrouter, 429\): it asks to wait {told} s", came.failure)
+    assert len(server.requests) == 1
+
+
+def test_a_model_without_tools_is_asked_once_more_without(server: ModelServer) -> None:
+    refusal = wire.fails(404, "No endpoints found that support tool use")
+    came = put(server, refusal, wire.says("here"))
+    assert came.turn.answer.text == "here"
+    assert ["tools" in request.json for request in server.requests] == [True, False]
+    assert [notice.endswith("; asking once more without tools") for notice in came.notices] == [True]
+
+
+def test_a_refusal_of_tools_that_were_not_offered_is_an_error(server: ModelServer) -> None:
+    refusal = wire.fails(404, "No endpoints found that support tool use")
+    came = put(server, refusal, request=QUESTION._replace(tools=()))
+    assert isinstance(came.turn.failure, ProviderError)
+    assert len(server.requests) == 1
+
+
+# What a turn is
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["stream asked", "whole asked"])
+@pytest.mark.parametrize("whole", [True, False], ids=["whole sent", "stream sent"])
+@pytest.mark.parametrize("label", ["text/event-stream", "application/json", "text/plain", ""])
+@pytest.mark.parametrize("before", [b"", b"\n\n  \n", b"\xef\xbb\xbf"])
+def test_an_answer_is_read_by_what_it_is(
+    server: ModelServer, asked: bool, whole: bool, label: str, before: bytes
+) -> None:
+    body = (
+        json.dumps(wire.answer("two words", [BASH])).encode() if whole else wire.sse(*wire.stream("two words", [BASH]))
+    )
+    came = put(server, raw(before + body, content_type=label), request=QUESTION._replace(stream=asked))
+    assert (came.shown, came.turn.answer.text, came.failure) == ("two words", "two words", "")
+    assert [(call.name, json.loads(call.arguments)) for call in came.turn.calls] == [BASH]
+    assert came.turn.answer.usage.input_tokens == 10
+
+
+@pytest.mark.parametrize(
+    ("finish", "message"), [("length", "token limit"), ("content_filter", "filter"), ("stop", "nothing")]
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_answer_that_is_not_whole_runs_no_calls(server: ModelServer, finish: str, message: str, whole: bool) -> None:
+    content, calls = (None, ()) if finish == "stop" else ("text", [BASH])
+    answer = wire.whole_reply(wire.answer(content, calls, finish=finish))
+    came = put(server, answer if whole else wire.streams(*wire.stream(content, calls, finish=finish)))
+    assert came.turn.calls == ()
+    assert message in came.failure
+    assert (came.turn.failure or AskError("")).exit_code == 10
+    assert came.shown == (content or "")
+
+
+@pytest.mark.parametrize("ended", ["finish", "marker"])
+def test_a_finish_reason_or_the_end_marker_is_an_end(server: ModelServer, ended: str) -> None:
+    chunks = [wire.text("all"), *([wire.finish()] if ended == "finish" else [])]
+    assert put(server, wire.streams(*chunks, done=ended == "marker")).turn.failure is None
+
+
+def test_a_stream_without_an_end_is_cut(server: ModelServer) -> None:
+    came = put(server, wire.streams(wire.text("some"), done=False))
+    assert (came.shown, came.turn.answer.finish) == ("some", Finish.CUT)
+    assert came.failure == "the answer was cut off in the middle: ask again"
+
+
+@pytest.mark.parametrize("cut", [b'data: {"choices": [{"delta": {"content": "b"', b'data: {"choices": [{}', b"dat"])
+def test_a_line_cut_short_is_a_cut_and_no_error_of_the_providers(server: ModelServer, cut: bytes) -> None:
+    came = put(server, raw(wire.event(wire.text("a")), cut, framing="close"))
+    assert (came.shown, came.failure) == ("a", "the answer was cut off in the middle: ask again")
+
+
+@pytest.mark.parametrize("body", [b"[]", b"[1, 2]", b"[[]]", b"{}", b"null", b"42", b'"text"', b"true", b"OK", b"<p>"])
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_a_body_that_is_no_answer_is_an_error(server: ModelServer, body: bytes, status: int) -> None:
+    came = put(server, raw(body, status=status, content_type="application/json"))
+    assert came.turn.failure is not None
+    assert came.turn.failure.exit_code == (6 if status != 200 or body[:1] in b"[<" else 10)
+    assert came.shown == ""
+    assert came.turn.failure.advice
+
+
+@pytest.mark.parametrize("body", ["[" * 200_000, '{"a":' * 200_000, '{"n": ' + "9" * 5000 + "}"])
+def test_json_beyond_all_measure_is_an_error(server: ModelServer, body: str) -> None:
+    for reply in (raw(body.encode()), wire.streams(body), raw(body.encode(), status=400)):
+        assert put(server, reply, tries=1).turn.failure is not None
+
+
+def test_an_error_in_a_plugin_names_its_provider(server: ModelServer) -> None:
+    server.reply(wire.says("here"))
+    broken = ChatRequest("m", [Message("user", "hi", attachments=3)])  # type: ignore[arg-type]
+    assert put(server, request=broken._replace(messages=[None])).failure.startswith(  # type: ignore[list-item]
+        "the provider's plugin failed: AttributeError"
+    )
+    failure = put(server, request=broken._replace(messages=[None])).turn.failure  # type: ignore[list-item]
+    assert isinstance(failure, ProviderError)
+    assert failure.provider == "openrouter"
+
+
+# Anything at all
+
+
+@pytest.fixture(scope="module")
+def any_server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@st.composite
+def spoilt_streams(draw: st.DrawFn) -> bytes:
+    """A stream with events dropped, doubled, reordered, altered or broken, and possibly cut."""
+    events: list[Any] = [*wire.stream("two words", [BASH]), wire.reasoning("hm"), wire.error()]
+    events = draw(st.lists(st.sampled_from(events), max_size=8) | st.just(wire.stream("two words", [BASH])))
+    for place in draw(st.sets(st.integers(0, 7), max_size=2)):
+        if place < len(events):
+            events[place] = draw(
+                with_any_part(events[place]).map(json.dumps) | st.text(max_size=9) | st.binary(max_size=9)
+            )
+    stream = wire.sse(*events, done=draw(st.booleans()))
+    return stream[: draw(st.integers(0, len(stream)))] if draw(st.booleans()) else stream
+
+
+def judge(came: Came) -> None:
+    """What holds for every turn, whatever came."""
+    turn = came.turn
+    assert isinstance(turn.answer, Answer)
+    assert turn.failure is None or not turn.calls
+    if turn.failure is None:
+        assert turn.calls or turn.answer.text.strip() or turn.answer.finish is Finish.CONTINUE
+        assert turn.answer.finish in (Finish.STOP, Finish.TOOL_CALLS, Finish.CONTINUE)
+    else:
+        assert isinstance(turn.failure, AskError)
+        assert turn.failure.exit_code in (6, 10)
+        assert "unforeseen" not in came.failure
+        assert "plugin failed" not in came.failure
+    for call in turn.calls:
+        assert call.id
+        assert call.name
+    json.dumps(turn.answer.text, ensure_ascii=False).encode()
+
+
+@settings(max_examples=2500)
+@given(spoilt_streams(), st.integers(1, 60), st.sampled_from(["chunked", "length", "close"]))
+def test_no_stream_whatever_breaks_a_turn(any_server: ModelServer, stream: bytes, size: int, framing: Any) -> None:
+    judge(put(any_server, raw(*wire.chop(stream, size), framing=framing), tries=1))
+
+
+@settings(max_examples=2500)
+@given(
+    with_any_part(wire.answer("text", [BASH], reasoning="r")).map(json.dumps) | st.text(max_size=20),
+    st.sampled_from([200, 200, 200, 400, 500]),
+    st.booleans(),
+)
+def test_no_whole_body_whatever_breaks_a_turn(any_server: ModelServer, body: str, status: int, cut: bool) -> None:
+    data = body.encode(errors="replace")
+    judge(put(any_server, raw(data[: len(data) // 2] if cut else data, status=status), tries=1))
