@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ask.calls import CallRunner
-from ask.errors import AskError, Interrupted, LimitReached, SafetyError
+from ask.errors import AskError, Interrupted, LimitReached, ProviderError, Remedy, SafetyError
 from ask.events import Event, MessageAdded, Notice
 from ask.exchange import Exchange, Turn
 from ask.messages import NOTHING, Finish, Message, ToolCall, ToolSpec, Usage
@@ -22,13 +22,15 @@ class Job(NamedTuple):
 
     Attributes:
         model: the model to ask.
-        tools: the tools on offer.
+        system: writes the system prompt, for the tools that are really offered.
+        tools: the tools to offer.
         options: model parameters.
         stream: whether to stream.
         max_rounds: how many rounds of tool calls there may be.
     """
 
     model: str
+    system: Callable[[Sequence[ToolSpec]], str]
     tools: Sequence[ToolSpec] = ()
     options: Mapping[str, Any] = NOTHING
     stream: bool = True
@@ -40,7 +42,7 @@ class Outcome:
     """What a run came to.
 
     Attributes:
-        messages: the whole conversation.
+        messages: the whole conversation, without the system prompt, which is every run's own.
         usage: of all requests together.
         rounds: how many rounds of tool calls there were.
         finish: why the last answer ended.
@@ -69,7 +71,10 @@ class Agent:
         self._show = show
 
     def run(self, messages: Sequence[Message], job: Job) -> Outcome:
-        """Bring a conversation that ends with the user's message to the model's answer. It does not raise."""
+        """Bring a conversation that ends with the user's message to the model's answer. It does not raise.
+
+        `messages` holds no system prompt.
+        """
         outcome = Outcome(list(messages))
         try:
             self._loop(outcome, job, self._offered(job))
@@ -91,17 +96,21 @@ class Agent:
         return job.tools if supported else ()
 
     def _loop(self, outcome: Outcome, job: Job, tools: Sequence[ToolSpec]) -> None:
+        system = Message("system", job.system(tools))
         while True:
             last = outcome.rounds >= job.max_rounds
             request = ChatRequest(
                 model=job.model,
-                messages=tuple(outcome.messages),
+                messages=(system, *outcome.messages),
                 tools=tools,
                 tool_choice="none" if last else "auto",
                 options=job.options,
                 stream=job.stream,
             )
             turn = self._exchange.ask(request, self._show)
+            if tools and isinstance(turn.failure, ProviderError) and turn.failure.remedy is Remedy.WITHOUT_TOOLS:
+                self._show(Notice(f"{turn.failure}; asking once more without tools"))
+                return self._loop(outcome, job, ())
             outcome.usage += turn.answer.usage
             outcome.finish = turn.answer.finish
             self._keep_answer(outcome, turn, () if last else turn.calls)
@@ -110,7 +119,7 @@ class Agent:
             if last:
                 raise LimitReached(f"stopped after {job.max_rounds} rounds of tool calls", "--max-rounds allows more")
             if not turn.calls and turn.answer.finish is not Finish.CONTINUE:
-                return
+                return None
             outcome.rounds += 1
             self._carry_out(outcome, turn.calls)
 

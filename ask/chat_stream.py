@@ -70,6 +70,19 @@ class ChatStreamReader:
         if index and as_int(index):
             return []
         delta = as_dict(choice.get("delta")) or as_dict(choice.get("message"))
+        seen = self._read_texts(delta)
+        for fragment in as_list(delta.get("reasoning_details")):
+            self._read_detail(as_dict(fragment))
+        for fragment in as_list(delta.get("tool_calls")):
+            seen += self._calls.add(as_dict(fragment))
+        for name, value in choice.items():
+            if name not in ("delta", "message", "index") and value is not None:
+                self._choice[name] = value
+        self.ended = self.ended or choice.get("finish_reason") is not None
+        return seen
+
+    def _read_texts(self, delta: dict[str, Any]) -> list[Delta]:
+        """Text and reasoning; where a service sends its reasoning under two names, it is shown once."""
         seen: list[Delta] = []
         reasoning = ""
         for name, value in delta.items():
@@ -81,17 +94,7 @@ class ChatStreamReader:
                 reasoning = reasoning or text
             elif text:
                 seen.append(TextDelta(text))
-        if reasoning:
-            seen.insert(0, ReasoningDelta(reasoning))
-        for fragment in as_list(delta.get("reasoning_details")):
-            self._read_detail(as_dict(fragment))
-        for fragment in as_list(delta.get("tool_calls")):
-            seen += self._calls.add(as_dict(fragment))
-        for name, value in choice.items():
-            if name not in ("delta", "message", "index") and value is not None:
-                self._choice[name] = value
-        self.ended = self.ended or choice.get("finish_reason") is not None
-        return seen
+        return [ReasoningDelta(reasoning), *seen] if reasoning else seen
 
     def _read_detail(self, fragment: dict[str, Any]) -> None:
         """Join fragments per type and index; the signature may come last, and alone. Encrypted data stands alone."""

@@ -94,9 +94,6 @@ class Exchange:
             return self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
             self._named(failure)
-            if failure.remedy.action == "without_tools" and request.tools:
-                self._notice(f"{failure}; asking once more without tools")
-                return self.ask(request._replace(tools=()), show)
             said = failure.answer or Answer()
             self._show_whole(said, show)
             return Turn(said._replace(finish=Finish.ERROR), failure=blame_option(failure, request.options))
@@ -114,8 +111,11 @@ class Exchange:
         if request is None:
             return []
         body = self._persist(partial(self._fetch, request))
-        with self.provider.faults:
-            return self.provider.hooks.provider_parse_models(body=body)
+        try:
+            with self.provider.faults:
+                return self.provider.hooks.provider_parse_models(body=body)
+        except ProviderError as error:
+            raise self._named(error) from None
 
     def _persist(self, attempt: Callable[[], T]) -> T:
         """Run an attempt until it works, as often and after such pauses as its failures allow."""

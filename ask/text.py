@@ -6,6 +6,8 @@ import re
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 LONG_GAP = re.compile(r" {20,}")
+EMPTY_LINES = re.compile(r"\n(?: *\n){4,}")
+INVISIBLE = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 def mend(text: str) -> str:
@@ -37,17 +39,18 @@ def for_terminal(text: str) -> str:
 
 
 def one_line(text: str, limit: int = 0) -> str:
-    """The text on one line for a terminal, cut to `limit` characters where that is not 0."""
-    line = for_terminal(" ".join(text.split()))
+    """The text on one line for a terminal, nothing invisible in it, cut to `limit` characters where that is not 0."""
+    line = INVISIBLE.sub(lambda match: _escape(match[0]), for_terminal(" ".join(text.split())))
     return line[: limit - 1] + "…" if 0 < limit < len(line) else line
 
 
 def spelled_out(text: str) -> str:
     """The text in printable ASCII and newlines alone: nothing in it can hide, move or pass for another character.
 
-    Look-alikes, invisible and control characters are shown as escapes, wide gaps as their length.
+    Look-alikes, invisible and control characters are shown as escapes, wide and tall gaps as their size.
     """
     escaped = "".join(c if " " <= c <= "~" or c == "\n" else _escape(c) for c in text)
+    escaped = EMPTY_LINES.sub(lambda match: f"\n[{match[0].count(chr(10)) - 1} empty lines]\n", escaped)
     return LONG_GAP.sub(lambda match: f"[{len(match[0])} spaces]", escaped)
 
 

@@ -36,7 +36,7 @@ ROUTERS = ("openrouter", "@preset")
 ATTRIBUTION = {
     "HTTP-Referer": "https://github.com/ask-gents/ask",
     "X-Title": "ask",
-    "X-OpenRouter-Categories": "cli-agent",  # some free models are for agents only, and go by this
+    "X-OpenRouter-Categories": "cli-agent",
 }
 
 

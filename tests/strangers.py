@@ -34,4 +34,6 @@ def install(folder: Path, distribution: str, entry_points: Mapping[str, str], mo
 def install_provider(folder: Path, name: str, source: str = "", attribute: str = ":provider") -> Path:
     """Install the distribution `ask-NAME` with one provider in the module `ask_NAME`; one that works by default."""
     module = f"ask_{name}"
-    return install(folder, f"ask-{name}", {name: module + attribute}, {module: source or CHAT_PROVIDER.format(name=name)})
+    return install(
+        folder, f"ask-{name}", {name: module + attribute}, {module: source or CHAT_PROVIDER.format(name=name)}
+    )

@@ -23,7 +23,7 @@ from ask.transport import Transport
 from tests import wire
 from tests.model_server import DROP, ModelServer
 
-START = [Message("system", "Be brief."), Message("user", "Go.")]
+START = [Message("user", "Go.")]
 STOP_HERE = "stop here"
 
 
@@ -80,7 +80,7 @@ class Bench:
             redact=str,
             show=self.events.append,
         )
-        job = Job(model, [SAY.spec], stream=stream, max_rounds=max_rounds)
+        job = Job(model, lambda tools: "Be brief.", [SAY.spec], stream=stream, max_rounds=max_rounds)
         return Agent(exchange, calls, self.events.append).run(START, job)
 
     @property
@@ -159,7 +159,7 @@ def test_a_model_that_cannot_call_tools_is_sent_none(bench: Bench, server: Model
 def test_streamed_or_not_the_conversation_is_the_same(bench: Bench, server: ModelServer, stream: bool) -> None:
     server.reply(wire.calls(word("a"), content="I say.", whole=not stream), wire.says("Said.", whole=not stream))
     outcome = bench.run(stream=stream)
-    assert [message.content for message in outcome.messages[2:]] == ["I say.", "A", "Said."]
+    assert [message.content for message in outcome.messages[1:]] == ["I say.", "A", "Said."]
     assert outcome.usage == Usage(20, 10)
 
 
@@ -167,7 +167,7 @@ def test_an_interruption_still_answers_every_call_in_order(bench: Bench, server:
     server.reply(wire.calls(word("a"), word(STOP_HERE), word("c")))
     outcome = bench.run()
     assert isinstance(outcome.failure, Interrupted)
-    assert [(m.tool_call_id, m.content) for m in outcome.messages[3:]] == [
+    assert [(m.tool_call_id, m.content) for m in outcome.messages[2:]] == [
         ("call_0", "A"),
         ("call_1", "Error: interrupted by the user; it may or may not have run"),
         ("call_2", "Error: not run: interrupted by the user"),
@@ -196,7 +196,7 @@ def test_an_error_in_a_later_round_keeps_the_rounds_before_it(bench: Bench, serv
     server.reply(wire.calls(word("a")), wire.fails(400, "too long"))
     outcome = bench.run()
     assert isinstance(outcome.failure, ProviderError)
-    assert [message.role for message in outcome.messages] == ["system", "user", "assistant", "tool"]
+    assert [message.role for message in outcome.messages] == ["user", "assistant", "tool"]
     assert outcome.rounds == 1
 
 

@@ -122,7 +122,9 @@ def test_variables_are_named_for_the_provider() -> None:
 
 
 def test_the_keys_of_all_known_providers_are_redacted_wherever_they_are_from() -> None:
-    known = secrets("stored-key-1", names=("groq",), variables=("WORK",), GROQ_API_KEY=KEY, WORK=OTHER, HOME="/home/me/x")
+    known = secrets(
+        "stored-key-1", names=("groq",), variables=("WORK",), GROQ_API_KEY=KEY, WORK=OTHER, HOME="/home/me/x"
+    )
     text = f"{KEY} {OTHER}stored-key-1 /home/me/x"
     assert known.redact(text) == f"{REDACTED} {REDACTED}{REDACTED} /home/me/x"
 
@@ -145,7 +147,9 @@ def test_short_values_are_left_so_that_ordinary_words_are_not_spoilt() -> None:
 
 
 def test_each_of_several_keys_in_one_value_is_redacted() -> None:
-    assert secrets(f"{KEY}| {OTHER} |short").redact(f"{OTHER} or {KEY} or short") == f"{REDACTED} or {REDACTED} or short"
+    assert (
+        secrets(f"{KEY}| {OTHER} |short").redact(f"{OTHER} or {KEY} or short") == f"{REDACTED} or {REDACTED} or short"
+    )
 
 
 def test_children_get_the_environment_without_any_key() -> None:

@@ -30,8 +30,16 @@ BROKEN = {
     "raises": ("raise ValueError('no\\nway')", ":provider", "ValueError: no way"),
     "exits": ("import sys; sys.exit('bye')", ":provider", "SystemExit: bye"),
     "has a mistake in it": ("def f(:", ":provider", "SyntaxError: invalid syntax"),
-    "lacks a package": ("import no_such_package", ":provider", "ModuleNotFoundError: No module named 'no_such_package'"),
-    "names a wrong attribute": (CHAT_PROVIDER, ":provder", "AttributeError: module 'ask_odd' has no attribute 'provder'"),
+    "lacks a package": (
+        "import no_such_package",
+        ":provider",
+        "ModuleNotFoundError: No module named 'no_such_package'",
+    ),
+    "names a wrong attribute": (
+        CHAT_PROVIDER,
+        ":provder",
+        "AttributeError: module 'ask_odd' has no attribute 'provder'",
+    ),
     "misspells a hook": (
         SUBCLASS.format(body="def provider_suports_tools(self, model): return True"),
         ":provider",
@@ -126,9 +134,7 @@ def test_a_broken_one_that_is_not_chosen_is_not_even_loaded(ask: Ask, home: Home
     ],
     ids=["instance", "instance inside", "module"],
 )
-def test_one_that_is_whole_answers(
-    ask: Ask, home: Home, server: ModelServer, source: str, attribute: str
-) -> None:
+def test_one_that_is_whole_answers(ask: Ask, home: Home, server: ModelServer, source: str, attribute: str) -> None:
     packages = install_provider(home.path / "packages", "odd", source, attribute)
     ask = with_packages(ask, packages, ODD_BASE_URL=server.base_url)
     server.reply(wire.says("Hello from afar."))
@@ -151,7 +157,9 @@ class Reader(ChatStreamReader):
 class Odd(ChatCompletions):
     def provider_stream_reader(self): return Reader()
 """
-    packages = install_provider(home.path / "packages", "odd", reader + CHAT.replace("from ask import ChatCompletions", ""))
+    packages = install_provider(
+        home.path / "packages", "odd", reader + CHAT.replace("from ask import ChatCompletions", "")
+    )
     ask = with_packages(ask, packages, ODD_BASE_URL=server.base_url)
     server.reply(wire.streams(wire.text("So far "), wire.text("so good"), wire.text("broken")))
     result = ask("-p", "odd", "hi")
@@ -208,7 +216,13 @@ def test_the_example_is_listed_beside_ours(ask: Ask, example: Path) -> None:
     ask = with_packages(ask, example)
     rows = listed(ask("providers"))
     assert list(rows) == ["demo", "example", "openrouter"]
-    assert rows["example"][1:] == ["Example", "example-1", "missing", "https://api.example.com/v1", "ask-provider-example"]
+    assert rows["example"][1:] == [
+        "Example",
+        "example-1",
+        "missing",
+        "https://api.example.com/v1",
+        "ask-provider-example",
+    ]
     missing = ask("-p", "example", "hi")
     assert missing.code == 4
     assert "EXAMPLE_API_KEY" in missing.stderr
@@ -216,7 +230,17 @@ def test_the_example_is_listed_beside_ours(ask: Ask, example: Path) -> None:
 
 def test_the_example_keeps_the_contract_as_its_own_tests_say(home: Home, example: Path) -> None:
     tests = ROOT / "examples/ask-provider-example/tests"
-    command = [str(PROGRAMS / "pytest"), "-qn0", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(home.work)]
+    command = [
+        str(PROGRAMS / "pytest"),
+        "-q",
+        "-n0",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error",
+        "--rootdir",
+        str(home.work),
+    ]
     result = run([*command, str(tests)], env={**home.env, "PYTHONPATH": str(example)}, cwd=home.work, timeout=60)
     assert result.code == 0, result.text
     assert " passed" in result.text
@@ -244,7 +268,12 @@ def test_a_provider_from_config_toml_answers_and_is_listed(ask: Ask, home: Home,
     assert server.requests[0].json["model"] == "llama"
     assert server.requests[0].headers["Authorization"] == "Bearer sk-groq-12345678"
     row = json.loads(ask("providers", "--json", env=key).text)[1]
-    assert (row["name"], row["key"], row["base_url"], row["from"]) == ("groq", "GROQ_KEY", server.base_url, "config.toml")
+    assert (row["name"], row["key"], row["base_url"], row["from"]) == (
+        "groq",
+        "GROQ_KEY",
+        server.base_url,
+        "config.toml",
+    )
     assert "set GROQ_KEY" in ask("-p", "groq", "hi").stderr
 
 

@@ -31,6 +31,10 @@ RANGES: dict[str, tuple[float, float]] = {
 """Parameters whose range is the same with every provider that has them."""
 
 
+FLAGS = {"model": "-m", "messages": "the prompt and -s", "tools": "--disable-tool", "stream": "--no-stream"}
+"""Parts of a request that have an option of their own, and would be lost behind one given with -o."""
+
+
 def read_stdin(limit: int, notice: Callable[[str], None]) -> str:
     """The text on standard input; "" where it is a terminal, closed or empty.
 
@@ -122,7 +126,7 @@ def read_options(pairs: Iterable[str]) -> dict[str, Any]:
     """Model parameters from KEY=VALUE; a value that is JSON counts as such, any other is a string.
 
     Raises:
-        UsageError: no KEY=VALUE.
+        UsageError: no KEY=VALUE, or something that has an option of its own.
         ParameterError: out of its range.
     """
     options: dict[str, Any] = {}
@@ -130,6 +134,8 @@ def read_options(pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not key or not equals:
             raise UsageError(f"-o takes KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
+        if key in FLAGS:
+            raise UsageError(f"-o does not set {key}", f"use {FLAGS[key]}")
         try:
             options[key] = json.loads(text, parse_constant=_no_json)
         except ValueError:

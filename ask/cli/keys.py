@@ -35,14 +35,23 @@ def set_key(provider: str) -> None:
 
     workspace = Workspace()
     workspace.load(provider)
-    if sys.stdin is not None and not sys.stdin.isatty():
-        key = sys.stdin.readline().strip()
-    else:
-        key = click.prompt(f"Key for {provider}", hide_input=True, err=True).strip()
+    key = read_key(f"Key for {provider}").strip()
     if not key:
         raise UsageError("no key was given", f"ask keys set {provider}")
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError("the key holds a character that no key has", f"ask keys set {provider}")
     workspace.keys.save(provider, key)
     click.echo(f"The key for {provider} is kept in {workspace.keys.path}.", err=True)
+
+
+def read_key(question: str) -> str:
+    """The key as typed in answer to the question, or the first line that is piped in."""
+    if sys.stdin is None:
+        return ""
+    if not sys.stdin.isatty():
+        return sys.stdin.buffer.readline().decode(errors="replace")
+    answer: str = click.prompt(question, default="", show_default=False, hide_input=True, err=True)
+    return answer
 
 
 @command.command("list", cls=WordedCommand)

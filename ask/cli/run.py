@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,12 +166,16 @@ def converse(question: Question, conversation: str, workspace: Workspace, show: 
         redact=secrets.redact,
         show=show,
     )
-    specs = [tool.spec for tool in question.tools]
-    system = system_prompt(
-        specs, settings.system, today=date.today(), directory=directory, environment=workspace.environment
+    system = partial(
+        system_prompt,
+        own=settings.system,
+        today=date.today(),
+        directory=directory,
+        environment=workspace.environment,
     )
-    job = Job(target.model, specs, settings.options, settings.stream, settings.max_rounds)
-    return Agent(exchange, calls, show).run([Message("system", system), Message("user", question.prompt)], job)
+    specs = [tool.spec for tool in question.tools]
+    job = Job(target.model, system, specs, settings.options, settings.stream, settings.max_rounds)
+    return Agent(exchange, calls, show).run([Message("user", question.prompt)], job)
 
 
 def working_directory() -> Path:

@@ -10,6 +10,7 @@ from ask.cli.listing import JSON_OPTION, listing
 def command(*, as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""
     from ask.cli.workspace import Workspace
+    from ask.config import resolve
     from ask.render.streams import Output
     from ask.render.table import write_table
     from ask.tools import Tool, builtin_tools
@@ -19,14 +20,15 @@ def command(*, as_json: bool) -> None:
         required = schema.get("required", [])
         return ", ".join(name if name in required else f"{name}?" for name in schema["properties"])
 
-    disabled = Workspace().config.get("tools.disabled", [])
+    workspace = Workspace()
+    settings = resolve({}, workspace.environment, workspace.config)
     rows = [
         {
             "name": tool.spec.name,
             "parameters": parameters(tool),
             "description": tool.spec.description,
             "runs_or_writes": tool.changes,
-            "offered": tool.spec.name not in disabled,
+            "offered": settings.tools and tool.spec.name not in settings.disabled_tools,
             "from": tool.origin,
         }
         for tool in builtin_tools()

@@ -59,11 +59,10 @@ class PlainRenderer:
 
     def _finished(self, event: CallFinished) -> None:
         if self._verbose:
-            self._console.dim(f"{event.result}\n")
-        if event.failed:
+            result = event.result.removesuffix("\n")
+            self._console.dim(f"{result}\n· {len(event.result)} characters in {event.seconds:.1f} s\n")
+        elif event.failed:
             self._console.dim(f"· {one_line(event.result, ARGUMENTS_SHOWN)}\n")
-        elif self._verbose:
-            self._console.dim(f"· {len(event.result)} characters in {event.seconds:.1f} s\n")
 
     def _aside(self, text: str) -> None:
         self._console.dim(text)
@@ -83,7 +82,8 @@ def summary(call: ToolCall) -> str:
 def used(outcome: Outcome) -> str:
     """What a run used, on one line."""
     usage = outcome.usage
-    parts = [f"{outcome.rounds} rounds of tool calls" if outcome.rounds else "no tool calls"]
+    rounds = "1 round" if outcome.rounds == 1 else f"{outcome.rounds} rounds"
+    parts = [f"{rounds} of tool calls" if outcome.rounds else "no tool calls"]
     if usage.input_tokens is not None:
         cached = f" ({usage.cached_tokens} from the cache)" if usage.cached_tokens else ""
         parts.append(f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens or 0} out")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask.render.streams import Output
+from ask.text import for_terminal
 
 GAP = "  "
 
@@ -28,6 +29,7 @@ def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: b
     if not output.terminal:
         output.write("".join("\t".join(row) + "\n" for row in cells))
         return
+    cells = [[for_terminal(cell) for cell in row] for row in cells]
     cells.insert(0, [column.upper().replace("_", " ") for column in rows[0]])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:

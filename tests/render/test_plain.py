@@ -52,7 +52,7 @@ def test_verbose_shows_results_reasoning_and_what_was_used(ask: Ask, server: Mod
     lines = result.stderr.splitlines()
     assert lines[:2] == ["I wonder", '· bash {"command": "echo out"}']
     assert "out" in lines
-    assert lines[-2:] == ["So.", "· 1 rounds of tool calls, 110 tokens in (60 from the cache), 25 out, $0.0135"]
+    assert lines[-2:] == ["So.", "· 1 round of tool calls, 110 tokens in (60 from the cache), 25 out, $0.0135"]
 
 
 def test_what_was_used_is_told_as_far_as_it_is_known(ask: Ask, server: ModelServer) -> None:

@@ -1,0 +1,104 @@
+"""`ask models`: asks the provider, and says what it cannot get."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests import wire
+from tests.model_server import HOLD, ModelServer, Reply
+from tests.program import TEST_KEY, Ask, Home
+
+ENTRY = {
+    "id": "vendor/model",
+    "name": "Vendor: Model",
+    "context_length": 200_000,
+    "supported_parameters": ["tools", "seed"],
+    "pricing": {"prompt": "0.0000005", "completion": "0.000015"},
+}
+MODELS = wire.whole_reply({"data": [ENTRY]})
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\ntries = 2\n")
+
+
+def test_the_list_is_fetched_with_the_key(ask: Ask, server: ModelServer) -> None:
+    server.reply(MODELS)
+    result = ask("models", "-p", "openrouter")
+    assert (result.code, result.stderr) == (0, "")
+    assert result.text == "vendor/model\tVendor: Model\t200000\tyes\t0.5\t15\n"
+    (request,) = server.requests
+    assert (request.method, request.path, request.body) == ("GET", "/api/v1/models", b"")
+    assert request.headers["Authorization"] == f"Bearer {TEST_KEY}"
+
+
+def test_what_is_not_told_is_left_empty(ask: Ask, server: ModelServer) -> None:
+    entries = [
+        {"id": "router", "pricing": {"prompt": "-1", "completion": "-1"}, "supported_parameters": []},
+        {"id": "bare", "name": None, "context_length": None, "pricing": None},
+    ]
+    server.reply(wire.whole_reply({"data": entries}))
+    bare, router = json.loads(ask("models", "--json").stdout)
+    assert (bare["id"], bare["context"], bare["tools"], bare["input_price"]) == ("bare", None, None, None)
+    assert (router["id"], router["tools"], router["input_price"], router["output_price"]) == (
+        "router",
+        False,
+        None,
+        None,
+    )
+
+
+def test_the_embedded_provider_lists_its_own(ask: Ask, server: ModelServer) -> None:
+    assert ask("models", "-p", "demo").text.startswith("demo\t")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "told"),
+    [
+        (wire.fails(401, f"bad key {TEST_KEY}"), 6, "(openrouter, 401)"),
+        (wire.fails(404, "nothing here"), 6, "nothing here"),
+        (Reply((b"<html>down</html>",), content_type="text/html"), 6, "openrouter"),
+        (wire.whole_reply({"data": []}), 6, "openrouter lists no models"),
+        (wire.whole_reply({"error": {"message": "it broke", "code": 400}}), 6, "it broke (openrouter, 400)"),
+        (Reply((b"[1, 2]",)), 6, "openrouter"),
+        (Reply((b'{"data": 1}',)), 6, "openrouter"),
+        (Reply((HOLD,)), 5, "nothing came"),
+    ],
+)
+def test_a_failure_is_one_line(reply: Reply, code: int, told: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(reply)
+    result = ask("models", "--timeout", "0.3")
+    assert (result.code, result.stdout) == (code, b"")
+    assert result.stderr.startswith("ask: ")
+    assert result.stderr.count("\n") == 1
+    assert told in result.stderr
+    assert TEST_KEY not in result.stderr
+
+
+def test_a_busy_provider_is_asked_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(503, "busy"), MODELS)
+    result = ask("models")
+    assert result.text.startswith("vendor/model\t")
+    assert "trying again" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_nobody_there_is_5_and_no_such_provider_or_key_is_4(ask: Ask, server: ModelServer) -> None:
+    refused = ask("models", env={"OPENROUTER_BASE_URL": "http://127.0.0.1:1/v1"})
+    assert (refused.code, "connection refused" in refused.stderr) == (5, True)
+    unknown = ask("models", "-p", "opnrouter")
+    assert (unknown.code, "did you mean openrouter?" in unknown.stderr) == (4, True)
+    assert ask("models", "-p", "openrouter", env={"OPENROUTER_API_KEY": ""}).code == 4
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])
+def test_a_time_out_is_a_number_of_seconds(seconds: str, ask: Ask, server: ModelServer) -> None:
+    result = ask("models", "--timeout", seconds)
+    assert (result.code, server.requests) == (2, [])
+    assert "--timeout" in result.stderr

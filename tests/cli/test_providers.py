@@ -1,0 +1,77 @@
+"""`ask providers`: which there are, and what they would use."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.model_server import ModelServer
+from tests.program import TEST_KEY, Ask, Home
+
+CONFIG = """
+[providers.groq]
+base_url = "https://api.groq.test/v1"
+key_env = "GROQ_KEY"
+model = "llama"
+
+[providers.local]
+base_url = "http://localhost:9999/v1"
+
+[providers.openrouter]
+model = "vendor/mine"
+"""
+
+
+def rows(ask: Ask, **env: str) -> dict[str, dict[str, Any]]:
+    """The rows by name."""
+    listed = json.loads(ask("providers", "--json", env=env).stdout)
+    assert [row["name"] for row in listed] == sorted(row["name"] for row in listed)
+    return {row.pop("name"): row for row in listed}
+
+
+def test_built_in_providers_are_listed_with_what_they_would_use(ask: Ask, server: ModelServer) -> None:
+    listed = rows(ask, OPENROUTER_API_KEY="")
+    assert {"demo", "openrouter"} <= set(listed)
+    assert listed["openrouter"] == {
+        "title": "OpenRouter",
+        "default_model": "~anthropic/claude-sonnet-latest",
+        "key": "missing",
+        "base_url": server.base_url,
+        "from": "ask-gents",
+    }
+    assert listed["demo"]["key"] == "not needed"
+    assert rows(ask)["openrouter"]["key"] == "OPENROUTER_API_KEY"
+
+
+def test_config_adds_providers_and_changes_them(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(CONFIG)
+    listed = rows(ask, GROQ_KEY=TEST_KEY)
+    assert listed["groq"] == {
+        "title": "groq",
+        "default_model": "llama",
+        "key": "GROQ_KEY",
+        "base_url": "https://api.groq.test/v1",
+        "from": "config.toml",
+    }
+    assert (listed["local"]["key"], listed["local"]["default_model"]) == ("not needed", "")
+    assert listed["openrouter"]["default_model"] == "vendor/mine"
+    assert rows(ask)["groq"]["key"] == "missing"
+
+
+def test_no_key_is_shown_in_any_form(ask: Ask) -> None:
+    for shown in (ask("providers"), ask("providers", "--json"), ask.on_terminal("providers")):
+        assert shown.code == 0
+        assert TEST_KEY not in shown.text + shown.stderr
+
+
+def test_a_pipe_gets_a_row_for_each_and_a_terminal_a_heading(ask: Ask) -> None:
+    piped, shown = ask("providers").text.splitlines(), ask.on_terminal("providers").text.splitlines()
+    assert all(line.count("\t") == 5 for line in piped)
+    assert shown[0].split("  ")[0] == "NAME"
+    assert [line.split()[0] for line in shown[1:]] == [line.split("\t")[0] for line in piped]
+
+
+def test_what_makes_no_sense_is_a_usage_error(ask: Ask) -> None:
+    result = ask("providers", "of", "food")
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (2, b"", 1)

@@ -1,0 +1,279 @@
+"""The documentation says what the program does: each list is compared with the code, each example is run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+
+from ask import Provider
+from ask.chat_completions import ChatCompletions
+from ask.cli import COMMANDS
+from ask.cli.ask import command
+from ask.cli.keys import command as keys_command
+from ask.config import KEYS, PROVIDER_KEYS, Settings, read_config, resolve
+from ask.errors import AskError
+from ask.keys import variables_of
+from ask.plugins import hook_names
+from ask.provider import REQUIRED_HOOKS
+from ask.testing import EXPECTED
+from ask.tools import builtin_tools
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import PROGRAMS, Ask, Home, run, run_on_terminal
+from tests.strangers import install
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PROVIDERS = (ROOT / "docs" / "providers.md").read_text()
+PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
+STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"}
+"""Variables that are read by `requests`."""
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def table(text: str, heading: str) -> dict[str, str]:
+    """The first two columns of the table whose first heading cell is this."""
+    rows = text.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [row.strip("| ").split(" | ") for row in rows]
+    return {row[0].strip(): row[1].strip("| ") if len(row) > 1 else "" for row in cells}
+
+
+def quoted(text: str) -> list[str]:
+    """What stands between backticks, blocks left out."""
+    return re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+# The command line
+
+OPTIONS = {name: option for option in command.params for name in option.opts}
+ROWS = {name: row for row in table(README, "option") for name in re.findall(r"(?<![\w-])--?\w[\w-]*", row)}
+
+
+def test_every_option_of_the_program_is_in_the_readme_and_no_other() -> None:
+    assert set(ROWS) == {*OPTIONS, "-h", "--help"}
+
+
+@pytest.mark.parametrize("name", sorted(OPTIONS))
+def test_an_option_is_shown_with_all_its_names_and_its_value(name: str) -> None:
+    option = OPTIONS[name]
+    assert isinstance(option, click.Option)
+    assert {ROWS[other] for other in option.opts} == {ROWS[name]}
+    value = re.search(rf"{max(option.opts, key=len)} ([A-Z][^`]*)`", ROWS[name])
+    assert (value[1] if value else None) == (None if option.is_flag else option.metavar)
+
+
+@pytest.mark.parametrize("name", ["max_rounds", "command_timeout", "timeout"])
+def test_a_default_is_told_by_readme_and_help_as_it_is(name: str) -> None:
+    option = next(option for option in command.params if option.name == name)
+    assert isinstance(option, click.Option)
+    default = f"({Settings._field_defaults[name]:g})"
+    assert default in table(README, "option")[ROWS[option.opts[0]]]
+    assert default in (option.help or "")
+
+
+def test_no_option_is_named_in_text_that_the_program_has_not() -> None:
+    subcommands = [import_module(f"ask.cli.{name}").command for name in COMMANDS]
+    known = {*OPTIONS, "-h", "--help", "-r"}  # jq's
+    known |= {name for one in subcommands for option in one.params for name in option.opts}
+    assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*(?![\w.])", README + PROVIDERS)) <= known
+
+
+def test_every_subcommand_is_in_the_readme_and_no_other() -> None:
+    named = {words.split()[1] for words in quoted(README) if re.match(r"ask [a-z]+", words)}
+    assert named == set(COMMANDS)
+    assert isinstance(keys_command, click.Group)
+    assert set(re.findall(r"`ask keys (\w+)", README)) == set(keys_command.commands)
+
+
+def test_every_tool_is_in_the_readme_and_no_other() -> None:
+    assert [quoted(row)[0] for row in table(README, "tool")] == [tool.spec.name for tool in builtin_tools()]
+
+
+def test_every_exit_code_is_in_the_readme_and_no_other() -> None:
+    def branches(error: type[AskError]) -> Iterator[type[AskError]]:
+        yield error
+        for branch in error.__subclasses__():
+            yield from branches(branch)
+
+    codes = {error.exit_code for error in branches(AskError) if error.__module__ == "ask.errors"}
+    assert [int(code) for code in table(README, "code")] == sorted({0, *codes})
+
+
+# Configuration
+
+
+def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
+    (text,) = blocks(README, "toml")
+    values = tomllib.loads(text)
+    providers, options = values.pop("providers"), values.pop("options")
+    tables = {name: value for name, value in values.items() if isinstance(value, dict)}
+    flat = {f"{name}.{key}" for name, value in tables.items() for key in value} | values.keys() - tables.keys()
+    assert flat == set(KEYS)
+    assert {key for provider in providers.values() for key in provider} == set(PROVIDER_KEYS)
+    (tmp_path / "config.toml").write_text(text)
+    config = read_config(tmp_path / "config.toml")
+    assert not config.warnings
+    chosen = {"system": values["system"], "options": options, "disabled_tools": frozenset(tables["tools"]["disabled"])}
+    assert resolve({}, {}, config) == Settings(**chosen), "all else in the example is the default"
+
+
+def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
+    read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - {"SHELL", "TERM"}
+    read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {*variables_of("<name>"), "<NAME>_BASE_URL"}
+    told = {name for row in table(README, "variable") for name in quoted(row)}
+    assert told == read | STANDARD
+    mentioned = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", README)) - {"OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"}
+    assert mentioned - {"GROQ_API_KEY"} <= {name.replace("<NAME>_", "") for name in told} | {"AI_"}
+
+
+# What scripts read
+
+
+def test_the_json_object_has_what_the_readme_says(home: Home) -> None:
+    section = README.partition("## Scripts")[2].partition("```")[0]
+    told, kinds = (set(quoted(part)) for part in section.split("prints a line for each event"))
+    result = json.loads(Ask(home.env, home.work)("--json", "-p", "demo", "which files are here?").text)
+    assert told - {"--json", "--events"} <= set(result)
+    tree = ast.parse((ROOT / "ask/render/events.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._line"]
+    assert kinds == {ast.literal_eval(call.args[0]) for call in calls}
+
+
+# Examples
+
+
+@dataclass(frozen=True)
+class Example:
+    """A command of a console block, and what it prints."""
+
+    line: str
+    output: str
+
+
+def examples(text: str) -> Iterator[Example]:
+    """The examples that need neither a network nor an installer."""
+    recipe = re.search(r"^demo:.*\n\t@\$\(BIN\)/(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe
+    for block in blocks(text, "console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            line, _, output = part.partition("\n")
+            line = recipe[1] if line == "make demo" else line.partition("   #")[0].strip()
+            if "-p demo" in line or re.search(rf"\bask ({'|'.join(COMMANDS)})\b", line):
+                yield Example(line, output)
+
+
+EXAMPLES = [*examples(README), *examples(PROVIDERS)]
+JQ = f"""#!{sys.executable}
+import json, sys
+_, raw, path = sys.argv
+assert (raw, path) == ("-r", ".tool_calls[].name"), "only what the documentation asks of jq"
+print(*(call["name"] for call in json.load(sys.stdin)["tool_calls"]), sep="\\n")
+"""
+"""Stands in for a program that not every machine has."""
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.line)
+def test_an_example_prints_what_the_documentation_shows(home: Home, example: Example) -> None:
+    programs = home.path / "programs"
+    programs.mkdir()
+    (programs / "jq").write_text(JQ)
+    (programs / "jq").chmod(0o755)
+    env = {**home.env, "PATH": f"{programs}:{home.env['PATH']}"}
+    if "keys set" in example.line:
+        prompt = example.output.splitlines()[0]
+        result = run_on_terminal(["bash", "-c", example.line], env=env, cwd=home.work, answers=[(prompt, "sk-1\n")])
+    else:
+        result = run(["bash", "-c", f"({example.line}) 2>&1"], env=env, cwd=home.work)
+    pattern = re.escape(example.output).replace(re.escape("..."), ".*")
+    assert result.code == 0
+    assert re.fullmatch(pattern, re.sub(r" +$", "", result.text, flags=re.MULTILINE), re.DOTALL), result.text
+
+
+def test_there_are_examples_that_are_run() -> None:
+    assert {example.line for example in EXAMPLES} >= {'ask -p demo "which files are here?"', "ask keys set openrouter"}
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/providers.md"], ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+# docs/providers.md
+
+
+def test_the_provider_in_three_lines_is_listed_answers_and_passes_the_suite_as_shown(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    source, suite = blocks(PROVIDERS, "python")
+    (text,) = blocks(PROVIDERS, "toml")
+    project = tomllib.loads(text)
+    entry_points = project["project"]["entry-points"]["ask.providers"]
+    (module,) = project["tool"]["setuptools"]["py-modules"]
+    packages = install(home.path / "packages", project["project"]["name"], entry_points, {module: source})
+    env = {"PYTHONPATH": str(packages), "GROQ_API_KEY": "sk-groq-123456", "GROQ_BASE_URL": server.base_url}
+    ask = replace(ask, env={**ask.env, **env})
+    (script,) = blocks(PROVIDERS, "sh")
+    server.reply(wire.says("Hello."))
+    listing, answer = (line.partition("#")[0] for line in script.splitlines() if line.startswith("ask "))
+    assert "\ngroq\tgroq\tllama-3.3-70b-versatile\tGROQ_API_KEY\t" in ask.shell(listing).text
+    assert ask.shell(answer).text == "Hello.\n"
+    (home.work / "test_groq.py").write_text(suite)
+    tested = run([*PYTEST, "test_groq.py"], env={**home.env, **env}, cwd=home.work, timeout=60)
+    assert tested.code == 0, tested.text
+    assert " passed" in tested.text
+
+
+def test_a_table_of_config_toml_with_the_same_three_keys_does_the_same(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    values = tomllib.loads(blocks(README, "toml")[0])["providers"]["groq"]
+    sentence = next(line for line in PROVIDERS.splitlines() if "[providers.groq]" in line)
+    assert set(PROVIDER_KEYS) == set(values) == set(quoted(sentence)) - {"[providers.groq]"}
+    home.config.mkdir(parents=True)
+    (home.config / "config.toml").write_text(blocks(README, "toml")[0])
+    server.reply(wire.says("Hello."))
+    assert ask("-p", "groq", "hi", env={"GROQ_API_KEY": "sk-1", "GROQ_BASE_URL": server.base_url}).code == 0
+    assert server.requests[0].json["model"] == values["model"]
+
+
+def test_the_hooks_are_those_of_the_contract_with_their_arguments_and_defaults() -> None:
+    rows = table(PROVIDERS, "hook")
+    assert {quoted(row)[0].partition("(")[0] for row in rows} == set(hook_names())
+    for row in PROVIDERS.splitlines():
+        shown = re.match(r"\| `(provider_\w+)\((.*?)\)` \|", row)
+        if shown:
+            method = getattr(Provider, shown[1])
+            arguments = [name for name in method.__code__.co_varnames[: method.__code__.co_argcount] if name != "self"]
+            assert shown[2].split(", ") == (arguments or [""])
+            assert ("none: implement it" in row) == (shown[1] in REQUIRED_HOOKS)
+
+
+def test_what_a_subclass_may_override_exists() -> None:
+    names = [name.partition("(")[0] for row in table(PROVIDERS, "override") for name in quoted(row)]
+    assert names
+    assert all(hasattr(ChatCompletions, name) for name in names)
+
+
+def test_the_kinds_of_samples_are_those_of_the_suite() -> None:
+    assert [quoted(row)[0] for row in table(PROVIDERS, "kind")] == list(EXPECTED)
+
+
+def test_every_name_of_ask_that_the_page_tells_of_exists() -> None:
+    for name in {name for name in quoted(README + PROVIDERS) if re.fullmatch(r"ask(\.\w+)+", name)}:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(import_module(module), attribute) or import_module(name), name

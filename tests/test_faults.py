@@ -1,0 +1,254 @@
+"""What a user sees when something goes wrong on the wire: what is kept, what is said, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests import wire
+from tests.model_server import DROP, HOLD, RESET, ModelServer, Repeat, Reply
+from tests.program import TEST_KEY, Ask, Home, Result
+
+TOUCH = ("bash", {"command": "touch ran"})
+COMMENT = b": OPENROUTER PROCESSING\n\n"
+PAGE = b"<!DOCTYPE html><html><head><title>502 Bad\n Gateway</title></head><body>nginx</body></html>"
+
+
+@pytest.fixture(autouse=True)
+def quick(home: Home) -> None:
+    """Short pauses between tries."""
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+
+
+def failed(result: Result, code: int, last: str, *, stdout: str = "", tries: int = 1) -> None:
+    """The run ended so: one line on stderr for each retry, and one that matches `last`."""
+    *retries, line = result.stderr.splitlines()
+    assert re.fullmatch(rf"ask: {last}", line), line
+    assert (result.code, result.text) == (code, stdout)
+    assert len(retries) == tries - 1, retries
+    for number, retry in enumerate(retries, start=1):
+        assert re.fullmatch(rf"ask: .+; trying again in \d+\.\d s \({number} of 3\)", retry), retry
+    assert TEST_KEY not in result.stderr + result.text
+
+
+# No connection
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_a_refused_connection_is_tried_again_and_told(ask: Ask, closed_port: int) -> None:
+    result = ask("--base-url", f"http://127.0.0.1:{closed_port}", "hi")
+    line = rf"cannot connect to 127.0.0.1:{closed_port} \(connection refused\): check the network and the base URL"
+    failed(result, 5, line, tries=4)
+
+
+def test_an_unknown_host_is_named(ask: Ask) -> None:
+    result = ask("--base-url", "http://no-such-host.invalid/v1", "hi")
+    failed(result, 5, r"cannot connect to no-such-host.invalid \(.+\): check the network and the base URL", tries=4)
+
+
+def test_tls_to_a_server_without_it_is_told(ask: Ask, server: ModelServer) -> None:
+    result = ask("--base-url", server.base_url.replace("http", "https"), "hi")
+    failed(result, 5, r"no secure connection to 127.0.0.1:\d+ \(TLS failed\): check the base URL")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "http://[::1", "ftp://example.com", "http://exa mple.com"])
+def test_a_base_url_that_is_none_is_a_configuration_error(ask: Ask, url: str) -> None:
+    failed(ask("--base-url", url, "hi"), 4, rf"'{re.escape(url)}' is not an http\(s\) address: correct the base URL")
+
+
+def test_a_key_that_cannot_be_sent_is_told_without_it(ask: Ask, server: ModelServer) -> None:
+    result = ask("--key", "sk-test\nnonsense", "hi")
+    failed(result, 4, "the key holds a character that no key has: set it again")
+    assert server.requests == []
+
+
+# Nothing comes
+
+
+@pytest.mark.parametrize("steps", [(HOLD,), (b"", HOLD), (Repeat(COMMENT),), (Repeat(b"\n"),)])
+def test_an_answer_that_never_comes_is_given_up(ask: Ask, server: ModelServer, steps: Any) -> None:
+    server.reply(Reply(steps))
+    failed(ask("--timeout", "0.3", "hi"), 5, r"nothing came from 127.0.0.1:\d+ for 0.3 s: --timeout S waits longer")
+    assert len(server.requests) == 1
+
+
+def test_an_answer_that_stops_coming_keeps_what_was_said(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("so far"), HOLD))
+    result = ask("--timeout", "0.3", "hi")
+    line = r"nothing came from 127.0.0.1:\d+ for 0.3 s: --timeout S waits longer"
+    failed(result, 10, line, stdout="so far\n")
+
+
+def test_a_connection_left_open_behind_the_answer_does_not_hold_the_shell(ask: Ask, server: ModelServer) -> None:
+    server.reply(Reply((wire.sse(*wire.stream("all")), Repeat(COMMENT))))
+    result = ask("hi")
+    assert (result.code, result.text, result.stderr) == (0, "all\n", "")
+    assert result.seconds < 10
+
+
+# It breaks off
+
+
+@pytest.mark.parametrize("reply", [Reply((DROP,)), Reply((COMMENT, RESET)), Reply((b"",))])
+def test_a_connection_lost_before_the_answer_is_tried_again(ask: Ask, server: ModelServer, reply: Reply) -> None:
+    server.reply(reply, wire.says("here"))
+    result = ask("hi")
+    assert (result.code, result.text) == (0, "here\n")
+    assert re.fullmatch(r"ask: .+; trying again in \d\.\d s \(1 of 3\)\n", result.stderr)
+
+
+def test_a_reset_in_the_middle_keeps_what_was_said(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("so "), wire.text("far"), 0.05, RESET), wire.says("again"))
+    failed(ask("hi"), 10, r"127.0.0.1:\d+ broke the connection: ask again", stdout="so far\n")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("ending", [RESET, DROP, b""], ids=["reset", "drop", "end"])
+def test_s22_a_connection_lost_in_the_arguments_of_a_call_runs_nothing(
+    ask: Ask, server: ModelServer, home: Home, ending: Any
+) -> None:
+    begun = wire.call(0, id="call_1", name="bash", arguments='{"command": "touch ran"}')
+    server.reply(wire.streams(wire.text("I will."), begun, 0.05, ending, done=False), wire.says("again"))
+    failed(
+        ask("hi"), 10, r"(.+ broke the connection|the answer was cut off in the middle): ask again", stdout="I will.\n"
+    )
+    assert len(server.requests) == 1
+    assert list(home.work.iterdir()) == []
+
+
+# It fails and is tried again
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+def test_a_failure_that_passes_is_a_line_and_an_answer(ask: Ask, server: ModelServer, status: int) -> None:
+    server.reply(wire.fails(status, "busy"), wire.says("here"))
+    result = ask("hi")
+    assert (result.code, result.text) == (0, "here\n")
+    assert result.stderr == f"ask: busy (openrouter, {status}); trying again in 0.0 s (1 of 3)\n"
+
+
+def test_retries_are_silent_where_that_is_asked_for_but_the_error_is_not(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(503, "busy"), wire.says("here"))
+    assert ask("-q", "hi").stderr == ""
+    server.reply(wire.fails(503, "busy"))
+    failed(ask("-q", "hi"), 6, r"busy \(openrouter, 503\): ask again later, or use another model")
+
+
+def test_a_pause_that_is_too_long_is_told(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(429, "slow down", headers={"Retry-After": "600"}))
+    failed(ask("hi"), 6, r"slow down \(openrouter, 429\): it asks to wait 600 s")
+
+
+def test_retries_are_events_too(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(503, "busy"), wire.says("here"))
+    lines = [json.loads(line) for line in ask("--events", "hi").text.splitlines()]
+    assert [line["text"] for line in lines if line["type"] == "notice"] == [
+        "busy (openrouter, 503); trying again in 0.0 s (1 of 3)"
+    ]
+
+
+# It fails for good
+
+FAILURES = {
+    "400": (wire.fails(400, "bad request"), 1, r"bad request \(openrouter, 400\): change the prompt, the options .*"),
+    "401": (wire.fails(401, "no"), 1, r"no \(openrouter, 401\): check the key \(ask keys set openrouter\)"),
+    "402": (wire.fails(402, "no"), 1, r"no \(openrouter, 402\): add credits at https://\S+, or ask for less .*"),
+    "404": (wire.fails(404, "gone"), 1, r"gone \(openrouter, 404\): check the model and the base URL"),
+    "404 model": (
+        wire.fails(404, "No such model"),
+        1,
+        r"No such model \(openrouter, 404\): ask models -p openrouter .*",
+    ),
+    "429": (wire.fails(429, "slow"), 4, r"slow \(openrouter, 429\): wait a while, or use another model"),
+    "500": (wire.fails(500, "oops"), 4, r"oops \(openrouter, 500\): ask again later, or use another model"),
+    "529": (wire.fails(529, "full"), 4, r"full \(openrouter, 529\): ask again later, or use another model"),
+    "HTML": (Reply((PAGE,), 502), 4, r"502 Bad Gateway \(openrouter, 502\): ask again later, or use another model"),
+    "HTML 200": (Reply((PAGE,)), 1, r"502 Bad Gateway \(openrouter\): check the base URL"),
+    "text": (Reply((b"so\nsorry\n",), 500), 4, r"so sorry \(openrouter, 500\): ask again later, or use another model"),
+    "nothing": (Reply((b"",), 500), 4, r"no explanation \(openrouter, 500\): ask again later, or use another model"),
+    "redirect": (
+        Reply((b"",), 302, headers={"Location": "https://example.com/v2"}),
+        1,
+        r"redirected to https://example.com/v2 \(openrouter, 302\): set the base URL to where it moved",
+    ),
+    "list": (Reply((b"[1, 2]",)), 1, r"\[1, 2\] \(openrouter\): ask again later, or use another model"),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_s23_a_failure_is_one_line_that_says_what_to_do(ask: Ask, server: ModelServer, name: str) -> None:
+    reply, tries, line = FAILURES[name]
+    server.reply(reply)
+    failed(ask("hi"), 6, line, tries=tries)
+    assert len(server.requests) == tries
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"42", b": OPENROUTER PROCESSING\n\n"])
+def test_s23_no_answer_at_all_is_told(ask: Ask, server: ModelServer, body: bytes) -> None:
+    server.reply(Reply((body,)))
+    failed(ask("hi"), 10, "the answer never came: ask again", tries=4)
+
+
+SAID = wire.text("so far")
+LATE_ERRORS = {
+    "beside the finish": (SAID, wire.chunk(finish="error") | wire.error("it failed", 400)),
+    "without choices": (SAID, {"choices": []} | wire.error("it failed", 400)),
+    "alone": (SAID, wire.error("it failed", 400)),
+    "behind comments, without an end": (COMMENT, COMMENT, wire.error("it failed", 400)),
+    "inside the usage": (SAID, wire.finish("length"), wire.usage() | wire.error("it failed", 400)),
+}
+
+
+@pytest.mark.parametrize("name", LATE_ERRORS)
+def test_an_error_in_a_stream_keeps_what_was_said(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
+    chunks = LATE_ERRORS[name]
+    server.reply(wire.streams(*chunks, done="without an end" not in name))
+    failed(ask("hi"), 6, r"it failed \(openrouter, 400\): change .*", stdout="so far\n" if SAID in chunks else "")
+    assert len(server.requests) == 1
+
+
+def test_an_error_behind_a_call_runs_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
+    *calls, _ = wire.stream(None, [TOUCH])
+    server.reply(wire.streams(*calls, wire.error("it failed", 502)))
+    failed(ask("hi"), 6, r"it failed \(openrouter, 502\): ask again later, or use another model")
+    assert list(home.work.iterdir()) == []
+
+
+@pytest.mark.parametrize("said", ["", "so far"])
+@pytest.mark.parametrize("beside", [True, False])
+def test_an_error_in_a_whole_answer_keeps_what_was_said(ask: Ask, server: ModelServer, said: str, beside: bool) -> None:
+    answer = wire.answer(said, [TOUCH] if said else [])
+    if beside:
+        answer |= wire.error("it failed", 400)
+    else:
+        answer["choices"][0] |= wire.error("it failed", 400)
+    server.reply(wire.whole_reply(answer))
+    line = r"it failed \(openrouter, 400\): change .*"
+    failed(ask("--no-stream", "hi"), 6, line, stdout=f"{said}\n" if said else "")
+
+
+# Parameters
+
+
+def test_a_parameter_that_the_provider_refuses_has_its_own_exit_code(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(400, "Unsupported parameter: 'top_k'"))
+    failed(ask("-o", "top_k=3", "hi"), 7, r"Unsupported parameter: 'top_k' \(openrouter, 400\): change .*")
+    failed(ask("hi"), 6, r"Unsupported parameter: 'top_k' \(openrouter, 400\): change .*")
+
+
+def test_a_parameter_out_of_range_is_not_sent(ask: Ask, server: ModelServer) -> None:
+    failed(ask("-o", "temperature=3", "hi"), 7, "temperature is 3: it must be a number from 0 to 2")
+    assert server.requests == []
