@@ -16,7 +16,8 @@ def main() -> None:
     code = INTERRUPTED
     try:
         for ending in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(ending, _end)
+            if signal.getsignal(ending) is not signal.SIG_IGN:  # as nohup has it
+                signal.signal(ending, _end)
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         pass

@@ -185,9 +185,6 @@ class ChatCompletions(Provider):
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         entries = as_list(body if isinstance(body, list) else as_dict(body).get("data"))
-        failure = None if entries else self.failure(as_dict(body), Answer())
-        if failure is not None:
-            raise failure
         return [self.parse_model(as_dict(entry)) for entry in entries if as_text(as_dict(entry).get("id"))]
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:

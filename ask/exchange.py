@@ -111,11 +111,8 @@ class Exchange:
         if request is None:
             return []
         body = self._persist(partial(self._fetch, request))
-        try:
-            with self.provider.faults:
-                return self.provider.hooks.provider_parse_models(body=body)
-        except ProviderError as error:
-            raise self._named(error) from None
+        with self.provider.faults:
+            return self.provider.hooks.provider_parse_models(body=body)
 
     def _persist(self, attempt: Callable[[], T]) -> T:
         """Run an attempt until it works, as often and after such pauses as its failures allow."""

@@ -55,10 +55,6 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def room_of(module: str) -> str:
-    return (module.split(".") + [""])[1]
-
-
 def imports(path: Path, *, for_types: bool = True) -> Iterator[tuple[str, str]]:
     """Each module that a file imports, with the name taken from it; "" for the module itself."""
     unwanted: set[ast.AST] = set()
@@ -85,7 +81,7 @@ def test_a_room_imports_only_from_the_rooms_before_it(path: Path) -> None:
         assert not module.startswith("."), f"{module}: imports are absolute"
         assert (module, name) != ("ask", ""), "the door is for outsiders"
         if module.split(".")[0] == "ask":
-            target = room_of(f"ask.{name}" if module == "ask" else module)
+            target = name if module == "ask" else module.split(".")[1]
             assert target in known, f"{room} must not import {target}"
 
 

@@ -1,4 +1,4 @@
-"""Where settings come from: flag before environment before config.toml before default; what is wrong is said in a line."""
+"""Where settings come from: flag, environment, config.toml, default, in that order; what is wrong is told in a line."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ PICKED = [
 
 @pytest.mark.parametrize(("flags", "environment", "text", "name", "value"), PICKED, ids=itertools.count())
 def test_a_flag_comes_before_the_environment_and_that_before_config_toml(
-    tmp_path: Path, flags: dict[str, Any], environment: dict[str, str], text: str, name: str, value: object
+    tmp_path: Path, *, flags: dict[str, Any], environment: dict[str, str], text: str, name: str, value: object
 ) -> None:
     assert getattr(resolve(flags, environment, read(tmp_path, text)), name) == value
 
@@ -115,6 +115,9 @@ CHOSEN: list[tuple[tuple[str | None, str | None], dict[str, str], str, str]] = [
     (("demo", None), {"ASK_PROVIDER": "openrouter", "ASK_MODEL": "e"}, "", "demo"),
     (("demo", None), {"ASK_PROVIDER": "demo", "ASK_MODEL": "e"}, "", "e"),
     ((None, None), {"ASK_MODEL": "e"}, "provider = 'demo'\nmodel = 'c'", "e"),
+    (("demo", None), {"ASK_MODEL": "e"}, "", "demo"),
+    (("demo", None), {}, "model = 'c'", "demo"),
+    ((None, None), {"ASK_PROVIDER": "demo"}, "model = 'c'", "demo"),
     ((None, None), {}, "provider = 'demo'\nmodel = 'c'", "c"),
     (("demo", None), {}, "provider = 'openrouter'\nmodel = 'c'", "demo"),
     ((None, None), {"ASK_PROVIDER": "demo"}, "provider = 'openrouter'\nmodel = 'c'", "demo"),

@@ -30,7 +30,7 @@ def imports_for_types() -> dict[str, str]:
 
 
 def test_exactly_these_names_are_public() -> None:
-    assert PUBLIC == ask.__all__
+    assert ask.__all__ == PUBLIC
 
 
 def test_names_stand_in_order_constants_then_classes_then_functions() -> None:
@@ -44,7 +44,7 @@ def test_every_name_can_be_had_and_is_the_one_that_type_checkers_see(name: str) 
 
 def test_type_checkers_and_programs_see_the_same_names() -> None:
     assert sorted(imports_for_types()) == sorted(ask.__all__)
-    assert ask._HOME_OF == imports_for_types()
+    assert imports_for_types() == ask._HOME_OF
 
 
 def test_importing_the_door_loads_nothing_behind_it() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import socket
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,12 +135,17 @@ def test_s22_a_connection_lost_in_the_arguments_of_a_call_runs_nothing(
 # It fails and is tried again
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
-def test_a_failure_that_passes_is_a_line_and_an_answer(ask: Ask, server: ModelServer, status: int) -> None:
-    server.reply(wire.fails(status, "busy"), wire.says("here"))
+@pytest.mark.parametrize("statuses", [(408, 429, 500), (502, 503, 504), (529,)])
+def test_failures_that_pass_are_a_line_each_and_an_answer(
+    ask: Ask, server: ModelServer, statuses: tuple[int, ...]
+) -> None:
+    server.reply(*(wire.fails(status, "busy") for status in statuses), wire.says("here"))
     result = ask("hi")
     assert (result.code, result.text) == (0, "here\n")
-    assert result.stderr == f"ask: busy (openrouter, {status}); trying again in 0.0 s (1 of 3)\n"
+    assert result.stderr == "".join(
+        f"ask: busy (openrouter, {status}); trying again in 0.0 s ({number} of 3)\n"
+        for number, status in enumerate(statuses, start=1)
+    )
 
 
 def test_retries_are_silent_where_that_is_asked_for_but_the_error_is_not(ask: Ask, server: ModelServer) -> None:
@@ -252,3 +260,84 @@ def test_a_parameter_that_the_provider_refuses_has_its_own_exit_code(ask: Ask, s
 def test_a_parameter_out_of_range_is_not_sent(ask: Ask, server: ModelServer) -> None:
     failed(ask("-o", "temperature=3", "hi"), 7, "temperature is 3: it must be a number from 0 to 2")
     assert server.requests == []
+
+
+# Ctrl-C
+
+
+@pytest.mark.parametrize("steps", [(HOLD,), (b"", HOLD), (Repeat(COMMENT),), (b"\n", HOLD), (b'{"choices": [', HOLD)])
+def test_s24_ctrl_c_while_waiting_ends_at_once(ask: Ask, server: ModelServer, steps: Any) -> None:
+    server.reply(Reply(steps))
+    with ask.start("hi") as running:
+        server.wait_for_requests(1)
+        running.signal()
+        result = running.finish(5)
+    failed(result, 130, "interrupted")
+    server.wait_for_abandoned()
+    assert len(server.requests) == 1
+
+
+def test_s24_ctrl_c_while_streaming_keeps_what_was_said(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("so far"), wire.stream(None, [TOUCH])[0], HOLD))
+    with ask.start("hi") as running:
+        running.wait_for("so far")
+        running.signal()
+        failed(running.finish(5), 130, "interrupted", stdout="so far\n")
+    assert list(ask.cwd.iterdir()) == []
+
+
+def test_s24_ctrl_c_behind_an_error_is_no_reason_to_try_again(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.error("busy", 503), HOLD), wire.says("here"))
+    with ask.start("hi") as running:
+        server.wait_for_requests(1)
+        time.sleep(0.2)
+        running.signal()
+        failed(running.finish(5), 130, "interrupted")
+    assert len(server.requests) == 1
+
+
+def test_s24_ctrl_c_during_a_pause_ends_at_once(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(503, "busy", headers={"Retry-After": "50"}))
+    with ask.start("hi") as running:
+        running.wait_for("trying again")
+        running.signal()
+        result = running.finish(5)
+    assert result.stderr == "ask: busy (openrouter, 503); trying again in 50.0 s (1 of 3)\nask: interrupted\n"
+    assert (result.code, result.text, len(server.requests)) == (130, "", 1)
+
+
+def test_s24_ctrl_c_while_a_command_runs_ends_it_and_its_children(ask: Ask, server: ModelServer) -> None:
+    command = "sleep 300 & (setsid sleep 301 & echo $! > last); echo $! $$ >> last; mv last pids; wait"
+    server.reply(wire.calls(("bash", {"command": command}), TOUCH, content="Let me see."))
+    with ask.start("hi") as running:
+        while not (ask.cwd / "pids").exists():
+            time.sleep(0.01)
+        running.signal()
+        result = running.finish(5)
+    assert (result.code, result.text) == (130, "Let me see.\n")
+    assert result.stderr.splitlines()[-1] == "ask: interrupted"
+    pids = (ask.cwd / "pids").read_text().split()
+    assert len(pids) == 3
+    assert not [pid for pid in pids if Path("/proc", pid).exists()]
+    assert not (ask.cwd / "ran").exists()
+
+
+IMPORTS_TOLD = {"PYTHONPROFILEIMPORTTIME": "1"}
+"""Makes Python say on stderr what it has imported, and so that `ask` has begun: what a signal does before that, while
+Python itself starts, no program can help."""
+
+
+@pytest.mark.parametrize(("args", "codes"), [(("hi",), {130}), (("--version",), {0, 130})])
+def test_s24_ctrl_c_at_any_early_moment_is_quiet(
+    ask: Ask, server: ModelServer, args: tuple[str, ...], codes: set[int]
+) -> None:
+    server.reply(Reply((HOLD,)))
+    for moment in range(20):
+        with ask.start(*args, env=IMPORTS_TOLD) as running:
+            running.wait_for("| ask.errors\n")
+            time.sleep(random.uniform(0, 0.006) * moment)
+            running.signal()
+            result = running.finish(5)
+        said = [line for line in result.stderr.splitlines() if not line.startswith("import time:")]
+        assert said in ([], ["ask: interrupted"])
+        assert result.code in codes

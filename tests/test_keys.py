@@ -132,7 +132,7 @@ def test_the_keys_of_all_known_providers_are_redacted_wherever_they_are_from() -
 @pytest.mark.parametrize("name", VENDOR_NAMES)
 @pytest.mark.parametrize("prefix", ["", "AI_"])
 def test_a_vendor_s_key_is_known_though_its_provider_is_not_installed(prefix: str, name: str) -> None:
-    known = secrets(**{f"{prefix}{name}_API_KEY": KEY, "PATH": "/bin"})
+    known = Secrets([], [], [], {f"{prefix}{name}_API_KEY": KEY, "PATH": "/bin"})
     assert known.redact(f"<{KEY}>") == f"<{REDACTED}>"
     assert known.clean_environment() == {"PATH": "/bin"}
 
@@ -207,7 +207,7 @@ def test_a_key_that_is_typed_is_not_shown(ask: Ask, home: Home) -> None:
     ],
 )
 def test_what_makes_no_sense_is_one_line(
-    ask: Ask, home: Home, arguments: list[str], stdin: bytes, code: int, told: str
+    ask: Ask, home: Home, *, arguments: list[str], stdin: bytes, code: int, told: str
 ) -> None:
     result = ask("keys", *arguments, stdin=stdin)
     assert result.code == code

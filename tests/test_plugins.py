@@ -1,4 +1,4 @@
-"""Finding plugins: by metadata alone, kept in a cache that never shows what is no longer so and never gets in the way."""
+"""Finding plugins: by metadata alone, kept in a cache that is never out of date and never gets in the way."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_it_and_all_tools_fit_into_4500_bytes() -> None:
     assert len(sent.encode()) <= 4_500
 
 
-def test_s02_it_is_the_first_message_of_every_request_and_what_the_user_adds_comes_after(
+def test_it_is_the_first_message_of_every_request_and_what_the_user_adds_comes_after(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     (home.work / "own.txt").write_text("From a file.")

@@ -121,27 +121,31 @@ class Workspace:
     def _name(self, provider: str | None, model: str | None) -> tuple[str, str]:
         """The provider's name, and the model where one was named for it."""
         if provider:
-            return provider, model or self._model_for(provider)
+            return provider, model or self._model_for(provider, named=True)
         if model:
             prefix, colon, rest = model.partition(":")
             if colon and prefix in self.names:
                 return prefix, rest
         name = self.environment.get("ASK_PROVIDER") or self.config.get("provider") or self._first_with_key()
-        return name, model or self._model_for(name)
+        return name, model or self._model_for(name, named=False)
 
-    def _model_for(self, name: str) -> str:
-        """The model of environment or configuration, each only for the provider that is set beside it."""
+    def _model_for(self, name: str, *, named: bool) -> str:
+        """The model of environment or configuration, each only for the provider that is set beside it.
+
+        One that is set without a provider is for the provider that comes about where none is `named`.
+        """
         for provider, model in (
             (self.environment.get("ASK_PROVIDER"), self.environment.get("ASK_MODEL")),
             (self.config.get("provider"), self.config.get("model")),
         ):
-            if model and provider in (name, None, ""):
+            if model and (provider == name or not (provider or named)):
                 return str(model)
+            named = named or bool(provider)
         return ""
 
     def _first_with_key(self) -> str:
         for name in (FIRST_CHOICE, *self.names):
-            if self.keys.find(name)[0]:
+            if self.keys.find(name, self.key_variables(name))[0]:
                 return name
         raise ConfigError("no provider has a key", f"{how_to_set(FIRST_CHOICE)}, or try -p demo, which needs none")
 

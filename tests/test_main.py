@@ -1,0 +1,224 @@
+"""How the program ends: signals, what nobody foresaw, and odd surroundings. Never with a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.model_server import HOLD, ModelServer
+from tests.program import ASK, CTRL_C, TEST_KEY, Ask, Home, Result, Running
+
+PLUGIN = """
+from ask import ChatCompletions
+
+class Stranger(ChatCompletions):
+    {body}
+
+provider = Stranger(name="stranger", base_url="http://127.0.0.1:1/v1", key_env="STRANGER_API_KEY", default_model="m")
+"""
+LINGERING = "echo $$ > pid; sleep 60 & echo started; wait; sleep 60"
+
+
+def install(folder: Path, body: str) -> dict[str, str]:
+    """Put a stranger's provider on the path; the environment that finds it."""
+    info = folder / "stranger-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[ask.providers]\nstranger = stranger_plugin:provider\n")
+    (folder / "stranger_plugin.py").write_text(PLUGIN.format(body=body))
+    return {"PYTHONPATH": str(folder), "STRANGER_API_KEY": "sk-stranger-secret"}
+
+
+def one_line(result: Result, code: int) -> str:
+    """The only line of a run that failed."""
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1)
+    assert result.stderr.startswith("ask: ")
+    return result.stderr
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+# Signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_running_command_too(number: int, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": LINGERING}), content="Let me see."), wire.says("never"))
+    with ask.start("hi") as running:
+        wait_until(lambda: (ask.cwd / "pid").exists() and (ask.cwd / "pid").read_text().endswith("\n"))
+        command = int((ask.cwd / "pid").read_text())
+        running.signal(number)
+        result = running.finish()
+    assert (result.code, result.text) == (128 + number, "Let me see.\n")
+    assert "Traceback" not in result.stderr
+    wait_until(lambda: not alive(command))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+def test_a_signal_ends_an_answer_and_leaves_what_was_said(
+    number: int, code: int, ask: Ask, server: ModelServer
+) -> None:
+    server.reply(wire.streams(wire.text("so far"), HOLD))
+    with ask.start("hi") as running:
+        running.wait_for("so far")
+        running.signal(number)
+        result = running.finish(10)
+    assert result.code == code
+    assert result.stdout.rstrip(b"\n") == b"so far"
+    assert "Traceback" not in result.stderr
+    server.wait_for_abandoned()
+
+
+def test_a_run_under_nohup_goes_on(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("so far"), 0.5, wire.text(" so good"), wire.finish()))
+    with Running(["nohup", ASK, "hi"], env=ask.env, cwd=ask.cwd) as running:
+        running.wait_for("so far")
+        running.signal(signal.SIGHUP)
+        result = running.finish(10)
+    assert (result.code, result.text) == (0, "so far so good\n")
+
+
+def test_a_signal_ends_the_wait_for_standard_input(ask: Ask, server: ModelServer) -> None:
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        source, pipe = os.pipe()
+        with ask.start("what", "broke?", stdin=source) as running:
+            os.close(source)
+            running.wait_for("waiting for standard input")
+            running.signal(number)
+            result = running.finish(10)
+        os.close(pipe)
+        assert (result.code, result.stdout) == (code, b"")
+        assert "Traceback" not in result.stderr
+    assert server.requests == []
+
+
+def test_ctrl_c_on_a_terminal_ends_quietly(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("so far"), HOLD))
+    with ask.start_on_terminal("--plain", "--no-tools", "hi") as running:
+        running.wait_for("so far")
+        running.type_in(CTRL_C)
+        result = running.finish(10)
+    assert result.code == 130
+    assert result.text.splitlines()[0].startswith("so far")
+    assert "Traceback" not in result.text
+
+
+def test_the_terminal_going_away_ends_it(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": LINGERING})))
+    with ask.start_on_terminal("hi") as running:
+        running.wait_for("started\r\n")
+        command = int((ask.cwd / "pid").read_text())
+        running.signal(signal.SIGHUP)
+        assert running.finish().code == 129
+    wait_until(lambda: not alive(command))
+
+
+# What nobody foresaw
+
+
+def test_a_fault_in_a_strangers_hook_is_one_line(ask: Ask, tmp_path: Path) -> None:
+    body = "def provider_build_request(self, request, key): raise RuntimeError(f'two\\nlines with {key}')"
+    env = install(tmp_path / "site", body)
+    line = one_line(ask("-p", "stranger", "hi", env=env), 6)
+    assert "RuntimeError: two lines with [key removed]" in line
+    result = ask("-v", "-p", "stranger", "hi", env=env)
+    assert result.code == 6
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "stranger_plugin.py" in result.stderr
+    assert "sk-stranger-secret" not in result.stderr
+
+
+def test_an_unforeseen_fault_is_one_line_and_1(ask: Ask, tmp_path: Path) -> None:
+    body = "def provider_supports_tools(self, model): return type('Odd', (), {'__bool__': lambda self: 1 / 0})()"
+    env = install(tmp_path / "site", body)
+    line = one_line(ask("-p", "stranger", "hi", env=env), 1)
+    assert "ZeroDivisionError" in line
+    assert "-v" in line
+    result = ask("-v", "-p", "stranger", "hi", env=env)
+    assert (result.code, result.stdout) == (1, b"")
+    assert "Traceback (most recent call last)" in result.stderr
+    assert result.stderr.endswith(line)
+
+
+def test_a_missing_package_is_one_line_and_3(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "requests.py").write_text("raise ModuleNotFoundError('No module named requests', name='requests')")
+    env = {"PYTHONPATH": str(tmp_path)}
+    for arguments in (["hi"], ["models"]):
+        assert "the package requests is not installed" in one_line(ask(*arguments, env=env), 3)
+    assert ask("--version", env=env).code == 0
+    (tmp_path / "click.py").write_text("raise ModuleNotFoundError('No module named click', name='click')")
+    assert "the package click is not installed" in one_line(ask("--version", env=env), 3)
+
+
+def test_no_traceback_shows_a_key(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(401, f"no such key: {TEST_KEY}"))
+    result = ask("-v", "--key", "sk-given-0123456789", "hi", env={"DEEPSEEK_API_KEY": "sk-other-0123456789"})
+    assert "Traceback" in result.stderr
+    server.reply(wire.fails(401, "no such key: sk-given-0123456789 sk-other-0123456789"))
+    again = ask("-v", "--key", "sk-given-0123456789", "hi", env={"DEEPSEEK_API_KEY": "sk-other-0123456789"})
+    for key in (TEST_KEY, "sk-given-0123456789", "sk-other-0123456789"):
+        assert key not in result.stderr + again.stderr
+
+
+# Odd surroundings
+
+
+def test_without_a_home_it_still_answers(ask: Ask, home: Home) -> None:
+    path = home.env["PATH"]
+    for env in (f"PATH={path}", f"PATH={path} HOME=", f"PATH={path} HOME=/proc/none"):
+        result = ask.shell(
+            f"env -i {env} XDG_CACHE_HOME={home.path}/cache XDG_DATA_HOME={home.path}/data ask -p demo hi"
+        )
+        assert (result.code, result.stderr) == (0, "")
+        assert result.text.startswith("I am the embedded demo")
+    unwritable = ask.shell(f"env -i PATH={path} HOME=/proc/none ask -p demo 'run date'")
+    assert (unwritable.code, unwritable.text != "") == (0, True)
+    assert "cannot write the audit log" in unwritable.stderr
+
+
+def test_a_folder_that_is_gone_is_one_line(ask: Ask) -> None:
+    def in_no_folder(command: str) -> Result:
+        return ask.shell(f"mkdir gone; cd gone; rmdir ../gone; {command}")
+
+    assert "working directory" in one_line(in_no_folder("ask hi"), 9)
+    assert one_line(in_no_folder("ask -f x hi"), 9)
+    for command in ("ask --version", "ask providers", "ask tools", "ask keys list", "ask keys set demo <<< key"):
+        assert in_no_folder(command).code == 0
+
+
+@pytest.mark.parametrize(
+    "content", ["provider = ", "max_rounds = 'x'", "providers = 1", "\xff\xfe", "[network]\ntries = true"]
+)
+def test_a_config_that_makes_no_sense_is_one_line_and_4(content: str, ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(content, encoding="latin-1")
+    for arguments in (["hi"], ["models"]):
+        assert "config.toml" in one_line(ask(*arguments), 4)
+
+
+def test_no_key_at_all_says_what_to_do(ask: Ask) -> None:
+    line = one_line(ask("hi", env={"OPENROUTER_API_KEY": ""}), 4)
+    assert all(hint in line for hint in ("OPENROUTER_API_KEY", "ask keys set openrouter", "-p demo"))
+
+
+def test_it_can_be_run_as_a_module(ask: Ask) -> None:
+    assert ask.shell("python -m ask --version").text == ask("--version").text
