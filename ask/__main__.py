@@ -24,6 +24,7 @@ def main() -> None:
     except BrokenPipeError:
         code = 0
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is done cannot be interrupted any more
         _discard_output()
     sys.exit(code)
 

@@ -289,5 +289,8 @@ def advice_for(error: ProviderError, provider: str) -> str:
 
 def blame_option(error: ProviderError, options: Mapping[str, Any]) -> AskError:
     """The error as one about a parameter, where the provider refuses one that the user set."""
-    refused = error.parameter in options or any(re.search(rf"\b{re.escape(o)}\b", error.message) for o in options)
-    return ParameterError(str(error)) if error.status in (400, 422) and refused else error
+    named = (o for o in options if o == error.parameter or re.search(rf"\b{re.escape(o)}\b", error.message))
+    refused = next(named, "")
+    if not refused or error.status not in (400, 422):
+        return error
+    return ParameterError(error.brief, f"leave out or change {refused}")

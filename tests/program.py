@@ -251,6 +251,15 @@ def run_on_terminal(
         return running.finish(timeout)
 
 
+def is_running(process: int) -> bool:
+    """Whether the process of that id exists, and is more than a zombie."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
 @dataclass(frozen=True)
 class Ask:
     """The installed `ask`, run in one environment and directory. `env` of a call adds to it."""

@@ -8,14 +8,13 @@ import re
 import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import wire
 from tests.model_server import DROP, HOLD, RESET, ModelServer, Repeat, Reply
-from tests.program import TEST_KEY, Ask, Home, Result
+from tests.program import TEST_KEY, Ask, Home, Result, is_running
 
 TOUCH = ("bash", {"command": "touch ran"})
 COMMENT = b": OPENROUTER PROCESSING\n\n"
@@ -248,12 +247,23 @@ def test_an_error_in_a_whole_answer_keeps_what_was_said(ask: Ask, server: ModelS
     failed(ask("--no-stream", "hi"), 6, line, stdout=f"{said}\n" if said else "")
 
 
+def test_a_model_that_takes_no_tools_is_asked_once_more_without(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(404, "No endpoints found that support tool use"), wire.says("here"))
+    result = ask("hi")
+    assert (result.code, result.text) == (0, "here\n")
+    assert ["tools" in request.json for request in server.requests] == [True, False]
+    [line] = result.stderr.splitlines()
+    assert re.search(r"No endpoints found that support tool use \(openrouter, 404\).*without", line)
+
+
 # Parameters
 
 
 def test_a_parameter_that_the_provider_refuses_has_its_own_exit_code(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(400, "Unsupported parameter: 'top_k'"))
-    failed(ask("-o", "top_k=3", "hi"), 7, r"Unsupported parameter: 'top_k' \(openrouter, 400\): change .*")
+    failed(
+        ask("-o", "top_k=3", "hi"), 7, r"Unsupported parameter: 'top_k' \(openrouter, 400\): leave out or change top_k"
+    )
     failed(ask("hi"), 6, r"Unsupported parameter: 'top_k' \(openrouter, 400\): change .*")
 
 
@@ -316,9 +326,8 @@ def test_s24_ctrl_c_while_a_command_runs_ends_it_and_its_children(ask: Ask, serv
         result = running.finish(5)
     assert (result.code, result.text) == (130, "Let me see.\n")
     assert result.stderr.splitlines()[-1] == "ask: interrupted"
-    pids = (ask.cwd / "pids").read_text().split()
-    assert len(pids) == 3
-    assert not [pid for pid in pids if Path("/proc", pid).exists()]
+    pids = [int(pid) for pid in (ask.cwd / "pids").read_text().split()]
+    assert [is_running(pid) for pid in pids] == [False, False, False]
     assert not (ask.cwd / "ran").exists()
 
 
@@ -326,18 +335,19 @@ IMPORTS_TOLD = {"PYTHONPROFILEIMPORTTIME": "1"}
 """Makes Python say on stderr what it has imported, and so that `ask` has begun: what a signal does before that, while
 Python itself starts, no program can help."""
 
+DROPPED_BY_PYTHON = re.compile(r"Exception ignored in: <function _get_module_lock.*?\nKeyboardInterrupt: \n", re.DOTALL)
+"""Python's own import system drops, very rarely, an interruption with these words."""
 
-@pytest.mark.parametrize(("args", "codes"), [(("hi",), {130}), (("--version",), {0, 130})])
-def test_s24_ctrl_c_at_any_early_moment_is_quiet(
-    ask: Ask, server: ModelServer, args: tuple[str, ...], codes: set[int]
-) -> None:
-    server.reply(Reply((HOLD,)))
+
+@pytest.mark.parametrize("args", [("hi",), ("--version",)])
+def test_s24_ctrl_c_at_any_early_moment_is_quiet(ask: Ask, server: ModelServer, args: tuple[str, ...]) -> None:
+    server.reply(wire.says("here"))
     for moment in range(20):
         with ask.start(*args, env=IMPORTS_TOLD) as running:
             running.wait_for("| ask.errors\n")
             time.sleep(random.uniform(0, 0.006) * moment)
             running.signal()
             result = running.finish(5)
-        said = [line for line in result.stderr.splitlines() if not line.startswith("import time:")]
-        assert said in ([], ["ask: interrupted"])
-        assert result.code in codes
+        lines = DROPPED_BY_PYTHON.sub("", result.stderr).splitlines()
+        assert [line for line in lines if not line.startswith("import time:")] in ([], ["ask: interrupted"])
+        assert result.code in (0, 130)

@@ -103,6 +103,7 @@ def test_a_signal_ends_the_wait_for_standard_input(ask: Ask, server: ModelServer
         with ask.start("what", "broke?", stdin=source) as running:
             os.close(source)
             running.wait_for("waiting for standard input")
+            time.sleep(0.1)  # it must have come to reading, which a signal before it would not end
             running.signal(number)
             result = running.finish(10)
         os.close(pipe)

@@ -8,7 +8,7 @@ import click
 
 from ask.cli import COMMANDS
 from ask.cli.grammar import split
-from ask.cli.seconds import Seconds
+from ask.cli.seconds import seconds
 from ask.version import VERSION
 
 
@@ -49,7 +49,7 @@ def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) ->
 @click.option("--no-tools", is_flag=True, help="Let the model call no tools.")
 @click.option("--disable-tool", metavar="A,B", multiple=True, callback=comma_list, help="Leave these tools out.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
-@click.option("--command-timeout", metavar="S", type=Seconds(), help="Stop a command after S s (30).")
+@click.option("--command-timeout", metavar="S", type=seconds, help="Stop a command after S s (30).")
 @click.option("--confirm", is_flag=True, help="Ask before every call that runs or writes.")
 @click.option("-y", "--yes", is_flag=True, help="Answer yes to what --confirm asks.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object when done.")
@@ -59,7 +59,7 @@ def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) ->
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error but the error that ends the run.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and what was used.")
 @click.option("--no-stdin", is_flag=True, help="Do not read standard input.")
-@click.option("--timeout", metavar="S", type=Seconds(), help="Give up when nothing comes for S s (300).")
+@click.option("--timeout", metavar="S", type=seconds, help="Give up when nothing comes for S s (300).")
 @click.version_option(VERSION, "-V", "--version", message="ask %(version)s")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:

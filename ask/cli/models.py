@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from ask.cli.listing import JSON_OPTION, listing
-from ask.cli.seconds import Seconds
+from ask.cli.seconds import seconds
 
 
 @listing("models")
 @click.option("-p", "--provider", metavar="NAME", help="List this provider's models.")
-@click.option("--timeout", metavar="S", type=Seconds(), default=30.0, help="Give up when nothing comes for S s (30).")
+@click.option("--timeout", metavar="S", type=seconds, default=30.0, help="Give up when nothing comes for S s (30).")
 @JSON_OPTION
 def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
     """List a provider's models, with context length and prices where it tells them.

@@ -27,11 +27,8 @@ TOOL = wire.calls(("bash", {"command": "echo out"}))
         ("*bold* `code` <tag> {json} %s \\n", "*bold* `code` <tag> {json} %s \\n\n"),
     ],
 )
-@pytest.mark.parametrize("whole", [False, True])
-def test_a_pipe_and_a_file_get_the_same_bytes(
-    answer: str, written: str, whole: bool, ask: Ask, server: ModelServer
-) -> None:
-    server.reply(wire.says(answer, whole=whole))
+def test_a_pipe_and_a_file_get_the_same_bytes(answer: str, written: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says(answer), wire.says(answer, whole=True))
     result = ask.shell("ask hi | cat; ask hi > file")
     assert (result.stdout, result.stderr) == (written.encode(), "")
     assert (ask.cwd / "file").read_bytes() == result.stdout
