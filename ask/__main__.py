@@ -60,7 +60,8 @@ def usage_line(error: Exception) -> str:
     """What Click found wrong, as one line."""
     message: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
-    return f"{message.rstrip('.')}: {context.command_path if context else 'ask'} --help lists the options, -- ends them"
+    program = context.command_path if context else "ask"
+    return f"{message.rstrip('.')}: {program} --help lists the options" + (", -- ends them" if program == "ask" else "")
 
 
 def _say(message: str) -> None:

@@ -162,7 +162,7 @@ class ProviderError(AskError):
     def brief(self) -> str:
         """What the provider said, with its name and the status."""
         where = ", ".join(str(part) for part in (self.provider, self.status) if part)
-        return f"{self.message} ({where})" if where else self.message
+        return f"{self.message.rstrip('. ')} ({where})" if where else self.message
 
 
 class ParameterError(AskError):

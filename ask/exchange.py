@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from ask.chat_stream import find_error
 from ask.errors import (
     AskError,
     IncompleteAnswer,
@@ -146,12 +147,13 @@ class Exchange:
     def _fetch(self, request: HttpRequest) -> Any:
         with self._transport.send(request) as reply:
             body = reply.text()
-        if reply.status != 200:
-            raise self._error(reply, body)
         try:
-            return json.loads(body)
+            value = json.loads(body)
         except (ValueError, RecursionError):
             raise self._error(reply, body) from None
+        if reply.status != 200 or find_error(value) is not None:
+            raise self._error(reply, body)
+        return value
 
     def _attempt(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
         """Send the request once.

@@ -28,7 +28,8 @@ def misread(error: click.UsageError, ctx: click.Context, words: list[str]) -> Us
     """The error for words that a subcommand cannot make sense of."""
     said = [*ctx.command_path.split()[1:], *words]
     reason = error.format_message().rstrip(".")
-    return UsageError(reason, f"see {ctx.command_path} --help; as a question: ask -- {shlex.join(said)}")
+    question = "" if any(word.startswith("-") for word in words) else f"; as a question: ask -- {shlex.join(said)}"
+    return UsageError(reason, f"see {ctx.command_path} --help{question}")
 
 
 def listing(name: str) -> Callable[[Callable[..., Any]], click.Command]:

@@ -26,6 +26,7 @@ class PlainRenderer:
         self._console = console
         self._verbose = verbose
         self._in_line = False
+        self._shown_live = False
 
     def show(self, event: Event) -> None:
         """Take an event."""
@@ -36,6 +37,7 @@ class PlainRenderer:
             case ReasoningDelta(text) if self._console.terminal or self._verbose:
                 self._aside(text)
             case CallOutput(text) if self._console.terminal:
+                self._shown_live = True
                 self._aside(text)
             case CallStarted(call):
                 self._end_aside()
@@ -59,8 +61,9 @@ class PlainRenderer:
 
     def _finished(self, event: CallFinished) -> None:
         if self._verbose:
-            result = event.result.removesuffix("\n")
-            self._console.dim(f"{result}\n· {len(event.result)} characters in {event.seconds:.1f} s\n")
+            result = "" if self._shown_live else event.result.removesuffix("\n") + "\n"
+            self._console.dim(f"{result}· {len(event.result)} characters in {event.seconds:.1f} s\n")
+            self._shown_live = False
         elif event.failed:
             self._console.dim(f"· {one_line(event.result, ARGUMENTS_SHOWN)}\n")
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from shutil import get_terminal_size
 from typing import Any
 
 from ask.render.streams import Output
 from ask.text import for_terminal
 
 GAP = "  "
+NARROWEST = 12
+"""Characters to which a column may be cut so that a row fits on one line; the first is never cut."""
 
 
 def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
@@ -31,10 +34,23 @@ def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: b
         return
     cells = [[for_terminal(cell) for cell in row] for row in cells]
     cells.insert(0, [column.upper().replace("_", " ") for column in rows[0]])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = fitting([max(map(len, column)) for column in zip(*cells, strict=True)], get_terminal_size().columns)
     for row in cells:
-        line = GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        fitted = (
+            f"{cell[: width - 1]}…" if len(cell) > width else cell for cell, width in zip(row, widths, strict=True)
+        )
+        line = GAP.join(cell.ljust(width) for cell, width in zip(fitted, widths, strict=True))
         output.write(line.rstrip() + "\n")
+
+
+def fitting(widths: Sequence[int], room: int) -> list[int]:
+    """The widths of columns, the widest but the first cut until a row fits into the room, as far as that goes."""
+    fitted = list(widths)
+    excess = sum(fitted) + len(GAP) * (len(fitted) - 1) - room
+    while excess > 0 and max(fitted[1:], default=0) > NARROWEST:
+        fitted[fitted.index(max(fitted[1:]), 1)] -= 1
+        excess -= 1
+    return fitted
 
 
 def shown(value: Any) -> str:

@@ -134,7 +134,7 @@ def test_exactly_these_words_are_asked(arguments: str, asked: str, ask: Ask, ser
         ("providers of food", "ask -- providers of food"),
         ("tools 'of the trade'", "ask -- "),
         ("keys to success", "ask -- keys to success"),
-        ("models --cheapest", "ask -- models --cheapest"),
+        ("models --cheapest", "see ask models --help"),
         ("keys", "ask keys --help"),
     ],
 )
@@ -151,9 +151,9 @@ def test_what_makes_no_sense_is_one_line_that_names_what_was_meant(
 
 def test_a_suggested_question_can_be_pasted_into_a_shell(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    line = ask.shell("ask tools \"that don't\" 'cost $5' -x").stderr
+    line = ask.shell("ask tools \"that don't\" 'cost $5' x").stderr
     assert ask.shell(line.partition("as a question: ")[2]).code == 0
-    assert question(server) == "tools that don't cost $5 -x"
+    assert question(server) == "tools that don't cost $5 x"
 
 
 def test_words_like_our_options_are_told_on_a_terminal_only(ask: Ask, server: ModelServer) -> None:
