@@ -36,6 +36,7 @@ class Model(BaseHTTPRequestHandler):
         messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
         asked = next(m["content"] for m in reversed(messages) if m["role"] == "user")
         results = sum(m["role"] == "tool" for m in messages)
+        deltas: list[dict[str, object]]
         if asked == "events":
             deltas = [{"content": "word "}] * EVENTS
         elif asked == "rounds" and results < ROUNDS:
