@@ -17,6 +17,11 @@ from ask.messages import NOTHING, Finish, Message, ToolCall, ToolSpec, Usage
 from ask.provider import ChatRequest
 
 
+def told_cost(usage: Usage) -> float:
+    """The cost in US dollars as the provider told it."""
+    return usage.cost or 0.0
+
+
 class Job(NamedTuple):
     """What is the same for all requests of a run.
 
@@ -27,6 +32,8 @@ class Job(NamedTuple):
         options: model parameters.
         stream: whether to stream.
         max_rounds: how many rounds of tool calls there may be.
+        max_cost: US dollars after which there are no more rounds; None for no limit.
+        cost: what usage costs in US dollars.
     """
 
     model: str
@@ -35,6 +42,8 @@ class Job(NamedTuple):
     options: Mapping[str, Any] = NOTHING
     stream: bool = True
     max_rounds: int = 10
+    max_cost: float | None = None
+    cost: Callable[[Usage], float] = told_cost
 
 
 @dataclass
@@ -98,12 +107,12 @@ class Agent:
     def _loop(self, outcome: Outcome, job: Job, tools: Sequence[ToolSpec]) -> None:
         system = Message("system", job.system(tools))
         while True:
-            last = outcome.rounds >= job.max_rounds
+            limit = limit_reached(outcome, job)
             request = ChatRequest(
                 model=job.model,
                 messages=(system, *outcome.messages),
                 tools=tools,
-                tool_choice="none" if last else "auto",
+                tool_choice="none" if limit else "auto",
                 options=job.options,
                 stream=job.stream,
             )
@@ -113,11 +122,11 @@ class Agent:
                 return self._loop(outcome, job, ())
             outcome.usage += turn.answer.usage
             outcome.finish = turn.answer.finish
-            self._keep_answer(outcome, turn, () if last else turn.calls)
+            self._keep_answer(outcome, turn, () if limit else turn.calls)
             if turn.failure is not None:
                 raise turn.failure
-            if last:
-                raise LimitReached(f"stopped after {job.max_rounds} rounds of tool calls", "--max-rounds allows more")
+            if limit:
+                raise limit
             if not turn.calls and turn.answer.finish is not Finish.CONTINUE:
                 return None
             outcome.rounds += 1
@@ -144,3 +153,13 @@ class Agent:
     def _keep(self, outcome: Outcome, message: Message, *, whole: bool = True) -> None:
         outcome.messages.append(message)
         self._show(MessageAdded(message, whole))
+
+
+def limit_reached(outcome: Outcome, job: Job) -> LimitReached | None:
+    """The limit that a run has come to, after which only an answer without calls is asked for."""
+    if outcome.rounds >= job.max_rounds:
+        return LimitReached(f"stopped after {job.max_rounds} rounds of tool calls", "--max-rounds allows more")
+    cost = job.cost(outcome.usage)
+    if job.max_cost is not None and outcome.rounds and cost >= job.max_cost:
+        return LimitReached(f"stopped at a cost of ${cost:.4f}", "--max-cost allows more")
+    return None

@@ -39,6 +39,9 @@ class ChatCompletions(Provider):
         title: how people write the service's name; the name if left out.
         needs_key: whether the service refuses requests without a key.
         docs: the address of its API's documentation.
+        tells_cost: whether its answers tell what they cost.
+        offline_advice: what to do where it does not answer.
+        no_model_advice: what to do where it lists no model.
     """
 
     native_fields: tuple[str, ...] = ()
@@ -54,6 +57,9 @@ class ChatCompletions(Provider):
         title: str = "",
         needs_key: bool = True,
         docs: str = "",
+        tells_cost: bool = False,
+        offline_advice: str = "",
+        no_model_advice: str = "",
     ) -> None:
         names = (key_env,) if isinstance(key_env, str) else tuple(key_env)
         super().__init__(
@@ -65,6 +71,9 @@ class ChatCompletions(Provider):
                 key_env=names,
                 needs_key=needs_key,
                 docs=docs,
+                tells_cost=tells_cost,
+                offline_advice=offline_advice,
+                no_model_advice=no_model_advice,
             )
         )
 

@@ -21,6 +21,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "model": str,
     "system": str,
     "max_rounds": int,
+    "max_cost": (int, float),
     "timeout": (int, float),
     "stream": bool,
     "stdin_limit": int,
@@ -31,9 +32,9 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "network.tries": int,
     "network.backoff": (int, float),
 }
-"""What config.toml may hold, beside the free tables `options` and `providers`."""
+"""What config.toml may hold, beside the free tables `aliases`, `options` and `providers`."""
 
-TABLES = (*dict.fromkeys(key.partition(".")[0] for key in KEYS if "." in key), "options", "providers")
+TABLES = (*dict.fromkeys(key.partition(".")[0] for key in KEYS if "." in key), "aliases", "options", "providers")
 
 MOST = 1_000_000_000
 """No number in config.toml may be greater: as a time in seconds it means for ever."""
@@ -81,6 +82,11 @@ class Config(NamedTuple):
         """The model parameters for every request."""
         return dict(self.values.get("options", {}))
 
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """What `-m` takes in place of a model's name."""
+        return dict(self.values.get("aliases", {}))
+
     def provider(self, name: str) -> Mapping[str, str]:
         """The table `[providers.NAME]`; {} where there is none."""
         return self.providers.get(name, {})
@@ -124,6 +130,8 @@ def read_config(path: Path) -> Config:
             raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
         if key == "options":
             _check_options(path, value)
+        elif key.startswith("aliases."):
+            _check_type(path, key, value, str)
         elif key.startswith("providers."):
             warnings += _check_provider(path, key, value)
         elif key in KEYS:
@@ -180,7 +188,7 @@ def _unknown(key: str, known: list[str]) -> str:
 class Settings(NamedTuple):
     """How a run works, resolved from flags, environment and configuration, in that order.
 
-    Times are in seconds, sizes in bytes.
+    Times are in seconds, sizes in bytes, costs in US dollars.
     """
 
     system: str = ""
@@ -188,6 +196,7 @@ class Settings(NamedTuple):
     tools: bool = True
     disabled_tools: frozenset[str] = frozenset()
     max_rounds: int = 10
+    max_cost: float | None = None
     command_timeout: float = 30.0
     confirm: bool = False
     yes: bool = False
@@ -216,6 +225,7 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
         tools=tools and not flags.get("no_tools"),
         disabled_tools=frozenset(str(name) for name in disabled),
         max_rounds=pick("max_rounds", "max_rounds", defaults.max_rounds),
+        max_cost=pick("max_cost", "max_cost", None),
         command_timeout=float(pick("command_timeout", "tools.command_timeout", defaults.command_timeout)),
         confirm=bool(flags.get("confirm")) or config.get("tools.confirm", False),
         yes=bool(flags.get("yes")),

@@ -21,6 +21,7 @@ from ask.errors import (
     NetworkError,
     ParameterError,
     ProviderError,
+    Remedy,
     StreamCut,
 )
 from ask.messages import Answer, Finish, Native, ToolCall
@@ -32,6 +33,9 @@ from ask.transport import Reply, Transport
 T = TypeVar("T")
 
 ASK_AGAIN = "ask again"
+
+OTHER_KEY_STATUSES = (401, 402, 429)
+"""After these another key may work: it is not valid, or its account is used up."""
 
 LONGEST_WAIT = 60.0
 """Seconds: a provider that asks for a longer pause gets none, and the user is told."""
@@ -63,7 +67,7 @@ class Exchange:
     Args:
         provider: the loaded plugin.
         transport: where the requests go.
-        key: the API key, "" for none.
+        key: the API key, "" for none; several with "|" between them are tried in turn.
         tries: how often a request is sent at most.
         backoff: seconds before the second try; doubled for each further one.
         notice: takes a line for the user whenever a request is sent again.
@@ -81,7 +85,7 @@ class Exchange:
     ) -> None:
         self.provider = provider
         self._transport = transport
-        self._key = key
+        self._keys = [part.strip() for part in key.split("|")]
         self._tries = tries
         self._backoff = backoff
         self._notice = notice
@@ -108,7 +112,7 @@ class Exchange:
             AskError: it could not be had.
         """
         with self.provider.faults:
-            request = self.provider.hooks.provider_models_request(key=self._key)
+            request = self.provider.hooks.provider_models_request(key=self._keys[0])
         if request is None:
             return []
         body = self._persist(partial(self._fetch, request))
@@ -117,16 +121,36 @@ class Exchange:
 
     def _persist(self, attempt: Callable[[], T]) -> T:
         """Run an attempt until it works, as often and after such pauses as its failures allow."""
-        for count in range(1, self._tries):
+        count = 1
+        while True:
             try:
                 return attempt()
             except AskError as failure:
-                seconds = self._pause(failure, count)
+                if self._take_next_key(failure):
+                    self._notice(f"{failure.brief}; trying the next key")
+                    continue
+                seconds = self._pause(failure, count) if count < self._tries else None
                 if seconds is None:
+                    self._advise(failure)
                     raise
                 self._notice(f"{failure.brief}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
                 time.sleep(seconds)
-        return attempt()
+                count += 1
+
+    def _advise(self, failure: AskError) -> None:
+        """Give a failure to reach the provider its own advice, where it has any."""
+        if isinstance(failure, NetworkError) and failure.again and not isinstance(failure, StreamCut):
+            failure.advice = self.provider.info.offline_advice or failure.advice
+
+    def _take_next_key(self, failure: AskError) -> bool:
+        """Go on to the next key, where another one may help and there is one."""
+        helps = isinstance(failure, ProviderError) and (
+            failure.status in OTHER_KEY_STATUSES or failure.remedy is Remedy.NEXT_KEY
+        )
+        if helps and len(self._keys) > 1:
+            del self._keys[0]
+            return True
+        return False
 
     def _pause(self, failure: AskError, count: int) -> float | None:
         """Seconds until the next try, or None where there should be none."""
@@ -162,7 +186,7 @@ class Exchange:
             AskError: it failed before anything of an answer was shown.
         """
         with self.provider.faults:
-            http = self.provider.hooks.provider_build_request(request=request, key=self._key)
+            http = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
         with self._transport.send(http, self.provider.info.framing) as reply:
             if reply.status != 200:
                 raise self._error(reply, reply.text())

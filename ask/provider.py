@@ -36,6 +36,11 @@ class ProviderInfo(NamedTuple):
         needs_key: whether it refuses to work without a key.
         framing: how its streams are framed.
         docs: the address of its API's documentation.
+        tells_cost: whether its answers tell what they cost.
+        base_url_env: environment variables beside `<NAME>_BASE_URL` that may hold its address, also one
+            without scheme and port.
+        offline_advice: what to do where it does not answer; "" for the usual.
+        no_model_advice: what to do where it lists no model; "" for the usual.
     """
 
     name: str
@@ -46,6 +51,10 @@ class ProviderInfo(NamedTuple):
     needs_key: bool = True
     framing: Literal["sse", "ndjson"] = "sse"
     docs: str = ""
+    tells_cost: bool = False
+    base_url_env: tuple[str, ...] = ()
+    offline_advice: str = ""
+    no_model_advice: str = ""
 
 
 class ChatRequest(NamedTuple):

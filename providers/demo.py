@@ -47,6 +47,7 @@ provider = Demo(
     base_url="http://demo.invalid/v1",
     default_model="demo",
     needs_key=False,
+    tells_cost=True,
 )
 
 

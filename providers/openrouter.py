@@ -157,4 +157,5 @@ provider = OpenRouter(
     key_env="OPENROUTER_API_KEY",
     default_model="~anthropic/claude-sonnet-latest",
     docs="https://openrouter.ai/docs/api-reference",
+    tells_cost=True,
 )

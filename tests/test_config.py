@@ -13,6 +13,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ask.cli.target import choose
 from ask.cli.workspace import Workspace
 from ask.config import KEYS, Config, Places, Settings, read_config, resolve
 from ask.errors import ConfigError
@@ -131,7 +132,7 @@ def test_provider_and_model_are_chosen_in_order(
     home: Home, flags: tuple[str | None, str | None], environment: Mapping[str, str], text: str, model: str
 ) -> None:
     configure(home, text)
-    target = Workspace({**home.env, **environment}).choose(*flags)
+    target = choose(Workspace({**home.env, **environment}), *flags)
     assert (target.name, target.model) == ("demo", model)
 
 

@@ -34,7 +34,7 @@ def set_key(provider: str) -> None:
     from ask.errors import UsageError
 
     workspace = Workspace()
-    workspace.load(provider)
+    provider = workspace.load(provider).info.name
     key = read_key(f"Key for {provider}").strip()
     if not key:
         raise UsageError("no key was given", f"ask keys set {provider}")

@@ -17,7 +17,8 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
 
     Prices are in US dollars per million tokens.
     """
-    from ask.cli.workspace import Workspace, open_exchange, reporting
+    from ask.cli.target import choose, open_exchange
+    from ask.cli.workspace import Workspace, reporting
     from ask.config import resolve
     from ask.errors import ProviderError
     from ask.render.streams import Console, Output
@@ -26,7 +27,7 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
     workspace = Workspace()
     console = Console(workspace.environment, quiet=False, plain=False)
     with reporting(console, verbose=False):
-        target = workspace.choose(provider, None)
+        target = choose(workspace, provider, None)
         console.redact = workspace.secrets(target.key).redact
         settings = resolve({"timeout": timeout}, workspace.environment, workspace.config)
         models = open_exchange(target, lambda text: console.line(f"ask: {text}"), settings).models()

@@ -12,6 +12,7 @@ def command(*, as_json: bool) -> None:
 
     A plugin that cannot be loaded is one line on standard error; the others are listed all the same.
     """
+    from ask.cli.target import base_url_of
     from ask.cli.workspace import Workspace
     from ask.errors import ConfigError
     from ask.render.streams import Console, Output
@@ -35,7 +36,7 @@ def command(*, as_json: bool) -> None:
                 "title": info.title,
                 "default_model": table.get("model") or info.default_model,
                 "key": key or ("missing" if info.needs_key else "not needed"),
-                "base_url": workspace.base_url(loaded),
+                "base_url": base_url_of(workspace, info),
                 "from": origin,
             }
         )

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from ask.agent import Agent, Job, Outcome
 from ask.calls import CallRunner
 from ask.cli.inputs import as_text, compose_prompt, read_file, read_options, read_stdin
-from ask.cli.workspace import Target, Workspace, open_exchange, reporting
+from ask.cli.target import Target, choose, cost_counter, first_model, open_exchange
+from ask.cli.workspace import Workspace, reporting
 from ask.config import Settings, resolve
-from ask.errors import ConfigError, FileError, UsageError
+from ask.errors import FileError, UsageError
 from ask.events import CallOutput, Event, Notice
 from ask.keys import Secrets
 from ask.messages import Message
@@ -85,11 +86,11 @@ def read_question(flags: Mapping[str, Any], words: Sequence[str], workspace: Wor
     for warning in workspace.config.warnings:
         console.line(f"ask: {warning}")
     tools = choose_tools(settings)
-    target = workspace.choose(flags["provider"], flags["model"], flags["base_url"], flags["key"])
-    if not target.model:
-        raise ConfigError(f"no model named for {target.name}", f"use -m MODEL (ask models -p {target.name})")
+    target = choose(workspace, flags["provider"], flags["model"], flags["base_url"], flags["key"])
     secrets = workspace.secrets(target.key)
     console.redact = secrets.redact
+    if not target.model:
+        target = target._replace(model=first_model(target, lambda text: console.line(f"ask: {text}"), settings))
     prompt = read_prompt(flags, words, settings, console)
     if tools and console.terminal and not flags["quiet"]:
         tell_once(workspace, console)
@@ -175,6 +176,8 @@ def converse(question: Question, conversation: str, workspace: Workspace, show: 
     )
     specs = [tool.spec for tool in question.tools]
     job = Job(target.model, system, specs, settings.options, settings.stream, settings.max_rounds)
+    if settings.max_cost is not None:
+        job = job._replace(max_cost=settings.max_cost, cost=cost_counter(target, exchange))
     return Agent(exchange, calls, show).run([Message("user", question.prompt)], job)
 
 

@@ -1,0 +1,192 @@
+"""The choice of provider, model, address and key: by flags, environment and configuration, in that order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from ask.agent import told_cost
+from ask.cli.workspace import Workspace
+from ask.config import Settings
+from ask.errors import ConfigError
+from ask.exchange import Exchange
+from ask.keys import stem
+from ask.messages import Usage
+from ask.plugins import LoadedProvider
+from ask.provider import ProviderInfo
+from ask.transport import Transport
+
+FIRST_CHOICE = "openrouter"
+TOKENS_PER_PRICE = 1_000_000
+
+
+class Target(NamedTuple):
+    """A provider with all that a request to it needs.
+
+    Attributes:
+        provider: the loaded plugin.
+        model: the model to ask; "" for the first that the provider lists.
+        base_url: where its requests go.
+        key: its key, "" for none, or several with "|" between them.
+    """
+
+    provider: LoadedProvider
+    model: str
+    base_url: str
+    key: str
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self.provider.info.name
+
+
+def choose(
+    workspace: Workspace, provider: str | None, model: str | None, base_url: str | None = None, key: str | None = None
+) -> Target:
+    """The provider and model to use, and how to reach them. The arguments are flags.
+
+    Raises:
+        ConfigError: no such provider, or no key.
+    """
+    name, model = name_and_model(workspace, provider, model)
+    loaded = workspace.load(name)
+    model = model or workspace.config.provider(loaded.info.name).get("model") or loaded.info.default_model
+    return Target(loaded, model, base_url or base_url_of(workspace, loaded.info), key or key_of(workspace, loaded.info))
+
+
+def name_and_model(workspace: Workspace, provider: str | None, model: str | None) -> tuple[str, str]:
+    """The provider's name, and the model where one was named for it."""
+    if provider:
+        return provider, model or model_set_for(workspace, provider, named=True)
+    if model:
+        model = workspace.config.aliases.get(model, model)
+        prefix, colon, rest = model.partition(":")
+        if colon and prefix in workspace.names:
+            return prefix, rest
+    environment, config = workspace.environment, workspace.config
+    name = environment.get("ASK_PROVIDER") or config.get("provider") or first_with_key(workspace)
+    return name, model or model_set_for(workspace, name, named=False)
+
+
+def model_set_for(workspace: Workspace, name: str, *, named: bool) -> str:
+    """The model of environment or configuration, each only for the provider that is set beside it.
+
+    One that is set without a provider is for the provider that comes about where none is `named`.
+    """
+    environment, config = workspace.environment, workspace.config
+    for provider, model in (
+        (environment.get("ASK_PROVIDER"), environment.get("ASK_MODEL")),
+        (config.get("provider"), config.get("model")),
+    ):
+        if model and (provider == name or not (provider or named)):
+            return str(model)
+        named = named or bool(provider)
+    return ""
+
+
+def first_with_key(workspace: Workspace) -> str:
+    """The first provider that has a key.
+
+    Raises:
+        ConfigError: none has.
+    """
+    for name in (FIRST_CHOICE, *workspace.names):
+        if workspace.keys.find(name, workspace.key_variables(name))[0]:
+            return name
+    raise ConfigError("no provider has a key", f"{how_to_set(FIRST_CHOICE)}, or try -p demo, which needs none")
+
+
+def key_of(workspace: Workspace, info: ProviderInfo) -> str:
+    """A provider's key, or several with "|" between them; "" where there is none and none is needed.
+
+    Raises:
+        ConfigError: it needs one and has none.
+    """
+    variables = workspace.key_variables(info.name, info.key_env)
+    key, _ = workspace.keys.find(info.name, variables)
+    if not key and info.needs_key:
+        advice = f"{how_to_set(info.name, *variables)}, or try -p demo, which needs none"
+        raise ConfigError(f"no key for {info.name}", advice)
+    return key
+
+
+def how_to_set(name: str, variable: str = "", *_: str) -> str:
+    """How a user gives a provider its key."""
+    return f"set {variable or stem(name) + '_API_KEY'} or run `ask keys set {name}`"
+
+
+def base_url_of(workspace: Workspace, info: ProviderInfo) -> str:
+    """Where a provider's requests go: as environment, configuration or its own word says, in that order."""
+    environment = workspace.environment
+    told = (environment.get(variable, "").strip() for variable in info.base_url_env)
+    return (
+        environment.get(f"{stem(info.name)}_BASE_URL")
+        or next((completed(value, info.base_url) for value in told if value), "")
+        or workspace.config.provider(info.name).get("base_url")
+        or info.base_url
+    )
+
+
+def completed(address: str, base_url: str) -> str:
+    """An address that may lack its scheme and port, as OLLAMA_HOST does, with those of a provider's own base URL.
+
+    An address that servers listen on, 0.0.0.0, becomes one that can be reached.
+    """
+    own = urlsplit(base_url)
+    scheme, _, rest = address.rpartition("://")
+    place, slash, path = rest.partition("/")
+    port = re.search(r":(\d+)$", place)
+    host = place[: port.start()] if port else place
+    host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - read, not bound
+    number = port[1] if port else None if scheme else own.port
+    return f"{scheme or own.scheme}://{host}{f':{number}' if number else ''}{slash}{path}"
+
+
+def open_exchange(target: Target, notice: Callable[[str], None], settings: Settings) -> Exchange:
+    """Make a provider ready to be asked; `notice` takes what there is to say meanwhile."""
+    with target.provider.faults:
+        adapter = target.provider.hooks.provider_adapter()
+    transport = Transport(target.base_url, settings.timeout, adapter)
+    return Exchange(
+        target.provider, transport, target.key, tries=settings.tries, backoff=settings.backoff, notice=notice
+    )
+
+
+def cost_counter(target: Target, exchange: Exchange) -> Callable[[Usage], float]:
+    """What usage of the model costs in US dollars: as its answers tell, or else by the prices in the models list.
+
+    Cached tokens count in full where prices are all that is known, so that a limit is never passed unseen.
+
+    Raises:
+        ConfigError: neither is told.
+        AskError: the models list could not be had.
+    """
+    if target.provider.info.tells_cost:
+        return told_cost
+    for model in exchange.models():
+        if model.id == target.model and model.input_price is not None and model.output_price is not None:
+            return partial(cost_by_price, model.input_price / TOKENS_PER_PRICE, model.output_price / TOKENS_PER_PRICE)
+    raise ConfigError(f"{target.name} tells neither cost nor prices of {target.model}", "leave out --max-cost")
+
+
+def cost_by_price(input_price: float, output_price: float, usage: Usage) -> float:
+    """What usage costs at these prices per token."""
+    return (usage.input_tokens or 0) * input_price + (usage.output_tokens or 0) * output_price
+
+
+def first_model(target: Target, notice: Callable[[str], None], settings: Settings) -> str:
+    """The first model that a provider lists: of a local server, one that is installed there.
+
+    Raises:
+        ConfigError: it lists none.
+        AskError: the list could not be had.
+    """
+    models = open_exchange(target, notice, settings).models()
+    if not models:
+        advice = target.provider.info.no_model_advice or f"name one with -m (ask models -p {target.name})"
+        raise ConfigError(f"{target.name} has no model to ask", advice)
+    return models[0].id
