@@ -10,7 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ask.chat_completions import ChatCompletions, error_text
+    from ask.chat_completions import (
+        ChatCompletions,
+        error_text,
+        first_choice,
+        invent_id,
+        page_text,
+        parse_json,
+        read_tool_calls,
+    )
     from ask.chat_stream import ChatStreamReader, find_error
     from ask.errors import AskError, ConfigError, ProviderError, Remedy
     from ask.hookspecs import hookimpl
@@ -44,7 +52,15 @@ if TYPE_CHECKING:
     from ask.version import VERSION
 
 _HOMES = {
-    "ask.chat_completions": ("ChatCompletions", "error_text"),
+    "ask.chat_completions": (
+        "ChatCompletions",
+        "error_text",
+        "first_choice",
+        "invent_id",
+        "page_text",
+        "parse_json",
+        "read_tool_calls",
+    ),
     "ask.chat_stream": ("ChatStreamReader", "find_error"),
     "ask.errors": ("AskError", "ConfigError", "ProviderError", "Remedy"),
     "ask.hookspecs": ("hookimpl",),
@@ -105,8 +121,13 @@ __all__ = [
     "default_remedy",
     "error_text",
     "find_error",
+    "first_choice",
     "hookimpl",
+    "invent_id",
     "model_family",
+    "page_text",
+    "parse_json",
+    "read_tool_calls",
     "retry_after",
 ]
 

@@ -156,18 +156,7 @@ class ChatCompletions(Provider):
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls: list[ToolCall] = []
-        seen: set[str] = set()
-        for wire in as_list(as_dict(first_choice(response).get("message")).get("tool_calls")):
-            function = as_dict(as_dict(wire).get("function"))
-            arguments = function.get("arguments")
-            text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-            call_id = as_text(as_dict(wire).get("id"))
-            if not call_id or call_id in seen:
-                call_id = invent_id()
-            seen.add(call_id)
-            calls.append(ToolCall(call_id, as_text(function.get("name")) or "unnamed", text))
-        return calls
+        return read_tool_calls(as_dict(first_choice(response).get("message")).get("tool_calls"))
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Tokens and cost, where told."""
@@ -208,6 +197,22 @@ class ChatCompletions(Provider):
 def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
     """The first choice of a response; {} where there is none."""
     return as_dict(next(iter(as_list(response.get("choices"))), None))
+
+
+def read_tool_calls(entries: Any) -> list[ToolCall]:
+    """The calls in a `tool_calls` array, under ids that differ; arguments that came as an object become its text."""
+    calls: list[ToolCall] = []
+    seen: set[str] = set()
+    for entry in as_list(entries):
+        function = as_dict(as_dict(entry).get("function"))
+        arguments = function.get("arguments")
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        call_id = as_text(as_dict(entry).get("id"))
+        if not call_id or call_id in seen:
+            call_id = invent_id()
+        seen.add(call_id)
+        calls.append(ToolCall(call_id, as_text(function.get("name")) or "unnamed", text))
+    return calls
 
 
 def invent_id() -> str:

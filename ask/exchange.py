@@ -26,7 +26,7 @@ from ask.errors import (
 )
 from ask.messages import Answer, Finish, Native, ToolCall
 from ask.plugins import LoadedProvider
-from ask.provider import CallDelta, ChatRequest, Delta, HttpRequest, ModelInfo, ReasoningDelta, TextDelta
+from ask.provider import CallDelta, ChatRequest, Delta, HttpRequest, ModelInfo, ReasoningDelta, ServerEvent, TextDelta
 from ask.text import PairJoiner, mend
 from ask.transport import Reply, Transport
 
@@ -96,7 +96,7 @@ class Exchange:
         A request is sent again only while nothing of its answer was shown.
         """
         try:
-            return self._persist(partial(self._attempt, request, show))
+            turn = self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
             self._named(failure)
             said = failure.answer or Answer()
@@ -104,6 +104,11 @@ class Exchange:
             return Turn(said._replace(finish=Finish.ERROR), failure=blame_option(failure, request.options))
         except AskError as failure:
             return Turn(Answer(finish=Finish.CUT), failure=failure)
+        with self.provider.faults:
+            notice = self.provider.hooks.provider_notice(request=request, answer=turn.answer)
+        if notice:
+            self._notice(notice)
+        return turn
 
     def models(self) -> list[ModelInfo]:
         """The provider's models list; [] where it has none.
@@ -262,9 +267,19 @@ class Exchange:
                 error.advice = "check the base URL"
                 raise error from None
             raise StreamCut("the answer was cut off in the middle", ASK_AGAIN, again=True) from None
+        if isinstance(response, list):
+            response = self._gather(response)
         if not isinstance(response, dict):
             raise self._error(reply, text)
         return response
+
+    def _gather(self, events: list[Any]) -> Any:
+        """What a stream's events in one array say, as Gemini sends them where a proxy lost its `alt=sse`."""
+        with self.provider.faults:
+            reader = self.provider.hooks.provider_stream_reader()
+            for event in events:
+                reader.feed(ServerEvent(None, json.dumps(event)))
+            return reader.response() if reader.ended else events
 
     def _show_whole(self, answer: Answer, show: Callable[[Delta], None]) -> None:
         if answer.reasoning:

@@ -91,6 +91,13 @@ class ProviderHooks:
         """
 
     @hookspec(firstresult=True)
+    def provider_notice(self, request: ChatRequest, answer: Answer) -> str:  # type: ignore[empty-body]
+        """What the user should know about an answer though it is no error, one line; "", the default, for nothing.
+
+        Runs after each answer, also one that was empty.
+        """
+
+    @hookspec(firstresult=True)
     def provider_models_request(self, key: str) -> HttpRequest | None:
         """The request for the models list, or None, the default, where there is none. Runs for `ask models`."""
 

@@ -202,6 +202,9 @@ class Provider:
         """Any HTTP error: its body as one line, and a retry for the statuses that may pass."""
         return ProviderError(" ".join(body.split())[:300] or "no explanation", status, default_remedy(status, headers))
 
+    def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
+        return ""
+
     def provider_models_request(self, key: str) -> HttpRequest | None:
         return None
 

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from ask import ChatCompletions, as_dict, as_list, as_text
+from ask import ChatCompletions, as_dict, as_list, as_text, parse_json
 
 from .demo_rules import Call, about_input, cannot_call, describe, is_error, plan, read_question, small_talk
 
@@ -96,16 +96,8 @@ def finished_calls(since: Sequence[Mapping[str, Any]]) -> list[tuple[Call, str]]
     results = {as_text(m.get("tool_call_id")): as_text(m.get("content")) for m in since if m.get("role") == "tool"}
     calls = [call for m in since for call in provider.provider_parse_tool_calls({"choices": [{"message": m}]})]
     return [
-        (Call(call.name, as_dict(read_json(call.arguments))), results[call.id]) for call in calls if call.id in results
+        (Call(call.name, as_dict(parse_json(call.arguments))), results[call.id]) for call in calls if call.id in results
     ]
-
-
-def read_json(text: str) -> Any:
-    """The value of a JSON text, or None."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def offered_tools(body: Mapping[str, Any]) -> set[str]:

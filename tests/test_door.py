@@ -18,7 +18,8 @@ PUBLIC = [
     *("ChatStreamReader", "ConfigError", "Finish", "HttpRequest", "Message", "ModelInfo", "Native", "Provider"),
     *("ProviderError", "ProviderInfo", "ReasoningDelta", "Remedy", "ServerEvent", "StreamReader", "TextDelta"),
     *("ToolCall", "ToolSpec", "Usage", "as_dict", "as_int", "as_list", "as_number", "as_text", "default_remedy"),
-    *("error_text", "find_error", "hookimpl", "model_family", "retry_after"),
+    *("error_text", "find_error", "first_choice", "hookimpl", "invent_id", "model_family", "page_text", "parse_json"),
+    *("read_tool_calls", "retry_after"),
 ]
 
 

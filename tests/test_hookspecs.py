@@ -16,7 +16,8 @@ from ask.provider import REQUIRED_HOOKS
 HOOKS = [
     *("provider_info", "provider_adapter", "provider_supports_tools", "provider_format_tools"),
     *("provider_parse_tool_calls", "provider_format_tool_result", "provider_build_request", "provider_stream_reader"),
-    *("provider_parse_response", "provider_parse_error", "provider_models_request", "provider_parse_models"),
+    *("provider_parse_response", "provider_parse_error", "provider_notice"),
+    *("provider_models_request", "provider_parse_models"),
 ]
 
 

@@ -7,20 +7,14 @@ through the program where it matters most, and elsewhere through its parts betwe
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
 
-from ask.errors import IncompleteAnswer, ProviderError, StreamCut
-from ask.exchange import Exchange, Turn
-from ask.messages import Message
-from ask.plugins import find_claims, load_provider
-from ask.provider import ChatRequest, Delta, TextDelta
-from ask.transport import Transport
+from ask_providers.openrouter import provider as openrouter
 from tests import wire
-from tests.model_server import ModelServer, Reply
+from tests.exchanges import cuts, put_recording, served
+from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result
 from tests.recordings import Recording, recordings
 
@@ -30,33 +24,6 @@ LONG = 20_000
 """Bytes from which on a body that comes in single bytes takes a while."""
 OUR_OWN_FIELDS = {"cache_control", "reasoning_details"}
 """What OpenRouter takes beyond the types of OpenAI."""
-
-
-# How the bytes come
-
-
-def cut_at(body: bytes, places: Sequence[int]) -> list[bytes]:
-    return [body[start:end] for start, end in pairwise([0, *places, len(body)])]
-
-
-def inside_characters(body: bytes) -> list[bytes]:
-    """The body cut at every place inside a character of more than one byte."""
-    return cut_at(body, [place for place, byte in enumerate(body) if byte & 0xC0 == 0x80])
-
-
-def cuts(recording: Recording) -> dict[str, list[bytes]]:
-    """The ways to cut a body, by name: single bytes, and where they apply, inside characters and as recorded."""
-    body = recording.body
-    ways = {"bytes": wire.chop(body)}
-    if not body.isascii():
-        ways["characters"] = inside_characters(body)
-    if recording.piece_sizes:
-        ways["as recorded"] = cut_at(body, list(accumulate(recording.piece_sizes))[:-1])
-    return ways
-
-
-def served(recording: Recording, pieces: Sequence[bytes] = ()) -> Reply:
-    return Reply(pieces or [recording.body], recording.status, recording.content_type)
 
 
 def is_telling(recording: Recording) -> bool:
@@ -109,14 +76,8 @@ def check_second_request(body: dict[str, Any], recording: Recording) -> None:
     assert [message["role"] for message in results] == ["tool"] * len(recording.calls)
     assert [message["tool_call_id"] for message in results] == [call["id"] for call in said["tool_calls"]]
     assert all("there is no tool" in json.dumps(message["content"]) for message in results)
-    plain = without_fields(body, OUR_OWN_FIELDS)
+    plain = wire.without_fields(body, OUR_OWN_FIELDS)
     assert wire.read_by_openai(plain) == plain
-
-
-def without_fields(value: Any, names: set[str]) -> Any:
-    if isinstance(value, dict):
-        return {name: without_fields(part, names) for name, part in value.items() if name not in names}
-    return [without_fields(part, names) for part in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("recording", [one for one in RECORDED if one.outcome == "error"], ids=str)
@@ -164,27 +125,6 @@ def test_program_reads_the_same_however_the_bytes_are_cut(
 
 @pytest.mark.parametrize(("recording", "way"), [one for one in CUT if not is_telling(one[0])], ids=str)
 def test_answer_is_read_the_same_however_the_bytes_are_cut(server: ModelServer, recording: Recording, way: str) -> None:
-    server.reply(served(recording, cuts(recording)[way]))
-    shown: list[Delta] = []
-    provider = load_provider(find_claims(None)["openrouter"])
-    exchange = Exchange(provider, Transport(server.base_url, 10), "key", tries=1, backoff=0, notice=print)
-    request = ChatRequest(recording.model, [Message("user", "hi")], stream=recording.streaming)
-    turn = exchange.ask(request, shown.append)
-    calls = tuple((call.name, json.loads(call.arguments)) for call in turn.calls)
-    assert (turn.answer.text, calls, outcome(turn)) == (recording.text, recording.calls, recording.outcome)
-    assert "".join(delta.text for delta in shown if isinstance(delta, TextDelta)) == recording.text
-
-
-def outcome(turn: Turn) -> str:
-    """What became of a request, in the recordings' words."""
-    match turn.failure:
-        case None:
-            return "ok"
-        case IncompleteAnswer():
-            return turn.answer.finish
-        case StreamCut():
-            return "cut"
-        case ProviderError():
-            return "error"
-        case failure:
-            raise failure
+    came = put_recording(openrouter, server, recording, cuts(recording)[way])
+    assert (came.turn.answer.text, came.calls, came.outcome) == (recording.text, recording.calls, recording.outcome)
+    assert came.shown == recording.text

@@ -137,12 +137,13 @@ def completed(address: str, base_url: str) -> str:
     An address that servers listen on, 0.0.0.0, becomes one that can be reached.
     """
     own = urlsplit(base_url)
-    scheme, _, rest = address.rpartition("://")
+    scheme, _, rest = address.strip("'\"").rpartition("://")
     place, slash, path = rest.partition("/")
-    port = re.search(r":(\d+)$", place)
-    host = place[: port.start()] if port else place
+    if place.count(":") > 1 and not place.startswith("["):
+        place = f"[{place}]"
+    host, port = re.fullmatch(r"(\[.*\]|[^:]*):?(.*)", place, re.DOTALL).groups()  # type: ignore[union-attr]
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - read, not bound
-    number = port[1] if port else None if scheme else own.port
+    number = port if port.isdigit() else "" if scheme else own.port
     return f"{scheme or own.scheme}://{host}{f':{number}' if number else ''}{slash}{path}"
 
 

@@ -1,0 +1,59 @@
+"""LM Studio: models on this machine, behind its OpenAI-compatible server. https://lmstudio.ai/docs
+
+Failures come as an `error` event in a stream of status 200; a request that is longer than the model's context is
+answered with nothing; and a model that was not made for it writes its calls into the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ask import Answer, ChatCompletions, ChatRequest, ModelInfo, as_dict, as_int, as_list, as_text
+
+CALL_IN_TEXT = "[TOOL_REQUEST]"
+EMBEDDING = "text-embedding-"
+"""How LM Studio begins the names of models that only embed; one of them comes with it."""
+
+
+class LMStudio(ChatCompletions):
+    """LM Studio, with what its lists and answers have of their own."""
+
+    def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
+        """A line for the user where an answer shows what went wrong behind it; else ""."""
+        if request.tools and CALL_IN_TEXT in answer.text:
+            return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
+        if not answer.text.strip() and not answer.usage.output_tokens:
+            return "an answer without a word may mean that the context is too short: lms load MODEL --context-length N"
+        return ""
+
+    def provider_parse_models(self, body: Any) -> list[ModelInfo]:
+        """The models that answer, the loaded ones first where the list tells: at /api/v0 it does, at /v1 not."""
+        entries = [as_dict(entry) for entry in as_list(body if isinstance(body, list) else as_dict(body).get("data"))]
+        chat = [entry for entry in entries if not is_embedding(entry)]
+        return super().provider_parse_models(sorted(chat, key=lambda entry: entry.get("state") != "loaded"))
+
+    def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
+        capabilities = entry.get("capabilities")
+        return ModelInfo(
+            id=as_text(entry.get("id")),
+            context_length=as_int(entry.get("loaded_context_length") or entry.get("max_context_length")),
+            tools="tool_use" in capabilities if isinstance(capabilities, list) else None,
+        )
+
+
+def is_embedding(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of the models list answers no questions."""
+    return entry.get("type") == "embeddings" or as_text(entry.get("id")).startswith(EMBEDDING)
+
+
+provider = LMStudio(
+    name="lmstudio",
+    title="LM Studio",
+    base_url="http://localhost:1234/v1",
+    key_env=("LMSTUDIO_API_KEY", "LM_API_TOKEN"),
+    needs_key=False,
+    docs="https://lmstudio.ai/docs/developer",
+    offline_advice="start its server with lms server start, or set LMSTUDIO_BASE_URL to where it runs",
+    no_model_advice="load one with lms load MODEL, or in its window",
+)

@@ -1,0 +1,61 @@
+"""What a request to Ollama needs beyond its messages: parameters by its names, and a context that holds all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ask import as_dict, as_int, parse_json
+
+RENAMED = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict", "reasoning_effort": "think"}
+BESIDE_OPTIONS = {"format", "keep_alive", "logprobs", "shift", "think", "top_logprobs", "truncate"}
+EFFORTS = {"none": False, "minimal": "low"}
+"""What it calls the levels of `reasoning_effort` that it knows by another name."""
+SMALLEST_CONTEXT = 8192
+ROOM_FOR_ANSWER = 4096
+"""Tokens, where `max_tokens` does not say how long the answer may be."""
+BYTES_PER_TOKEN = 3
+"""Of a request's JSON, few rather than many: 2.9 to 4.6 were seen."""
+
+
+def sorted_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The user's parameters by Ollama's names: those beside `options`, and those in it."""
+    beside: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for told, value in given.items():
+        name = RENAMED.get(told, told)
+        if name == "options":
+            options |= as_dict(value)
+        elif name == "stop":
+            options[name] = [value] if isinstance(value, str) else value
+        elif name in BESIDE_OPTIONS:
+            beside[name] = EFFORTS.get(str(value), value) if told == "reasoning_effort" else value
+        else:
+            options[name] = value
+    return beside, options
+
+
+def context_size(prompt: Any, most_to_answer: Any) -> int:
+    """Tokens of context that hold a prompt and its answer.
+
+    Powers of two, so that few rounds of a conversation change it: with each change the model is loaded anew.
+    """
+    answer = as_int(most_to_answer) or 0
+    needed = size_in_bytes(prompt) // BYTES_PER_TOKEN + (answer if answer > 0 else ROOM_FOR_ANSWER)
+    return max(SMALLEST_CONTEXT, 1 << (needed - 1).bit_length())
+
+
+def size_in_bytes(value: Any) -> int:
+    """Of the value as JSON, in UTF-8."""
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def arguments_object(text: str) -> dict[str, Any]:
+    """A call's arguments for the history; {} where the model wrote no JSON object."""
+    value = as_dict(parse_json(text))
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return {}
+    return value

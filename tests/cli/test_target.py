@@ -1,0 +1,153 @@
+"""Which model is asked, with which key, at which address, and for how much."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from ask.cli.target import completed
+from tests import wire
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import Ask, Home
+
+KEYS = ("sk-first-0123456789", "sk-second-0123456789", "sk-third-0123456789")
+LOCAL = '[providers.local]\nbase_url = "{url}"\n'
+
+
+def configure(home: Home, text: str) -> None:
+    home.config.mkdir(exist_ok=True)
+    (home.config / "config.toml").write_text(text)
+
+
+def models(*entries: dict[str, object]) -> Reply:
+    return wire.whole_reply({"data": list(entries)})
+
+
+# Models
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model"), [(["-m", "fast"], "a/model"), (["-p", "openrouter", "-m", "fast"], "fast")]
+)
+def test_an_alias_stands_for_a_model_unless_a_provider_is_named(
+    arguments: list[str], model: str, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    configure(home, '[aliases]\nfast = "openrouter:a/model"')
+    server.reply(wire.says("Hello."))
+    assert ask(*arguments, "hi").code == 0
+    assert server.requests[0].json["model"] == model
+
+
+def test_a_provider_without_a_model_is_asked_for_the_first_that_it_lists(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    configure(home, LOCAL.format(url=server.base_url))
+    server.reply(models({"id": "loaded"}, {"id": "another"}), wire.says("Hello."))
+    result = ask("-p", "local", "--json", "hi")
+    assert (result.code, '"model": "loaded"' in result.text) == (0, True)
+    assert [request.method for request in server.requests] == ["GET", "POST"]
+    assert server.requests[1].json["model"] == "loaded"
+
+
+def test_a_provider_that_lists_no_model_is_a_question_of_configuration(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    configure(home, LOCAL.format(url=server.base_url))
+    server.reply(models())
+    result = ask("-p", "local", "hi")
+    assert (result.code, result.stdout) == (4, b"")
+    assert result.stderr == "ask: local has no model to ask: name one with -m (ask models -p local)\n"
+
+
+# Keys
+
+
+@pytest.mark.parametrize("status", [401, 402, 429])
+def test_several_keys_are_tried_in_turn(status: int, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(status, f"not {KEYS[0]}"), wire.fails(status), wire.says("Hello."))
+    result = ask("-p", "openrouter", "hi", env={"OPENROUTER_API_KEY": " | ".join(KEYS)})
+    assert (result.code, result.text) == (0, "Hello.\n")
+    assert [request.headers["Authorization"] for request in server.requests] == [f"Bearer {key}" for key in KEYS]
+    assert result.stderr.count("trying the next key") == 2
+    assert not any(key in result.stderr for key in KEYS)
+
+
+def test_the_key_that_worked_is_used_for_the_rounds_that_follow(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(401), wire.calls(("list_dir", {"dirpath": "."})), wire.says("Nothing."))
+    assert ask("-p", "openrouter", "hi", env={"OPENROUTER_API_KEY": "|".join(KEYS)}).code == 0
+    assert [request.headers["Authorization"][7:] for request in server.requests] == [KEYS[0], KEYS[1], KEYS[1]]
+
+
+def test_when_the_last_key_fails_the_error_is_told(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(401, "User not found."))
+    result = ask("-p", "openrouter", "hi", env={"OPENROUTER_API_KEY": "|".join(KEYS)})
+    assert result.code == 6
+    assert result.stderr.splitlines()[-1].startswith("ask: User not found (openrouter, 401): check the key")
+    assert len(server.requests) == 3
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("told", "reached"),
+    [
+        ("box", "http://box:11434"),
+        ("box:80", "http://box:80"),
+        (":8000", "http://127.0.0.1:8000"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:1", "http://127.0.0.1:1"),
+        ("[::]:2", "http://[::1]:2"),
+        ("[::1]", "http://[::1]:11434"),
+        ("::1", "http://[::1]:11434"),
+        ("::", "http://[::1]:11434"),
+        ('"gpu:8080"', "http://gpu:8080"),
+        ("gpu:x", "http://gpu:11434"),
+        ("https://box.example", "https://box.example"),
+        ("http://0.0.0.0:3/path", "http://127.0.0.1:3/path"),
+    ],
+)
+def test_an_address_without_scheme_or_port_gets_the_providers_own(told: str, reached: str) -> None:
+    assert completed(told, "http://localhost:11434") == reached
+
+
+# Cost
+
+
+def spending(cost: float) -> Callable[[Request], Reply]:
+    """A model that calls for ever, each answer at that cost."""
+
+    def script(request: Request) -> Reply:
+        if request.method == "GET":
+            return models({"id": "m", "pricing": {"prompt": "0"}})
+        if request.json.get("tool_choice") == "none":
+            return wire.says("That is all.")
+        number = len(request.json["messages"])
+        chunks = [*wire.stream(calls=[("bash", {"command": f"true {number}"})]), wire.usage(cost=cost)]
+        return wire.streams(*chunks)
+
+    return script
+
+
+def test_at_the_cost_limit_there_is_one_more_answer_without_calls(ask: Ask, server: ModelServer) -> None:
+    server.reply(spending(0.02))
+    result = ask("-p", "openrouter", "--max-cost", "0.05", "go")
+    assert (result.code, result.text) == (11, "That is all.\n")
+    assert re.search(r"stopped at a cost of \$0\.06\d*: --max-cost allows more\n$", result.stderr)
+    assert [request.json["tool_choice"] for request in server.requests] == ["auto", "auto", "auto", "none"]
+
+
+def test_an_answer_that_needs_no_more_rounds_is_no_failure_whatever_it_cost(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("Hello."), wire.finish(), wire.usage(cost=3.0)))
+    assert ask("-p", "openrouter", "--max-cost", "0.05", "hi").code == 0
+
+
+def test_without_cost_or_prices_the_limit_cannot_be_kept(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, LOCAL.format(url=server.base_url))
+    server.reply(models({"id": "m"}))
+    result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
+    assert (result.code, result.stdout) == (4, b"")
+    assert result.stderr == "ask: local tells neither cost nor prices of m: leave out --max-cost\n"
+    assert [request.method for request in server.requests] == ["GET"]

@@ -1,0 +1,126 @@
+"""LM Studio: the contract, its recorded answers, and how it fails in its own ways."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec, Usage
+from ask.testing import ProviderContract
+from providers.lmstudio import provider as lmstudio
+from tests import wire
+from tests.exchanges import put
+from tests.model_server import ModelServer, Reply
+from tests.recording_tests import RecordingTests
+
+MODEL = "qwen/qwen3-4b-2507"
+TALK = (Message("system", "Be kind."), Message("user", "hi"))
+LIST = ToolSpec("list_dir", "Lists a folder.", {"type": "object", "properties": {"dirpath": {"type": "string"}}})
+REQUEST = ChatRequest(MODEL, TALK, [LIST])
+LEAKED = '[TOOL_REQUEST]{"name": "list_dir", "arguments": {"dirpath": "."}}[END_TOOL_REQUEST]'
+OVERFLOW = "The number of tokens to keep from the initial prompt is greater than the context length"
+
+
+class TestLMStudio(ProviderContract):
+    provider = lmstudio
+
+
+class TestRecordings(RecordingTests):
+    provider = lmstudio
+
+
+# Requests
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_both_requests_of_a_round_fit_openais_types(stream: bool) -> None:
+    calls = (ToolCall("1", "list_dir", '{"dirpath": "."}'), ToolCall("2", "list_dir", '{"dirpath": '))
+    said = Message("assistant", "", calls, native=Native("deepseek", MODEL, {"reasoning_content": "Hm."}))
+    results = [Message("tool", text, (), text[0], "list_dir") for text in ("1.txt", "2: Error: no valid JSON")]
+    for messages in (TALK, [*TALK, said, *results]):
+        request = REQUEST._replace(messages=messages, stream=stream, schema={"type": "object"})
+        body = lmstudio.body(request)
+        assert wire.read_by_openai(body) == body
+
+
+def test_no_key_is_needed_and_one_is_sent_where_there_is_one() -> None:
+    assert not lmstudio.info.needs_key
+    assert lmstudio.provider_build_request(REQUEST, "").headers == {}
+    assert lmstudio.provider_models_request("k").headers == {"Authorization": "Bearer k"}
+
+
+# Answers
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_reasoning_is_shown_and_does_not_go_back(server: ModelServer, field: str) -> None:
+    server.reply(wire.streams(wire.reasoning("Hm.", field), wire.text("Hello."), wire.finish(), wire.usage()))
+    answer = put(lmstudio, server, REQUEST).turn.answer
+    assert (answer.reasoning, answer.text, answer.native) == ("Hm.", "Hello.", None)
+
+
+@pytest.mark.parametrize(
+    "error", [{"error": {"message": OVERFLOW}}, {"error": OVERFLOW}, {"message": OVERFLOW}, OVERFLOW]
+)
+@pytest.mark.parametrize("before", ["", "Hel"])
+def test_an_error_event_in_a_stream_is_an_error(server: ModelServer, error: Any, before: str) -> None:
+    event = f"event: error\ndata: {json.dumps(error)}\n\n".encode()
+    server.reply(wire.streams(*([wire.text(before)] if before else []), event, done=False))
+    came = put(lmstudio, server, REQUEST)
+    assert (came.outcome, came.shown, came.turn.answer.text) == ("error", before, before)
+    assert getattr(came.turn.failure, "message", "") == OVERFLOW
+
+
+@pytest.mark.parametrize("chunks", [[], [wire.finish()], [wire.chunk({"role": "assistant"}), wire.finish()]])
+def test_a_stream_without_a_word_is_an_empty_answer_that_is_explained(server: ModelServer, chunks: list[Any]) -> None:
+    server.reply(wire.streams(*chunks, wire.sse(), done=False))
+    came = put(lmstudio, server, REQUEST)
+    assert came.outcome == "empty"
+    assert "--context-length" in lmstudio.provider_notice(REQUEST, came.turn.answer)
+
+
+def test_a_call_in_the_text_is_text_and_noticed(server: ModelServer) -> None:
+    server.reply(wire.says(LEAKED))
+    came = put(lmstudio, server, REQUEST)
+    assert (came.outcome, came.shown, came.turn.calls) == ("ok", LEAKED, ())
+    assert "wrote a tool call as text" in lmstudio.provider_notice(REQUEST, came.turn.answer)
+
+
+def test_other_answers_are_not_noticed() -> None:
+    assert lmstudio.provider_notice(REQUEST, Answer("Hello.", usage=Usage(10, 5))) == ""
+    assert lmstudio.provider_notice(REQUEST._replace(tools=()), Answer(f"It writes {LEAKED}.")) == ""
+    assert lmstudio.provider_notice(REQUEST, Answer(usage=Usage(10, 20))) == "", "it called a tool"
+
+
+@pytest.mark.parametrize(
+    "error", ["No models loaded.", {"message": "No models loaded.", "type": "invalid_request_error", "param": "model"}]
+)
+def test_a_refusal_is_told_in_its_words(server: ModelServer, error: Any) -> None:
+    server.reply(Reply([json.dumps({"error": error}).encode()], 404))
+    told = str(put(lmstudio, server, REQUEST).turn.failure)
+    assert told.startswith("No models loaded")
+    assert told.endswith("(lmstudio, 404): ask models -p lmstudio lists the models")
+
+
+# Models
+
+
+def test_models_that_only_embed_are_not_listed() -> None:
+    listed = [{"id": "text-embedding-nomic-embed-text-v1.5", "object": "model"}, {"id": MODEL, "object": "model"}]
+    for body in ({"object": "list", "data": listed}, listed):
+        assert [model.id for model in lmstudio.provider_parse_models(body)] == [MODEL]
+
+
+def test_loaded_models_come_first_where_the_list_tells() -> None:
+    listed: list[dict[str, Any]] = [
+        {"id": "a", "type": "llm", "state": "not-loaded", "max_context_length": 4096},
+        {"id": "b", "type": "embeddings", "state": "loaded"},
+        {"id": "c", "type": "vlm", "state": "loaded", "max_context_length": 131072, "loaded_context_length": 8192},
+        {"id": "d", "type": "llm", "state": "not-loaded", "capabilities": ["tool_use"]},
+    ]
+    c, a, d = lmstudio.provider_parse_models({"data": listed})
+    assert (c.id, c.context_length, c.tools) == ("c", 8192, None)
+    assert (a.id, a.context_length) == ("a", 4096)
+    assert (d.id, d.tools) == ("d", True)

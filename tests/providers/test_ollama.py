@@ -1,0 +1,253 @@
+"""Ollama: the contract, its recorded answers, and what its API answers that no other does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import pytest
+
+from ask import ChatCompletions, ChatRequest, Message, Remedy, ServerEvent, ToolSpec, Usage
+from ask.testing import ProviderContract
+from providers.ollama import provider as ollama
+from tests import wire
+from tests.exchanges import cuts, put, put_recording, put_results, result_of
+from tests.model_server import ModelServer, Reply
+from tests.providers.test_ollama_requests import read_by_ollama, without_newer
+from tests.recordings import Recording, recordings
+
+MODEL = "qwen3:4b"
+TALK = (Message("system", "Be kind."), Message("user", "hi"))
+LIST = ToolSpec("list_dir", "Lists a folder.", {"type": "object", "properties": {"dirpath": {"type": "string"}}})
+
+
+# What it sends
+
+
+def line(**fields: Any) -> dict[str, Any]:
+    """One line of a stream; `message`, if any, has the assistant's role added."""
+    if "message" in fields:
+        fields["message"] = {"role": "assistant", "content": ""} | fields["message"]
+    return {"model": MODEL, "created_at": "2026-08-04T19:59:02Z", "done": False} | fields
+
+
+def said(text: str) -> dict[str, Any]:
+    return line(message={"content": text})
+
+
+def thought(text: str) -> dict[str, Any]:
+    return line(message={"thinking": text})
+
+
+def called(name: str, arguments: Any, **call: Any) -> dict[str, Any]:
+    return line(message={"tool_calls": [{"function": {"name": name, "arguments": arguments}} | call]})
+
+
+def done(reason: str = "stop", **fields: Any) -> dict[str, Any]:
+    counts = {"prompt_eval_count": 12, "prompt_eval_cached_count": 4, "eval_count": 7}
+    return line(message={}, done=True, done_reason=reason) | counts | fields
+
+
+def ndjson(*lines: Any) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in lines)
+
+
+def streams(*lines: Any) -> Reply:
+    return Reply([ndjson(one) for one in lines], content_type="application/x-ndjson")
+
+
+def events(*lines: Any) -> list[ServerEvent]:
+    return [ServerEvent(None, json.dumps(one)) for one in lines]
+
+
+def whole(reason: str = "stop", **message: Any) -> dict[str, Any]:
+    return done(reason) | {"message": {"role": "assistant", "content": ""} | message}
+
+
+HELLO = (said("Hello, "), said("wörld!"))
+ADD = called("add", {"a": 2, "b": 3}, id="call_1")
+ADD_MORE = called("add", {"a": 4, "b": 5}, id="call_2")
+OVERLOADED = {"error": "the runner is overloaded"}
+
+
+class TestOllama(ProviderContract):
+    provider = ollama
+    samples: ClassVar = {
+        "text": events(*HELLO, done()),
+        "reasoning": events(thought("Let me "), thought("think."), *HELLO, done()),
+        "call": events(ADD, done()),
+        "parallel": events(ADD, ADD_MORE, done()),
+        "text_and_call": events(*HELLO, ADD, done()),
+        "length": events(said("Hello, w"), done("length")),
+        "error": events(said("Hello, w"), OVERLOADED),
+        "cut": events(said("Hello, w")),
+    }
+    whole: ClassVar = {
+        "text": whole(content="Hello, wörld!"),
+        "reasoning": whole(content="Hello, wörld!", thinking="Let me think."),
+        "call": whole(tool_calls=ADD["message"]["tool_calls"]),
+        "parallel": whole(tool_calls=ADD["message"]["tool_calls"] + ADD_MORE["message"]["tool_calls"]),
+        "text_and_call": whole(content="Hello, wörld!", tool_calls=ADD["message"]["tool_calls"]),
+        "length": whole("length", content="Hello, w"),
+        "error": OVERLOADED,
+    }
+
+
+# Recorded answers
+
+RECORDED = recordings("ollama", "ollama")
+COMPATIBLE = recordings("ollama", "openai-chat")
+CHAT_COMPLETIONS = ChatCompletions(name="ollama-v1", base_url="http://localhost:11434/v1", needs_key=False)
+
+
+def check_recording(provider: Any, server: ModelServer, recording: Recording, way: str = "") -> Any:
+    came = put_recording(provider, server, recording, cuts(recording)[way] if way else ())
+    assert (came.turn.answer.text, came.calls, came.outcome) == (recording.text, recording.calls, recording.outcome)
+    assert came.shown == recording.text
+    return came
+
+
+@pytest.mark.parametrize("recording", RECORDED, ids=str)
+def test_recorded_answer_is_read_and_its_calls_are_answered(server: ModelServer, recording: Recording) -> None:
+    came = check_recording(ollama, server, recording)
+    if not came.turn.calls:
+        return
+    body = put_results(ollama, server, recording, came)
+    _, said, *results = body["messages"]
+    assert tuple((call["function"]["name"], call["function"]["arguments"]) for call in said["tool_calls"]) == (
+        recording.calls
+    )
+    assert said["content"] == recording.text
+    assert said.get("thinking", "") == came.turn.answer.reasoning
+    assert [(one["role"], one["tool_name"], one["content"]) for one in results] == [
+        ("tool", call.name, result_of(call)) for call in came.turn.calls
+    ]
+    assert [one["tool_call_id"] for one in results] == [call["id"] for call in said["tool_calls"]]
+    assert read_by_ollama(body) == without_newer(body)
+
+
+@pytest.mark.parametrize(
+    ("recording", "way"), [(one, way) for one in (*RECORDED, *COMPATIBLE) for way in cuts(one)], ids=str
+)
+def test_recorded_answer_is_the_same_however_its_bytes_are_cut(
+    server: ModelServer, recording: Recording, way: str
+) -> None:
+    check_recording(ollama if recording.wire == "ollama" else CHAT_COMPLETIONS, server, recording, way)
+
+
+@pytest.mark.parametrize("recording", COMPATIBLE, ids=str)
+def test_its_compatible_endpoint_is_plain_chat_completions(server: ModelServer, recording: Recording) -> None:
+    came = check_recording(CHAT_COMPLETIONS, server, recording)
+    if came.turn.calls:
+        body = put_results(CHAT_COMPLETIONS, server, recording, came)
+        assert [one["content"] for one in body["messages"][2:]] == [result_of(call) for call in came.turn.calls]
+        assert wire.read_by_openai(body) == body
+
+
+# Answers
+
+
+def test_calls_without_ids_get_some_that_differ(server: ModelServer) -> None:
+    server.reply(streams(called("list_dir", {}), called("list_dir", None), called("list_dir", {}, id=""), done()))
+    calls = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn.calls
+    assert [call.arguments for call in calls] == ["{}"] * 3
+    assert len({call.id for call in calls}) == 3
+    assert all(call.id for call in calls)
+
+
+def test_calls_of_one_id_are_two(server: ModelServer) -> None:
+    server.reply(streams(called("list_dir", {"dirpath": "é"}, id="1"), called("list_dir", "{}", id="1"), done()))
+    first, second = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn.calls
+    assert (first.id, first.arguments, second.arguments) == ("1", '{"dirpath": "é"}', "{}")
+    assert second.id not in ("", "1")
+
+
+def test_usage_counts_what_came_from_the_cache(server: ModelServer) -> None:
+    server.reply(streams(said("Hello."), done()))
+    assert put(ollama, server, ChatRequest(MODEL, TALK)).turn.answer.usage == Usage(12, 7, 4)
+
+
+@pytest.mark.parametrize("reason", ["load", "unload", "stop"])
+def test_nothing_at_all_is_an_empty_answer(server: ModelServer, reason: str) -> None:
+    server.reply(streams(done(reason)))
+    assert put(ollama, server, ChatRequest(MODEL, TALK)).outcome == "empty"
+
+
+def test_a_stream_that_is_not_done_was_cut(server: ModelServer) -> None:
+    server.reply(Reply([ndjson(said("Hel")), b'{"message": {"content": "lo'], content_type="application/x-ndjson"))
+    came = put(ollama, server, ChatRequest(MODEL, TALK))
+    assert (came.outcome, came.shown) == ("cut", "Hel")
+
+
+@pytest.mark.parametrize(("fields", "status"), [({}, None), ({"status": 503}, 503), ({"status": "x"}, None)])
+def test_an_error_in_a_stream_keeps_what_was_said(server: ModelServer, fields: Any, status: int | None) -> None:
+    server.reply(streams(said("Hel"), called("list_dir", {}), OVERLOADED | fields))
+    turn = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn
+    assert (turn.answer.text, turn.calls) == ("Hel", ())
+    assert getattr(turn.failure, "message", "") == "the runner is overloaded"
+    assert getattr(turn.failure, "status", 0) == status
+
+
+def test_what_is_not_ollama_is_said_to_be_something_else(server: ModelServer) -> None:
+    server.reply(Reply([b"<!doctype html>\n<p>It works!\n"], content_type="text/html"))
+    for stream in (True, False):
+        failure = put(ollama, server, ChatRequest(MODEL, TALK, stream=stream)).turn.failure
+        assert "not of its API: <!doctype html>" in str(failure)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "remedy", "advice"),
+    [
+        (404, 'model "qwen9:4b" not found, try pulling it first', Remedy.NONE, "ollama pull qwen9:4b"),
+        (404, "model 'qwen9' not found", Remedy.NONE, "ollama pull qwen9 "),
+        (400, "registry.ollama.ai/library/gemma3:4b does not support tools", Remedy.WITHOUT_TOOLS, "--no-tools"),
+        (400, '"llama3.1:8b" does not support thinking', Remedy.NONE, "leave out think"),
+        (500, "model requires more system memory (9 GiB) than is available (3 GiB)", Remedy.NONE, "-o num_ctx=N"),
+        (500, "llama runner process has terminated: exit status 2", Remedy.RETRY(), ""),
+        (503, "server busy, please try again.  maximum pending requests exceeded", Remedy.RETRY(), ""),
+        (401, "unauthorized", Remedy.NONE, "ollama signin"),
+    ],
+)
+def test_errors_are_told_with_what_helps(status: int, message: str, remedy: Remedy, advice: str) -> None:
+    body = json.dumps({"error": message, "signin_url": "https://ollama.com/connect?name=x"})
+    error = ollama.provider_parse_error(status, {}, body)
+    assert (error.message, error.status, error.remedy) == (" ".join(message.split()), status, remedy)
+    assert advice in error.advice
+
+
+def test_a_refused_think_is_blamed_on_the_option(server: ModelServer) -> None:
+    server.reply(wire.whole_reply({"error": '"llama3.1:8b" does not support thinking'}, 400))
+    failure = put(ollama, server, ChatRequest(MODEL, TALK, options={"think": True})).turn.failure
+    assert (getattr(failure, "exit_code", 0), getattr(failure, "advice", "")) == (7, "leave out or change think")
+
+
+# Models
+
+
+def test_installed_models_that_answer_are_listed() -> None:
+    details = {"family": "qwen3", "parameter_size": "4.0B", "quantization_level": "Q4_K_M", "context_length": 262144}
+    listed = [
+        {"name": "embeddinggemma:latest", "capabilities": ["embedding"], "details": {"family": "gemma3"}},
+        {"name": MODEL, "model": MODEL, "details": details, "capabilities": ["completion", "tools", "thinking"]},
+        {"name": "gemma3:1b", "details": {"family": "gemma3"}, "capabilities": ["completion", "vision"]},
+        {"name": "nomic-embed-text:latest", "details": {"family": "nomic-bert"}},
+        {"name": "all-minilm:latest", "details": {"family": "bert"}},
+        {"name": "llama3.2:latest", "details": {"family": "llama"}},
+    ]
+    request = ollama.provider_models_request("")
+    assert (request.method, request.path) == ("GET", "/api/tags")
+    qwen, gemma, llama = ollama.provider_parse_models({"models": listed})
+    assert (qwen.id, qwen.title, qwen.context_length, qwen.tools) == (MODEL, "4.0B Q4_K_M", 262144, True)
+    assert (gemma.id, gemma.tools) == ("gemma3:1b", False)
+    assert (llama.id, llama.tools) == ("llama3.2:latest", None)
+
+
+def test_where_it_runs_and_how_to_start_it_is_told() -> None:
+    info = ollama.info
+    assert (info.base_url, info.base_url_env, info.needs_key) == ("http://localhost:11434", ("OLLAMA_HOST",), False)
+    assert (info.default_model, info.key_env) == ("", ("OLLAMA_API_KEY",))
+    assert "ollama serve" in info.offline_advice
+    assert "ollama pull" in info.no_model_advice
