@@ -15,7 +15,17 @@ from tests.program import run
 
 PUBLIC = [
     *("CONTRACT", "VERSION", "Answer", "AskError", "Attachment", "CallDelta", "ChatCompletions", "ChatRequest"),
-    *("ChatStreamReader", "ConfigError", "Finish", "HttpRequest", "Message", "ModelInfo", "Native", "Provider"),
+    *(
+        "ChatStreamReader",
+        "ConfigError",
+        "Delta",
+        "Finish",
+        "HttpRequest",
+        "Message",
+        "ModelInfo",
+        "Native",
+        "Provider",
+    ),
     *("ProviderError", "ProviderInfo", "ReasoningDelta", "Remedy", "ServerEvent", "StreamReader", "TextDelta"),
     *("ToolCall", "ToolSpec", "Usage", "as_dict", "as_int", "as_list", "as_number", "as_text", "default_remedy"),
     *("error_text", "find_error", "first_choice", "hookimpl", "invent_id", "model_family", "page_text", "parse_json"),

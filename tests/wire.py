@@ -179,6 +179,13 @@ def read_by_openai(body: Mapping[str, Any]) -> Any:
     return written_out(openai_request_type().validate_python(body))
 
 
+def without_fields(value: Any, names: set[str]) -> Any:
+    """A JSON value without these fields, wherever they are: what a service takes beyond OpenAI's types."""
+    if isinstance(value, dict):
+        return {name: without_fields(part, names) for name, part in value.items() if name not in names}
+    return [without_fields(part, names) for part in value] if isinstance(value, list) else value
+
+
 @cache
 def openai_request_type() -> Any:
     """The type of a request body; it takes a while to build."""
@@ -192,6 +199,8 @@ def written_out(value: Any) -> Any:
     """The value with its lazy parts, which are checked when they are read, read."""
     if isinstance(value, dict):
         return {key: written_out(part) for key, part in value.items()}
+    if hasattr(value, "model_dump"):
+        return value.model_dump(exclude_unset=True)
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
         return value
     return [written_out(part) for part in value]

@@ -252,7 +252,7 @@ def test_its_own_hint_about_credits_is_passed_on() -> None:
     error = failure(
         402, {"message": "Spent.", "metadata": {"limit_source": "openrouter_key_limit", "remedy_hint": hint}}
     )
-    assert str(error) == "Spent. (402): Raise the limit of this key."
+    assert str(error) == "Spent (402): Raise the limit of this key."
 
 
 @pytest.mark.parametrize("what", ["support tool use", "support the provided 'tool_choice' value"])

@@ -1,0 +1,299 @@
+"""Anthropic's Messages API. https://platform.claude.com/docs/en/api/messages
+
+Messages are lists of blocks, and those of one role that follow each other are one. Results go in the user's next
+message; the cache is marked by hand; what a model thought goes back only while its tool calls go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ask import (
+    Answer,
+    ChatRequest,
+    Finish,
+    HttpRequest,
+    Message,
+    ModelInfo,
+    Native,
+    Provider,
+    ProviderError,
+    ProviderInfo,
+    Remedy,
+    ToolCall,
+    ToolSpec,
+    Usage,
+    as_dict,
+    as_int,
+    as_list,
+    as_text,
+    default_remedy,
+    error_text,
+    find_error,
+    invent_id,
+    page_text,
+    parse_json,
+)
+
+from .anthropic_blocks import (
+    THINKING,
+    CallIds,
+    calls_of,
+    content_of,
+    legal_name,
+    mark_for_caching,
+    may_return,
+    read_object,
+    text_blocks,
+    text_of,
+)
+from .anthropic_stream import MessageStreamReader
+
+VERSION = "2023-06-01"
+"""Later ones refuse `temperature`, `top_p` and `top_k` for every model, this one only for those that lack them."""
+MAX_TOKENS = 32_000
+"""A limit must be named; thinking counts. No model since Claude 4 allows less."""
+FINISHES = {
+    "tool_use": Finish.TOOL_CALLS,
+    "max_tokens": Finish.LENGTH,
+    "model_context_window_exceeded": Finish.LENGTH,
+    "refusal": Finish.FILTER,
+    "pause_turn": Finish.CONTINUE,
+}
+"""Stop reasons that mean something; any other is a normal stop."""
+STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""Errors by their status, which one inside a stream does not tell."""
+OUT_OF_MONEY = ("credit balance is too low", "specified API usage limits", "specified workspace API usage limits")
+"""What a 400 says that another key, or money, would help against."""
+ADD_CREDITS = "add credits or raise the limit at https://platform.claude.com/settings/billing"
+ORIGINS = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
+"""The options that became these parameters."""
+
+
+class Anthropic(Provider):
+    """Anthropic's Messages API."""
+
+    # Requests
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        return HttpRequest("/v1/messages", self.body(request), headers(key))
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """The body of a chat request."""
+        body: dict[str, Any] = {"model": request.model, "max_tokens": MAX_TOKENS}
+        system = [message.content for message in request.messages if message.role == "system"]
+        if blocks := text_blocks(*system):
+            body["system"] = blocks
+        body["messages"] = self.format_messages(request)
+        body |= self.tools(request)
+        if request.stream:
+            body["stream"] = True
+        mark_for_caching(body)
+        body |= parameters(request.options)
+        if request.schema is not None:
+            form = {"type": "json_schema", "schema": dict(request.schema)}
+            body["output_config"] = as_dict(body.get("output_config")) | {"format": form}
+        return body
+
+    def tools(self, request: ChatRequest) -> dict[str, Any]:
+        """The tools and the choice; a history with calls needs tools defined also where none is on offer."""
+        called = dict.fromkeys(legal_name(call.name) for message in request.messages for call in message.tool_calls)
+        if request.tools:
+            return {"tools": self.provider_format_tools(request.tools), "tool_choice": {"type": request.tool_choice}}
+        if not called:
+            return {}
+        gone = [ToolSpec(name, "No longer on offer.", {"type": "object"}) for name in called]
+        return {"tools": self.provider_format_tools(gone), "tool_choice": {"type": "none"}}
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        return [
+            {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
+            for tool in tools
+        ]
+
+    def format_messages(self, request: ChatRequest) -> list[dict[str, Any]]:
+        """The conversation without the system message: one message for all that one side says in a row.
+
+        Thinking stays with the answers to the newest question alone. Newer models take it back only behind the very
+        same system prompt, tools and messages, and what was said in an earlier run had others.
+        """
+        asked = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
+        ids = CallIds()
+        wire: list[dict[str, Any]] = []
+        for i, message in enumerate(request.messages):
+            if message.role == "system":
+                continue
+            if message.role == "assistant":
+                role, content = "assistant", self.said(message, request.model, ids, thinking=i > asked)
+            elif message.role == "tool":
+                call_id = ids.of(message.tool_call_id)
+                role = "user"
+                content = [self.provider_format_tool_result(call_id, message.tool_name, message.content)]
+            else:
+                role, content = "user", text_blocks(message.content)
+            if content and wire and wire[-1]["role"] == role:
+                wire[-1]["content"] += content
+            elif content:
+                wire.append({"role": role, "content": content})
+        return wire
+
+    def said(self, message: Message, model: str, ids: CallIds, *, thinking: bool) -> list[dict[str, Any]]:
+        """The blocks of an answer: as the model wrote them where they fit the message, else put together anew."""
+        calls = [
+            {
+                "type": "tool_use",
+                "id": ids.begin(call.id),
+                "name": legal_name(call.name),
+                "input": read_object(call.arguments) or {},
+            }
+            for call in message.tool_calls
+        ]
+        blocks = content_of(self.native_for(message, model))
+        if text_of(blocks) != message.content or calls_of(blocks) != [call.id for call in message.tool_calls]:
+            return text_blocks(message.content) + calls
+        made = iter(calls)
+        kept = [block for block in blocks if may_return(block, thinking=thinking)]
+        return [block | next(made) if block.get("type") == "tool_use" else block for block in kept]
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        block = {"type": "tool_result", "tool_use_id": tool_call_id}
+        return block | {"content": result} if result.strip() else block
+
+    # Answers
+
+    def provider_stream_reader(self) -> MessageStreamReader:
+        return MessageStreamReader()
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        blocks = content_of(response)
+        finish = FINISHES.get(str(response.get("stop_reason")), Finish.STOP)
+        answer = Answer(
+            text=text_of(blocks),
+            reasoning="".join(as_text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"),
+            finish=finish,
+            usage=parse_usage(as_dict(response.get("usage"))),
+            native=self.native(response, blocks, finish),
+        )
+        error = response.get("error") or (None if "content" in response else find_error(dict(response)))
+        if error:
+            failure = self.provider_parse_error(200, {}, json.dumps({"error": error}))
+            failure.answer = answer
+            raise failure
+        return answer
+
+    def native(self, response: Mapping[str, Any], blocks: list[dict[str, Any]], finish: Finish) -> Native | None:
+        """The content of a whole answer that holds more than text and calls; of a paused one in any case.
+
+        A message of the past may not end with thinking.
+        """
+        kinds = [as_text(block.get("type")) for block in blocks if may_return(block)]
+        needed = any(kind not in ("text", "tool_use") for kind in kinds) and kinds[-1] not in THINKING
+        whole = response.get("stop_reason") and finish in (Finish.STOP, Finish.TOOL_CALLS)
+        if finish is Finish.CONTINUE or (whole and needed):
+            return Native(self.info.name, as_text(response.get("model")), {"content": blocks})
+        return None
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        calls: list[ToolCall] = []
+        seen: set[str] = set()
+        for block in content_of(response):
+            if block.get("type") != "tool_use":
+                continue
+            given = block.get("input")
+            arguments = given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
+            call_id = as_text(block.get("id"))
+            if not call_id or call_id in seen:
+                call_id = invent_id()
+            seen.add(call_id)
+            calls.append(ToolCall(call_id, as_text(block.get("name")) or "unnamed", arguments))
+        return calls
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        found = find_error(parse_json(body))
+        error = as_dict(found)
+        kind = as_text(error.get("type"))
+        message = error_text(found) or page_text(body) or "no explanation"
+        code = STATUSES.get(kind) if status == 200 else status
+        fault = ProviderError(
+            f"not found: {message}" if kind == "not_found_error" else message,
+            code,
+            default_remedy(code or 200, headers),
+            parameter=ORIGINS.get(message.partition(":")[0].partition(".")[0]),
+        )
+        spent = as_dict(error.get("details")).get("error_code") == "enforced_spend_limit_reached"
+        if spent or code == 402 or any(words in message for words in OUT_OF_MONEY):
+            fault.remedy = Remedy.NEXT_KEY
+            fault.advice = ADD_CREDITS
+        elif code == 413 or "prompt is too long" in message:
+            fault.advice = "send less, or begin a new conversation"
+        return fault
+
+    # Models
+
+    def provider_models_request(self, key: str) -> HttpRequest:
+        return HttpRequest("/v1/models?limit=1000", None, headers(key), "GET")
+
+    def provider_parse_models(self, body: Any) -> list[ModelInfo]:
+        entries = [as_dict(entry) for entry in as_list(as_dict(body).get("data"))]
+        return [
+            ModelInfo(
+                id=as_text(entry.get("id")),
+                title=as_text(entry.get("display_name")),
+                context_length=as_int(entry.get("max_input_tokens")),
+            )
+            for entry in entries
+            if as_text(entry.get("id")) and entry.get("lifecycle") != "retired"
+        ]
+
+
+def headers(key: str) -> dict[str, str]:
+    """The headers of every request: the version, and the key if there is one."""
+    return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
+
+
+def parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's parameters, by the API's names."""
+    body = dict(options)
+    if "stop" in body:
+        stop = body.pop("stop")
+        body["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    if "reasoning_effort" in body:
+        effort = {"effort": body.pop("reasoning_effort")}
+        body["output_config"] = effort | as_dict(body.get("output_config"))
+    return body
+
+
+def parse_usage(usage: Mapping[str, Any]) -> Usage:
+    """Tokens; those read from the cache or written to it are not in `input_tokens`."""
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    read = [tokens for tokens in (as_int(usage.get(name)) for name in names) if tokens is not None]
+    return Usage(
+        input_tokens=sum(read) if read else None,
+        output_tokens=as_int(usage.get("output_tokens")),
+        cached_tokens=as_int(usage.get("cache_read_input_tokens")),
+    )
+
+
+provider = Anthropic(
+    ProviderInfo(
+        name="anthropic",
+        title="Anthropic",
+        base_url="https://api.anthropic.com",
+        default_model="claude-sonnet-5-5",
+        key_env=("ANTHROPIC_API_KEY",),
+        docs="https://platform.claude.com/docs/en/api/messages",
+    )
+)

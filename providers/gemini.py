@@ -1,0 +1,303 @@
+"""Google's Gemini in its own wire: generateContent and streamGenerateContent. https://ai.google.dev/api
+
+What one part of an answer carries, above all its signature, goes back on that very part: so an answer with such
+parts is kept as it came, and sent again in place of its neutral form. Schemas are `gemini_schema`'s to convert,
+streams `gemini_stream`'s to gather, answers `gemini_answer`'s to read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ask import (
+    Answer,
+    ChatRequest,
+    Finish,
+    HttpRequest,
+    Message,
+    ModelInfo,
+    Native,
+    Provider,
+    ProviderError,
+    ProviderInfo,
+    Remedy,
+    ToolCall,
+    ToolSpec,
+    as_dict,
+    as_int,
+    as_list,
+    as_number,
+    as_text,
+    default_remedy,
+    error_text,
+    find_error,
+    page_text,
+    parse_json,
+)
+
+from .gemini_answer import (
+    FAILURES,
+    Part,
+    arguments_of,
+    as_kept,
+    calls_in,
+    finish_of,
+    finish_reason,
+    is_spoken,
+    parts_of,
+    text_of,
+    usage_of,
+)
+from .gemini_schema import gemini_schema
+from .gemini_stream import SIGNATURE, GeminiStreamReader
+
+NO_SIGNATURE = "skip_thought_signature_validator"
+"""Stands for the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures"""
+OLD_MODELS = re.compile(r"(gemini-[12]\b|gemma|learnlm)")
+"""Models before Gemini 3: they think by a budget of tokens, not by level, and ask for no signatures."""
+OPTIONS = {
+    "top_p": "topP",
+    "top_k": "topK",
+    "max_tokens": "maxOutputTokens",
+    "stop": "stopSequences",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+}
+"""What Gemini calls the parameters that have a common name."""
+BESIDE_THE_CONFIG = ("safetySettings", "cachedContent", "serviceTier")
+"""Parameters that stand in the body itself, not in its generationConfig."""
+BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
+"""Tokens to think with: https://ai.google.dev/gemini-api/docs/openai#thinking"""
+
+WITHOUT_TOOLS = ("Function calling is not enabled", "Tool use with function calling is unsupported")
+
+
+class Gemini(Provider):
+    """Gemini's own API."""
+
+    def headers(self, key: str) -> dict[str, str]:
+        """The key, if there is one."""
+        return {"x-goog-api-key": key} if key else {}
+
+    # Requests
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+        model = quote(request.model, safe="/-._~@", errors="replace")
+        place = model if "/" in model else f"models/{model}"
+        return HttpRequest(f"/v1beta/{place}:{method}", self.body(request), self.headers(key))
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """The body of a request."""
+        body: dict[str, Any] = {"contents": self.contents(request.messages, request.model.removeprefix("models/"))}
+        system = [
+            {"text": message.content} for message in request.messages if message.role == "system" and message.content
+        ]
+        if system:
+            body["systemInstruction"] = {"parts": system}
+        if request.tools:
+            mode = "NONE" if request.tool_choice == "none" else "AUTO"
+            body["tools"] = self.provider_format_tools(request.tools)
+            body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
+        config: dict[str, Any] = {}
+        if request.schema is not None:
+            config = {"responseMimeType": "application/json", "responseJsonSchema": dict(request.schema)}
+        for name, value in request.options.items():
+            if name in BESIDE_THE_CONFIG:
+                body[name] = value
+            elif name == "reasoning_effort":
+                config["thinkingConfig"] = thinking(str(value), request.model)
+            else:
+                config[OPTIONS.get(name, name)] = [value] if name == "stop" and isinstance(value, str) else value
+        return body | ({"generationConfig": config} if config else {})
+
+    def contents(self, messages: Iterable[Message], model: str) -> list[dict[str, Any]]:
+        """The conversation, where the user's and the model's turns alternate: results are the user's."""
+        turns: list[dict[str, Any]] = []
+        ids: dict[str, str] = {}
+        for message in messages:
+            if message.role == "assistant":
+                parts = self.model_parts(message, model)
+                ids |= ids_given(message, parts)
+            elif message.role == "tool":
+                name, given = message.tool_name, ids.get(message.tool_call_id)
+                part = self.provider_format_tool_result(message.tool_call_id, name, message.content)
+                part["functionResponse"] |= {"id": given} if given else {}
+                parts = [part]
+            else:
+                parts = [{"text": message.content}] if message.role == "user" else []
+            role = "model" if message.role == "assistant" else "user"
+            if parts and turns and turns[-1]["role"] == role:
+                turns[-1]["parts"] += parts
+            elif parts:
+                turns.append({"role": role, "parts": parts})
+        return turns
+
+    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+        """Not across the step to Gemini 3: no signature is known to be read on its other side."""
+        crossed = message.native and bool(OLD_MODELS.match(message.native.model)) != bool(OLD_MODELS.match(model))
+        return {} if crossed else super().native_for(message, model)
+
+    def model_parts(self, message: Message, model: str) -> list[Part]:
+        """The parts of an answer: as they came, if this model may read them and they say what the message says."""
+        parts = [as_dict(part) for part in as_list(self.native_for(message, model).get("parts"))]
+        said = (message.content, [(call.name, parsed_object(call.arguments)) for call in message.tool_calls])
+        if said != (text_of(parts), [(call.get("name"), as_dict(call.get("args"))) for call in calls_in(parts)]):
+            parts = [{"text": message.content}] if message.content else []
+            for call in message.tool_calls:
+                arguments = {"name": function_name(call.name), "args": parsed_object(call.arguments)}
+                parts.append({"functionCall": arguments})
+        first = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
+        if first is not None and SIGNATURE not in parts[first] and not OLD_MODELS.match(model):
+            parts[first] = parts[first] | {SIGNATURE: NO_SIGNATURE}
+        return parts
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        declarations: list[dict[str, Any]] = []
+        for tool in tools:
+            declaration = {"name": function_name(tool.name), "description": tool.description}
+            parameters = gemini_schema(tool.parameters)
+            declarations.append(declaration | ({"parameters": parameters} if "properties" in parameters else {}))
+        return [{"functionDeclarations": declarations}] if declarations else []
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        return {"functionResponse": {"name": function_name(tool_name), "response": {"output": result}}}
+
+    # Answers
+
+    def provider_stream_reader(self) -> GeminiStreamReader:
+        return GeminiStreamReader()
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        parts = parts_of(response)
+        reason = finish_reason(response)
+        kept = [part for part in map(as_kept, parts) if SIGNATURE in part or is_spoken(part)]
+        needed = any(SIGNATURE in part or as_dict(part.get("functionCall")).get("id") for part in kept)
+        answer = Answer(
+            text=text_of(parts),
+            reasoning=text_of(parts, thoughts=True),
+            finish=finish_of(reason, calls=bool(calls_in(parts))),
+            usage=usage_of(as_dict(response.get("usageMetadata"))),
+            native=Native(self.info.name, as_text(response.get("modelVersion")), {"parts": kept}) if needed else None,
+        )
+        failure = self.failure(response, reason)
+        if failure:
+            failure.answer = answer._replace(finish=Finish.ERROR)
+            raise failure
+        return answer
+
+    def failure(self, response: Mapping[str, Any], reason: str) -> ProviderError | None:
+        """The error that a response holds despite its status of 200, if any."""
+        error = find_error(response)
+        if error is not None:
+            code = as_int(as_dict(error).get("code"))
+            status = code if code and 400 <= code <= 599 else 200
+            return self.provider_parse_error(status, {}, json.dumps({"error": error}))
+        return ProviderError(FAILURES[reason], None, Remedy.RETRY()) if reason in FAILURES else None
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        calls: list[ToolCall] = []
+        seen: set[str] = set()
+        for wire in calls_in(parts_of(response)):
+            call_id = as_text(wire.get("id"))
+            if not call_id or call_id in seen:
+                call_id = f"call_{os.urandom(8).hex()}"
+            seen.add(call_id)
+            calls.append(ToolCall(call_id, as_text(wire.get("name")) or "unnamed", arguments_of(wire)))
+        return calls
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = find_error(parse_json(body))
+        message = error_text(error) or page_text(body) or "no explanation"
+        named = next((name for name, ours in OPTIONS.items() if is_named(ours, message)), None)
+        told = None if status == 200 else status
+        failure = ProviderError(message, told, default_remedy(status, headers), parameter=named)
+        details = [as_dict(detail) for detail in as_list(as_dict(error).get("details"))]
+        if failure.remedy.action == "retry" and failure.remedy.after is None:
+            failure.remedy = Remedy.RETRY(seconds_to_wait(details))
+        if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
+            failure.remedy = Remedy.NEXT_KEY
+            failure.advice = "check the key (ask keys set gemini)"
+        elif any("PerDay" in as_text(violation.get("quotaId")) for violation in violations(details)):
+            failure.remedy = Remedy.NEXT_KEY
+            failure.advice = "the quota of this day is used up: use another model or key, or wait for tomorrow"
+        elif any(words in message for words in WITHOUT_TOOLS):
+            failure.remedy = Remedy.WITHOUT_TOOLS
+            failure.advice = "use --no-tools, or a model that can call tools"
+        return failure
+
+    # Models
+
+    def provider_models_request(self, key: str) -> HttpRequest:
+        return HttpRequest("/v1beta/models?pageSize=1000", None, self.headers(key), "GET")
+
+    def provider_parse_models(self, body: Any) -> list[ModelInfo]:
+        entries = [as_dict(entry) for entry in as_list(as_dict(body).get("models"))]
+        return [
+            ModelInfo(
+                id=as_text(entry.get("name")).removeprefix("models/"),
+                title=as_text(entry.get("displayName")),
+                context_length=as_int(entry.get("inputTokenLimit")),
+            )
+            for entry in entries
+            if as_text(entry.get("name")) and "generateContent" in as_list(entry.get("supportedGenerationMethods"))
+        ]
+
+
+def function_name(name: str) -> str:
+    """A tool's name as Gemini takes it."""
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
+    return safe if re.match(r"[A-Za-z_]", safe) else f"_{safe}"[:64]
+
+
+def thinking(effort: str, model: str) -> dict[str, Any]:
+    """How hard to think, and to show the thoughts. Gemini 3 always thinks: "none" is as little as it can."""
+    if OLD_MODELS.match(model.removeprefix("models/")):
+        budget = BUDGETS.get(effort, BUDGETS["high"])
+        return {"thinkingBudget": budget, "includeThoughts": budget > 0}
+    return {"thinkingLevel": "minimal" if effort == "none" else effort, "includeThoughts": effort != "none"}
+
+
+def ids_given(message: Message, parts: Sequence[Part]) -> dict[str, str]:
+    """The ids that Gemini itself gave to calls, by those under which we know them."""
+    ids = [as_text(call.get("id")) for call in calls_in(parts)]
+    return {call.id: given for call, given in zip(message.tool_calls, ids, strict=True) if given}
+
+
+def is_named(parameter: str, message: str) -> bool:
+    """Whether an error's message speaks of a parameter, in either way to write it."""
+    snake = re.sub(r"([A-Z])", r"_\1", parameter).lower()
+    return re.search(rf"\b({parameter}|{snake})\b", message) is not None
+
+
+def seconds_to_wait(details: Iterable[Mapping[str, Any]]) -> float | None:
+    """Seconds until a retry makes sense, told as "17s"; None where it is not."""
+    delays = (as_number(as_text(detail.get("retryDelay")).removesuffix("s")) for detail in details)
+    return next((delay for delay in delays if delay is not None and delay >= 0), None)
+
+
+def violations(details: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The quotas that a request went over."""
+    return [as_dict(violation) for detail in details for violation in as_list(detail.get("violations"))]
+
+
+def parsed_object(text: str) -> dict[str, Any]:
+    """The JSON object in a text, or {}."""
+    return as_dict(parse_json(text))
+
+
+provider = Gemini(
+    ProviderInfo(
+        name="gemini",
+        title="Gemini",
+        base_url="https://generativelanguage.googleapis.com",
+        default_model="gemini-flash-latest",
+        key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        docs="https://ai.google.dev/api",
+    )
+)

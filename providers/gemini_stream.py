@@ -1,0 +1,177 @@
+"""Gathers a Gemini stream into the response that `generateContent` would have returned; reads nothing out of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ask import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta, as_dict, as_int, as_list, as_text, find_error
+
+SIGNATURE = "thoughtSignature"
+PIECEMEAL = ("partialArgs", "willContinue")
+"""Fields of a call that comes in pieces."""
+STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\["([^"]*)"\]""")
+
+
+class GeminiStreamReader:
+    """Reads one stream; see `ask.StreamReader`."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._head: dict[str, Any] = {}
+        self._candidate: dict[str, Any] | None = None
+        self._parts: list[GatheredPart] = []
+        self._calls = 0
+        self._open_call: GatheredCall | None = None
+
+    def feed(self, event: ServerEvent) -> list[Delta]:
+        try:
+            chunk = json.loads(event.data)
+        except (ValueError, RecursionError):
+            chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
+        error = find_error(chunk)
+        chunk = as_dict(chunk)
+        for name, value in chunk.items():
+            if value is not None and name not in ("candidates", "error"):
+                self._head[name] = value
+        if error is not None:
+            self._head["error"] = error
+        self.ended = self.ended or error is not None or bool(as_dict(chunk.get("promptFeedback")).get("blockReason"))
+        return [delta for one in as_list(chunk.get("candidates")) for delta in self._read_candidate(as_dict(one))]
+
+    def _read_candidate(self, candidate: dict[str, Any]) -> list[Delta]:
+        if as_int(candidate.get("index")):
+            return []
+        seen = self._candidate = self._candidate or {}
+        seen |= {name: value for name, value in candidate.items() if name != "content" and value is not None}
+        self.ended = self.ended or bool(candidate.get("finishReason"))
+        parts = as_list(as_dict(candidate.get("content")).get("parts"))
+        return [delta for part in parts for delta in self._read_part(as_dict(part))]
+
+    def _read_part(self, part: dict[str, Any]) -> list[Delta]:
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            return self._read_call(part, call)
+        rest = {name: value for name, value in part.items() if name != "text"}
+        text = part.get("text")
+        if not isinstance(text, str):
+            self._parts.append(GatheredPart(rest))
+            return []
+        last = self._parts[-1] if self._parts else None
+        if last and last.is_continued_by(rest):
+            last.texts.append(text)
+        elif text or SIGNATURE in rest:
+            self._parts.append(GatheredPart(rest, [text]))
+        if not text:
+            return []
+        return [ReasoningDelta(text) if part.get("thought") else TextDelta(text)]
+
+    def _read_call(self, part: dict[str, Any], call: dict[str, Any]) -> list[Delta]:
+        if self._open_call and not call.get("name"):
+            self._open_call.add(call)
+        else:
+            self._open_call = GatheredCall(call)
+            self._parts.append(GatheredPart(part, call=self._open_call))
+            self._calls += 1
+        if self._open_call.whole:
+            self._open_call = None
+        name = as_text(call.get("name"))
+        return [CallDelta(self._calls - 1, name)] if name else []
+
+    def response(self) -> dict[str, Any]:
+        if self._candidate is None:
+            return dict(self._head)
+        content = {"role": "model", "parts": [part.as_wire() for part in self._parts]}
+        return self._head | {"candidates": [{"content": content} | self._candidate]}
+
+
+@dataclass
+class GatheredPart:
+    """A part of the answer: its fields, and the pieces of its text or its call in place of these."""
+
+    fields: dict[str, Any]
+    texts: list[str] = field(default_factory=list)
+    call: GatheredCall | None = None
+
+    def is_continued_by(self, fields: Mapping[str, Any]) -> bool:
+        """Whether another text is more of this one. A part with a signature stays by itself: it must go back so."""
+        return bool(self.texts) and self.fields == fields and SIGNATURE not in fields
+
+    def as_wire(self) -> dict[str, Any]:
+        """The part as a whole answer would hold it."""
+        if self.call:
+            return self.fields | {"functionCall": self.call.as_wire()}
+        return {"text": "".join(self.texts)} | self.fields if self.texts else self.fields
+
+
+class GatheredCall:
+    """A call, its arguments in one piece or, as Vertex AI sends them where it was asked to, value by value."""
+
+    def __init__(self, call: Mapping[str, Any]) -> None:
+        self._fields = {name: value for name, value in call.items() if name not in PIECEMEAL}
+        self._args = dict(as_dict(call.get("args")))
+        self._continued = ""
+        self._broken = False
+        self.add(call)
+
+    def add(self, call: Mapping[str, Any]) -> None:
+        """Take a piece: the first that does not announce another is the last."""
+        for value in as_list(call.get("partialArgs")):
+            try:
+                self._add_value(as_dict(value))
+                self._fields["args"] = self._args
+            except LookupError:
+                self._broken = True
+        self.whole = call.get("willContinue") is not True
+
+    def _add_value(self, piece: dict[str, Any]) -> None:
+        """Put a value where its path says; a string may come in several pieces.
+
+        Raises:
+            LookupError: there is no such place.
+        """
+        path = as_text(piece.get("jsonPath"))
+        *way, last = steps(path)
+        place: Any = self._args
+        for step, following in zip(way, [*way, last][1:], strict=True):
+            place = enter(place, step, [] if isinstance(following, int) else {})
+        values = [value for name, value in piece.items() if name in ("stringValue", "numberValue", "boolValue")]
+        value = values[0] if values else None
+        before = enter(place, last, None)
+        more = self._continued == path and isinstance(before, str) and isinstance(value, str)
+        place[last] = before + value if more else value
+        self._continued = path if piece.get("willContinue") is True else ""
+
+    def as_wire(self) -> dict[str, Any]:
+        """The call as a whole answer would hold it; marked as unfinished where it is not whole or makes no sense."""
+        return self._fields if self.whole and not self._broken else self._fields | {"willContinue": True}
+
+
+def steps(path: str) -> list[str | int]:
+    """The steps of a JSONPath such as "$.places[0].name".
+
+    Raises:
+        LookupError: it is no such path.
+    """
+    found = list(STEP.finditer(path))
+    if not found or "$" + "".join(match[0] for match in found) != path:
+        raise LookupError(path)
+    return [int(match[2]) if match[2] else str(match[match.lastindex or 0]) for match in found]
+
+
+def enter(place: Any, step: str | int, new: Any) -> Any:
+    """What lies a step further in an object or an array, where `new` is put first if nothing lies there.
+
+    Raises:
+        LookupError: there is no such place.
+    """
+    if isinstance(place, dict) and isinstance(step, str):
+        return place.setdefault(step, new)
+    if isinstance(place, list) and isinstance(step, int) and step <= len(place):
+        if step == len(place):
+            place.append(new)
+        return place[step]
+    raise LookupError(step)

@@ -1,0 +1,58 @@
+"""Moonshot AI's Kimi models. https://platform.kimi.ai/docs
+
+They need their reasoning back, and refuse empty texts. Older ones write reasoning into the answer's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ask import Answer, ChatCompletions, ChatRequest, Message, Usage, as_int
+
+from .moonshot_thinking import MoonshotStreamReader, with_thinking_apart
+
+BLANK = " "
+"""Stands for a text that is not there: Moonshot takes an empty one for missing."""
+
+
+class Moonshot(ChatCompletions):
+    """Moonshot, with the reasoning of its models."""
+
+    native_fields = ("reasoning_content",)
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().body(request)
+        if "max_tokens" in body:
+            body.setdefault("max_completion_tokens", body.pop("max_tokens"))
+        return body
+
+    def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        """Where tools were called there must be reasoning, whoever called them; elsewhere there must be a text."""
+        wire = super().format_message(message, model)
+        if message.tool_calls:
+            wire["reasoning_content"] = wire.get("reasoning_content") or BLANK
+        elif message.role == "assistant":
+            wire["content"] = wire["content"] or BLANK
+        return wire
+
+    def provider_stream_reader(self) -> MoonshotStreamReader:
+        return MoonshotStreamReader()
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        return super().provider_parse_response(with_thinking_apart(response))
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        """Cached tokens stand where OpenAI has them, or beside the others."""
+        read = super().parse_usage(usage)
+        return read._replace(cached_tokens=as_int(usage.get("cached_tokens"))) if read.cached_tokens is None else read
+
+
+provider = Moonshot(
+    name="moonshot",
+    title="Moonshot AI",
+    base_url="https://api.moonshot.ai/v1",
+    key_env="MOONSHOT_API_KEY",
+    default_model="kimi-k3",
+    docs="https://platform.kimi.ai/docs",
+)

@@ -1,0 +1,58 @@
+"""OpenAI's models, by Chat Completions. https://developers.openai.com/api/reference/chat
+
+Its newer models take a limit and tools under conditions of their own, and an empty account is a 429.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ask import ChatCompletions, ChatRequest, ProviderError, Remedy
+
+NO_MORE_CREDIT = ("insufficient_quota", "credit_balance_exhausted")
+ADD_CREDIT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
+DEFAULT_MODEL = "gpt-6-sol"
+CALLS_WITHOUT_REASONING = f"use --no-tools, or a model that calls tools without reasoning (-m {DEFAULT_MODEL})"
+REASONS_UNLESS_TOLD = (5, 5)
+"""The version of GPT from which on a model refuses tools in this wire unless its reasoning is switched off."""
+
+
+class OpenAI(ChatCompletions):
+    """OpenAI, with what its own models ask for."""
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        body = super().body(request)
+        if "max_tokens" in body:
+            body.setdefault("max_completion_tokens", body.pop("max_tokens"))
+        if "tools" in body and gpt_version(request.model) >= REASONS_UNLESS_TOLD:
+            body.setdefault("reasoning_effort", "none")
+        return body
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = super().provider_parse_error(status, headers, body)
+        if any(code in body for code in NO_MORE_CREDIT):
+            error.remedy = Remedy.NEXT_KEY
+            error.advice = ADD_CREDIT
+        elif "reasoning_effort" in error.message:
+            error.advice = CALLS_WITHOUT_REASONING
+        if error.parameter == "max_completion_tokens":
+            error.parameter = "max_tokens"
+        return error
+
+
+def gpt_version(model: str) -> tuple[int, int]:
+    """(5, 6) of "gpt-5.6-terra"; (0, 0) of a model that is no numbered GPT."""
+    found = re.match(r"gpt-(\d)(?:\.(\d+))?(?!\d)", model)
+    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+
+
+provider = OpenAI(
+    name="openai",
+    title="OpenAI",
+    base_url="https://api.openai.com/v1",
+    key_env="OPENAI_API_KEY",
+    default_model=DEFAULT_MODEL,
+    docs="https://developers.openai.com/api/reference/chat",
+)

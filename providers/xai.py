@@ -1,0 +1,70 @@
+"""xAI's Grok models. https://docs.x.ai
+
+Its errors are a sentence beside a code, a bad key is a 400, and reasoning is counted apart from the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ask import ChatCompletions, ModelInfo, ProviderError, Remedy, Usage, as_int, as_number
+
+TICKS_PER_DOLLAR = 10**10
+"""The unit in which an answer's cost is told."""
+LISTED_PRICE_PER_DOLLAR = 10_000
+"""Prices in the models list are in US cents per hundred million tokens."""
+
+
+class XAI(ChatCompletions):
+    """xAI, with its errors, its counting and its prices."""
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = super().provider_parse_error(status, headers, body)
+        if status == 400 and "API key" in error.message:
+            error.remedy = Remedy.NEXT_KEY
+            error.advice = f"check the key (ask keys set {self.info.name})"
+        error.parameter = error.parameter or parameter_in(error.message)
+        return error
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        """The reasoning is paid like the answer, and is in the total alone."""
+        read = super().parse_usage(usage)
+        total, ticks = as_int(usage.get("total_tokens")), as_number(usage.get("cost_in_usd_ticks"))
+        if total is not None and read.input_tokens is not None:
+            read = read._replace(output_tokens=total - read.input_tokens)
+        return read if ticks is None else read._replace(cost=ticks / TICKS_PER_DOLLAR)
+
+    def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
+        return (
+            super()
+            .parse_model(entry)
+            ._replace(
+                input_price=price(entry.get("prompt_text_token_price")),
+                output_price=price(entry.get("completion_text_token_price")),
+            )
+        )
+
+
+def parameter_in(message: str) -> str | None:
+    """The parameter that a message names in xAI's spelling, in the one that requests have: reasoning_effort."""
+    found = re.search(r"\b[a-z]+(?:[A-Z][a-z]+)+\b", message)
+    return re.sub(r"(?=[A-Z])", "_", found[0]).lower() if found else None
+
+
+def price(listed: Any) -> float | None:
+    """US dollars per million tokens; None where the list does not tell."""
+    number = as_number(listed)
+    return None if number is None else number / LISTED_PRICE_PER_DOLLAR
+
+
+provider = XAI(
+    name="xai",
+    title="xAI",
+    base_url="https://api.x.ai/v1",
+    key_env=("XAI_API_KEY", "GROK_API_KEY"),
+    default_model="grok-latest",
+    docs="https://docs.x.ai",
+    tells_cost=True,
+)

@@ -1,0 +1,118 @@
+"""Answers in the wire of Anthropic's Messages API, as the bytes that it sends, and the judge of our side of it.
+
+An event is a dict with its `type`; a message is a whole, non-streamed response.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from ask import ServerEvent
+from tests import wire
+from tests.model_server import Reply
+from tests.wire import Json
+
+MODEL = "claude-test-1"
+USAGE = {"input_tokens": 3, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 4, "output_tokens": 7}
+"""Of 12 tokens read, 4 came from the cache."""
+PING = {"type": "ping"}
+
+
+# Events
+
+
+def begins(**usage: int) -> list[Json]:
+    """The begin of a stream, which tells what was read."""
+    read = {name: USAGE[name] for name in USAGE if name != "output_tokens"} | {"output_tokens": 1}
+    message = message_of(reason=None) | {"usage": read | usage}
+    return [{"type": "message_start", "message": message}]
+
+
+def block(index: int, start: Json, *deltas: Json) -> list[Json]:
+    """The events of one content block."""
+    return [
+        {"type": "content_block_start", "index": index, "content_block": start},
+        *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
+        {"type": "content_block_stop", "index": index},
+    ]
+
+
+def text(index: int, *pieces: str) -> list[Json]:
+    return block(index, {"type": "text", "text": ""}, *({"type": "text_delta", "text": piece} for piece in pieces))
+
+
+def thinking(index: int, *pieces: str, signature: str = "c2ln") -> list[Json]:
+    deltas: list[Json] = [{"type": "thinking_delta", "thinking": piece} for piece in pieces]
+    start = {"type": "thinking", "thinking": "", "signature": ""}
+    return block(index, start, *deltas, {"type": "signature_delta", "signature": signature})
+
+
+def call(index: int, name: str, *pieces: str, id: str = "") -> list[Json]:  # noqa: A002 - the wire's own name
+    """A tool call; `pieces` are those of its arguments."""
+    start = {"type": "tool_use", "id": id or f"toolu_{index}", "name": name, "input": {}}
+    return block(index, start, *({"type": "input_json_delta", "partial_json": piece} for piece in pieces))
+
+
+def ends(reason: str = "end_turn", output_tokens: int = 7, **usage: int) -> list[Json]:
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    counted = {"output_tokens": output_tokens} | usage
+    return [{"type": "message_delta", "delta": delta, "usage": counted}, {"type": "message_stop"}]
+
+
+def error(kind: str, message: str) -> Json:
+    """An error, as an event or as the body of an HTTP error."""
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+
+
+# Whole answers
+
+
+def message_of(*content: Json, reason: str | None = "end_turn") -> Json:
+    """A whole message."""
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": list(content),
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": USAGE,
+    }
+
+
+# Streams as events, and as bytes
+
+
+def events(*parts: Iterable[Json]) -> list[ServerEvent]:
+    return [ServerEvent(event["type"], json.dumps(event)) for part in parts for event in part]
+
+
+def streams(*parts: Iterable[Json]) -> Reply:
+    """A streamed reply, each event sent by itself."""
+    steps = [f"event: {event.event}\ndata: {event.data}\n\n".encode() for event in events(*parts)]
+    return Reply(steps, content_type="text/event-stream; charset=utf-8")
+
+
+def says(content: str) -> Reply:
+    return streams(begins(), text(0, content), ends())
+
+
+# The judge
+
+
+def read_by_anthropic(body: Mapping[str, Any]) -> Any:
+    """A request body as the types of the `anthropic` SDK read it: equal to the body where it fits them, key by key."""
+    return wire.written_out(anthropic_request_type().validate_python(body))
+
+
+@cache
+def anthropic_request_type() -> Any:
+    """The type of a request body; it takes a while to build."""
+    from anthropic.types.message_create_params import MessageCreateParams
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(MessageCreateParams)

@@ -1,0 +1,352 @@
+"""Anthropic: the contract, and the Messages API as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ask import Answer, ChatRequest, Finish, Message, Native, ToolCall, ToolSpec
+from ask.testing import ProviderContract
+from ask.testing.conversation import without_cache_markers
+from providers.anthropic import provider as anthropic
+from tests.exchanges import Came, put
+from tests.model_server import ModelServer, Reply
+from tests.providers import anthropic_wire as wire
+
+Json = dict[str, Any]
+HELLO = {"type": "text", "text": "Hello, wörld!"}
+ADDS = [
+    {"type": "tool_use", "id": f"toolu_{i}", "name": "add", "input": numbers}
+    for i, numbers in enumerate([{"a": 2, "b": 3}, {"a": 4, "b": 5}])
+]
+FIRST_CALL = wire.call(0, "add", "", '{"a": 2,', ' "b": 3}')
+MARKER = {"type": "ephemeral"}
+SAMPLES = {
+    "text": wire.events(wire.begins(), [wire.PING], wire.text(0, "Hello, ", "wörld!"), wire.ends()),
+    "reasoning": wire.events(
+        wire.begins(), wire.thinking(0, "Let me ", "think."), wire.text(1, "Hello, wörld!"), wire.ends()
+    ),
+    "call": wire.events(wire.begins(), FIRST_CALL, wire.ends("tool_use")),
+    "parallel": wire.events(
+        wire.begins(), FIRST_CALL, wire.call(1, "add", '  {"a": 4, "b": 5}  '), wire.ends("tool_use")
+    ),
+    "text_and_call": wire.events(
+        wire.begins(),
+        wire.text(0, "Hello, wörld!"),
+        wire.call(1, "add", '{"a": 2, "b": 3}', id="toolu_0"),
+        wire.ends("tool_use"),
+    ),
+    "length": wire.events(wire.begins(), wire.text(0, "Hello, w"), wire.ends("max_tokens")),
+    "filter": wire.events(wire.begins(), wire.text(0, "Hello, w"), wire.ends("refusal")),
+    "error": wire.events(wire.begins(), wire.text(0, "Hello, w"), [wire.error("overloaded_error", "Overloaded")]),
+    "cut": wire.events(wire.begins(), wire.text(0, "Hello, w")),
+}
+WHOLE = {
+    "text": wire.message_of(HELLO),
+    "reasoning": wire.message_of({"type": "thinking", "thinking": "Let me think.", "signature": "c2ln"}, HELLO),
+    "call": wire.message_of(ADDS[0], reason="tool_use"),
+    "parallel": wire.message_of(*ADDS, reason="tool_use"),
+    "text_and_call": wire.message_of(HELLO, ADDS[0], reason="tool_use"),
+    "length": wire.message_of({"type": "text", "text": "Hello, w"}, reason="max_tokens"),
+    "filter": wire.message_of({"type": "text", "text": "Hello, w"}, reason="refusal"),
+    "error": wire.error("overloaded_error", "Overloaded"),
+}
+
+
+class TestAnthropic(ProviderContract):
+    provider = anthropic
+    samples = SAMPLES
+    whole = WHOLE
+
+
+TOOL = ToolSpec("bash", "Runs a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
+SYSTEM, QUESTION = Message("system", "Be kind."), Message("user", "What is here?")
+CALLS = (ToolCall("toolu_1", "bash", '{"command": "ls"}'), ToolCall("toolu_2", "bash", '{"command": "pwd"}'))
+THOUGHT = [
+    {"type": "thinking", "thinking": "I must look — ĝi.", "signature": "EqRkLz+/=="},
+    {"type": "redacted_thinking", "data": "ErDaTa+/=="},
+]
+
+
+def result(call: ToolCall, text: str) -> Message:
+    return Message("tool", text, (), call.id, call.name)
+
+
+def said(text: str, calls: Sequence[ToolCall], *blocks: Json, provider: str = "anthropic") -> Message:
+    """An answer with native blocks."""
+    return Message("assistant", text, tuple(calls), native=Native(provider, wire.MODEL, {"content": list(blocks)}))
+
+
+def tool_use(call: ToolCall) -> Json:
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+
+
+def body_of(*messages: Message, tools: Sequence[ToolSpec] = (TOOL,), **more: Any) -> Json:
+    return anthropic.body(ChatRequest(wire.MODEL, messages, tools, **more))
+
+
+def messages_of(*messages: Message, **more: Any) -> list[tuple[str, list[Json]]]:
+    """The messages in the body, without markers, as roles and blocks."""
+    body = without_cache_markers(body_of(*messages, **more))
+    return [(message["role"], message["content"]) for message in body["messages"]]
+
+
+def ask(server: ModelServer, *replies: Reply, messages: Sequence[Message] = (QUESTION,), tries: int = 1) -> Came:
+    server.reply(*replies)
+    return put(anthropic, server, ChatRequest(wire.MODEL, messages, [TOOL]), tries=tries)
+
+
+def answer_of(*parts: Sequence[Json]) -> Answer:
+    """The answer in a stream."""
+    reader = anthropic.provider_stream_reader()
+    for event in wire.events(*parts):
+        reader.feed(event)
+    return anthropic.provider_parse_response(reader.response())
+
+
+# Requests
+
+
+def test_requests_carry_the_key_and_the_version(server: ModelServer) -> None:
+    assert ask(server, wire.says("Hello.")).turn.answer.text == "Hello."
+    request = server.requests[0]
+    assert (request.method, request.path) == ("POST", "/api/v1/v1/messages")
+    assert (request.headers["x-api-key"], request.headers["anthropic-version"]) == ("key", "2023-06-01")
+    assert "Authorization" not in request.headers
+
+
+def test_a_first_request_is_as_the_sdk_has_it() -> None:
+    body = body_of(SYSTEM, QUESTION)
+    assert wire.read_by_anthropic(body) == body
+    assert without_cache_markers(body) == {
+        "model": wire.MODEL,
+        "max_tokens": 32000,
+        "system": [{"type": "text", "text": "Be kind."}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "What is here?"}]}],
+        "tools": [{"name": "bash", "description": "Runs a command.", "input_schema": dict(TOOL.parameters)}],
+        "tool_choice": {"type": "auto"},
+        "stream": True,
+    }
+
+
+def test_a_second_request_is_as_the_sdk_has_it() -> None:
+    """With thinking, calls in parallel, and results of which one is empty and one an error."""
+    calls = (*CALLS, ToolCall("toolu_3", "bash", '{"command": '))
+    blocks = [
+        *THOUGHT,
+        {"type": "text", "text": "Let me see."},
+        *map(tool_use, CALLS),
+        tool_use(calls[2]._replace(arguments="{}")),
+    ]
+    answered = [result(call, text) for call, text in zip(calls, ["a.txt\n", "", "Error: no JSON"], strict=True)]
+    body = body_of(SYSTEM, QUESTION, said("Let me see.", calls, *blocks), *answered, Message("user", "Go on."))
+    assert wire.read_by_anthropic(body) == body
+    extended = body | {"unknown": 1, "tools": [body["tools"][0] | {"unknown": 1}]}
+    assert wire.read_by_anthropic(extended) == body, "the judge sees what the SDK does not know"
+
+
+def test_results_of_a_turn_are_one_message_with_the_results_first() -> None:
+    turn = Message("assistant", "", CALLS)
+    results = [result(call, call.id) for call in CALLS]
+    assert messages_of(QUESTION, turn, *results, Message("user", "And?"), Message("user", "Well?")) == [
+        ("user", [{"type": "text", "text": "What is here?"}]),
+        ("assistant", [tool_use(call) for call in CALLS]),
+        (
+            "user",
+            [
+                *({"type": "tool_result", "tool_use_id": call.id, "content": call.id} for call in CALLS),
+                {"type": "text", "text": "And?"},
+                {"type": "text", "text": "Well?"},
+            ],
+        ),
+    ]
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_blank_texts_are_never_sent_nor_marked(blank: str) -> None:
+    turn = Message("assistant", blank, CALLS[:1])
+    body = body_of(Message("system", blank), Message("user", blank), QUESTION, turn, result(CALLS[0], blank))
+    assert "system" not in body
+    assert body["tools"][-1]["cache_control"] == MARKER
+    assert [message["content"] for message in body["messages"]] == [
+        [{"type": "text", "text": "What is here?", "cache_control": MARKER}],
+        [tool_use(CALLS[0])],
+        [{"type": "tool_result", "tool_use_id": "toolu_1"}],
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["", '{"command": ', "[1]", "null", '{"a": 1}{"a": 2}', '{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}'],
+)
+def test_arguments_that_no_request_can_hold_become_an_empty_object(arguments: str) -> None:
+    call = CALLS[0]._replace(arguments=arguments)
+    for turn in (
+        Message("assistant", "", (call,)),
+        said("", [call], *THOUGHT, tool_use(call._replace(arguments="{}"))),
+    ):
+        assert messages_of(QUESTION, turn)[1][1][-1] == tool_use(CALLS[0]._replace(arguments="{}"))
+
+
+def test_ids_and_names_of_others_are_made_legal_and_stay_with_their_results() -> None:
+    """Moonshot's ids hold dots and colons, and some services count anew in every answer."""
+    messages = [QUESTION]
+    for name, call_id in (("functions.bash", "functions.bash:0"), ("bash", "call_0"), ("bash", "call_0")):
+        call = ToolCall(call_id, name, "{}")
+        messages += [Message("assistant", "", (call,)), result(call, "done")]
+    found = messages_of(*messages)
+    used = [(block["id"], block["name"]) for role, blocks in found for block in blocks if role == "assistant"]
+    answered = [block["tool_use_id"] for _, blocks in found[2::2] for block in blocks]
+    assert used == [("functions_bash_0", "functions_bash"), ("call_0", "bash"), ("call_0_2", "bash")]
+    assert answered == [call_id for call_id, _ in used]
+
+
+def test_without_a_choice_tools_stay_defined() -> None:
+    turn = [QUESTION, Message("assistant", "", CALLS), *(result(call, "done") for call in CALLS)]
+    last = body_of(*turn, tool_choice="none")
+    assert (last["tools"], last["tool_choice"]) == (body_of(*turn)["tools"], {"type": "none"})
+
+
+def test_a_history_with_calls_defines_their_tools_also_where_none_is_offered() -> None:
+    turn = [QUESTION, Message("assistant", "", CALLS), *(result(call, "done") for call in CALLS)]
+    body = body_of(*turn, tools=())
+    assert [tool["name"] for tool in body["tools"]] == ["bash"]
+    assert body["tool_choice"] == {"type": "none"}
+    assert wire.read_by_anthropic(body) == body
+    assert not {"tools", "tool_choice"} & body_of(QUESTION, tools=()).keys()
+
+
+def test_options_go_by_the_names_of_the_api() -> None:
+    options = {"temperature": 0.5, "max_tokens": 5, "top_p": 0.9, "thinking": {"type": "adaptive"}}
+    body = body_of(QUESTION, options={**options, "stop": "END", "reasoning_effort": "low"}, stream=False)
+    assert options.items() <= body.items()
+    assert (body["stop_sequences"], body["output_config"]) == (["END"], {"effort": "low"})
+    assert not {"stop", "reasoning_effort", "stream"} & body.keys()
+    assert body_of(QUESTION, options={"stop": ["a", "b"]})["stop_sequences"] == ["a", "b"]
+
+
+def test_a_schema_is_the_format_of_the_output() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
+    body = body_of(QUESTION, schema=schema, options={"reasoning_effort": "high"})
+    assert body["output_config"] == {"effort": "high", "format": {"type": "json_schema", "schema": schema}}
+    assert wire.read_by_anthropic(body) == body
+
+
+# Cache markers
+
+
+def test_ten_rounds_extend_one_prefix_marked_at_its_ends() -> None:
+    messages, bodies = [SYSTEM, QUESTION], []
+    for i in range(10):
+        bodies.append(json.loads(json.dumps(body_of(*messages))))
+        calls = [ToolCall(f"toolu_{i}_{j}", "bash", f'{{"command": "ls {i} {j}"}}') for j in range(1 + i % 3 * 12)]
+        blocks = [*THOUGHT, *map(tool_use, calls)] if i % 2 else list(map(tool_use, calls))
+        messages += [said("", calls, *blocks), *(result(call, f"{call.id} done") for call in calls)]
+    for before, body in pairwise(bodies):
+        plain, shorter = (without_cache_markers(one) for one in (body, before))
+        assert plain["messages"][: len(shorter["messages"])] == shorter["messages"]
+        assert json.dumps([plain["tools"], plain["system"]]) == json.dumps([shorter["tools"], shorter["system"]])
+        assert marked(body) == [len(before["messages"]) - 1, len(body["messages"]) - 1]
+
+
+def marked(body: Mapping[str, Any]) -> list[int]:
+    """The messages that end with a marker; there is none but these and the one on the system text."""
+    assert body["system"][-1]["cache_control"] == MARKER
+    places = [i for i, message in enumerate(body["messages"]) if message["content"][-1].get("cache_control") == MARKER]
+    assert json.dumps(body).count("cache_control") == len(places) + 1 <= 4
+    return places
+
+
+# Thinking
+
+
+def test_thinking_goes_back_byte_for_byte_before_its_calls(server: ModelServer) -> None:
+    stream = [
+        *wire.thinking(0, "I must ", "look — ĝi.", signature="EqRkLz+/=="),
+        *wire.block(1, THOUGHT[1]),
+        *wire.text(2, "Let me see."),
+        *wire.call(3, "bash", '{"command": "ls"}', id="toolu_1"),
+    ]
+    came = ask(server, wire.streams(wire.begins(), stream, wire.ends("tool_use")))
+    answer = came.turn.answer
+    assert answer.reasoning == "I must look — ĝi."
+    assert answer.native is not None
+    turn = Message("assistant", answer.text, came.turn.calls, native=answer.native)
+    found = messages_of(SYSTEM, QUESTION, turn, result(came.turn.calls[0], "a.txt"))
+    assert found[1] == ("assistant", [*THOUGHT, {"type": "text", "text": "Let me see."}, tool_use(CALLS[0])])
+
+
+def test_interleaved_blocks_keep_their_order_without_blank_texts_and_unsigned_thinking() -> None:
+    blocks = [
+        THOUGHT[0],
+        {"type": "text", "text": "One."},
+        {"type": "text", "text": "\n\n"},
+        {"type": "thinking", "thinking": "unsigned"},
+        tool_use(CALLS[0]),
+        THOUGHT[1],
+        tool_use(CALLS[1]),
+    ]
+    found = messages_of(QUESTION, said("One.\n\n", CALLS, *blocks), *(result(call, "done") for call in CALLS))
+    assert found[1][1] == [blocks[0], blocks[1], *blocks[4:]]
+
+
+@pytest.mark.parametrize(
+    ("turn", "kept"),
+    [
+        (said("One.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 2),
+        (said("Another.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 0),
+        (said("One.", CALLS[:1], *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 0),
+        (said("One.", (), *THOUGHT, {"type": "text", "text": "One."}, tool_use(CALLS[0])), 0),
+        (said("One.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS), provider="other"), 0),
+    ],
+    ids=["agrees", "other text", "a call less", "no calls", "other provider"],
+)
+def test_native_blocks_go_back_only_where_they_agree_with_the_message(turn: Message, kept: int) -> None:
+    text = {"type": "text", "text": turn.content}
+    results = [result(call, "done") for call in turn.tool_calls]
+    assert messages_of(QUESTION, turn, *results)[1][1] == [*THOUGHT[:kept], text, *map(tool_use, turn.tool_calls)]
+
+
+def test_thinking_about_earlier_questions_stays_behind() -> None:
+    """It is bound to the system prompt and the tools of its own run; blocks may only be missing from the front."""
+    first = said("Here.", (), *THOUGHT, {"type": "text", "text": "Here."})
+    second = said("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
+    found = messages_of(QUESTION, first, QUESTION, second, result(CALLS[0], "done"))
+    assert found[1] == ("assistant", [{"type": "text", "text": "Here."}])
+    assert found[3] == ("assistant", [*THOUGHT, tool_use(CALLS[0])])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [wire.begins(), wire.thinking(0, "Hm."), wire.text(1, "Yes.")],
+        [wire.begins(), wire.thinking(0, "Hm."), wire.text(1, "Yes."), wire.ends("max_tokens")],
+        [wire.begins(), wire.thinking(0, "Hm."), wire.text(1, "Yes."), wire.ends("refusal")],
+        [wire.begins(), wire.text(0, "Yes."), wire.thinking(1, "Hm."), wire.ends()],
+        [wire.begins(), wire.thinking(0, "Hm."), wire.text(1, "\n"), wire.ends()],
+        [wire.begins(), wire.text(0, "Yes."), wire.ends()],
+    ],
+    ids=["cut", "length", "refusal", "thinking last", "nothing said", "only text"],
+)
+def test_nothing_native_is_kept_of_answers_that_may_not_go_back_or_need_not(parts: list[list[Json]]) -> None:
+    assert answer_of(*parts).native is None
+
+
+def test_a_paused_answer_goes_back_as_it_is_and_is_continued(server: ModelServer) -> None:
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+    query = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
+    paused = [*wire.text(0, "I search."), *wire.block(1, search, query), *wire.block(2, found)]
+    came = ask(server, wire.streams(wire.begins(), paused, wire.ends("pause_turn")))
+    assert (came.turn.answer.finish, came.turn.calls, came.outcome) == (Finish.CONTINUE, (), "ok")
+    turn = Message("assistant", came.turn.answer.text, native=came.turn.answer.native)
+    body = body_of(SYSTEM, QUESTION, turn)
+    content = [{"type": "text", "text": "I search."}, search | {"input": {"query": "x"}}, found]
+    assert body["messages"][-1] == {"role": "assistant", "content": content}
+    assert wire.read_by_anthropic(body) == body
+    later = messages_of(SYSTEM, QUESTION, turn, Message("assistant", "Found."), QUESTION)
+    assert later[1] == ("assistant", [*content, {"type": "text", "text": "Found."}])

@@ -1,0 +1,302 @@
+"""Gemini: the contract, and the requests that Google's own SDK would send as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+import pytest
+
+from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec
+from ask.testing import ProviderContract
+from ask.testing.conversation import LONGER, ROUND, TALK, TOOLS
+from ask.tools import builtin_tools
+from providers.gemini import provider as gemini
+from tests.providers import gemini_wire as wire
+
+DUMMY = "skip_thought_signature_validator"
+HELLO = (wire.text("Hello, "), wire.text("wörld!"))
+CALL = wire.call(signature=wire.SIGNATURE, a=2, b=3)
+SECOND = wire.call(a=4, b=5)
+THOUGHTS = (wire.thought("Let me "), wire.thought("think."))
+OVERLOADED = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
+
+
+class TestGemini(ProviderContract):
+    provider = gemini
+    samples: ClassVar = {
+        "text": wire.stream(*HELLO),
+        "reasoning": wire.stream(*THOUGHTS, *HELLO),
+        "call": wire.stream(CALL),
+        "parallel": wire.stream(CALL, SECOND),
+        "text_and_call": wire.stream(*HELLO, CALL),
+        "length": wire.stream(wire.text("Hello, w"), finish="MAX_TOKENS"),
+        "filter": wire.stream(wire.text("Hello, w"), finish="SAFETY"),
+        "error": [*wire.stream(wire.text("Hello, w"), finish=None), *wire.events(OVERLOADED)],
+        "cut": wire.stream(wire.text("Hello, w"), finish=None),
+    }
+    whole: ClassVar = {
+        "text": wire.whole(wire.text("Hello, wörld!")),
+        "reasoning": wire.whole(wire.thought("Let me think."), wire.text("Hello, wörld!")),
+        "call": wire.whole(CALL),
+        "parallel": wire.whole(CALL, SECOND),
+        "text_and_call": wire.whole(wire.text("Hello, wörld!"), CALL),
+        "length": wire.whole(wire.text("Hello, w"), finish="MAX_TOKENS"),
+        "filter": wire.whole(wire.text("Hello, w"), finish="SAFETY"),
+        "error": OVERLOADED,
+    }
+
+
+def body_of(messages: Any, model: str = wire.MODEL, **fields: Any) -> dict[str, Any]:
+    """The body for a conversation, which Google's SDK would send just so."""
+    body = gemini.body(ChatRequest(model, messages, **fields))
+    assert wire.read_by_google(body) == wire.plain(body)
+    return body
+
+
+def said(response: Any) -> tuple[Answer, list[ToolCall]]:
+    return gemini.provider_parse_response(response), gemini.provider_parse_tool_calls(response)
+
+
+def gathered(*parts: Any) -> dict[str, Any]:
+    """A streamed answer, gathered."""
+    reader = gemini.provider_stream_reader()
+    for event in wire.stream(*parts):
+        reader.feed(event)
+    return reader.response()
+
+
+def round_of(response: Any, *results: str) -> list[Message]:
+    """A question, the answer in a response, and results for its calls."""
+    answer, calls = said(response)
+    native = answer.native
+    said_so = Message("assistant", answer.text, tuple(calls), native=native)
+    returned = [Message("tool", text, (), call.id, call.name) for text, call in zip(results, calls, strict=True)]
+    return [Message("user", "Add."), said_so, *returned]
+
+
+def result(output: str, name: str = "add", **more: Any) -> dict[str, Any]:
+    return {"functionResponse": {"name": name, "response": {"output": output}, **more}}
+
+
+# Requests
+
+
+@pytest.mark.parametrize(
+    ("stream", "path"),
+    [(True, "/v1beta/models/m:streamGenerateContent?alt=sse"), (False, "/v1beta/models/m:generateContent")],
+)
+@pytest.mark.parametrize("model", ["m", "models/m"])
+def test_the_path_names_model_and_method_and_the_key_has_its_own_header(stream: bool, path: str, model: str) -> None:
+    http = gemini.provider_build_request(ChatRequest(model, TALK, stream=stream), "secret")
+    assert (http.path, http.headers) == (path, {"x-goog-api-key": "secret"})
+
+
+def test_a_model_cannot_lead_out_of_its_place_in_the_path() -> None:
+    path = gemini.provider_build_request(ChatRequest("a?b#c \udcff", TALK), "").path
+    assert path == "/v1beta/models/a%3Fb%23c%20%3F:streamGenerateContent?alt=sse"
+
+
+def test_the_system_text_stands_apart_and_there_is_no_empty_config() -> None:
+    assert body_of([Message("system", "Be kind."), Message("user", "Hi.")]) == {
+        "systemInstruction": {"parts": [{"text": "Be kind."}]},
+        "contents": [{"role": "user", "parts": [{"text": "Hi."}]}],
+    }
+
+
+def test_turns_alternate_and_empty_texts_are_left_out() -> None:
+    messages = [Message("user", "a"), Message("user", "b"), Message("assistant", "c"), Message("assistant", "")]
+    assert body_of([*messages, Message("assistant", "d"), Message("user", "e")])["contents"] == [
+        {"role": "user", "parts": [{"text": "a"}, {"text": "b"}]},
+        {"role": "model", "parts": [{"text": "c"}, {"text": "d"}]},
+        {"role": "user", "parts": [{"text": "e"}]},
+    ]
+
+
+def test_own_tools_are_declared_as_google_would() -> None:
+    tools = [tool.spec for tool in builtin_tools()]
+    body = body_of(TALK, tools=tools)
+    assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == [tool.name for tool in tools]
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
+
+
+def test_a_choice_of_none_keeps_the_tools_and_an_empty_list_is_never_sent() -> None:
+    assert body_of(ROUND, tools=TOOLS, tool_choice="none")["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
+    assert not {"tools", "toolConfig"} & body_of(ROUND).keys()
+    assert gemini.provider_format_tools([]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"), [("a/b c", "a_b_c"), ("2do", "_2do"), ("x" * 70, "x" * 64), ("9" * 70, "_" + "9" * 63), ("", "_")]
+)
+def test_names_fit_everywhere(name: str, sent: str) -> None:
+    spec = ToolSpec(name, "d", {"type": "object", "properties": {}})
+    call = ToolCall("c", name, "{}")
+    messages = [Message("user", "x"), Message("assistant", "", (call,)), Message("tool", "r", (), "c", name)]
+    body = body_of(messages, tools=[spec])
+    assert body["tools"] == [{"functionDeclarations": [{"name": sent, "description": "d"}]}]
+    assert body["contents"][1]["parts"][0]["functionCall"]["name"] == sent
+    assert body["contents"][2]["parts"] == [result("r", sent)]
+
+
+def test_options_have_the_names_that_gemini_knows_and_others_pass_as_they_are() -> None:
+    options = {
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 40,
+        "max_tokens": 100,
+        "stop": "END",
+        "seed": 7,
+        "frequency_penalty": 0.1,
+        "presence_penalty": 0.2,
+        "candidateCount": 1,
+        "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+    }
+    body = gemini.body(ChatRequest(wire.MODEL, TALK, options=options))
+    assert body["generationConfig"] == {
+        "temperature": 0.5,
+        "topP": 0.9,
+        "topK": 40,
+        "maxOutputTokens": 100,
+        "stopSequences": ["END"],
+        "seed": 7,
+        "frequencyPenalty": 0.1,
+        "presencePenalty": 0.2,
+        "candidateCount": 1,
+    }
+    assert body["safetySettings"] == options["safetySettings"]
+    assert wire.read_by_google(body)["generationConfig"] == body["generationConfig"]
+    assert body_of(TALK, options={"stop": ["a", "b"]})["generationConfig"] == {"stopSequences": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "config"),
+    [
+        ("gemini-flash-latest", "high", {"thinkingLevel": "high", "includeThoughts": True}),
+        ("gemini-3.6-flash", "none", {"thinkingLevel": "minimal", "includeThoughts": False}),
+        ("models/gemini-2.5-pro", "low", {"thinkingBudget": 1024, "includeThoughts": True}),
+        ("gemini-2.5-flash", "medium", {"thinkingBudget": 8192, "includeThoughts": True}),
+        ("gemini-2.5-flash", "xhigh", {"thinkingBudget": 24576, "includeThoughts": True}),
+        ("gemini-2.5-flash", "none", {"thinkingBudget": 0, "includeThoughts": False}),
+    ],
+)
+def test_effort_is_a_level_for_gemini_3_and_a_budget_before(model: str, effort: str, config: dict[str, Any]) -> None:
+    assert body_of(TALK, model, options={"reasoning_effort": effort})["generationConfig"] == {"thinkingConfig": config}
+
+
+def test_a_schema_for_the_answer_is_sent_whole() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}, "additionalProperties": False}
+    config = body_of(TALK, schema=schema)["generationConfig"]
+    assert config == {"responseMimeType": "application/json", "responseJsonSchema": schema}
+
+
+def test_the_judge_sees_what_google_does_not_know() -> None:
+    for place in ({"nonsense": 1}, {"generationConfig": {"max_tokens": 1}}, {"contents": [{"parts": [{"txt": "a"}]}]}):
+        with pytest.raises(ValueError, match="Extra inputs are not permitted"):
+            wire.read_by_google({"contents": [], **place})
+
+
+# Rounds
+
+
+@pytest.mark.parametrize("read", [gathered, wire.whole])
+def test_results_of_parallel_calls_stand_in_one_turn_behind_the_parts_as_they_came(read: Any) -> None:
+    parts = [wire.text("So."), CALL, SECOND]
+    messages = round_of(read(wire.thought("Hm."), *parts), "5", "Error: no")
+    contents = body_of(messages, tools=TOOLS)["contents"]
+    assert contents[1] == {"role": "model", "parts": parts}
+    assert contents[2] == {"role": "user", "parts": [result("5"), result("Error: no")]}
+
+
+@pytest.mark.parametrize("read", [gathered, wire.whole])
+def test_a_signature_stays_on_its_part_even_on_an_empty_one_at_the_end(read: Any) -> None:
+    parts = [
+        wire.text("One. ", thoughtSignature=wire.SIGNATURE),
+        wire.text("Two."),
+        wire.text("", thoughtSignature="Yg=="),
+    ]
+    answer, _ = said(read(*parts))
+    assert answer.text == "One. Two."
+    spoken = Message("assistant", answer.text, native=answer.native)
+    contents = body_of([Message("user", "Count."), spoken, Message("user", "More.")])["contents"]
+    assert contents[1]["parts"] == parts
+
+
+def test_an_empty_signature_and_an_empty_text_without_one_do_not_go_back() -> None:
+    parts = [wire.text(""), wire.call(id="fc-1"), wire.text("", thoughtSignature="")]
+    contents = body_of(round_of(wire.whole(*parts), "5"))["contents"]
+    assert contents[1]["parts"] == [wire.call(id="fc-1", signature=DUMMY)]
+
+
+def test_a_call_that_led_to_more_calls_keeps_its_own_signature() -> None:
+    first = round_of(wire.whole(CALL), "5")
+    second = round_of(wire.whole(wire.call(signature="Yg==", a=5, b=1)), "6")[1:]
+    parts = [part for turn in body_of([*first, *second])["contents"] for part in turn["parts"]]
+    assert [part.get("thoughtSignature") for part in parts] == [None, wire.SIGNATURE, None, "Yg==", None]
+
+
+def test_ids_go_back_where_gemini_gave_them_and_nowhere_else() -> None:
+    given = [wire.call(id="fc-1", signature=wire.SIGNATURE, a=1), wire.call(id="fc-2", a=2)]
+    contents = body_of(round_of(wire.whole(*given), "1", "2"))["contents"]
+    assert contents[1]["parts"] == given
+    assert contents[2]["parts"] == [result("1", id="fc-1"), result("2", id="fc-2")]
+    assert '"id"' not in json.dumps(body_of(round_of(wire.whole(CALL, SECOND), "1", "2")))
+    assert '"id"' not in json.dumps(body_of(LONGER))
+
+
+def test_an_answer_without_marks_keeps_nothing() -> None:
+    assert said(wire.whole(wire.thought("Hm."), wire.text("Yes.")))[0].native is None
+
+
+# Other models' history
+
+
+@pytest.mark.parametrize(
+    ("model", "signatures"),
+    [
+        ("gemini-flash-latest", [DUMMY, None]),
+        ("models/gemini-3.1-pro-preview", [DUMMY, None]),
+        ("gemini-2.5-flash", [None, None]),
+        ("gemma-3-27b-it", [None, None]),
+    ],
+)
+def test_calls_of_others_carry_the_sign_that_gemini_3_wants_instead_of_a_signature(
+    model: str, signatures: list[str | None]
+) -> None:
+    said_so = body_of(LONGER, model, tools=TOOLS)["contents"][1]["parts"][1:]
+    assert [part["functionCall"]["args"] for part in said_so] == [{"word": "lundi"}, {"word": "rostungur"}]
+    assert [part.get("thoughtSignature") for part in said_so] == signatures
+
+
+@pytest.mark.parametrize(
+    ("wrote", "asked", "goes_back"),
+    [
+        ("gemini-3-flash-preview", "gemini-flash-latest", True),
+        ("gemini-3-flash-preview", "models/gemini-3.6-flash", True),
+        ("gemini-2.5-flash", "gemini-2.5-pro", True),
+        ("gemini-2.5-flash", "gemini-3.6-flash", False),
+        ("gemini-3.6-flash", "gemini-2.5-flash", False),
+    ],
+)
+def test_a_signature_goes_back_to_its_own_generation(wrote: str, asked: str, goes_back: bool) -> None:
+    messages = round_of(wire.whole(CALL) | {"modelVersion": wrote}, "5")
+    assert (wire.SIGNATURE in json.dumps(body_of(messages, asked))) is goes_back
+
+
+def test_parts_that_no_longer_say_what_the_message_says_are_not_sent() -> None:
+    """As of an answer that was cut, whose calls were never made and have no results."""
+    answer, calls = said(wire.whole(wire.text("So."), CALL, SECOND))
+    for content, kept in (("So.", ()), ("So!", calls), ("So.", calls[:1])):
+        spoken = Message("assistant", content, tuple(kept), native=answer.native)
+        results = [Message("tool", "r", (), call.id, call.name) for call in kept]
+        body = body_of([Message("user", "Add."), spoken, *results, Message("user", "And?")])
+        assert json.dumps(body).count('"functionCall"') == len(kept)
+        assert wire.SIGNATURE not in json.dumps(body)
+
+
+def test_parts_of_any_shape_in_a_stored_conversation_do_no_harm() -> None:
+    shapes: list[Any] = [None, 7, "x", [None, 7, {"functionCall": 3}, {"text": []}], {"a": 1}]
+    for parts in shapes:
+        native = Native("gemini", wire.MODEL, {"parts": parts})
+        body = body_of([Message("user", "a"), Message("assistant", "b", native=native), Message("user", "c")])
+        assert body["contents"][1]["parts"] == [{"text": "b"}]

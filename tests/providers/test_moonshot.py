@@ -1,0 +1,173 @@
+"""Moonshot: the contract, its recorded answers, reasoning that goes back, and thinking in the text of an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask import ChatRequest, Message, Native, ReasoningDelta, TextDelta, ToolCall
+from ask.testing import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, ProviderContract
+from ask.testing.samples import chat_stream, chat_whole
+from providers.moonshot import provider as moonshot
+from providers.moonshot_thinking import ThinkingSplitter
+from tests import wire
+from tests.exchanges import QUESTION, Came, put
+from tests.model_server import ModelServer, Reply
+from tests.recording_tests import RecordingTests
+
+MARKS = [("◁think▷", "◁/think▷"), ("<think>", "</think>")]
+OLD = "◁think▷Let me think.◁/think▷\n\nHello, wörld!"
+OTHER = "<think>Let me think.</think>Hello, wörld!"
+USAGE = {"prompt_tokens": 110, "completion_tokens": 74, "total_tokens": 184}
+
+
+def letters(text: str) -> list[dict[str, Any]]:
+    """The text as deltas of one character, so that the marks are cut everywhere."""
+    return [{"content": letter} for letter in text]
+
+
+class TestMoonshot(ProviderContract):
+    provider = moonshot
+
+
+class TestThinkingInOldMarks(ProviderContract):
+    provider = moonshot
+    samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": chat_stream(*letters(OLD))}
+    whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": chat_whole("stop", content=OLD)}
+
+
+class TestThinkingInOtherMarks(ProviderContract):
+    provider = moonshot
+    samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": chat_stream(*letters(OTHER))}
+    whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": chat_whole("stop", content=OTHER)}
+
+
+class TestRecordings(RecordingTests):
+    provider = moonshot
+
+
+def ask(server: ModelServer, *replies: Reply) -> Came:
+    server.reply(*replies)
+    return put(moonshot, server, ChatRequest(wire.MODEL, [QUESTION]))
+
+
+def sent_back(came: Came) -> dict[str, Any]:
+    """An answer, as the requests after it hold it."""
+    said = Message("assistant", came.turn.answer.text, came.turn.calls, native=came.turn.answer.native)
+    return moonshot.format_message(said, wire.MODEL)
+
+
+# Reasoning that goes back
+
+
+def test_reasoning_and_ids_go_back_with_their_calls(server: ModelServer) -> None:
+    fragment = wire.call(0, id="functions.list_dir:0", name="list_dir", arguments="{}")
+    came = ask(
+        server, wire.streams(wire.reasoning("I look.", "reasoning_content"), fragment, wire.finish("tool_calls"))
+    )
+    back = sent_back(came)
+    assert back["reasoning_content"] == "I look."
+    assert [call["id"] for call in back["tool_calls"]] == ["functions.list_dir:0"]
+
+
+@pytest.mark.parametrize(
+    "native",
+    [
+        None,
+        Native("moonshot", "kimi-k3", {"reasoning_content": ""}),
+        Native("anthropic", "claude", {"content": [{"type": "thinking", "thinking": "Hm.", "signature": "x"}]}),
+        Native("deepseek", "deepseek-flash", {"reasoning_content": "Hm."}),
+    ],
+)
+def test_calls_without_reasoning_of_its_own_get_some_that_is_not_empty(native: Native | None) -> None:
+    """An empty one counts as missing."""
+    said = Message("assistant", "", (ToolCall("toolu_1", "bash", "{}"),), native=native)
+    assert moonshot.format_message(said, "kimi-k3")["reasoning_content"] == " "
+
+
+def test_answer_without_a_word_gets_a_text_that_is_not_empty() -> None:
+    assert moonshot.format_message(Message("assistant"), "kimi-k3") == {"role": "assistant", "content": " "}
+
+
+# Thinking in the text
+
+
+@pytest.mark.parametrize(("begin", "end"), MARKS)
+def test_thinking_in_the_text_goes_back_apart(server: ModelServer, begin: str, end: str) -> None:
+    said = f"{begin}I look.{end}\nOne moment."
+    came = ask(server, wire.whole_reply(wire.answer(said, [("list_dir", {})])))
+    assert (came.shown, came.turn.answer.reasoning) == ("One moment.", "I look.")
+    assert (sent_back(came)["content"], sent_back(came)["reasoning_content"]) == ("One moment.", "I look.")
+
+
+@pytest.mark.parametrize(("begin", "end"), MARKS)
+def test_thinking_that_is_cut_by_the_limit_is_no_answer(server: ModelServer, begin: str, end: str) -> None:
+    came = ask(server, wire.streams(*map(wire.text, f"{begin}I have to{end[:-1]}"), wire.finish("length")))
+    assert (came.shown, came.outcome, came.turn.answer.text) == ("", "length", "")
+    assert came.turn.answer.reasoning == f"I have to{end[:-1]}"
+
+
+@pytest.mark.parametrize("text", ["<", "◁th", "  ", "<thin", "I <think> so.", " \n<b>yes</b>", "</think>", "\n{ }"])
+def test_text_that_only_resembles_thinking_is_the_answer_to_the_last_character(server: ModelServer, text: str) -> None:
+    came = ask(server, wire.streams(*map(wire.text, text), wire.finish()))
+    assert (came.shown, came.turn.answer.text, came.turn.answer.reasoning) == (text, text, "")
+
+
+def split(pieces: list[str]) -> tuple[str, str]:
+    splitter = ThinkingSplitter()
+    parts = [part for piece in pieces for part in splitter.feed(piece)] + splitter.end()
+    texts = ["".join(part.text for part in parts if isinstance(part, kind)) for kind in (ReasoningDelta, TextDelta)]
+    return texts[0], texts[1]
+
+
+PIECES = st.sampled_from([*(mark for pair in MARKS for mark in pair), "◁", "<", "/think", " ", "\n", "thought", "ö"])
+
+
+@given(st.lists(PIECES, max_size=8).map("".join), st.data())
+def test_text_is_split_the_same_however_it_is_cut(text: str, data: st.DataObject) -> None:
+    places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)))
+    cut = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
+    assert split(cut) == split([text]) == split(list(text))
+
+
+# The rest
+
+
+def test_usage_that_is_told_twice_counts_once(server: ModelServer) -> None:
+    ending = [wire.chunk(finish="stop", usage=USAGE), {"choices": [], "usage": USAGE}]
+    usage = ask(server, wire.streams(wire.text("Hello."), *ending)).turn.answer.usage
+    assert (usage.input_tokens, usage.output_tokens) == (110, 74)
+
+
+def test_usage_inside_the_choice_is_enough(server: ModelServer) -> None:
+    usage = ask(server, wire.streams(wire.text("Hello."), wire.chunk(finish="stop", usage=USAGE))).turn.answer.usage
+    assert (usage.input_tokens, usage.output_tokens) == (110, 74)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"cached_tokens": 3},
+        {"cached_tokens": 3, "prompt_tokens_details": {}},
+        {"prompt_tokens_details": {"cached_tokens": 3}},
+    ],
+)
+def test_cached_tokens_are_found_in_either_place(usage: dict[str, Any]) -> None:
+    assert moonshot.parse_usage(USAGE | usage).cached_tokens == 3
+
+
+def test_limit_goes_under_the_name_that_current_models_take() -> None:
+    body = moonshot.body(ChatRequest("kimi-k3", [QUESTION], options={"max_tokens": 9}))
+    assert (body["max_completion_tokens"], "max_tokens" in body) == (9, False)
+
+
+def test_thinking_and_effort_are_sent_only_as_the_user_sets_them() -> None:
+    """Moonshot refuses them together."""
+    assert not {"thinking", "reasoning_effort"} & moonshot.body(ChatRequest("kimi-k3", [QUESTION])).keys()
+    body = moonshot.body(ChatRequest("kimi-k2.6", [QUESTION], options={"thinking": {"type": "disabled"}}))
+    assert body["thinking"] == {"type": "disabled"}
+    assert "reasoning_effort" not in json.dumps(body)

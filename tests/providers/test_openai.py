@@ -1,0 +1,140 @@
+"""OpenAI: the contract, its recorded answers, and what its own models ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ask import ChatRequest, Message, ProviderError, ToolSpec
+from ask.errors import ParameterError
+from ask.testing import ProviderContract
+from providers.openai import provider as openai
+from tests import wire
+from tests.exchanges import Came, put
+from tests.model_server import ModelServer
+from tests.recording_tests import RecordingTests
+
+QUESTION = [Message("user", "hi")]
+TOOLS = [ToolSpec("bash", "Run a command", {"type": "object"})]
+NEEDS_NONE = "Function tools with reasoning_effort are not supported for gpt-6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."  # noqa: E501
+NO_CREDIT = {"message": "You exceeded your current quota.", "param": None, "code": "insufficient_quota"}
+HAS_NO_NONE = "Unsupported value: 'reasoning_effort' does not support 'none' with this model."
+
+
+class TestOpenAI(ProviderContract):
+    provider = openai
+
+
+class TestRecordings(RecordingTests):
+    provider = openai
+
+
+def ask_refused(server: ModelServer, status: int, error: dict[str, Any], **fields: Any) -> Came:
+    """What comes of a request that is answered with an error, and then with text."""
+    server.reply(wire.whole_reply({"error": error}, status), wire.says("Hello."))
+    request = ChatRequest("gpt-6-sol", QUESTION, **fields)
+    return put(openai, server, request, tries=4)
+
+
+# Requests
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [({"max_tokens": 9}, 9), ({"max_completion_tokens": 8}, 8), ({"max_tokens": 9, "max_completion_tokens": 8}, 8)],
+)
+def test_limit_goes_under_the_name_that_current_models_take(options: dict[str, int], limit: int) -> None:
+    body = openai.body(ChatRequest("gpt-6-sol", QUESTION, options=options))
+    assert body["max_completion_tokens"] == limit
+    assert "max_tokens" not in body
+
+
+def test_no_limit_is_set_unasked() -> None:
+    assert not {"max_tokens", "max_completion_tokens"} & openai.body(ChatRequest("gpt-6-sol", QUESTION)).keys()
+
+
+@pytest.mark.parametrize("model", ["gpt-5.5", "gpt-5.6-terra", "gpt-6-sol", "gpt-6.1-sol", "gpt-5.10"])
+def test_models_that_call_tools_only_without_reasoning_are_told_not_to(model: str) -> None:
+    assert openai.body(ChatRequest(model, QUESTION, TOOLS))["reasoning_effort"] == "none"
+    assert openai.body(ChatRequest(model, QUESTION, TOOLS, tool_choice="none"))["reasoning_effort"] == "none"
+
+
+@pytest.mark.parametrize(
+    "model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "gpt-5-2025-08-07", "gpt-5.4", "o3", "gpt-35-turbo"]
+)
+def test_other_models_reason_as_they_do(model: str) -> None:
+    assert "reasoning_effort" not in openai.body(ChatRequest(model, QUESTION, TOOLS))
+
+
+def test_without_tools_every_model_reasons_as_it_does() -> None:
+    assert "reasoning_effort" not in openai.body(ChatRequest("gpt-6-sol", QUESTION))
+
+
+def test_users_own_effort_stays() -> None:
+    body = openai.body(ChatRequest("gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"}))
+    assert body["reasoning_effort"] == "high"
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        (
+            "temperature",
+            {
+                "message": "Unsupported value: 'temperature' does not support 0.5 with this model.",
+                "param": "temperature",
+                "code": "unsupported_value",
+            },
+        ),
+        ("max_tokens", {"message": "max_tokens is too large: 9.", "param": "max_tokens", "code": "invalid_value"}),
+        ("max_tokens", {"message": "That is too much.", "param": "max_completion_tokens", "code": "invalid_value"}),
+        ("reasoning_effort", {"message": NEEDS_NONE, "param": "reasoning_effort", "code": None}),
+    ],
+)
+def test_parameter_that_the_model_refuses_is_blamed_under_the_users_name(
+    server: ModelServer, option: str, error: dict[str, Any]
+) -> None:
+    came = ask_refused(server, 400, error, options={option: 0.5})
+    assert isinstance(came.turn.failure, ParameterError)
+    assert came.turn.failure.advice == f"leave out or change {option}"
+
+
+@pytest.mark.parametrize("message", [NEEDS_NONE, HAS_NO_NONE])
+def test_model_that_calls_no_tools_here_is_explained(server: ModelServer, message: str) -> None:
+    came = ask_refused(server, 400, {"message": message, "param": "reasoning_effort", "code": None}, tools=TOOLS)
+    assert isinstance(came.turn.failure, ProviderError)
+    assert came.turn.failure.message == message
+    assert "--no-tools" in came.turn.failure.advice
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("code", ["insufficient_quota", "credit_balance_exhausted"])
+def test_empty_account_is_not_asked_again(server: ModelServer, code: str) -> None:
+    came = ask_refused(server, 429, NO_CREDIT | {"type": code, "code": code})
+    assert isinstance(came.turn.failure, ProviderError)
+    assert "billing" in came.turn.failure.advice
+    assert (len(server.requests), came.notices) == (1, [])
+
+
+def test_behind_an_empty_account_the_next_key_is_tried(server: ModelServer) -> None:
+    server.reply(wire.whole_reply({"error": NO_CREDIT}, 429), wire.says("Hello."))
+    assert put(openai, server, ChatRequest("gpt-6-sol", QUESTION), key="empty|full").shown == "Hello."
+    assert [one.headers["Authorization"] for one in server.requests] == ["Bearer empty", "Bearer full"]
+
+
+def test_rate_limit_is_waited_for(server: ModelServer) -> None:
+    came = ask_refused(server, 429, {"message": "Rate limit reached.", "type": "tokens", "code": "rate_limit_exceeded"})
+    assert (came.shown, len(server.requests)) == ("Hello.", 2)
+
+
+# Answers
+
+
+def test_refusal_is_shown_and_is_no_whole_answer(server: ModelServer) -> None:
+    server.reply(wire.streams(wire.chunk({"refusal": "I'm sorry, "}), wire.chunk({"refusal": "no."}), wire.finish()))
+    came = put(openai, server, ChatRequest("gpt-6-sol", QUESTION))
+    assert (came.shown, came.outcome) == ("I'm sorry, no.", "filter")
