@@ -12,6 +12,8 @@ from ask.testing import ProviderContract
 from ask.testing.conversation import LONGER, ROUND, TALK, TOOLS
 from ask.tools import builtin_tools
 from providers.gemini import provider as gemini
+from tests.model_server import ModelServer
+from tests.program import Ask
 from tests.providers import gemini_wire as wire
 
 DUMMY = "skip_thought_signature_validator"
@@ -300,3 +302,26 @@ def test_parts_of_any_shape_in_a_stored_conversation_do_no_harm() -> None:
         native = Native("gemini", wire.MODEL, {"parts": parts})
         body = body_of([Message("user", "a"), Message("assistant", "b", native=native), Message("user", "c")])
         assert body["contents"][1]["parts"] == [{"text": "b"}]
+
+
+# Through the program
+
+
+@pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
+def test_the_program_makes_a_call_and_answers_from_its_result(ask: Ask, server: ModelServer, variable: str) -> None:
+    made = wire.call("list_dir", signature=wire.SIGNATURE, dirpath=".")
+    server.reply(
+        wire.streamed(*wire.chunks(wire.thought("Hm."), wire.text("Let me see."), made)),
+        wire.streamed(*wire.chunks(wire.text("Nothing there."))),
+    )
+    env = {variable: "google-key", "GEMINI_BASE_URL": server.base_url}
+    result = ask("-p", "gemini", "what is here?", env=env)
+    assert (result.code, result.text) == (0, "Let me see.\nNothing there.\n")
+    first, second = server.requests
+    assert first.path == "/api/v1/v1beta/models/gemini-flash-latest:streamGenerateContent?alt=sse"
+    assert first.headers["x-goog-api-key"] == "google-key"
+    _, said_so, returned = second.json["contents"]
+    assert said_so["parts"] == [wire.text("Let me see."), made]
+    assert [part["functionResponse"]["name"] for part in returned["parts"]] == ["list_dir"]
+    for request in (first, second):
+        assert wire.read_by_google(request.json) == wire.plain(request.json)

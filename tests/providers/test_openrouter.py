@@ -241,7 +241,7 @@ def test_missing_credits_are_final_unless_told_when_to_retry(ask: Ask, server: M
     server.reply(wire.fails(402, message))
     result = ask("-p", "openrouter", "hi")
     assert (result.code, len(server.requests)) == (6, 1)
-    assert message in result.stderr
+    assert message.rstrip(".") in result.stderr
     assert "https://openrouter.ai/settings/credits" in result.stderr
     server.reply(wire.fails(402, "in flight", {"Retry-After": "0"}), wire.says("Back."))
     assert ask("-p", "openrouter", "hi").text == "Back.\n"
