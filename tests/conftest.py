@@ -11,8 +11,9 @@ from hypothesis import settings
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, make_home
 
-settings.register_profile("ask", deadline=None, database=None, max_examples=200)
-settings.load_profile("ask")
+settings.register_profile("quick", deadline=None, database=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, database=None, max_examples=2_000)
+settings.load_profile("quick")
 
 
 @pytest.fixture

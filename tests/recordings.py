@@ -7,11 +7,33 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parents[2] / "shared" / "recordings"
+ITEMS = [
+    {"action": "add", "description": "Fresh red apple", "itemid": "apple_001", "price": 0.5},
+    {"action": "add", "description": "Ripe yellow banana", "itemid": "banana_001", "price": 0.3},
+]
+CORRECTIONS: dict[str, dict[str, Any]] = {
+    # The answers to several requests glued into one body, whose blocks were mixed up: a response is one message, so
+    # all behind the first message_stop is of no concern.
+    "anthropic-027": {
+        "text": (
+            "I'll help you with this task. Let me start by reading the note tree to see the current structure, "
+            "and then search for the appropriate tools to add a bullet."
+        ),
+        "calls": (("readNoteTree", {"noteId": "d10aa585-982b-4bd9-984e-420f9b3717f7"}),),
+    },
+    "anthropic-028": {
+        "text": "Great! I found a weather tool. Let me get the current weather data for San Francisco.",
+    },
+    # Calls whose arguments come in pieces: each piece was counted as a call of its own, without arguments.
+    "gemini-028": {"calls": (("read_theme", {}), *(("read_screen", {"id": name}) for name in "ABC"))},
+    "gemini-029": {"calls": (("writeItems", {"operations": ITEMS}),)},
+}
+"""What some recordings really say, where the code that read them for us was wrong."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +83,7 @@ def load(path: Path) -> Recording:
     """One recording."""
     exchange = json.loads(path.read_text(encoding="utf-8"))
     said = exchange["says"]
-    return Recording(
+    recording = Recording(
         name=f"{path.parent.name}-{path.stem}",
         wire=exchange["wire"],
         model=exchange["model"] or "",
@@ -75,3 +97,4 @@ def load(path: Path) -> Recording:
         calls=tuple((call["name"], call["arguments"]) for call in said["calls"]),
         outcome=said["outcome"],
     )
+    return replace(recording, **CORRECTIONS.get(recording.name, {}))

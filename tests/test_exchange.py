@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import Answer, AskError, ChatRequest, Finish, Message, ProviderError, Remedy, TextDelta, ToolSpec
@@ -299,13 +299,11 @@ def judge(came: Came) -> None:
     json.dumps(turn.answer.text, ensure_ascii=False).encode()
 
 
-@settings(max_examples=150)
 @given(spoilt_streams(), st.integers(1, 60), st.sampled_from(["chunked", "length", "close"]))
 def test_no_stream_whatever_breaks_a_turn(any_server: ModelServer, stream: bytes, size: int, framing: Any) -> None:
     judge(put(any_server, raw(*wire.chop(stream, size), framing=framing), tries=1))
 
 
-@settings(max_examples=100)
 @given(
     with_any_part(wire.answer("text", [BASH], reasoning="r")).map(json.dumps) | st.text(max_size=20),
     st.sampled_from([200, 200, 200, 400, 500]),

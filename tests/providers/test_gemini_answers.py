@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import Answer, AskError, CallDelta, ChatRequest, Finish, Message, ProviderError, Remedy, ServerEvent, Usage
@@ -300,7 +300,6 @@ def test_a_whole_answer_of_any_shape_is_read_or_is_an_error(response: Any) -> No
     gemini.provider_parse_error(400, {}, before)
 
 
-@settings(max_examples=100)
 @given(st.lists(st.one_of(any_json(), *map(with_any_part, wire.chunks(*RICH))), max_size=8))
 def test_a_stream_of_any_shape_is_read_or_is_an_error(chunks: list[Any]) -> None:
     reader = gemini.provider_stream_reader()

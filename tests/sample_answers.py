@@ -1,0 +1,120 @@
+"""For each wire that `ask` speaks: a provider, one answer with everything in it, and answers of plain text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ask import ChatCompletions, Provider
+from providers.anthropic import provider as anthropic
+from providers.gemini import provider as gemini
+from providers.ollama import provider as ollama
+from tests import wire
+from tests.model_server import Reply
+from tests.providers import anthropic_wire, gemini_wire
+from tests.wire import Json
+
+CALLS: tuple[tuple[str, Json], ...] = (("add", {"a": 2, "b": 3}), ("add", {"a": 4, "b": [5, "ö"]}))
+FIRST, SECOND = (json.dumps(arguments) for _, arguments in CALLS)
+
+
+class SampleAnswers(NamedTuple):
+    """The answers of a service.
+
+    Attributes:
+        provider: one that speaks its wire.
+        stream: the events of an answer that reasons, says "Hello, wörld!" and makes `CALLS` at once.
+        whole: the same answer, not streamed.
+        says: a text as a whole answer, and as the events that stream it.
+    """
+
+    provider: Provider
+    stream: Sequence[Any]
+    whole: Json
+    says: Callable[[str], tuple[Json, Sequence[Any]]]
+
+    def reply(self, text: str, *, whole: bool) -> Reply:
+        """The reply of a service that says a text."""
+        body, events = self.says(text)
+        return wire.whole_reply(body) if whole else self.streamed(events)
+
+    def streamed(self, events: Sequence[Any]) -> Reply:
+        """Events as a streamed reply: texts as they are, anything else as JSON."""
+        lines = self.provider.provider_info().framing == "ndjson"
+        framed = [f"{data_of(event)}\n".encode() if lines else server_event(event) for event in events]
+        return Reply([b"".join(framed)], content_type="application/x-ndjson" if lines else "text/event-stream")
+
+
+def data_of(event: Any) -> str:
+    return event if isinstance(event, str) else json.dumps(event)
+
+
+def server_event(event: Any) -> bytes:
+    """An event of SSE, under its type's name where it has a type."""
+    kind = event.get("type") if isinstance(event, dict) else None
+    name = f"event: {kind}\n" if isinstance(kind, str) and kind.isidentifier() else ""
+    return f"{name}data: {data_of(event)}\n\n".encode()
+
+
+def ollama_line(*, done: bool = False, **message: Any) -> Json:
+    """A line of Ollama's stream, or its whole answer."""
+    counts = {"done_reason": "stop", "prompt_eval_count": 12, "eval_count": 7} if done else {}
+    return {"model": "m", "message": {"role": "assistant", "content": ""} | message, "done": done} | counts
+
+
+OLLAMA_CALLS = [{"function": {"name": name, "arguments": arguments}} for name, arguments in CALLS]
+ANTHROPIC_CONTENT: list[Json] = [
+    {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+    {"type": "text", "text": "Hello, wörld!"},
+    *({"type": "tool_use", "id": f"t{i}", "name": name, "input": given} for i, (name, given) in enumerate(CALLS)),
+]
+GEMINI_PARTS = [
+    gemini_wire.thought("Hm."),
+    gemini_wire.text("Hello, "),
+    gemini_wire.text("wörld!"),
+    *(gemini_wire.call(name, signature=gemini_wire.SIGNATURE, **arguments) for name, arguments in CALLS),
+]
+
+SAMPLE_ANSWERS = {
+    "openai-chat": SampleAnswers(
+        ChatCompletions(name="test", base_url="http://test/v1"),
+        [wire.reasoning("Hm."), *wire.stream("Hello, wörld!", CALLS), "[DONE]"],
+        wire.answer("Hello, wörld!", CALLS, reasoning="Hm."),
+        lambda text: (wire.answer(text), [*wire.stream(text), "[DONE]"]),
+    ),
+    "anthropic": SampleAnswers(
+        anthropic,
+        [
+            *anthropic_wire.begins(),
+            *anthropic_wire.thinking(0, "Hm."),
+            *anthropic_wire.text(1, "Hello, ", "wörld!"),
+            *anthropic_wire.call(2, "add", FIRST[:5], FIRST[5:]),
+            *anthropic_wire.call(3, "add", SECOND[:8], SECOND[8:]),
+            *anthropic_wire.ends("tool_use"),
+        ],
+        anthropic_wire.message_of(*ANTHROPIC_CONTENT, reason="tool_use"),
+        lambda text: (
+            anthropic_wire.message_of({"type": "text", "text": text}),
+            [*anthropic_wire.begins(), *anthropic_wire.text(0, text), *anthropic_wire.ends()],
+        ),
+    ),
+    "gemini": SampleAnswers(
+        gemini,
+        gemini_wire.chunks(*GEMINI_PARTS),
+        gemini_wire.whole(*GEMINI_PARTS),
+        lambda text: (gemini_wire.whole(gemini_wire.text(text)), gemini_wire.chunks(gemini_wire.text(text))),
+    ),
+    "ollama": SampleAnswers(
+        ollama,
+        [
+            ollama_line(thinking="Hm."),
+            ollama_line(content="Hello, "),
+            ollama_line(content="wörld!"),
+            *(ollama_line(tool_calls=[call]) for call in OLLAMA_CALLS),
+            ollama_line(done=True),
+        ],
+        ollama_line(done=True, thinking="Hm.", content="Hello, wörld!", tool_calls=OLLAMA_CALLS),
+        lambda text: (ollama_line(done=True, content=text), [ollama_line(content=text), ollama_line(done=True)]),
+    ),
+}
