@@ -134,7 +134,7 @@ class Agent:
 
     def _keep_answer(self, outcome: Outcome, turn: Turn, calls: tuple[ToolCall, ...]) -> None:
         answer = turn.answer
-        if answer.text or answer.native or calls:
+        if answer.text or calls or (answer.native and turn.failure is None):
             message = Message("assistant", answer.text, calls, native=answer.native)
             self._keep(outcome, message, whole=turn.failure is None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from binascii import crc32
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,9 @@ FINISHES = {
     "error": Finish.ERROR,
 }
 """Finish reasons that mean something; any other is a normal stop."""
+LONGEST_ID = 40
+LONGEST_NAME = 64
+"""Of calls, in characters, where a service is as strict as OpenAI."""
 
 
 class ChatCompletions(Provider):
@@ -106,16 +110,16 @@ class ChatCompletions(Provider):
             wire["content"] = message.content or None
             wire["tool_calls"] = [
                 {
-                    "id": call.id,
+                    "id": legal_id(call.id),
                     "type": "function",
-                    "function": {"name": call.name, "arguments": valid_arguments(call.arguments)},
+                    "function": {"name": legal_name(call.name), "arguments": valid_arguments(call.arguments)},
                 }
                 for call in message.tool_calls
             ]
         return wire | dict(self.native_for(message, model))
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": tool_call_id, "content": result}
+        return {"role": "tool", "tool_call_id": legal_id(tool_call_id), "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/chat/completions", self.body(request), self.headers(key))
@@ -220,9 +224,25 @@ def invent_id() -> str:
     return f"call_{os.urandom(8).hex()}"
 
 
+def legal_id(call_id: str) -> str:
+    """A call's id for the history: services take no longer one, though some make them."""
+    return call_id if len(call_id) <= LONGEST_ID else f"{call_id[: LONGEST_ID - 9]}_{crc32(call_id.encode()):08x}"
+
+
+def legal_name(name: str) -> str:
+    """A tool's name for the history: what a model made up may hold characters that services refuse."""
+    legal = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in name)
+    return legal[:LONGEST_NAME] or "_"
+
+
 def valid_arguments(text: str) -> str:
     """A call's arguments for the history: services refuse a request that holds anything but a JSON object."""
-    return text if isinstance(parse_json(text), dict) else "{}"
+    value = parse_json(text)
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return "{}"
+    return text if isinstance(value, dict) else "{}"
 
 
 def parse_json(text: str) -> Any:

@@ -34,6 +34,13 @@ T = TypeVar("T")
 
 ASK_AGAIN = "ask again"
 
+TOOLS_REFUSED = re.compile(
+    r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
+    r"|(?:tools?|tool use|tool calling|function calling) (?:is|are) not (?:supported|enabled)",
+    re.IGNORECASE,
+)
+"""How services say, each in its own words, that a model cannot call tools."""
+
 OTHER_KEY_STATUSES = (401, 402, 429)
 """After these another key may work: it is not valid, or its account is used up."""
 
@@ -195,7 +202,7 @@ class Exchange:
         with self._transport.send(http, self.provider.info.framing) as reply:
             if reply.status != 200:
                 raise self._error(reply, reply.text())
-            if reply.is_stream():
+            if reply.is_stream() and (request.stream or self.provider.info.framing == "sse"):
                 return self._read_stream(request, reply, show)
             turn = self._finish(request, self._parse_whole(reply), None)
         self._show_whole(turn.answer, show)
@@ -300,6 +307,9 @@ class Exchange:
     def _named(self, error: ProviderError) -> ProviderError:
         """The error with its provider's name, and advice where the plugin gave none."""
         error.provider = self.provider.info.name
+        if error.remedy == Remedy.NONE and error.status in (400, 404, 422) and TOOLS_REFUSED.search(error.message):
+            error.remedy = Remedy.WITHOUT_TOOLS
+            error.advice = error.advice or "use --no-tools, or a model that can call tools"
         error.advice = error.advice or advice_for(error, self.provider.info.name)
         return error
 

@@ -146,8 +146,9 @@ class Gemini(Provider):
     def model_parts(self, message: Message, model: str) -> list[Part]:
         """The parts of an answer: as they came, if this model may read them and they say what the message says."""
         parts = [as_dict(part) for part in as_list(self.native_for(message, model).get("parts"))]
-        said = (message.content, [(call.name, parsed_object(call.arguments)) for call in message.tool_calls])
-        if said != (text_of(parts), [(call.get("name"), as_dict(call.get("args"))) for call in calls_in(parts)]):
+        said = [(function_name(call.name), parsed_object(call.arguments)) for call in message.tool_calls]
+        came = [(call.get("name"), {} if call.get("args") is None else call["args"]) for call in calls_in(parts)]
+        if (message.content, said) != (text_of(parts), came):
             parts = [{"text": message.content}] if message.content else []
             for call in message.tool_calls:
                 arguments = {"name": function_name(call.name), "args": parsed_object(call.arguments)}
@@ -223,6 +224,9 @@ class Gemini(Provider):
         if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
             failure.remedy = Remedy.NEXT_KEY
             failure.advice = "check the key (ask keys set gemini)"
+        elif "credits are depleted" in message:
+            failure.remedy = Remedy.NEXT_KEY
+            failure.advice = "add credits at https://ai.studio/projects, or use another key"
         elif any("PerDay" in as_text(violation.get("quotaId")) for violation in violations(details)):
             failure.remedy = Remedy.NEXT_KEY
             failure.advice = "the quota of this day is used up: use another model or key, or wait for tomorrow"
@@ -264,9 +268,9 @@ def thinking(effort: str, model: str) -> dict[str, Any]:
 
 
 def ids_given(message: Message, parts: Sequence[Part]) -> dict[str, str]:
-    """The ids that Gemini itself gave to calls, by those under which we know them."""
+    """The ids that Gemini itself gave to calls, by those under which we know them; "" where it gave none."""
     ids = [as_text(call.get("id")) for call in calls_in(parts)]
-    return {call.id: given for call, given in zip(message.tool_calls, ids, strict=True) if given}
+    return {call.id: given for call, given in zip(message.tool_calls, ids, strict=True)}
 
 
 def is_named(parameter: str, message: str) -> bool:
@@ -287,8 +291,13 @@ def violations(details: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def parsed_object(text: str) -> dict[str, Any]:
-    """The JSON object in a text, or {}."""
-    return as_dict(parse_json(text))
+    """The JSON object in a text; {} where there is none, or one that no request can hold."""
+    value = as_dict(parse_json(text))
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return {}
+    return value
 
 
 provider = Gemini(

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ask import Answer, ChatCompletions, ChatRequest, Message, Usage, as_int
+from ask import Answer, ChatCompletions, ChatRequest, Message, ProviderError, Remedy, Usage, as_int
 
 from .moonshot_thinking import MoonshotStreamReader, with_thinking_apart
 
+NO_MORE_CREDIT = "exceeded_current_quota_error"
+"""An account without money, which is a 429 like too many requests."""
+TOP_UP = "top up at https://platform.kimi.ai/console, or use another key"
 BLANK = " "
 """Stands for a text that is not there: Moonshot takes an empty one for missing."""
 
@@ -41,6 +44,13 @@ class Moonshot(ChatCompletions):
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
         return super().provider_parse_response(with_thinking_apart(response))
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = super().provider_parse_error(status, headers, body)
+        if NO_MORE_CREDIT in body:
+            error.remedy = Remedy.NEXT_KEY
+            error.advice = TOP_UP
+        return error
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Cached tokens stand where OpenAI has them, or beside the others."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from ask import ChatCompletions, ModelInfo, ProviderError, Remedy, Usage, as_int, as_number
 
+ADD_CREDITS = "buy credits or raise the limit at https://console.x.ai, or use another key"
 TICKS_PER_DOLLAR = 10**10
 """The unit in which an answer's cost is told."""
 LISTED_PRICE_PER_DOLLAR = 10_000
@@ -25,6 +26,9 @@ class XAI(ChatCompletions):
         if status == 400 and "API key" in error.message:
             error.remedy = Remedy.NEXT_KEY
             error.advice = f"check the key (ask keys set {self.info.name})"
+        elif "credits" in error.message or "spending limit" in error.message:
+            error.remedy = Remedy.NEXT_KEY
+            error.advice = ADD_CREDITS
         error.parameter = error.parameter or parameter_in(error.message)
         return error
 

@@ -30,11 +30,13 @@ from ask.tools import builtin_tools
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, run, run_on_terminal
+from tests.provider_table import providers
 from tests.strangers import install
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text()
+WRITING, _, OWN_WIRE = PROVIDERS.partition("\n## A wire of its own\n")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
 STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"}
 """Variables that are read by `requests`."""
@@ -136,6 +138,9 @@ def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
     read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - {"SHELL", "TERM"}
     read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {*variables_of("<name>"), "<NAME>_BASE_URL"}
+    for _, provider in providers():
+        info = provider.provider_info()
+        read |= {*info.key_env, *info.base_url_env} - {*variables_of(info.name)}
     told = {name for row in table(README, "variable") for name in quoted(row)}
     assert told == read | STANDARD
     mentioned = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", README)) - {"OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"}
@@ -221,15 +226,15 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_the_provider_in_three_lines_is_listed_answers_and_passes_the_suite_as_shown(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
-    source, suite = blocks(PROVIDERS, "python")
-    (text,) = blocks(PROVIDERS, "toml")
+    source, suite = blocks(WRITING, "python")
+    (text,) = blocks(WRITING, "toml")
     project = tomllib.loads(text)
     entry_points = project["project"]["entry-points"]["ask.providers"]
     (module,) = project["tool"]["setuptools"]["py-modules"]
     packages = install(home.path / "packages", project["project"]["name"], entry_points, {module: source})
     env = {"PYTHONPATH": str(packages), "GROQ_API_KEY": "sk-groq-123456", "GROQ_BASE_URL": server.base_url}
     ask = replace(ask, env={**ask.env, **env})
-    (script,) = blocks(PROVIDERS, "sh")
+    (script,) = blocks(WRITING, "sh")
     server.reply(wire.says("Hello."))
     listing, answer = (line.partition("#")[0] for line in script.splitlines() if line.startswith("ask "))
     assert "\ngroq\tgroq\tllama-3.3-70b-versatile\tGROQ_API_KEY\t" in ask.shell(listing).text

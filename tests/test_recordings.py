@@ -33,7 +33,7 @@ LONG = 20_000
 
 RECORDED = [recording for name in NAMES for recording in recordings(name)][::EVERY]
 ERRORS = [recording for recording in RECORDED if recording.outcome == "error"]
-ASKS_TO_WAIT = [recording for recording in ERRORS if b"retryDelay" in recording.body]
+ASKS_TO_WAIT = [recording for recording in recordings("gemini") if b"retryDelay" in recording.body]
 AT_ONCE = [recording for recording in ERRORS if recording not in ASKS_TO_WAIT]
 OPENROUTER = recordings("openrouter")
 

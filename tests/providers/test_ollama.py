@@ -192,7 +192,8 @@ def test_what_is_not_ollama_is_said_to_be_something_else(server: ModelServer) ->
     server.reply(Reply([b"<!doctype html>\n<p>It works!\n"], content_type="text/html"))
     for stream in (True, False):
         failure = put(ollama, server, ChatRequest(MODEL, TALK, stream=stream)).turn.failure
-        assert "not of its API: <!doctype html>" in str(failure)
+        assert "<!doctype html>" in str(failure)
+        assert ("not of its API" if stream else "check the base URL") in str(failure)
 
 
 # Errors

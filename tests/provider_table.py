@@ -1,0 +1,161 @@
+"""The tables of the providers that come with `ask`, made from what their code does.
+
+`python -m tests.provider_table` writes them into docs/providers.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+from ask import Answer, ChatCompletions, ChatRequest, Message, Provider, ToolSpec
+from ask.plugins import GROUP
+from tests import wire
+from tests.sample_answers import CALLS, SAMPLE_ANSWERS
+
+PAGE = Path(__file__).parents[1] / "docs" / "providers.md"
+BEGIN = "<!-- python -m tests.provider_table writes from here -->\n"
+END = "<!-- to here -->\n"
+WHO = "provider | service | default model | key | base URL"
+WHAT = (
+    "name | wire | tools | parallel calls | streaming | reasoning goes back | prompt cache | models list | tells cost"
+)
+QUESTION = Message("user", "hi")
+TOOL = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+FRAMINGS = {"sse": "SSE", "ndjson": "NDJSON"}
+CHAT_USAGE = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 4}}
+CHAT_ANSWER = wire.answer(
+    "Hello.",
+    CALLS,
+    reasoning_content="Hm.",
+    reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "Hm."}],
+) | {"usage": CHAT_USAGE}
+"""An answer with all that a service in this wire may send."""
+CACHED = {"prompt_eval_cached_count": 4, "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}}
+"""What the others tell of their cache, beside what their sample answers hold."""
+
+
+class Sample:
+    """A provider and its default model, with an answer that reasons and calls two tools, as the provider reads it."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.info = provider.provider_info()
+        self.model = self.info.default_model or "m"
+        own = SAMPLE_ANSWERS.get(self.info.name)
+        response = (own.whole | CACHED if own else CHAT_ANSWER) | {"model": self.model}
+        self.answer: Answer = provider.provider_parse_response(response)
+        self.calls = provider.provider_parse_tool_calls(response)
+
+    def body(self, messages: Sequence[Message] = (QUESTION,), *, stream: bool = True) -> Mapping[str, Any]:
+        """The body of a request with tools."""
+        request = ChatRequest(self.model, messages, [TOOL], stream=stream)
+        return self.provider.provider_build_request(request, "key").body or {}
+
+    def second_body(self) -> str:
+        """The request behind the answer, its results "result 0" and "result 1", as JSON."""
+        said = Message("assistant", self.answer.text, tuple(self.calls), native=self.answer.native)
+        results = [Message("tool", f"result {i}", (), call.id, call.name) for i, call in enumerate(self.calls)]
+        return json.dumps(self.body([QUESTION, said, *results]))
+
+    # The columns
+
+    def key(self) -> str:
+        names = ", ".join(f"`{name}`" for name in self.info.key_env)
+        return names if self.info.needs_key else f"none needed ({names})"
+
+    def wire(self) -> str:
+        return "Chat Completions" if isinstance(self.provider, ChatCompletions) else "its own"
+
+    def tools(self) -> bool:
+        return self.provider.provider_supports_tools(self.model) and TOOL.description in json.dumps(self.body())
+
+    def parallel_calls(self) -> bool:
+        second = self.second_body()
+        return len(self.calls) > 1 and all(f'"result {i}"' in second for i in range(len(self.calls)))
+
+    def streaming(self) -> str:
+        def asked(stream: bool) -> Any:
+            return self.provider.provider_build_request(ChatRequest(self.model, [QUESTION], stream=stream), "key")
+
+        return FRAMINGS[self.info.framing] if asked(True) != asked(False) else "no"
+
+    def reasoning_goes_back(self) -> bool:
+        native = self.answer.native
+        return native is not None and any(part in self.second_body() for part in json_texts(native.data))
+
+    def caching(self) -> str:
+        if '"cache_control"' in json.dumps(self.body()):
+            return "marked in requests"
+        return "automatic" if self.answer.usage.cached_tokens else "none"
+
+    def models(self) -> bool:
+        return self.provider.provider_models_request("key") is not None
+
+
+def json_texts(value: Any) -> Iterator[str]:
+    """The texts in a JSON value that are a model's reasoning, or vouch for it, as JSON."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if isinstance(part, str) and ("signature" in name.lower() or part == "Hm."):
+                yield json.dumps(part)
+            else:
+                yield from json_texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from json_texts(part)
+
+
+# The tables
+
+
+def providers() -> Iterator[tuple[list[str], Provider]]:
+    """The providers that come with `ask` and reach a service, each with its names, its own first."""
+    entry_points = [entry for entry in distribution("ask-gents").entry_points if entry.group == GROUP]
+    for target in sorted({entry.value for entry in entry_points}):
+        named = [entry for entry in entry_points if entry.value == target]
+        provider = named[0].load()
+        own = provider.provider_info().name
+        if provider.provider_adapter() is None:
+            yield [own, *sorted({entry.name for entry in named} - {own})], provider
+
+
+def tables() -> str:
+    """Both tables: who the providers are, and what they can do."""
+    who, what = [], []
+    for (name, *others), provider in providers():
+        sample = Sample(provider)
+        info = sample.info
+        names = f"`{name}`" + "".join(f", `{other}`" for other in others)
+        model = f"`{info.default_model}`" if info.default_model else "the first of its list"
+        who.append((names, info.title, model, sample.key(), f"`{info.base_url}`"))
+        facts = (sample.tools(), sample.parallel_calls(), sample.streaming(), sample.reasoning_goes_back())
+        rest = (sample.caching(), sample.models(), info.tells_cost)
+        what.append((f"`{name}`", sample.wire(), *map(shown, facts), *map(shown, rest)))
+    return f"{table(WHO, who)}\n{table(WHAT, what)}"
+
+
+def shown(fact: object) -> str:
+    return fact if isinstance(fact, str) else "yes" if fact else "no"
+
+
+def table(heading: str, rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    columns = heading.count(" | ") + 1
+    lines = [f"| {heading} |", "|---" * columns + "|", *(f"| {' | '.join(row)} |" for row in rows)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the tables into the page, in place of those that are there."""
+    text = PAGE.read_text()
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(before + BEGIN + "\n" + tables() + "\n" + END + after)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""The guide to a provider with a wire of its own, followed to the letter in an empty directory."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.model_server import ModelServer, Reply
+from tests.program import Ask, Home, run
+from tests.strangers import install
+from tests.test_docs import OWN_WIRE, PYTEST, blocks
+
+SOURCE, SUITE = blocks(OWN_WIRE, "python")
+(PROJECT,) = (tomllib.loads(text) for text in blocks(OWN_WIRE, "toml"))
+KEY = "sk-parrot-123456"
+END = {"end": "done", "read": 12, "wrote": 7}
+
+
+def streams(*lines: Any) -> Reply:
+    return Reply([json.dumps(line).encode() + b"\n" for line in lines], content_type="application/x-ndjson")
+
+
+@pytest.fixture
+def parrot(ask: Ask, home: Home, server: ModelServer) -> Ask:
+    """The program, in an environment where the guide's package is installed."""
+    project = PROJECT["project"]
+    (module,) = PROJECT["tool"]["setuptools"]["py-modules"]
+    packages = install(
+        home.path / "packages", project["name"], project["entry-points"]["ask.providers"], {module: SOURCE}
+    )
+    env = {"PYTHONPATH": str(packages), "PARROT_API_KEY": KEY, "PARROT_BASE_URL": server.base_url}
+    return replace(ask, env={**ask.env, **env})
+
+
+def test_it_is_listed(parrot: Ask) -> None:
+    assert "\nparrot\tParrot\tmacaw-1\tPARROT_API_KEY\t" in parrot("providers").text
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_it_answers_as_the_guide_shows(parrot: Ask, server: ModelServer, stream: bool) -> None:
+    server.reply(streams({"say": "Hel"}, {"say": "lo."}, END) if stream else Reply([b'{"say": "Hello."}']))
+    result = parrot("-p", "parrot", *([] if stream else ["--no-stream"]), "hello")
+    assert (result.text, result.stderr, result.code) == ("Hello.\n", "", 0)
+    (request,) = server.requests
+    assert (request.headers["Parrot-Key"], request.json["live"]) == (KEY, stream)
+    assert request.json["turns"][-1] == {"who": "user", "say": "hello"}
+
+
+def test_its_model_may_call_tools(parrot: Ask, server: ModelServer) -> None:
+    parrot.cwd.joinpath("seed.txt").touch()
+    calls = [{"do": {"tool": "list_dir", "with": {"dirpath": "."}}}, {"do": {"tool": "nothing", "with": {}}}]
+    server.reply(streams({"say": "Look."}, *calls, END), streams({"say": "A seed."}, END))
+    result = parrot("-p", "parrot", "hello")
+    assert (result.text, result.code) == ("Look.\nA seed.\n", 0)
+    said, *results = server.requests[1].json["turns"][2:]
+    assert [call["tool"] for call in said["do"]] == ["list_dir", "nothing"]
+    assert [turn["done"] for turn in results] == [call["id"] for call in said["do"]]
+    assert "seed.txt" in results[0]["say"]
+
+
+def test_its_faults_are_one_line(parrot: Ask, server: ModelServer) -> None:
+    server.reply(streams({"say": "Hel"}, {"fault": "overloaded"}))
+    result = parrot("-p", "parrot", "hello")
+    assert (result.text, result.code) == ("Hel\n", 6)
+    assert result.stderr.startswith("ask: overloaded (parrot")
+
+
+def test_it_passes_the_suite_with_the_samples_of_the_guide(parrot: Ask, home: Home) -> None:
+    (home.work / "test_parrot.py").write_text(SUITE)
+    tested = run([*PYTEST, "test_parrot.py"], env=parrot.env, cwd=home.work, timeout=60)
+    assert tested.code == 0, tested.text
+    assert "skipped" not in tested.text
+
+
+def test_its_package_has_the_name_and_the_classifiers_that_the_guide_asks_for() -> None:
+    project = PROJECT["project"]
+    assert project["name"] == "ask-provider-parrot"
+    assert "ask-gents" in project["dependencies"]
+    assert project["classifiers"]
