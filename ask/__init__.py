@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ask.chat_completions import (
         ChatCompletions,
+        arguments_object,
         error_text,
         first_choice,
         invent_id,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ask.chat_completions": (
         "ChatCompletions",
+        "arguments_object",
         "error_text",
         "first_choice",
         "invent_id",
@@ -116,6 +118,7 @@ __all__ = [
     "ToolCall",
     "ToolSpec",
     "Usage",
+    "arguments_object",
     "as_dict",
     "as_int",
     "as_list",

@@ -112,7 +112,10 @@ class ChatCompletions(Provider):
                 {
                     "id": legal_id(call.id),
                     "type": "function",
-                    "function": {"name": legal_name(call.name), "arguments": valid_arguments(call.arguments)},
+                    "function": {
+                        "name": legal_name(call.name),
+                        "arguments": "{}" if arguments_object(call.arguments) is None else call.arguments,
+                    },
                 }
                 for call in message.tool_calls
             ]
@@ -235,14 +238,17 @@ def legal_name(name: str) -> str:
     return legal[:LONGEST_NAME] or "_"
 
 
-def valid_arguments(text: str) -> str:
-    """A call's arguments for the history: services refuse a request that holds anything but a JSON object."""
+def arguments_object(text: str) -> dict[str, Any] | None:
+    """A call's arguments; None where they are no JSON object, or one that no request can hold: NaN, half a character.
+
+    Services refuse a history that holds anything else.
+    """
     value = parse_json(text)
     try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        return "{}"
-    return text if isinstance(value, dict) else "{}"
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def parse_json(text: str) -> Any:

@@ -25,6 +25,7 @@ from ask import (
     ToolCall,
     ToolSpec,
     Usage,
+    arguments_object,
     as_dict,
     as_int,
     as_list,
@@ -45,7 +46,6 @@ from .anthropic_blocks import (
     legal_name,
     mark_for_caching,
     may_return,
-    read_object,
     text_blocks,
     text_of,
 )
@@ -157,7 +157,7 @@ class Anthropic(Provider):
                 "type": "tool_use",
                 "id": ids.begin(call.id),
                 "name": legal_name(call.name),
-                "input": read_object(call.arguments) or {},
+                "input": arguments_object(call.arguments) or {},
             }
             for call in message.tool_calls
         ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask import as_list, as_text, parse_json
+from ask import as_list, as_text
 
 CACHE_MARKER = {"type": "ephemeral"}
 THINKING = {"thinking": "signature", "redacted_thinking": "data"}
@@ -89,13 +88,3 @@ class CallIds:
 def legal_name(name: str) -> str:
     """A tool's name as the API takes it, which a model made up or another provider allowed."""
     return ILLEGAL.sub("_", name)[:LONGEST_NAME] or "unnamed"
-
-
-def read_object(text: str) -> dict[str, Any] | None:
-    """The JSON object in a text; None where there is none, or one that no request can hold: NaN, half a character."""
-    value = parse_json(text)
-    try:
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -11,6 +11,7 @@ from ask import (
     ReasoningDelta,
     ServerEvent,
     TextDelta,
+    arguments_object,
     as_dict,
     as_int,
     as_list,
@@ -18,8 +19,6 @@ from ask import (
     find_error,
     parse_json,
 )
-
-from .anthropic_blocks import read_object
 
 TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 """The deltas that hold text, each with its field, which is also its block's field and type."""
@@ -120,7 +119,7 @@ class PartialBlock:
             block[name] = as_text(block.get(name)) + "".join(pieces)
         text = "".join(self.input)
         if text.strip():
-            value = read_object(text)
+            value = arguments_object(text)
             block["input"] = text if value is None else value
         return block
 

@@ -28,6 +28,7 @@ from ask import (
     Remedy,
     ToolCall,
     ToolSpec,
+    arguments_object,
     as_dict,
     as_int,
     as_list,
@@ -146,12 +147,12 @@ class Gemini(Provider):
     def model_parts(self, message: Message, model: str) -> list[Part]:
         """The parts of an answer: as they came, if this model may read them and they say what the message says."""
         parts = [as_dict(part) for part in as_list(self.native_for(message, model).get("parts"))]
-        said = [(function_name(call.name), parsed_object(call.arguments)) for call in message.tool_calls]
+        said = [(function_name(call.name), (arguments_object(call.arguments) or {})) for call in message.tool_calls]
         came = [(call.get("name"), {} if call.get("args") is None else call["args"]) for call in calls_in(parts)]
         if (message.content, said) != (text_of(parts), came):
             parts = [{"text": message.content}] if message.content else []
             for call in message.tool_calls:
-                arguments = {"name": function_name(call.name), "args": parsed_object(call.arguments)}
+                arguments = {"name": function_name(call.name), "args": (arguments_object(call.arguments) or {})}
                 parts.append({"functionCall": arguments})
         first = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
         if first is not None and SIGNATURE not in parts[first] and not OLD_MODELS.match(model):
@@ -288,16 +289,6 @@ def seconds_to_wait(details: Iterable[Mapping[str, Any]]) -> float | None:
 def violations(details: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The quotas that a request went over."""
     return [as_dict(violation) for detail in details for violation in as_list(detail.get("violations"))]
-
-
-def parsed_object(text: str) -> dict[str, Any]:
-    """The JSON object in a text; {} where there is none, or one that no request can hold."""
-    value = as_dict(parse_json(text))
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        return {}
-    return value
 
 
 provider = Gemini(

@@ -30,6 +30,7 @@ from ask import (
     TextDelta,
     ToolCall,
     Usage,
+    arguments_object,
     as_dict,
     as_int,
     as_list,
@@ -40,7 +41,7 @@ from ask import (
     read_tool_calls,
 )
 
-from .ollama_requests import arguments_object, context_size, size_in_bytes, sorted_options
+from .ollama_requests import context_size, size_in_bytes, sorted_options
 
 MOST_BYTES_PER_TOKEN = 8
 """More than any text has: a model that read fewer tokens than that makes has not read it all."""
@@ -74,7 +75,7 @@ class Ollama(Provider):
         wire: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.tool_calls:
             wire["tool_calls"] = [
-                {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments)}}
+                {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments) or {}}}
                 for call in message.tool_calls
             ]
         return wire | dict(self.native_for(message, model))

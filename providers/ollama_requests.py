@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ask import as_dict, as_int, parse_json
+from ask import as_dict, as_int
 
 RENAMED = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict", "reasoning_effort": "think"}
 BESIDE_OPTIONS = {"format", "keep_alive", "logprobs", "shift", "think", "top_logprobs", "truncate"}
@@ -49,13 +49,3 @@ def context_size(prompt: Any, most_to_answer: Any) -> int:
 def size_in_bytes(value: Any) -> int:
     """Of the value as JSON, in UTF-8."""
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def arguments_object(text: str) -> dict[str, Any]:
-    """A call's arguments for the history; {} where the model wrote no JSON object."""
-    value = as_dict(parse_json(text))
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        return {}
-    return value
