@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from hypothesis import settings
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, make_home
 
-settings.register_profile("quick", deadline=None, database=None, max_examples=50)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background job ignores Ctrl-C, and so would every program that the tests send it to.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("quick", deadline=None, database=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, database=None, max_examples=2_000)
 settings.load_profile("quick")
 
