@@ -342,7 +342,7 @@ DROPPED_BY_PYTHON = re.compile(r"Exception ignored in: <function _get_module_loc
 @pytest.mark.parametrize("args", [("hi",), ("--version",)])
 def test_s24_ctrl_c_at_any_early_moment_is_quiet(ask: Ask, server: ModelServer, args: tuple[str, ...]) -> None:
     server.reply(wire.says("here"))
-    for moment in range(20):
+    for moment in range(12):
         with ask.start(*args, env=IMPORTS_TOLD) as running:
             running.wait_for("| ask.errors\n")
             time.sleep(random.uniform(0, 0.006) * moment)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ask import CallDelta, ChatRequest, Finish, Message, TextDelta, ToolCall
 from ask.provider import Delta
+from ask.testing import ProviderContract
 from ask.tools import Tool, ToolContext, ToolError, builtin_tools
 from ask.tools.arguments import parse_arguments
 from providers.demo import provider
@@ -25,6 +26,10 @@ from tests.any_json import any_json
 URL = provider.info.base_url + "/chat/completions"
 TOOLS = {tool.spec.name: tool for tool in builtin_tools()}
 MOST_ROUNDS = 10
+
+
+class TestDemo(ProviderContract):
+    provider = provider
 
 
 def session() -> requests.Session:
