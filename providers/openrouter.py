@@ -6,7 +6,6 @@ for Anthropic's models, and errors that carry an upstream provider's own.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -20,11 +19,12 @@ from ask import (
     Remedy,
     as_dict,
     as_int,
-    as_list,
     as_number,
     as_text,
     find_error,
+    first_choice,
     model_family,
+    parse_json,
     retry_after,
 )
 
@@ -62,7 +62,7 @@ class OpenRouter(ChatCompletions):
 
     def failure(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
         """Also an unreadable call, which arrives under any finish reason at all."""
-        choice = as_dict(next(iter(as_list(response.get("choices"))), None))
+        choice = first_choice(response)
         if find_error(response) is None and choice.get("native_finish_reason") == "MALFORMED_FUNCTION_CALL":
             return ProviderError("the model wrote a tool call that cannot be read", None, Remedy.RETRY())
         return super().failure(response, answer)
@@ -122,11 +122,7 @@ def with_text_part(message: dict[str, Any]) -> dict[str, Any]:
 
 def error_metadata(body: str) -> dict[str, Any]:
     """What an error says beside its message; {} where it says nothing."""
-    try:
-        error = find_error(json.loads(body))
-    except (ValueError, RecursionError):
-        return {}
-    return as_dict(as_dict(error).get("metadata"))
+    return as_dict(as_dict(find_error(parse_json(body))).get("metadata"))
 
 
 def seconds_to_wait(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> float | None:
