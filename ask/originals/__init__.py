@@ -1,0 +1,1 @@
+"""What files were before a run changed them: `keeper` keeps it, `records` reads it, `restore` puts it back."""
