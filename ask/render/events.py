@@ -19,13 +19,17 @@ class JsonRenderer:
         console: where notices go.
         about: what is known of the run beforehand: provider, model, conversation.
         lines: a line for each event, in place of one object at the end.
+        structured: whether the answer is JSON, to be told as a value too.
     """
 
-    def __init__(self, output: Output, console: Console, about: dict[str, Any], *, lines: bool) -> None:
+    def __init__(
+        self, output: Output, console: Console, about: dict[str, Any], *, lines: bool, structured: bool = False
+    ) -> None:
         self._output = output
         self._console = console
         self._about = about
         self._lines = lines
+        self._structured = structured
         self._texts: list[str] = []
         self._gap = ""
         self._reasoning: list[str] = []
@@ -48,18 +52,23 @@ class JsonRenderer:
             case CallFinished():
                 self._calls.append(finished_call(event))
                 self._line("tool_result", **self._calls[-1])
-            case MessageAdded(message) if message.role == "assistant" and message.content:
+            case MessageAdded(message) if message.role == "assistant" and message.content and self._texts:
                 self._gap = "" if message.content.endswith("\n") else "\n"
             case Notice(text):
                 self._console.line(f"ask: {text}")
                 self._line("notice", text=text)
 
-    def finish(self, outcome: Outcome) -> None:
-        """The run is over: write the object, or the last line."""
-        failure = outcome.failure
+    def still(self) -> None:
+        """Let nothing move: nothing does."""
+
+    def finish(self, outcome: Outcome, saved_as: str) -> None:
+        """The run is over: write the object, or the last line. `saved_as` is "" where the run is not saved."""
+        failure, text = outcome.failure, "".join(self._texts)
         result = {
             **self._about,
-            "text": "".join(self._texts),
+            "saved": bool(saved_as),
+            "text": text,
+            **({"data": json.loads(text) if text else None} if self._structured else {}),
             "reasoning": "".join(self._reasoning),
             "tool_calls": self._calls,
             "rounds": outcome.rounds,

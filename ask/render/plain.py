@@ -52,12 +52,17 @@ class PlainRenderer:
                 self._end_aside()
                 self._console.line(f"ask: {text}")
 
-    def finish(self, outcome: Outcome) -> None:
-        """The run is over."""
+    def still(self) -> None:
+        """Let nothing move: nothing does."""
+
+    def finish(self, outcome: Outcome, saved_as: str) -> None:
+        """The run is over. `saved_as` is the id of the conversation, "" where it is not saved."""
         self._end_aside()
         self._output.end_line()
         if self._verbose:
             self._console.dim(f"· {used(outcome)}\n")
+        if saved_as and outcome.answered:
+            self._console.dim(f"· conversation {saved_as}\n")
 
     def _finished(self, event: CallFinished) -> None:
         if self._verbose:

@@ -7,34 +7,68 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from ask.errors import FileError
+from ask.errors import FileError, ReaderGone
 from ask.text import for_terminal
 
-DIM, RESET = "\x1b[2m", "\x1b[0m"
+BOLD, DIM, RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+CLEAR_LINE = "\r\x1b[2K"
+
+
+def wants_colour(environment: Mapping[str, str]) -> bool:
+    """Whether a terminal may be sent colours, and bold and dim with them."""
+    return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def can_redraw(output: Output, environment: Mapping[str, str]) -> bool:
+    """Whether what is shown may be changed afterwards: on a terminal that can do it, and where nobody types."""
+    able = output.terminal and wants_colour(environment) and environment.get("TERM", "") not in ("", "unknown")
+    return able and in_foreground()
+
+
+def in_foreground() -> bool:
+    """Whether the terminal is ours at the moment, not that of the shell or of another program."""
+    try:
+        return os.tcgetpgrp(sys.stdout.fileno()) == os.getpgrp()
+    except OSError:
+        return False
 
 
 class Output:
-    """Standard output, in UTF-8 whatever the locale. On a terminal, control characters are made visible."""
+    """Standard output, in UTF-8 whatever the locale. On a terminal, control characters are made visible.
 
-    def __init__(self) -> None:
+    Args:
+        colour: show styles on a terminal.
+    """
+
+    def __init__(self, *, colour: bool = False) -> None:
         if sys.stdout is None:
             raise FileError("standard output is closed")
         self._stream: BinaryIO = sys.stdout.buffer
         self.terminal = sys.stdout.isatty()
+        self._styled = colour and self.terminal
         self._at_line_start = True
         if not os.get_blocking(self._stream.fileno()):
             os.set_blocking(self._stream.fileno(), True)
 
-    def write(self, text: str) -> None:
-        """Write a piece of text and let it be seen at once.
+    def write(self, text: str, style: str = "") -> None:
+        """Write a piece of text and let it be seen at once; `style` is the escape sequence that begins it.
 
         Raises:
             FileError: it cannot be written.
-            BrokenPipeError: nobody reads any more.
+            ReaderGone: nobody reads any more.
         """
         if text:
             self._at_line_start = text.endswith("\n")
-            self._put(for_terminal(text) if self.terminal else text)
+            shown = for_terminal(text) if self.terminal else text
+            self._put(f"{style}{shown}{RESET}" if style and self._styled else shown)
+
+    def draw(self, sequences: str) -> None:
+        """Write to a terminal what was made for it, in which nothing that came from outside is left as it was.
+
+        Raises:
+            AskError: as from `write`.
+        """
+        self._put(sequences)
 
     def end_line(self) -> None:
         """Begin a new line, unless at the start of one."""
@@ -46,7 +80,7 @@ class Output:
             self._stream.write(text.encode(errors="replace"))
             self._stream.flush()
         except BrokenPipeError:
-            raise
+            raise ReaderGone("nobody reads the output") from None
         except OSError as fault:
             raise FileError(f"cannot write the answer ({fault.strerror})") from fault
 
@@ -66,8 +100,10 @@ class Console:
     ) -> None:
         self.terminal = sys.stderr is not None and sys.stderr.isatty()
         self.redact = redact
+        self.environment = environment
         self._quiet = quiet
-        colour = self.terminal and not plain and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+        self._status = ""
+        colour = self.terminal and not plain and wants_colour(environment)
         self._dim, self._reset = (DIM, RESET) if colour else ("", "")
 
     def line(self, text: str) -> None:
@@ -78,9 +114,17 @@ class Console:
         """Show a piece of text that is beside the point."""
         self._write(f"{self._dim}{for_terminal(self.redact(text))}{self._reset}")
 
+    def status(self, text: str) -> None:
+        """Show a short line on a terminal that is gone once anything else is shown; "" takes it away."""
+        if self._dim and text != self._status:
+            self._write(f"{CLEAR_LINE}{self._dim}{for_terminal(self.redact(text))}{self._reset}" if text else "")
+            self._status = text
+
     def _write(self, text: str) -> None:
         if self._quiet or sys.stderr is None:
             return
+        if self._status:
+            self._status, text = "", CLEAR_LINE + text
         try:
             sys.stderr.buffer.write(text.encode(errors="replace"))
             sys.stderr.flush()

@@ -8,20 +8,22 @@ from shutil import get_terminal_size
 from typing import Any
 
 from ask.render.streams import Output
-from ask.text import for_terminal
+from ask.render.width import columns, cut, padded
+from ask.text import one_line
 
 GAP = "  "
 NARROWEST = 12
 """Characters to which a column may be cut so that a row fits on one line; the first is never cut."""
 
 
-def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: bool, whole: bool = False) -> None:
     """Write rows that all have the same columns. In a pipe there is no heading.
 
     Args:
         output: where they go.
         rows: the values by column; None is shown as nothing.
         as_json: write them as one JSON array.
+        whole: cut nothing: on a terminal the last column takes as many lines as it needs.
     """
     if as_json:
         output.write(json.dumps([dict(row) for row in rows], ensure_ascii=False, indent=2) + "\n")
@@ -32,15 +34,29 @@ def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: b
     if not output.terminal:
         output.write("".join("\t".join(row) + "\n" for row in cells))
         return
-    cells = [[for_terminal(cell) for cell in row] for row in cells]
+    cells = [[one_line(cell) for cell in row] for row in cells]
     cells.insert(0, [column.upper().replace("_", " ") for column in rows[0]])
-    widths = fitting([max(map(len, column)) for column in zip(*cells, strict=True)], get_terminal_size().columns)
+    widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
+    room = get_terminal_size().columns
+    if whole:
+        cells = folded(cells, room - sum(width + len(GAP) for width in widths[:-1]))
+    else:
+        widths = fitting(widths, room)
     for row in cells:
-        fitted = (
-            f"{cell[: width - 1]}…" if len(cell) > width else cell for cell, width in zip(row, widths, strict=True)
-        )
-        line = GAP.join(cell.ljust(width) for cell, width in zip(fitted, widths, strict=True))
+        line = GAP.join(padded(cut(cell, width), width) for cell, width in zip(row, widths, strict=True))
         output.write(line.rstrip() + "\n")
+
+
+def folded(cells: Sequence[Sequence[str]], room: int) -> list[list[str]]:
+    """The rows with the last cell of each on as many lines as its words need in that room."""
+    from textwrap import wrap
+
+    lines: list[list[str]] = []
+    for *others, last in cells:
+        first, *further = wrap(last, max(room, NARROWEST), break_long_words=False, break_on_hyphens=False) or [""]
+        lines.append([*others, first])
+        lines += [[*([""] * len(others)), line] for line in further]
+    return lines
 
 
 def fitting(widths: Sequence[int], room: int) -> list[int]:
@@ -55,8 +71,10 @@ def fitting(widths: Sequence[int], room: int) -> list[int]:
 
 def shown(value: Any) -> str:
     """A value as a table shows it."""
+    if isinstance(value, str):
+        return " ".join(value.split())
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:g}"
-    return "" if value is None else " ".join(str(value).split())
+    return "" if value is None else str(value)

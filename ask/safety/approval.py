@@ -1,56 +1,176 @@
-"""Asks the human at the terminal, who must not be fooled by what a model writes."""
+"""Asks the human at the terminal, who must not be fooled by what a model writes.
+
+How a call is put into words is in `description`, what it would write in `preview`, the terminal in `terminal`.
+"""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ask.errors import AskError
 from ask.text import spelled_out
+from ask.tools import ToolContext
+
+if TYPE_CHECKING:
+    from ask.safety.terminal import Terminal
+
+TRIES = 3
+"""How many times a question is put to somebody whose answer is not understood."""
+LONGEST_EDITED = 4_000
+"""Characters of the longest command that is put on a line to edit."""
 
 
-def ask_on_terminal(tool: str, arguments: Mapping[str, Any], directory: Path, timeout: float) -> bool | None:
+class Proposal(NamedTuple):
+    """A call that the model wants to make; `context` says where it would run, and for how long."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    context: ToolContext
+
+    @property
+    def command(self) -> str | None:
+        """What the user may edit: the argument `command`, None where there is none."""
+        command = self.arguments.get("command")
+        return command if isinstance(command, str) else None
+
+
+class Consent(StrEnum):
+    """What the user says to a call: no, yes, yes to this tool for the rest of the run, or yes to another command."""
+
+    NO = "no"
+    YES = "yes"
+    ALWAYS = "always"
+    EDITED = "edited"
+
+
+class Reply(NamedTuple):
+    """The user's answer. `command` is what the user made of the command, where it is edited."""
+
+    consent: Consent
+    command: str = ""
+
+
+ANSWERS = {
+    **dict.fromkeys(("", "n", "no"), Consent.NO),
+    **dict.fromkeys(("y", "yes"), Consent.YES),
+    **dict.fromkeys(("a", "always"), Consent.ALWAYS),
+}
+EDIT, EXPLAIN = ("e", "edit"), ("?", "explain")
+
+
+def anything(path: Path) -> bool:
+    """Any file may be read, as it may without safe mode."""
+    return True
+
+
+def ask_on_terminal(
+    proposal: Proposal,
+    *,
+    explain: Callable[[Proposal], str] | None = None,
+    may_read: Callable[[Path], bool] = anything,
+) -> Reply | None:
     """Show a call and ask whether to carry it out; None where there is no terminal to ask on.
 
-    The question goes to /dev/tty, since stdin is often a pipe. What was typed before the question was there
-    does not count. Anything but yes is no.
+    Args:
+        proposal: the call.
+        explain: has somebody explain what it does; may raise AskError. None where nobody can.
+        may_read: whether a file, by a path without links, may be read to show what would change in it.
+    """
+    from ask.safety.description import describe
+    from ask.safety.preview import preview
+    from ask.safety.terminal import NoTerminal, Terminal
+
+    try:
+        with Terminal() as terminal:
+            text = describe(proposal, preview(proposal, may_read))
+            return _Dialogue(terminal, proposal, text, explain).hold()
+    except NoTerminal:
+        return None
+
+
+def confirm(question: str) -> bool | None:
+    """Ask a question, in printable ASCII, to which anything but yes is no; None where there is no terminal."""
+    from ask.safety.terminal import NoTerminal, Terminal
+
+    try:
+        with Terminal() as terminal:
+            answer = terminal.ask(f"{question} [y/N] ")
+    except NoTerminal:
+        return None
+    return answer is not None and ANSWERS.get(answer.strip().lower()) is Consent.YES
+
+
+class _Dialogue:
+    """One question and what comes of it.
 
     Args:
-        tool: the tool's name.
-        arguments: the call's arguments.
-        directory: where it would run.
-        timeout: seconds it may take.
+        text: the call in words.
     """
-    try:
-        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
-    except OSError:
+
+    def __init__(
+        self, terminal: Terminal, proposal: Proposal, text: str, explain: Callable[[Proposal], str] | None
+    ) -> None:
+        self._terminal = terminal
+        self._proposal = proposal
+        self._text = text
+        self._explain = explain
+        choices = ["y(es)", "N(o)", f"a(lways for {spelled_out(proposal.tool)})"]
+        choices += ["e(dit)"] if proposal.command is not None else []
+        choices += ["?(explain)"] if explain else []
+        self._choices = ", ".join(choices)
+
+    def hold(self) -> Reply:
+        """Ask until there is an answer; one that is not understood a few times is no."""
+        prompt = self._show()
+        tries = TRIES
+        while tries:
+            answer = self._terminal.ask(prompt)
+            words = "" if answer is None else answer.strip().lower()
+            if words in ANSWERS:
+                return Reply(ANSWERS[words])
+            if words in EDIT and self._proposal.command is not None:
+                edited = edit_command(self._terminal, self._proposal.command)
+                if edited is not None:
+                    return Reply(Consent.EDITED, edited) if edited != self._proposal.command else Reply(Consent.YES)
+            elif words in EXPLAIN and self._explain:
+                self._tell(self._explain)
+                prompt = self._show()
+            else:
+                tries -= 1
+                again = f"Not understood: {self._choices}.\n"
+                self._terminal.write(again if tries else "Not understood: taken as no.\n")
+        return Reply(Consent.NO)
+
+    def _show(self) -> str:
+        """Show the call, its length first where it does not fit; return the question."""
+        rows = self._terminal.fold(self._text)
+        whole = ""
+        if len(rows) >= self._terminal.rows:
+            self._terminal.write(f"[{len(rows):,} lines, more than the terminal shows at once]\n")
+            whole = f", all {len(rows):,} lines of it"
+        self._terminal.write("\n".join(rows) + "\n")
+        return f"Run this{whole}? {self._choices}: "
+
+    def _tell(self, explain: Callable[[Proposal], str]) -> None:
+        self._terminal.write("Asking for an explanation ...\n")
+        try:
+            told = f"The model explains:\n{explain(self._proposal)}"
+        except AskError as failure:
+            told = f"There is none:\n{failure}"
+        rows = self._terminal.fold(spelled_out(told).replace("\n", "\n  | "))
+        self._terminal.write("\n".join(rows) + "\n\n")
+
+
+def edit_command(terminal: Terminal, command: str) -> str | None:
+    """What the user makes of a command; None where nothing is left of it."""
+    fits = "\n" not in command and spelled_out(command) == command and len(command) <= LONGEST_EDITED
+    if not fits:
+        terminal.write("It is not one short line of plain text: write the command anew.\n")
+    edited = terminal.edit("Command: ", command if fits else "")
+    if edited is None or not edited.strip():
+        terminal.write("Nothing is left to run.\n")
         return None
-    try:
-        return _ask(terminal, describe(tool, arguments, directory, timeout))
-    finally:
-        os.close(terminal)
-
-
-def _ask(terminal: int, question: str) -> bool:
-    import termios
-
-    os.write(terminal, f"{question}\n".encode("ascii"))
-    termios.tcflush(terminal, termios.TCIFLUSH)
-    os.write(terminal, b"Run this? [y/N] ")
-    answer = os.read(terminal, 1024)
-    return answer.decode("ascii", "replace").strip().lower() in ("y", "yes")
-
-
-def describe(tool: str, arguments: Mapping[str, Any], directory: Path, timeout: float) -> str:
-    """The call in printable ASCII, whole, with where it runs and for how long at most."""
-    limit = arguments.get("timeout")
-    if isinstance(limit, int | float) and 0 < limit < timeout:
-        timeout = limit
-    lines = [f"The model wants to call {spelled_out(tool)}:"]
-    for name, value in arguments.items():
-        text = value if isinstance(value, str) else json.dumps(value)
-        lines.append(f"  {spelled_out(name)}: {spelled_out(text)}")
-    lines.append(f"  in {spelled_out(str(directory))}, for {timeout:g} s at most")
-    return "\n".join(line.replace("\n", "\n  | ") for line in lines)
+    return edited

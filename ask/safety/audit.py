@@ -49,7 +49,7 @@ class AuditLog:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             log = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with open(log, "w", encoding="utf-8") as file:
+                file.write(line + "\n")
         except OSError as fault:
             raise FileError(f"cannot write the audit log {self._path} ({fault.strerror})") from fault
-        with open(log, "w", encoding="utf-8") as file:
-            file.write(line + "\n")

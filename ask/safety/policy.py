@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ask.tools import Tool
+from ask.messages import NOTHING
+from ask.safety.tripwire import Tripwire, tripped
+from ask.tools import Tool, ToolError
+
+OWN = "ask"
+"""The origin of the tools that safe mode confines."""
 
 
 class Verdict(StrEnum):
@@ -17,11 +23,19 @@ class Verdict(StrEnum):
 
 
 class Decision(NamedTuple):
-    """A verdict, the rule that led to it, and for a refusal the reason as the model is told it."""
+    """A verdict and what led to it.
+
+    Attributes:
+        verdict: the verdict.
+        rule: by what rule.
+        reason: of a refusal, as the model is told it.
+        remedy: what lets a call run that nobody is there to approve, as the user is told it.
+    """
 
     verdict: Verdict
     rule: str
     reason: str = ""
+    remedy: str = ""
 
 
 class Policy(NamedTuple):
@@ -29,14 +43,56 @@ class Policy(NamedTuple):
 
     Attributes:
         confirm: ask before every call that runs or writes.
-        yes: answer yes to those.
+        yes: answer yes to those; it opens nothing that safe mode closes.
+        safe: confine the tools.
+        allowed_hosts: hosts that may be reached in safe mode without asking.
+        allowed_tools: names of tools that may run in safe mode though they are not confined.
+        tripwires: commands that are refused in safe mode.
     """
 
     confirm: bool = False
     yes: bool = False
+    safe: bool = False
+    allowed_hosts: frozenset[str] = frozenset()
+    allowed_tools: frozenset[str] = frozenset()
+    tripwires: tuple[Tripwire, ...] = ()
 
-    def decide(self, tool: Tool) -> Decision:
-        """The decision about a call of that tool."""
-        if not self.confirm or not tool.changes:
-            return Decision(Verdict.ALLOW, "unrestricted" if not self.confirm else "reads only")
-        return Decision(Verdict.ALLOW, "--yes") if self.yes else Decision(Verdict.ASK, "--confirm")
+    def decide(self, tool: Tool, arguments: Mapping[str, Any] = NOTHING) -> Decision:
+        """The decision about a call of that tool with these arguments."""
+        confined = self._confined(tool, arguments) if self.safe else None
+        if confined:
+            return confined
+        if not self.confirm:
+            return Decision(Verdict.ALLOW, self._open(tool))
+        if not tool.changes:
+            return Decision(Verdict.ALLOW, "reads only")
+        return Decision(Verdict.ALLOW, "--yes") if self.yes else Decision(Verdict.ASK, "--confirm", remedy="use --yes")
+
+    def _confined(self, tool: Tool, arguments: Mapping[str, Any]) -> Decision | None:
+        """The decision about what safe mode does not let happen, or not unasked."""
+        name = tool.spec.name
+        if tool.origin != OWN and name not in self.allowed_tools:
+            reason = f"not run: {name} would run outside the sandbox, and safe mode is on"
+            return Decision(Verdict.DENY, "not in safe mode", reason)
+        command = arguments.get("command")
+        wire = tripped(command, self.tripwires) if isinstance(command, str) else None
+        if wire:
+            reason = f"not run: {wire} is refused in safe mode; name each file, or leave it to the user"
+            return Decision(Verdict.DENY, f"tripwire: {wire}", reason)
+        return self._reaching(tool.host_of, arguments) if tool.host_of else None
+
+    def _reaching(self, host_of: Callable[[Mapping[str, Any]], str], arguments: Mapping[str, Any]) -> Decision:
+        """The decision about a call that reaches a host; `--yes` says nothing about that."""
+        try:
+            host = host_of(arguments)
+        except ToolError as error:
+            return Decision(Verdict.DENY, "no host", str(error))
+        if host in self.allowed_hosts:
+            return Decision(Verdict.ALLOW, "--allow-host")
+        return Decision(Verdict.ASK, f"host {host}", remedy=f"use --allow-host {host}")
+
+    def _open(self, tool: Tool) -> str:
+        """The rule by which a call runs where nobody is to be asked."""
+        if not self.safe:
+            return "unrestricted"
+        return "--safe" if tool.origin == OWN else "--allow-tool"

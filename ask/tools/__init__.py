@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,10 @@ from ask.messages import ToolSpec
 
 class ToolError(Exception):
     """A call that could not be carried out; the text is written for the model, which gets it as the result."""
+
+
+def keep_nothing(path: Path, data: bytes) -> None:
+    """Keeps no original: for a run that is not saved, and where a tool has no access to what is kept."""
 
 
 class ToolContext(NamedTuple):
@@ -22,6 +27,12 @@ class ToolContext(NamedTuple):
         command_timeout: seconds that a command may take at most.
         spill_directory: where an output too long for a result is kept whole.
         on_output: takes a running command's output, as it comes.
+        keep_original: is called before a file changes, with its path, in which there is no link any more, and with
+            what it will hold. It raises nothing because of what cannot be kept.
+        open_spill: makes a new file in `spill_directory`; None makes it right there.
+        keys: what is taken out of a command's output before it is shown or kept, the longest first.
+        restrict_hosts: None where any host may be reached; else only public addresses may, and a redirect may lead to
+            another host only where that is one of these, in the form of `addresses.host_of`.
     """
 
     directory: Path
@@ -29,6 +40,10 @@ class ToolContext(NamedTuple):
     command_timeout: float
     spill_directory: Path
     on_output: Callable[[str], None]
+    keep_original: Callable[[Path, bytes], None] = keep_nothing
+    open_spill: Callable[[Path], RawIOBase] | None = None
+    keys: tuple[str, ...] = ()
+    restrict_hosts: frozenset[str] | None = None
 
 
 class ToolResult(NamedTuple):
@@ -49,17 +64,21 @@ class Tool(NamedTuple):
         run: takes the arguments, which fit the specification's schema; raises `ToolError` where it cannot.
         changes: whether it runs or writes something, so that `--confirm` asks first.
         origin: the distribution it comes from.
+        host_of: for a tool that touches nothing here but reaches a host: which, by a call's arguments; raises
+            `ToolError` where none can be told.
     """
 
     spec: ToolSpec
     run: Callable[[Mapping[str, Any], ToolContext], ToolResult]
     changes: bool = False
     origin: str = "ask"
+    host_of: Callable[[Mapping[str, Any]], str] | None = None
 
 
 def builtin_tools() -> list[Tool]:
     """The tools that come with `ask`, in the order in which they are offered."""
     from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
     from ask.tools.shell import BASH
+    from ask.tools.web import FETCH_URL
 
-    return [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR, BASH]
+    return [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR, BASH, FETCH_URL]

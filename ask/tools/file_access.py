@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ask.tools import ToolContext, ToolError
 
@@ -39,6 +40,19 @@ def resolve(name: str, context: ToolContext) -> Path:
         raise ToolError("the path holds half a character") from None
     except RuntimeError:
         raise ToolError(f"{name}: no such user") from None
+
+
+class Owned(NamedTuple):
+    """A file's permissions, and whose it is, in numbers."""
+
+    mode: int
+    user: int
+    group: int
+
+    @staticmethod
+    def read(status: os.stat_result) -> Owned:
+        """What a file's status says of them."""
+        return Owned(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
 
 @contextmanager
@@ -79,10 +93,11 @@ def read_regular(name: str, path: Path) -> bytes:
     return data
 
 
-def write_regular(name: str, path: Path, data: bytes) -> bool:
+def write_regular(name: str, path: Path, data: bytes, keep_original: Callable[[Path, bytes], None]) -> bool:
     """Puts `data` in the place of a file's content; the file keeps its mode and, where that may be, its owner.
 
-    Missing folders are made. A link is written through. Returns whether the file is new.
+    Missing folders are made. A link is written through. Returns whether the file is new. `keep_original` is that of
+    a `ToolContext`.
 
     Raises:
         ToolError: it is no regular file, or `data` is over `FILE_LIMIT` bytes.
@@ -96,19 +111,30 @@ def write_regular(name: str, path: Path, data: bytes) -> bool:
         if not os.access(path, os.W_OK):
             raise PermissionError
     target = path.resolve()
+    keep_original(target, data)
     target.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(target, [data], Owned.read(old) if old else None)
+    return old is None
+
+
+def replace_file(target: Path, pieces: Iterable[bytes], owned: Owned | None) -> None:
+    """Puts a whole file at a path, at once or not at all; `owned` of None leaves it to the umask.
+
+    Raises:
+        OSError: it cannot be written; then what was there is untouched.
+    """
     temporary = target.parent / f".ask-{os.urandom(8).hex()}.tmp"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if old else 0o666)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if owned else 0o666)
         with os.fdopen(descriptor, "wb") as file:
-            if old:
-                _take_over(descriptor, old)
-            file.write(data)
+            file.writelines(pieces)
+            file.flush()  # before the mode, since writing takes set-id bits away
+            if owned:
+                give(descriptor, owned)
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    return old is None
 
 
 def shown(name: str) -> str:
@@ -129,10 +155,15 @@ def _refuse_special(name: str, status: os.stat_result) -> None:
         raise ToolError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no regular file')}")
 
 
-def _take_over(descriptor: int, old: os.stat_result) -> None:
-    mode = stat.S_IMODE(old.st_mode)
+def give(descriptor: int, owned: Owned) -> None:
+    """Make an open file somebody's, as far as that may be, with these permissions.
+
+    Raises:
+        OSError: that cannot be done.
+    """
+    mode = owned.mode
     try:
-        os.fchown(descriptor, old.st_uid, old.st_gid)
+        os.fchown(descriptor, owned.user, owned.group)
     except PermissionError:
         mode &= 0o777  # a set-id bit must not work for another owner
     os.fchmod(descriptor, mode)

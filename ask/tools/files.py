@@ -52,7 +52,7 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
     content, note = _whole_characters(arguments["content"])
     data = content.encode()
     with told_to_model(name, path):
-        created = write_regular(name, path, data)
+        created = write_regular(name, path, data, context.keep_original)
     return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
 
 
@@ -71,7 +71,7 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             edited, line = replace_once(text, arguments["old_text"], new)
         except ToolError as error:
             raise ToolError(f"{name} is unchanged: {error}") from None
-        write_regular(name, path, edited.encode("utf-8", "surrogateescape"))
+        write_regular(name, path, edited.encode("utf-8", "surrogateescape"), context.keep_original)
     return ToolResult(f"edited {name} at line {line}{note}")
 
 

@@ -6,7 +6,8 @@ Running things and redacting secrets are left to others.
 from __future__ import annotations
 
 import os
-from io import FileIO
+from collections.abc import Callable
+from io import FileIO, RawIOBase
 from pathlib import Path
 
 from ask.tools import ToolContext
@@ -35,11 +36,12 @@ def cap(text: str, context: ToolContext) -> str:
 class Capture:
     """A text that comes in pieces, of which never more than `RESULT_LIMIT` characters are held.
 
-    Once it is longer, all of it goes to a file in `directory` whose name begins with `label`.
+    Once it is longer, all of it goes to a file in `directory` whose name begins with `label`, made by `open_file`.
     """
 
-    def __init__(self, directory: Path, label: str) -> None:
+    def __init__(self, directory: Path, label: str, open_file: Callable[[Path], RawIOBase] | None = None) -> None:
         self.length = 0
+        self._open_file = open_file or open_new
         self._directory = directory
         self._label = label
         self._head = ""
@@ -74,7 +76,7 @@ class Capture:
 
     def _spilled(self) -> _Spill:
         if self._spill is None:
-            self._spill = _Spill(self._directory, self._label)
+            self._spill = _Spill(self._directory / f"{self._label}-{os.urandom(8).hex()}.txt", self._open_file)
             self._spill.write(self._head + self._tail)
         return self._spill
 
@@ -82,14 +84,13 @@ class Capture:
 class _Spill:
     """A file that its owner alone can read. Where it cannot be written the call goes on without it."""
 
-    def __init__(self, directory: Path, label: str) -> None:
-        self.path = directory / f"{label}-{os.urandom(8).hex()}.txt"
+    def __init__(self, path: Path, open_file: Callable[[Path], RawIOBase]) -> None:
+        self.path = path
         self.size = 0
         self.whole = True
-        self._file: FileIO | None = None
+        self._file: RawIOBase | None = None
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = FileIO(self.path, "x", opener=_open_private)
+            self._file = open_file(path)
         except OSError:
             self.whole = False
 
@@ -107,6 +108,12 @@ class _Spill:
     def close(self) -> None:
         if self._file is not None:
             self._file.close()
+
+
+def open_new(path: Path) -> RawIOBase:
+    """A new file that its owner alone can read; its folder is made where it is missing."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return FileIO(path, "x", opener=_open_private)
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -1,0 +1,187 @@
+"""A worker in its sandbox, seen from outside: started, spoken to within a time, and ended with all that it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ask.errors import SafetyError
+from ask.safety import frames
+from ask.safety.bubblewrap import explain
+from ask.safety.profile import Confinement, View, bubblewrap_arguments
+from ask.safety.seccomp import filter_path
+
+_START = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
+_READ_SIZE = 1 << 16
+_LONGEST_WAIT = 3_600.0
+_FOR_INFO = 4096
+
+
+class WorkerLost(Exception):
+    """The worker has ended, or says what it should not."""
+
+
+class WorkerLate(Exception):
+    """The worker has not answered in time."""
+
+
+class Inmate:
+    """A worker that was started.
+
+    Args:
+        program: bubblewrap.
+        confinement: what it is confined to.
+        view: what there is on this machine.
+
+    Raises:
+        SafetyError: there is no filter for this machine, or bubblewrap does not start.
+    """
+
+    def __init__(self, program: str, confinement: Confinement, view: View) -> None:
+        self._program = program
+        self._reader = frames.FrameReader()
+        self._descriptors: list[int] = []
+        self._process: int | None = None
+        its_requests, self._requests = self._pipe()
+        self._replies, its_replies = self._pipe()
+        self._trouble, its_trouble = self._pipe()
+        info, its_info = self._pipe()
+        try:
+            self._start(confinement, view, (its_requests, its_replies, its_trouble, its_info))
+            for descriptor in (its_requests, its_replies, its_trouble, its_info):
+                self._close(descriptor)
+            self._process = self._watch(info)
+        except BaseException:
+            self.end()
+            raise
+        os.set_blocking(self._requests, False)
+
+    def _pipe(self) -> tuple[int, int]:
+        ends = os.pipe()
+        self._descriptors += ends
+        return ends
+
+    def _close(self, descriptor: int) -> None:
+        self._descriptors.remove(descriptor)
+        os.close(descriptor)
+
+    def _start(self, confinement: Confinement, view: View, ends: Sequence[int]) -> None:
+        from subprocess import Popen
+
+        requests, replies, trouble, info = ends
+        path = filter_path(os.uname().machine)
+        if path is None:
+            raise SafetyError(f"--safe does not know this kind of machine ({os.uname().machine})", "go on without it")
+        rules = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptors.append(rules)
+        arguments = bubblewrap_arguments(confinement, view, worker_command(), filter_fd=rules, info_fd=info)
+        try:
+            self._bubblewrap = Popen(
+                [self._program, *arguments],
+                stdin=requests,
+                stdout=replies,
+                stderr=trouble,
+                pass_fds=(rules, info),
+                env=dict(confinement.environment),
+                cwd="/",
+                start_new_session=True,  # Ctrl-C is ask's to handle
+            )
+        except OSError as fault:
+            raise SafetyError(f"--safe cannot run {self._program} ({fault.strerror})") from fault
+        self._close(rules)
+
+    def _watch(self, info: int) -> int:
+        """A descriptor of the worker's process, from what bubblewrap tells of it."""
+        told = b""
+        while piece := os.read(info, _FOR_INFO):
+            told += piece
+        self._close(info)
+        try:
+            process = os.pidfd_open(json.loads(told)["child-pid"])
+        except (ValueError, KeyError, OSError):
+            raise self.complaint() from None
+        self._descriptors.append(process)
+        return process
+
+    def complaint(self) -> SafetyError:
+        """Why it does not start."""
+        self._bubblewrap.kill()
+        self._bubblewrap.wait()
+        os.set_blocking(self._trouble, False)
+        with suppress(BlockingIOError):
+            return explain(self._program, os.read(self._trouble, _READ_SIZE).decode(errors="replace"))
+        return explain(self._program, "")
+
+    def exchange(self, kind: bytes, payload: bytes, seconds: float) -> Iterator[tuple[bytes, bytes]]:
+        """Send a frame and give what comes back, until the caller has enough.
+
+        Raises:
+            WorkerLost: it has ended, or sends what is no frame.
+            WorkerLate: it took longer than `seconds`.
+        """
+        deadline = time.monotonic() + seconds
+        waiting = memoryview(frames.encode(kind, payload))
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._replies, selectors.EVENT_READ)
+            selector.register(self._requests, selectors.EVENT_WRITE)
+            while (left := deadline - time.monotonic()) > 0:
+                for key, _ in selector.select(min(left, _LONGEST_WAIT)):
+                    if key.fd == self._replies:
+                        yield from self._receive()
+                    else:
+                        waiting = self._send(waiting)
+                        if not waiting:
+                            selector.unregister(self._requests)
+        raise WorkerLate
+
+    def _send(self, data: memoryview) -> memoryview:
+        try:
+            return data[os.write(self._requests, data) :]
+        except BlockingIOError:
+            return data
+        except BrokenPipeError:
+            raise WorkerLost from None
+
+    def _receive(self) -> Iterator[tuple[bytes, bytes]]:
+        data = os.read(self._replies, _READ_SIZE)
+        if not data:
+            raise WorkerLost
+        try:
+            yield from self._reader.feed(data)
+        except frames.BadFrame:
+            raise WorkerLost from None
+
+    def end(self) -> None:
+        """End it, and with it every process in the sandbox; returns when none is left."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._process, signal.SIGKILL)
+            # Readable once the kernel has ended everything else in the namespace.
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._process, selectors.EVENT_READ)
+                selector.select(_WAIT_FOR_END)
+        bubblewrap: Any = getattr(self, "_bubblewrap", None)
+        if bubblewrap is not None:
+            bubblewrap.kill()
+            bubblewrap.wait()
+        self._process = None
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+_WAIT_FOR_END = 5.0
+
+
+def worker_command() -> list[str]:
+    """What starts a worker: Python without site packages, user settings or the current folder."""
+    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    root = str(Path(__file__).resolve().parents[2])
+    return [str(python), "-I", "-S", "-B", "-X", "utf8", "-c", _START.format(root=root)]

@@ -1,0 +1,114 @@
+"""Holds the place of what is protected but absent, and takes the empty place holders away when nobody needs them.
+
+A mount needs something to lie on, so an absent `.git` must be there, empty, while a run lasts. What was made is
+noted first, in a file per folder that every run in that folder keeps locked: the last one cleans up, or, where it
+was killed, the next one that starts.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+
+from ask.safety.places import PLAIN_FILES, PROTECTED
+
+_GATE = "gate"
+_NOTE = ".note"
+
+
+class PlaceHolders:
+    """The place holders of one run; those of runs that were killed are taken away first.
+
+    Args:
+        state: the folder of the notes, made where it is missing.
+        folders: the writable directories.
+        spill: the folder of the run's long outputs, which is made, too, and not left empty.
+    """
+
+    def __init__(self, state: Path, folders: Sequence[Path], spill: Path) -> None:
+        self._state = state
+        self._held: list[tuple[Path, Collection[str]]] = [(folder, PROTECTED) for folder in folders]
+        self._held.append((spill.parent, [spill.name]))
+        self._notes: list[int] = []
+        with _gate(state):
+            _clean(state)
+
+    def make(self) -> None:
+        """Make what is absent, also for the second time: the user may have taken something away."""
+        with _gate(self._state):
+            notes = [_hold(self._state, folder, names) for folder, names in self._held]
+            self._drop()
+            self._notes = notes
+
+    def _drop(self) -> None:
+        while self._notes:
+            os.close(self._notes.pop())
+
+    def release(self) -> None:
+        """Give the folders up, and clean those that no other run is in."""
+        with _gate(self._state):
+            self._drop()
+            _clean(self._state)
+
+
+@contextmanager
+def _gate(state: Path) -> Iterator[None]:
+    """One run at a time, for the little while that making or cleaning takes."""
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    gate = os.open(state / _GATE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(gate)
+
+
+def _hold(state: Path, folder: Path, names: Collection[str]) -> int:
+    """Make what of these names is absent in a folder, noted before; the locked note."""
+    name = sha256(os.fsencode(folder)).hexdigest()[:32] + _NOTE
+    note = os.open(state / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(note, fcntl.LOCK_SH)
+    noted = _read(note) or [str(folder)]
+    absent = [name for name in names if not os.path.lexists(folder / name)]
+    made = [*noted, *(name for name in absent if name not in noted)]
+    os.pwrite(note, "\0".join(made).encode("utf-8", "surrogateescape"), 0)
+    for name in absent:
+        with suppress(OSError):  # where ask cannot make it, a call cannot either
+            if name in PLAIN_FILES:
+                os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+            else:
+                (folder / name).mkdir(mode=0o700)
+    return note
+
+
+def _clean(state: Path) -> None:
+    """Remove the place holders of all folders that no run is in."""
+    for path in state.glob(f"*{_NOTE}"):
+        note = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder, *names = _read(note) or [""]
+            for name in names:
+                _remove_empty(Path(folder) / name)
+            path.unlink()
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(note)
+
+
+def _remove_empty(path: Path) -> None:
+    with suppress(OSError):
+        if path.name not in PLAIN_FILES:
+            path.rmdir()
+        elif path.is_file() and not path.is_symlink() and path.stat().st_size == 0:
+            path.unlink()
+
+
+def _read(note: int) -> list[str]:
+    data = os.pread(note, os.fstat(note).st_size, 0).decode("utf-8", "surrogateescape")
+    return data.split("\0") if data else []

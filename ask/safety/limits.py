@@ -1,0 +1,149 @@
+"""Holds the calls to their limits, from inside the sandbox: the kernel's where it has them, else by watching.
+
+The kernel counts neither root's processes nor what several processes use together; a thread of the worker, which
+is process 1 and so out of their reach, does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ask.safety.profile import Limits
+
+_PAUSE = 0.02
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_NICE = 10
+_COUNTED_PER_NAMESPACE = (5, 14)
+"""The version of Linux from which on RLIMIT_NPROC does not count what the user runs outside."""
+_CROWD = 4
+"""With so many times the processes that are allowed, none is looked at singly any more."""
+
+
+def set_limits(limits: Limits) -> None:
+    """Set the limits that the kernel keeps, for this process and all that it starts."""
+    import resource
+
+    most = {
+        # Not RLIMIT_AS: node, go and java reserve far more addresses than they use.
+        resource.RLIMIT_DATA: limits.memory,
+        resource.RLIMIT_FSIZE: limits.file_size,
+        # Not 0: 1 also keeps a core from a program that core_pattern names, which would run outside.
+        resource.RLIMIT_CORE: 1,
+    }
+    if _kernel_version() >= _COUNTED_PER_NAMESPACE:
+        most[resource.RLIMIT_NPROC] = 2 * limits.processes  # behind the watch, which can say what happened
+    for kind, value in most.items():
+        _, hard = resource.getrlimit(kind)
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (allowed, allowed))
+
+
+def _kernel_version() -> tuple[int, ...]:
+    return tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2] if part.isdecimal())
+
+
+def end_all() -> bool:
+    """End every process of the sandbox but the worker; whether there was any that still ran."""
+    _reap(os.WNOHANG)
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    _reap(0)
+    return True
+
+
+def _reap(options: int) -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
+
+
+class Watch:
+    """Watches the processes of the sandbox while its context lasts; at a breach it ends them all.
+
+    It is made before anything runs: its thread keeps its priority, and the one that makes it, with all that this one
+    starts, gets a lower one.
+
+    Attributes:
+        breach: which limit was passed, "" if none.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.breach = ""
+        self._limits = limits
+        self._looking = threading.Lock()
+        self._wanted = threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
+
+    def __enter__(self) -> Self:
+        self.breach = ""
+        self._wanted.set()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        with self._looking:
+            self._wanted.clear()
+
+    def _run(self) -> None:
+        while self._wanted.wait():
+            start = time.monotonic()
+            with self._looking:
+                breach = self._look() if self._wanted.is_set() else ""
+                if breach:
+                    self.breach = breach
+                    with suppress(ProcessLookupError):
+                        os.kill(-1, signal.SIGKILL)
+            time.sleep(max(_PAUSE, 4 * (time.monotonic() - start)))
+
+    def _look(self) -> str:
+        names = [name for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
+        threads = pages = 0
+        if len(names) < self._limits.processes * _CROWD:
+            for name in names:
+                its_threads, its_pages = _usage(name)
+                threads += its_threads
+                pages += its_pages
+        else:
+            threads = len(names)
+        if threads > self._limits.processes:
+            return f"more than {self._limits.processes} processes and threads at a time"
+        # What processes share is counted for each of them here, and exactly only where it matters.
+        if pages * _PAGE > self._limits.memory and sum(map(_exact, names)) > self._limits.memory:
+            return f"more than {self._limits.memory >> 20:,} MiB of memory"
+        return ""
+
+
+def _usage(name: str) -> tuple[int, int]:
+    """The threads of a process and the pages that it has in memory; an orphan that has ended is taken away."""
+    try:
+        stat = Path(f"/proc/{name}/stat").read_bytes()
+    except OSError:
+        return 0, 0
+    fields = stat.rpartition(b")")[2].split()
+    if fields[0] in (b"Z", b"X"):
+        # A leader of a session may be the shell, which the tool itself waits for.
+        if fields[1] == b"1" and fields[3] != name.encode():
+            with suppress(ChildProcessError):
+                os.waitpid(int(name), os.WNOHANG)
+        return 0, 0
+    return int(fields[17]), int(fields[21])
+
+
+def _exact(name: str) -> int:
+    """Bytes of memory of a process, with its share of what it shares."""
+    try:
+        for line in Path(f"/proc/{name}/smaps_rollup").read_bytes().splitlines():
+            if line.startswith(b"Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return _usage(name)[1] * _PAGE

@@ -1,0 +1,236 @@
+"""The sandbox of a run: opened and tested before anything is sent, then every call is carried out in it.
+
+How it looks is in `profile`, what it shows in `places`, who works in it in `worker`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Self
+
+from ask.errors import SafetyError
+from ask.json_values import as_dict
+from ask.redaction import KeyFilter
+from ask.safety import frames
+from ask.safety.bubblewrap import PROGRAMS, find_bubblewrap
+from ask.safety.inmate import Inmate, WorkerLate, WorkerLost
+from ask.safety.leftovers import PlaceHolders
+from ask.safety.places import check_unmoved, survey
+from ask.safety.profile import Confinement, View
+from ask.safety.selftest import Finding, Outside
+from ask.safety.spills import BadSpill, Spills
+from ask.tools import Tool, ToolContext, ToolError, ToolResult
+
+_START_TIME = 10.0
+_LATER = 7.0
+"""Seconds after its time-out in which a call may still end by itself: what ignores TERM, and what hangs in a KILL."""
+_AFRESH = "The sandbox starts afresh: /tmp and the home directory are empty again"
+
+
+class Sandbox:
+    """A sandbox; a context that closes it.
+
+    Args:
+        confinement: what the calls are confined to.
+        programs: where bubblewrap may be.
+
+    Attributes:
+        findings: what the last self-test found.
+        warnings: what is not covered in this case.
+
+    Raises:
+        SafetyError: there can be none, or it does not hold.
+    """
+
+    def __init__(self, confinement: Confinement, programs: Sequence[str] = PROGRAMS) -> None:
+        self._program = find_bubblewrap(programs)
+        self._confinement = confinement
+        self._inmate: Inmate | None = None
+        self._closed = False
+        self.findings: list[Finding] = []
+        self.warnings: list[str] = []
+        try:
+            confinement.spill.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._holders = PlaceHolders(confinement.state, confinement.writable, confinement.spill)
+        except OSError as fault:
+            place = fault.filename or confinement.state
+            raise SafetyError(f"--safe cannot use {place} ({fault.strerror})", "make it writable for you") from fault
+        try:
+            self._inmate = self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def confine(self, tool: Tool) -> Tool:
+        """The same tool, one of ask's own, whose calls take place in here."""
+        name = tool.spec.name
+
+        def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+            return self._call(name, arguments, context)
+
+        return tool._replace(run=run)
+
+    def close(self) -> None:
+        """End all that is in it, and remove what it left; nothing is run any more."""
+        self._closed = True
+        try:
+            self._end()
+        finally:
+            self._holders.release()
+            with suppress(OSError):  # unless something was spilled
+                self._confinement.spill.rmdir()
+
+    def _start(self) -> Inmate:
+        """A worker that has passed the self-test."""
+        if self._closed:
+            raise SafetyError("the sandbox is closed")
+        check_unmoved(self._confinement)
+        self._holders.make()
+        view, self.warnings = survey(self._confinement)
+        try:
+            return self._tested(view)
+        except SafetyError:
+            again, self.warnings = survey(self._confinement)
+            if again == view:
+                raise
+            return self._tested(again)  # what was to be hidden came or went while it started
+
+    def _tested(self, view: View) -> Inmate:
+        """A worker that is shown this, and has passed the self-test."""
+        with Outside(self._confinement) as outside:
+            inmate = Inmate(self._program, self._confinement, view)
+            try:
+                self.findings = outside.judge(self._introduce(inmate, outside.tasks))
+            except BaseException:
+                inmate.end()
+                raise
+        broken = [finding for finding in self.findings if not finding.held]
+        if broken:
+            inmate.end()
+            what = "; ".join(f"{finding.name}: {finding.detail}" for finding in broken)
+            raise SafetyError(
+                f"the sandbox does not hold here ({what})", "go on without --safe only if you trust the model"
+            )
+        return inmate
+
+    def _introduce(self, inmate: Inmate, tasks: Mapping[str, Any]) -> Any:
+        """Tell a worker what it must know; what it found in the self-test."""
+        start = {
+            "directory": str(self._confinement.directory),
+            "spill": str(self._confinement.spill),
+            "limits": list(self._confinement.limits),
+            "tasks": tasks,
+        }
+        try:
+            for kind, payload in inmate.exchange(frames.START, json.dumps(start).encode(), _START_TIME):
+                return json.loads(payload) if kind == frames.READY else None
+        except (WorkerLost, WorkerLate):
+            raise inmate.complaint() from None
+        except ValueError:
+            pass
+        return None
+
+    def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        """Carry out a call inside.
+
+        Raises:
+            ToolError: it failed there, took too long, or no sandbox can be had any more.
+        """
+        try:
+            self._inmate = inmate = self._inmate or self._start()
+        except SafetyError as error:
+            raise ToolError(f"nothing was run: {error}") from None
+        call = {"tool": name, "arguments": arguments, "timeout": context.command_timeout}
+        seconds = context.command_timeout + _LATER
+        with self._kept_whole(context) as spills:
+            return self._answer(inmate.exchange(frames.CALL, json.dumps(call).encode(), seconds), spills, context)
+
+    @contextmanager
+    def _kept_whole(self, context: ToolContext) -> Iterator[Spills]:
+        """The spilled files of a call; whatever goes wrong in it ends the worker and removes them."""
+        spills = Spills(self._confinement.spill, self._confinement.limits.output, context.keys)
+        whole = False
+        try:
+            yield spills
+            whole = True
+        except ToolError:
+            whole = True
+            raise
+        except WorkerLate:
+            raise ToolError(
+                f"stopped after {context.command_timeout:g} s: it could not be ended alone. {_AFRESH}"
+            ) from None
+        except (WorkerLost, BadSpill):
+            raise ToolError(f"the sandbox ended during this call. {_AFRESH}") from None
+        finally:
+            if not whole:
+                self._end()
+            spills.close(keep=whole)
+
+    def _answer(self, replies: Iterator[tuple[bytes, bytes]], spills: Spills, context: ToolContext) -> ToolResult:
+        left = self._confinement.limits.output + 4096
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        keys = KeyFilter(context.keys)
+        for kind, payload in replies:
+            if kind == frames.OUTPUT and len(payload) <= left:
+                left -= len(payload)
+                tell(context, keys.feed(decode(payload)))
+            elif kind == frames.OPEN:
+                spills.open(payload)
+            elif kind == frames.SPILL:
+                spills.write(payload)
+            elif kind == frames.DONE:
+                tell(context, keys.finish())
+                return read_result(payload)
+            else:
+                raise WorkerLost
+        raise WorkerLost
+
+    def _end(self) -> None:
+        inmate, self._inmate = self._inmate, None
+        if inmate is not None:
+            inmate.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+
+def tell(context: ToolContext, text: str) -> None:
+    """Pass on what a command has said, if anything."""
+    if text:
+        context.on_output(text)
+
+
+def self_test(confinement: Confinement, programs: Sequence[str] = PROGRAMS) -> list[Finding]:
+    """What holds on this machine; where no sandbox can be opened, that alone."""
+    try:
+        with Sandbox(confinement, programs) as sandbox:
+            return sandbox.findings
+    except SafetyError as error:
+        return [Finding("a sandbox can be opened", False, str(error))]
+
+
+def read_result(payload: bytes) -> ToolResult:
+    """The result that a worker tells of.
+
+    Raises:
+        ToolError: it tells of an error.
+        WorkerLost: it tells nonsense.
+    """
+    try:
+        told = as_dict(json.loads(payload))
+    except (ValueError, RecursionError):
+        raise WorkerLost from None
+    text, failed, status, error = (told.get(key) for key in ("text", "failed", "exit_status", "error"))
+    if isinstance(error, str):
+        raise ToolError(error)
+    if not isinstance(text, str) or not isinstance(failed, bool):
+        raise WorkerLost
+    return ToolResult(text, failed, status if type(status) is int and 0 <= status <= 255 else None)

@@ -1,0 +1,1 @@
+"""Named prompts: their files, what stands in them, and how placeholders are filled in."""

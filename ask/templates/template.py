@@ -1,0 +1,144 @@
+"""A named prompt as a value, and its file read: TOML between two lines of +++, and then the text of what is asked.
+
+A file without such lines is all text. What is filled in, and who is asked, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ask.config import check_options, unknown
+from ask.errors import ConfigError
+from ask.messages import NOTHING
+from ask.templates.placeholders import INPUT, placeholders
+
+FENCE, FENCE_OF_YAML = "+++", "---"
+KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "description": (str, "a string"),
+    "system": (str, "a string"),
+    "provider": (str, "a string"),
+    "model": (str, "a string"),
+    "tools": ((bool, list), "true, false or a list of names"),
+    "options": (dict, "a table"),
+    "tasks": (dict, "a table of strings"),
+}
+"""What may stand between the lines of +++, with its type and what to say of it."""
+NAME = re.compile(r"\w[\w-]*")
+NAME_RULE = "a name is letters, digits, - and _"
+AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+
+
+class Template(NamedTuple):
+    """A named prompt.
+
+    Attributes:
+        name: what -t takes.
+        file: where it is from.
+        description: what it is for, in a few words.
+        system: added to the system prompt.
+        prompt: what is asked; "" leaves that to the user.
+        provider: whom to ask; "" for whoever is asked else.
+        model: what to ask; "" for that, too.
+        tools: whether tools may be offered, or the names of those that may.
+        options: model parameters.
+        tasks: further texts by name, each to be asked in the place of `prompt`.
+    """
+
+    name: str
+    file: Path
+    description: str = ""
+    system: str = ""
+    prompt: str = ""
+    provider: str = ""
+    model: str = ""
+    tools: bool | tuple[str, ...] = True
+    options: Mapping[str, Any] = NOTHING
+    tasks: Mapping[str, str] = NOTHING
+
+    @property
+    def variables(self) -> list[str]:
+        """The names of all placeholders that --var fills in, each once."""
+        texts = (self.system, self.prompt, *self.tasks.values())
+        every = dict.fromkeys(place.name for text in texts for place in placeholders(text))
+        return [name for name in every if name != INPUT]
+
+
+def parse(name: str, file: Path, text: str) -> Template:
+    """The named prompt that a text describes; `file` is named in what is wrong with it.
+
+    Raises:
+        ConfigError: it is broken.
+    """
+    front, body = parted(file, text)
+    values = read_front(file, front)
+    if isinstance(values.get("tools"), list):
+        values["tools"] = tuple(values["tools"])
+    template = Template(name, file, prompt=body.strip(), **values)
+    if any(place.name == INPUT for place in placeholders(template.system)):
+        advice = "put it into what is asked: what is piped in must not become system text"
+        raise broken(file, line_of(front, "system"), "{{input}} stands in system", advice)
+    return template
+
+
+def parted(file: Path, text: str) -> tuple[list[str], str]:
+    """The lines up to the second line of +++, the first emptied so that they keep their numbers; then the rest.
+
+    Raises:
+        ConfigError: there is no second one, or the first is one of YAML.
+    """
+    lines = text.split("\n")
+    first = lines[0].rstrip()
+    if first == FENCE_OF_YAML:
+        raise broken(file, 1, "it begins with ---", "write TOML between two lines of +++")
+    if first != FENCE:
+        return [], text
+    for number, line in enumerate(lines[1:], start=1):
+        if line.rstrip() == FENCE:
+            return ["", *lines[1:number]], "\n".join(lines[number + 1 :])
+    raise broken(file, 1, "there is no second line of +++", "write it where the TOML ends")
+
+
+def read_front(file: Path, lines: Sequence[str]) -> dict[str, Any]:
+    """The checked values of the TOML in these lines.
+
+    Raises:
+        ConfigError: it is not TOML, or not what a named prompt has.
+    """
+    import tomllib
+
+    try:
+        values = tomllib.loads("\n".join(lines))
+    except (ValueError, RecursionError) as fault:
+        at = AT_LINE.search(str(fault))
+        reason = AT_LINE.sub("", str(fault)).removesuffix(" (at end of document)")
+        raise broken(file, int(at[1]) if at else len(lines), f"this is not valid TOML ({reason})") from fault
+    for key, value in values.items():
+        if key not in KINDS:
+            raise broken(file, line_of(lines, key), unknown(key, list(KINDS)), f"known are {', '.join(KINDS)}")
+        if not fits(key, value):
+            raise broken(file, line_of(lines, key), f"{key} must be {KINDS[key][1]}")
+    for task in values.get("tasks", {}):
+        if not NAME.fullmatch(task):
+            raise broken(file, line_of(lines, task), f"{task!r} is no name of a task", NAME_RULE)
+    check_options(f"{file}, line {line_of(lines, 'options')}", values.get("options", {}))
+    return values
+
+
+def fits(key: str, value: Any) -> bool:
+    """Whether a value has the type of its key."""
+    strings = value if isinstance(value, list) else value.values() if key == "tasks" and isinstance(value, dict) else ()
+    return isinstance(value, KINDS[key][0]) and all(isinstance(one, str) for one in strings)
+
+
+def line_of(lines: Sequence[str], key: str) -> int:
+    """The number of the first line that looks as though a key, or its table, stood in it."""
+    looks = re.compile(rf"""\s*\[?\s*(\w+\s*\.\s*)?["']?{re.escape(key)}["']?\s*[\]=.]""")
+    return next((number for number, line in enumerate(lines, start=1) if looks.match(line)), 1)
+
+
+def broken(file: Path, line: int, reason: str, advice: str = "correct that line") -> ConfigError:
+    """The error for a file that cannot be understood."""
+    return ConfigError(f"{file}, line {line}: {reason}", advice)
