@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -13,6 +14,10 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line of this process, and exit."""
+    if sys.getfilesystemencoding() != "utf-8" and sys.executable:
+        # In a locale without UTF-8, a model's commands and file names could not be said to the system.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - ourselves
+    gc.disable()  # looking for garbage in what is being imported takes a tenth of a start; `converse` enables it
     code = INTERRUPTED
     try:
         for ending in (signal.SIGTERM, signal.SIGHUP):
@@ -21,8 +26,6 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         pass
-    except BrokenPipeError:
-        code = 0
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is done cannot be interrupted any more
         _discard_output()
@@ -31,9 +34,13 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command line; say on standard error why it failed, if it did. Returns the exit code."""
-    from ask.errors import AskError, unforeseen
+    from ask.errors import AskError, ReaderGone, unforeseen
 
     try:
+        if arguments[:1] == ["--complete"]:  # before Click is loaded, which takes longer than the rest of it
+            from ask.completion import write_words
+
+            return write_words(arguments[1:])
         import click
 
         from ask.cli import run as run_command
@@ -45,13 +52,10 @@ def run(arguments: Sequence[str]) -> int:
         except click.ClickException as error:
             _say(usage_line(error))
             return error.exit_code
-    except BrokenPipeError:
-        raise
-    except AskError as error:
-        _say(str(error))
-        return error.exit_code
+    except (BrokenPipeError, ReaderGone):
+        return 0
     except Exception as fault:  # noqa: BLE001 - the last resort
-        failure = unforeseen(fault)
+        failure = fault if isinstance(fault, AskError) else unforeseen(fault)
         _say(str(failure))
         return failure.exit_code
 
@@ -83,10 +87,11 @@ def _end(signal_number: int, _: FrameType | None) -> None:
 
 def _discard_output() -> None:
     """Keep the interpreter from complaining, while it exits, of output that could not be written."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ask.errors import FileError
-from ask.events import CallFinished, CallStarted, Event, Notice
-from ask.messages import ToolCall
+from ask.errors import AskError, FileError
+from ask.events import CallFinished, CallRunning, CallStarted, Event, Notice
+from ask.messages import NOTHING, ToolCall
+from ask.safety.approval import Consent, Proposal, Reply
 from ask.safety.audit import AuditLog
 from ask.safety.policy import Decision, Policy, Verdict
 from ask.text import mend
@@ -32,7 +33,19 @@ class NotRun(ToolError):
         self.rule = rule
 
 
-Approve = Callable[[str, Mapping[str, Any], Path, float], bool | None]
+class Permit(NamedTuple):
+    """The decision about a call, what it runs with, and what the user made of its command, if anything."""
+
+    decision: Decision
+    arguments: Mapping[str, Any] = NOTHING
+    edited: str = ""
+
+
+Approve = Callable[[Proposal], Reply | None]
+
+
+def nothing(tool: Tool) -> None:
+    """Prepares nothing."""
 
 
 class CallRunner:
@@ -46,6 +59,7 @@ class CallRunner:
         log: the audit log.
         redact: takes the keys out of a text.
         show: takes the events.
+        prepare: is called before a call that is allowed runs; Ctrl-C in it keeps the call from that.
     """
 
     def __init__(
@@ -58,9 +72,10 @@ class CallRunner:
         log: AuditLog,
         redact: Callable[[str], str],
         show: Callable[[Event], None],
+        prepare: Callable[[Tool], None] = nothing,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
-        self.nobody_to_ask = False
+        self.unasked: Decision | None = None
         self.interrupted = False
         self._context = context
         self._policy = policy
@@ -68,33 +83,43 @@ class CallRunner:
         self._log = log
         self._redact = redact
         self._show = show
+        self._prepare = prepare
         self._unlogged = False
         self._last: list[tuple[str, str]] = []
+        self._always: set[tuple[str, str]] = set()
 
     def carry_out(self, call: ToolCall) -> str:
         """Run a call if it may run; return the result for the model, which may tell of an error.
 
         Ctrl-C ends the call and sets `interrupted`; no call is run after that.
         """
-        decision = Decision(Verdict.DENY, "interrupted")
+        permit = Permit(Decision(Verdict.DENY, "interrupted"))
         started = time.monotonic()
         try:
             self._show(CallStarted(call))
             tool, arguments = self._read(call)
-            decision = self._decide(tool, arguments)
+            allowed = self._decide(tool, arguments)
+            self._show(CallRunning(call))
+            self._prepare(tool)
+            permit = allowed
             started = time.monotonic()
-            result = tool.run(arguments, self._context)
+            result = tool.run(permit.arguments, self._context)
         except NotRun as refusal:
-            decision = Decision(Verdict.DENY, refusal.rule)
+            permit = Permit(Decision(Verdict.DENY, refusal.rule))
             result = failed(str(refusal))
         except ToolError as error:
             result = failed(str(error))
         except KeyboardInterrupt:
             self.interrupted = True
-            result = failed(NOT_RUN if decision.verdict is Verdict.DENY else STOPPED)
+            result = failed(NOT_RUN if permit.decision.verdict is Verdict.DENY else STOPPED)
+        except AskError:
+            raise  # from whoever shows what happens: there is no going on
         except Exception as fault:  # noqa: BLE001 - a tool's fault must not end the conversation
             result = failed(f"the tool failed: {type(fault).__name__}: {fault}")
-        return self._finish(call, result, decision, started)
+        if permit.edited:
+            call = call._replace(arguments=json.dumps(permit.arguments))
+            result = result._replace(text=told_of_edit(permit.edited, result.text))
+        return self._finish(call, result, permit.decision, started)
 
     def _read(self, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
         """The tool and the arguments of a call.
@@ -117,26 +142,43 @@ class CallRunner:
         except ToolError as error:
             raise NotRun("unreadable", str(error)) from None
 
-    def _decide(self, tool: Tool, arguments: Mapping[str, Any]) -> Decision:
-        """The decision that lets a call run, with the human's word in it where that was asked for.
+    def _decide(self, tool: Tool, arguments: Mapping[str, Any]) -> Permit:
+        """The permit to run a call, with the human's word in it where that was asked for.
 
         Raises:
             NotRun: it may not run.
         """
-        decision = self._policy.decide(tool)
+        decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
             raise NotRun(decision.rule, decision.reason)
         if decision.verdict is Verdict.ALLOW:
-            return decision
-        context = self._context
-        approved = self._approve(tool.spec.name, arguments, context.directory, context.command_timeout)
-        if approved:
-            return Decision(Verdict.ALLOW, f"{decision.rule}: yes")
-        if approved is None:
-            self.nobody_to_ask = True
-            self._show(Notice(f"{tool.spec.name} was denied by {decision.rule}: there is no terminal to ask on"))
+            return Permit(decision, arguments)
+        name = tool.spec.name
+        if (name, decision.rule) in self._always:
+            return Permit(Decision(Verdict.ALLOW, f"{decision.rule}: always"), arguments)
+        reply = self._approve(Proposal(name, arguments, self._context))
+        if reply is None:
+            self.unasked = decision
+            self._show(Notice(f"{name} was denied by {decision.rule}: there is no terminal to ask on"))
             raise NotRun(f"{decision.rule}: nobody to ask", "denied: nobody is there to approve it")
-        raise NotRun(f"{decision.rule}: no", "the user declined this call")
+        if reply.consent is Consent.NO:
+            raise NotRun(f"{decision.rule}: no", "the user declined this call")
+        if reply.consent is Consent.ALWAYS:
+            self._always.add((name, decision.rule))
+        permit = Permit(Decision(Verdict.ALLOW, f"{decision.rule}: {reply.consent}"), arguments)
+        return self._edited(tool, permit, reply.command) if reply.consent is Consent.EDITED else permit
+
+    def _edited(self, tool: Tool, permit: Permit, command: str) -> Permit:
+        """The permit to run what the user made of the command: no more is open to that than to the model's.
+
+        Raises:
+            NotRun: it may not run.
+        """
+        arguments = {**permit.arguments, "command": command}
+        decision = self._policy.decide(tool, arguments)
+        if decision.verdict is Verdict.DENY:
+            raise NotRun(f"{permit.decision.rule}, {decision.rule}", told_of_edit(command, decision.reason))
+        return permit._replace(arguments=arguments, edited=command)
 
     def _finish(self, call: ToolCall, result: ToolResult, decision: Decision, started: float) -> str:
         """Log a call, tell of it, and give its result the form in which the model gets it."""
@@ -163,3 +205,8 @@ class CallRunner:
 def failed(reason: str) -> ToolResult:
     """The result of a call that failed."""
     return ToolResult(f"Error: {reason}", failed=True)
+
+
+def told_of_edit(command: str, result: str) -> str:
+    """A result for the model, which is to know that it is not that of its own command."""
+    return f"[the user changed the command to: {command}]\n{result}"

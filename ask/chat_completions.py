@@ -50,6 +50,8 @@ class ChatCompletions(Provider):
 
     native_fields: tuple[str, ...] = ()
     """Fields of an assistant message that the model needs back verbatim in later requests."""
+    schema_beside_tools = False
+    """Whether the service takes a schema in a request with tools that may be called, and they still are called."""
 
     def __init__(
         self,
@@ -94,12 +96,27 @@ class ChatCompletions(Provider):
         if request.tools:
             body["tools"] = self.provider_format_tools(request.tools)
             body["tool_choice"] = request.tool_choice
-        if request.schema is not None:
-            schema = {"name": "answer", "schema": dict(request.schema), "strict": True}
-            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if request.schema is not None and self.takes_schema(request, request.schema):
+            body["response_format"] = self.response_format(request.schema)
         if request.stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         return body | dict(request.options)
+
+    def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
+        """Whether a request carries its schema: one of an object, and where no tools may be called beside it.
+
+        Elsewhere services refuse it, or let no tools be called for it.
+        """
+        free = not request.tools or request.tool_choice == "none" or self.schema_beside_tools
+        return free and schema.get("type") == "object"
+
+    def response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """How this service is told of a schema."""
+        from ask.strict_schema import strict_form
+
+        strict = strict_form(schema)
+        described = {"name": "answer", "schema": strict or dict(schema), "strict": strict is not None}
+        return {"type": "json_schema", "json_schema": described}
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
         """One message in this wire, with the native parts that its model needs back."""

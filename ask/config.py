@@ -25,14 +25,57 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "timeout": (int, float),
     "stream": bool,
     "stdin_limit": int,
+    "context_limit": int,
     "tools.enabled": bool,
     "tools.disabled": list,
     "tools.command_timeout": (int, float),
     "tools.confirm": bool,
+    "history.enabled": bool,
+    "safe.enabled": bool,
+    "safe.allow_dirs": list,
+    "safe.allow_hosts": list,
+    "safe.allow_tools": list,
+    "safe.environment": list,
+    "safe.tripwires": list,
     "network.tries": int,
     "network.backoff": (int, float),
 }
 """What config.toml may hold, beside the free tables `aliases`, `options` and `providers`."""
+
+MEANINGS = {
+    "provider": "the provider to ask",
+    "model": "the model to ask, of that provider",
+    "system": "added to the system prompt",
+    "max_rounds": "rounds of tool calls",
+    "max_cost": "US dollars after which no round begins",
+    "timeout": "seconds without a sign of life from the provider",
+    "stream": "show the answer as it comes",
+    "stdin_limit": "bytes read from standard input",
+    "context_limit": "tokens of a conversation to send at most",
+    "tools.enabled": "let the model call tools",
+    "tools.disabled": "tools to leave out",
+    "tools.command_timeout": "seconds that a command may take",
+    "tools.confirm": "ask before what runs or writes",
+    "history.enabled": "keep conversations, and what files held before",
+    "safe.enabled": "confine what tools can do, always",
+    "safe.allow_dirs": "further folders that tools may write, when confined",
+    "safe.allow_hosts": "hosts that fetch_url may reach without asking, when confined",
+    "safe.allow_tools": "tools that are not ask's own to offer, when confined",
+    "safe.environment": "further variables that commands may see, when confined",
+    "safe.tripwires": "commands to refuse, when confined: built-in ones by name, others as regular expressions",
+    "network.tries": "how often a request is sent",
+    "network.backoff": "seconds before the second try",
+}
+"""What each of `KEYS` says, in a few words."""
+
+FIELDS = {
+    "tools.enabled": "tools",
+    "tools.disabled": "disabled_tools",
+    "history.enabled": "save",
+    "safe.enabled": "safe",
+    "safe.environment": "safe_environment",
+}
+"""The fields of `Settings` that are not named as the keys they come from."""
 
 TABLES = (*dict.fromkeys(key.partition(".")[0] for key in KEYS if "." in key), "aliases", "options", "providers")
 
@@ -105,10 +148,12 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as fault:
-        raise ConfigError(f"cannot read {path} ({fault.strerror})") from fault
+        # Not taken for none, as it may hold what keeps the model from things.
+        advice = "make it readable; is HOME your own?" if isinstance(fault, PermissionError) else ""
+        raise ConfigError(f"cannot read {path} ({fault.strerror})", advice) from fault
     import tomllib
 
     try:
@@ -124,12 +169,21 @@ def read_config(path: Path) -> Config:
         ConfigError: not TOML, or a value of the wrong type or out of range.
     """
     values = read_toml(path)
+    return Config(values, tuple(check_config(path, values)))
+
+
+def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
+    """Lines about what is not understood in the content of config.toml, which `path` is named for.
+
+    Raises:
+        ConfigError: a value of the wrong type or out of range.
+    """
     warnings: list[str] = []
     for key, value in _flat(values):
         if key in TABLES and not isinstance(value, dict):
             raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
         if key == "options":
-            _check_options(path, value)
+            check_options(path, value)
         elif key.startswith("aliases."):
             _check_type(path, key, value, str)
         elif key.startswith("providers."):
@@ -137,8 +191,8 @@ def read_config(path: Path) -> Config:
         elif key in KEYS:
             _check_type(path, key, value, KEYS[key])
         else:
-            warnings.append(f"{path}: {_unknown(key, list(KEYS))}")
-    return Config(values, tuple(warnings))
+            warnings.append(f"{path}: {unknown(key, list(KEYS))}")
+    return warnings
 
 
 def _flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -150,11 +204,17 @@ def _flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return rows
 
 
-def _check_options(path: Path, table: Mapping[str, Any]) -> None:
+def check_options(place: str | Path, table: Mapping[str, Any]) -> None:
+    """Refuse model parameters that cannot be sent; `place` is where they stand.
+
+    Raises:
+        ConfigError: one is a date, or no number.
+    """
     try:
         json.dumps(table, allow_nan=False)
     except (TypeError, ValueError) as fault:
-        raise ConfigError(f"{path}: [options] holds what no request can ({fault})", "write dates as strings") from fault
+        reason = f"[options] holds what no request can ({fault})"
+        raise ConfigError(f"{place}: {reason}", "write dates as strings") from fault
 
 
 def _check_provider(path: Path, key: str, table: Any) -> list[str]:
@@ -163,7 +223,7 @@ def _check_provider(path: Path, key: str, table: Any) -> list[str]:
     for name, value in table.items():
         if name in PROVIDER_KEYS:
             _check_type(path, f"{key}.{name}", value, str)
-    return [f"{path}: {_unknown(name, list(PROVIDER_KEYS))} in [{key}]" for name in table if name not in PROVIDER_KEYS]
+    return [f"{path}: {unknown(name, list(PROVIDER_KEYS))} in [{key}]" for name in table if name not in PROVIDER_KEYS]
 
 
 def _check_type(path: Path, key: str, value: Any, kind: type | tuple[type, ...]) -> None:
@@ -180,7 +240,8 @@ def _check_type(path: Path, key: str, value: Any, kind: type | tuple[type, ...])
         raise ConfigError(f"{path}: {key} must be {wanted}", f"it is {value!r}")
 
 
-def _unknown(key: str, known: list[str]) -> str:
+def unknown(key: str, known: list[str]) -> str:
+    """What to say of a key that is not known, with the nearest that is."""
     nearest = difflib.get_close_matches(key, known, 1)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {nearest[0]}?)" if nearest else "")
 
@@ -188,7 +249,7 @@ def _unknown(key: str, known: list[str]) -> str:
 class Settings(NamedTuple):
     """How a run works, resolved from flags, environment and configuration, in that order.
 
-    Times are in seconds, sizes in bytes, costs in US dollars.
+    Times are in seconds, sizes in bytes, costs in US dollars, the context limit in tokens.
     """
 
     system: str = ""
@@ -205,6 +266,19 @@ class Settings(NamedTuple):
     tries: int = 4
     backoff: float = 0.5
     stdin_limit: int = 10_000_000
+    save: bool = True
+    context_limit: int | None = None
+    safe: bool = False
+    allow_dirs: tuple[str, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
+    allow_tools: tuple[str, ...] = ()
+    safe_environment: tuple[str, ...] = ()
+    tripwires: tuple[str, ...] = ()
+
+
+def default_of(key: str) -> Any:
+    """The value that a key of `KEYS` has where nothing sets it; None for none."""
+    return Settings._field_defaults.get(FIELDS.get(key, key.rpartition(".")[2]))
 
 
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Config) -> Settings:
@@ -214,6 +288,9 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
     def pick(flag: str, key: str, default: Any) -> Any:
         given = flags.get(flag)
         return given if given is not None else config.get(key, default)
+
+    def gather(flag: str) -> tuple[str, ...]:
+        return (*config.get(f"safe.{flag}", ()), *(flags.get(flag) or ()))
 
     system = "\n\n".join(filter(None, (config.get("system"), flags.get("system"))))
     disabled = {*config.get("tools.disabled", []), *(flags.get("disable_tool") or ())}
@@ -234,4 +311,13 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
         tries=config.get("network.tries", defaults.tries),
         backoff=float(config.get("network.backoff", defaults.backoff)),
         stdin_limit=config.get("stdin_limit", defaults.stdin_limit),
+        save=config.get("history.enabled", True) and not flags.get("no_save"),
+        context_limit=config.get("context_limit"),
+        # Nothing but the user's own configuration and command line can loosen it, and nothing can turn it off.
+        safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or environment.get("ASK_SAFE") == "1",
+        allow_dirs=gather("allow_dirs"),
+        allow_hosts=gather("allow_hosts"),
+        allow_tools=gather("allow_tools"),
+        safe_environment=tuple(config.get("safe.environment", ())),
+        tripwires=tuple(config.get("safe.tripwires", ())),
     )

@@ -8,10 +8,11 @@
     │   └── StreamCut           10  the connection ended in the middle of an answer
     ├── ProviderError           6   what a provider answered in place of an answer
     ├── ParameterError          7   a parameter out of range, or that the provider refuses
-    ├── SafetyError             8   a call denied because nobody could be asked
+    ├── SafetyError             8   safe mode cannot be had, or a call was denied because nobody could be asked
     ├── FileError               9   a file (or stdin) that cannot be read or written
     ├── IncompleteAnswer        10  token limit, filter, empty
     ├── LimitReached            11  the round or cost limit
+    ├── ReaderGone              0   nobody reads the output any more
     └── Interrupted             130 Ctrl-C
 
 Errors are raised anywhere and turned into a message and an exit code in `ask.__main__` alone.
@@ -34,7 +35,7 @@ class AskError(Exception):
         advice: what to do about it, one line; "" where nothing can be said.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
     def __init__(self, message: str, advice: str = "") -> None:
         super().__init__(message)
@@ -103,7 +104,8 @@ class Remedy:
 
     Attributes:
         action: "none"; "retry" the same request; "next_key": with another key, where one is set;
-            "without_tools": once more without tools.
+            "without_tools": once more without tools; "without_schema": without the answer's schema;
+            "shorter": with less of the conversation.
         after: seconds to wait before a retry, where the provider named them.
     """
 
@@ -113,6 +115,8 @@ class Remedy:
     NONE: ClassVar[Remedy]
     NEXT_KEY: ClassVar[Remedy]
     WITHOUT_TOOLS: ClassVar[Remedy]
+    WITHOUT_SCHEMA: ClassVar[Remedy]
+    SHORTER: ClassVar[Remedy]
 
     @staticmethod
     def RETRY(after: float | None = None) -> Remedy:  # noqa: N802 - reads like its siblings
@@ -123,6 +127,8 @@ class Remedy:
 Remedy.NONE = Remedy("none")
 Remedy.NEXT_KEY = Remedy("next_key")
 Remedy.WITHOUT_TOOLS = Remedy("without_tools")
+Remedy.WITHOUT_SCHEMA = Remedy("without_schema")
+Remedy.SHORTER = Remedy("shorter")
 
 
 class ProviderError(AskError):
@@ -172,7 +178,7 @@ class ParameterError(AskError):
 
 
 class SafetyError(AskError):
-    """A tool call was denied because nobody could be asked."""
+    """Safe mode cannot be had, or a tool call was denied because nobody could be asked."""
 
     exit_code = 8
 
@@ -195,7 +201,17 @@ class LimitReached(AskError):
     exit_code = 11
 
 
+class ReaderGone(AskError):
+    """Whoever read the output has closed it, as `head` does: the run ends, and nothing is said."""
+
+    exit_code = 0
+
+
 class Interrupted(AskError):
-    """The user pressed Ctrl-C."""
+    """The user pressed Ctrl-C, or a signal asked for the end, as whose exit code `code` is then."""
 
     exit_code = 130
+
+    def __init__(self, message: str, *, code: int = 130) -> None:
+        super().__init__(message)
+        self.exit_code = code

@@ -7,19 +7,36 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ask.messages import Message, ToolCall
+from ask.messages import Answer, Message, ToolCall
 from ask.provider import CallDelta, ReasoningDelta, TextDelta
 
 
 class MessageAdded(NamedTuple):
-    """A message became part of the conversation. `whole` is False for an answer that was cut."""
+    """A message became part of the conversation.
+
+    Attributes:
+        message: the message.
+        whole: whether it is; False for an answer that was cut.
+        answer: the model's answer, where it is one.
+    """
 
     message: Message
     whole: bool = True
+    answer: Answer | None = None
+
+
+class Asking(NamedTuple):
+    """The model is about to be asked; until anything of its answer comes, it is waited for."""
 
 
 class CallStarted(NamedTuple):
     """A tool call is about to be carried out."""
+
+    call: ToolCall
+
+
+class CallRunning(NamedTuple):
+    """A call may run, and now does; whoever had to be asked about it was."""
 
     call: ToolCall
 
@@ -48,4 +65,15 @@ class Notice(NamedTuple):
     text: str
 
 
-Event = TextDelta | ReasoningDelta | CallDelta | MessageAdded | CallStarted | CallOutput | CallFinished | Notice
+Event = (
+    TextDelta
+    | ReasoningDelta
+    | CallDelta
+    | Asking
+    | MessageAdded
+    | CallStarted
+    | CallRunning
+    | CallOutput
+    | CallFinished
+    | Notice
+)

@@ -41,6 +41,22 @@ TOOLS_REFUSED = re.compile(
 )
 """How services say, each in its own words, that a model cannot call tools."""
 
+SCHEMA_REFUSED = re.compile(
+    r"schema|response.?(?:format|mime)|structured.?output|formatted output|output_(?:config|format)|grammar"
+    r"|too many states",
+    re.IGNORECASE,
+)
+"""How services say, each in its own words, that they cannot hold a model to a schema, or not to this one."""
+
+TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|(?:prompt|input) is too long|prompt too long"
+    r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
+    r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
+    r"|(?:than|with) (?:the )?context length|reduce the length of the messages",
+    re.IGNORECASE,
+)
+"""How services say, each in its own words, that a conversation is longer than the model's context."""
+
 OTHER_KEY_STATUSES = (401, 402, 429)
 """After these another key may work: it is not valid, or its account is used up."""
 
@@ -106,6 +122,8 @@ class Exchange:
             turn = self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
             self._named(failure)
+            if request.schema is not None and schema_is_refused(failure):
+                failure.remedy = Remedy.WITHOUT_SCHEMA
             said = failure.answer or Answer()
             self._show_whole(said, show)
             return Turn(said._replace(finish=Finish.ERROR), failure=blame_option(failure, request.options))
@@ -205,7 +223,10 @@ class Exchange:
             if reply.is_stream() and (request.stream or self.provider.info.framing == "sse"):
                 return self._read_stream(request, reply, show)
             turn = self._finish(request, self._parse_whole(reply), None)
-        self._show_whole(turn.answer, show)
+        try:
+            self._show_whole(turn.answer, show)
+        except AskError as failure:
+            return Turn(turn.answer, failure=failure)
         return turn
 
     def _read_stream(self, request: ChatRequest, reply: Reply, show: Callable[[Delta], None]) -> Turn:
@@ -227,6 +248,8 @@ class Exchange:
                 raise StreamCut(message, ASK_AGAIN, again=True)
         except KeyboardInterrupt:
             failure = Interrupted("interrupted")
+        except SystemExit as ending:  # what was said is to be kept before the end that a signal asks for
+            failure = Interrupted("interrupted", code=ending.code if isinstance(ending.code, int) else 1)
         except AskError as fault:
             if not shown:
                 raise
@@ -310,8 +333,21 @@ class Exchange:
         if error.remedy == Remedy.NONE and error.status in (400, 404, 422) and TOOLS_REFUSED.search(error.message):
             error.remedy = Remedy.WITHOUT_TOOLS
             error.advice = error.advice or "use --no-tools, or a model that can call tools"
+        elif error.remedy == Remedy.NONE and (error.status == 413 or is_too_long(error)):
+            error.remedy = Remedy.SHORTER
+            error.advice = error.advice or "send less, or use a model with a longer context"
         error.advice = error.advice or advice_for(error, self.provider.info.name)
         return error
+
+
+def schema_is_refused(error: ProviderError) -> bool:
+    """Whether a provider refuses a request for the schema in it."""
+    return error.status in (400, 404, 422) and SCHEMA_REFUSED.search(error.message) is not None
+
+
+def is_too_long(error: ProviderError) -> bool:
+    """Whether a provider refuses a request for its length."""
+    return error.status in (None, 400, 422) and TOO_LONG.search(error.message) is not None
 
 
 def joined(delta: Delta, joiners: Mapping[type, PairJoiner]) -> Delta:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ask.config import read_toml
 from ask.errors import ConfigError, FileError
+from ask.redaction import redact
 
-REDACTED = "[key removed]"
 SHORTEST_REDACTED = 8
 VENDOR_NAMES = (
     *("OPENROUTER", "OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "XAI", "GROK", "GEMINI", "GOOGLE"),
@@ -83,6 +83,9 @@ class Secrets:
         variables: further environment variables that hold keys.
         values: further keys: stored ones, and one given as an option.
         environment: the process's environment.
+
+    Attributes:
+        keys: those of 8 characters or more, the longest first.
     """
 
     def __init__(
@@ -93,14 +96,11 @@ class Secrets:
         self._environment = environment
         in_environment = (environment.get(variable, "") for variable in self._variables)
         keys = {key.strip() for value in (*in_environment, *values) for key in (value, *value.split("|"))}
-        self._values = sorted((key for key in keys if len(key) >= SHORTEST_REDACTED), key=len, reverse=True)
+        self.keys = tuple(sorted((key for key in keys if len(key) >= SHORTEST_REDACTED), key=len, reverse=True))
 
     def redact(self, text: str) -> str:
         """The text without the value of any key of 8 characters or more."""
-        for value in self._values:
-            if value in text:
-                text = text.replace(value, REDACTED)
-        return text
+        return redact(text, self.keys)
 
     def clean_environment(self) -> dict[str, str]:
         """The environment for child processes: all but the keys."""

@@ -68,11 +68,14 @@ class Native(NamedTuple):
         provider: the name of the provider that wrote it.
         model: the model that wrote it.
         data: JSON values in the provider's own shape.
+        displaced: whether something before the message has been left out since it was written, which makes void
+            what vouches for its place there.
     """
 
     provider: str
     model: str
     data: Mapping[str, Any]
+    displaced: bool = False
 
 
 class Message(NamedTuple):

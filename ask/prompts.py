@@ -12,6 +12,9 @@ import ask_prompts
 from ask.messages import ToolSpec
 from ask.version import VERSION
 
+FOLDER = Path(str(ask_prompts.__file__)).parent
+"""Where the prompts are that come with `ask`."""
+
 WITHOUT_TOOLS = "You have no tools in this conversation: answer from what you are given."
 WITH_TOOLS = """\
 You can act on this machine with these tools; use them when the answer depends on what is here, and look \
@@ -20,7 +23,14 @@ before you claim. Ask for several at once where they do not depend on each other
 
 
 def system_prompt(
-    tools: Iterable[ToolSpec], own: str, *, today: date, directory: Path, environment: Mapping[str, str]
+    tools: Iterable[ToolSpec],
+    own: str,
+    *,
+    today: date,
+    directory: Path,
+    environment: Mapping[str, str],
+    form: str = "",
+    schema: str = "",
 ) -> str:
     """The system text of a run: the same for all of its requests, so that providers can cache it.
 
@@ -30,6 +40,8 @@ def system_prompt(
         today: the day, not the time, for the same reason.
         directory: the working directory.
         environment: tells the shell.
+        form: the prompt that asks for an answer of a certain form, which stands between the two; "" for any form.
+        schema: the JSON Schema of which the form "schema" tells.
     """
     lines = "\n".join(f"- {tool.name}: {tool.description.split('. ')[0].rstrip('.')}." for tool in tools)
     machine = os.uname()
@@ -39,9 +51,21 @@ def system_prompt(
         "date": f"{today:%A}, {today.isoformat()}",
         "system": f"{machine.sysname} {machine.release} {machine.machine}",
         "shell": os.path.basename(environment.get("SHELL", "")) or "unknown",
+        "command_shell": os.path.basename(shell_of(environment)),
         "directory": os.fsencode(directory).decode("utf-8", "backslashreplace"),
+        "schema": schema,
         "tools": WITH_TOOLS.format(lines=lines) if lines else WITHOUT_TOOLS,
     }
-    text = Path(str(ask_prompts.__file__)).with_name("system.md").read_text(encoding="utf-8").strip()
-    text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], text)
+    default = "\n\n".join(prompt_text(name) for name in ("system", form) if name)
+    text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
     return f"{text}\n\n{own.strip()}" if own.strip() else text
+
+
+def shell_of(environment: Mapping[str, str]) -> str:
+    """The program that runs the user's commands."""
+    return environment.get("SHELL") or "/bin/sh"
+
+
+def prompt_text(name: str) -> str:
+    """The text of a prompt that comes with `ask`."""
+    return (FOLDER / f"{name}.md").read_text(encoding="utf-8").strip()

@@ -67,7 +67,9 @@ class ChatRequest(NamedTuple):
         tool_choice: "auto" leaves the choice to the model; "none" asks for an answer without calls.
         options: model parameters by the names the user gave (`-o`).
         stream: whether to ask for a stream.
-        schema: the JSON Schema that the answer must fit; None for free text.
+        schema: the JSON Schema that the answer must fit; None for free text. The system message tells of it in
+            words, and the host checks the answer: a request carries it too where the API has a means for it that
+            lets the tools on offer be called.
     """
 
     model: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What can move, hide or turn round what a terminal shows."""
 LONG_GAP = re.compile(r" {20,}")
 EMPTY_LINES = re.compile(r"\n(?: *\n){4,}")
 INVISIBLE = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -35,7 +36,7 @@ class PairJoiner:
 
 def for_terminal(text: str) -> str:
     """The text with control characters but newline and tab made visible; carriage returns are dropped."""
-    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r", ""))
+    return CONTROL.sub(lambda match: _escape(match[0]), text.replace("\r", ""))
 
 
 def one_line(text: str, limit: int = 0) -> str:

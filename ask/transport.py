@@ -25,6 +25,16 @@ CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 2.0
 """How long to wait for what may follow the end marker: a usage chunk, the end of the connection."""
 READ_BYTES = 65_536
+NO_CONNECTION = {
+    "Connection refused": "connection refused",
+    "Name or service not known": "unknown host",
+    "nodename nor servname": "unknown host",
+    "Temporary failure in name resolution": "the name cannot be looked up",
+    "No address associated": "unknown host",
+    "Network is unreachable": "network unreachable",
+    "No route to host": "no route to host",
+}
+"""What operating systems say of it, and what we say."""
 BLANK = b"\xef\xbb\xbf \t\r\n"
 """What may stand before a body: a byte order mark, spaces and line ends."""
 
@@ -73,7 +83,7 @@ class Transport:
                 data=data,
                 headers=headers,
                 stream=True,
-                auth=_leave_alone,
+                auth=leave_alone,
                 allow_redirects=False,
                 timeout=(CONNECT_SECONDS, self.stall_seconds),
             )
@@ -95,7 +105,7 @@ class Transport:
         """A failure before the first byte of an answer, in words."""
         import requests
 
-        text = " ".join(str(cause) for cause in _chain(fault))
+        text = " ".join(str(cause) for cause in causes(fault))
         if isinstance(fault, requests.exceptions.ConnectTimeout):
             return NetworkError(f"no connection to {self.place} within {CONNECT_SECONDS:g} s", again=True)
         if isinstance(fault, requests.exceptions.Timeout):
@@ -106,16 +116,7 @@ class Transport:
         if isinstance(fault, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
             advice = "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
             return NetworkError(f"the proxy did not connect to {self.place}", advice, again=True)
-        reasons = {
-            "Connection refused": "connection refused",
-            "Name or service not known": "unknown host",
-            "nodename nor servname": "unknown host",
-            "Temporary failure in name resolution": "the name cannot be looked up",
-            "No address associated": "unknown host",
-            "Network is unreachable": "network unreachable",
-            "No route to host": "no route to host",
-        }
-        reason = next((words for sign, words in reasons.items() if sign in text), "")
+        reason = connect_reason(fault)
         if reason:
             advice = "check the network and the base URL"
             return NetworkError(f"cannot connect to {self.place} ({reason})", advice, again=True)
@@ -247,12 +248,18 @@ def no_address(base_url: str) -> ConfigError:
     return ConfigError(f"{base_url!r} is not an http(s) address", "correct the base URL")
 
 
-def _leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:
     """Stands in for authentication, so that requests does not put credentials from .netrc over the key."""
     return request
 
 
-def _chain(fault: BaseException | None) -> Iterator[BaseException]:
+def connect_reason(fault: BaseException) -> str:
+    """Why there is no connection, in a few words; "" where that is unknown."""
+    text = " ".join(str(cause) for cause in causes(fault))
+    return next((words for sign, words in NO_CONNECTION.items() if sign in text), "")
+
+
+def causes(fault: BaseException | None) -> Iterator[BaseException]:
     """An exception, what it wraps, and what caused it."""
     while fault is not None:
         yield fault

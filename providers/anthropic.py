@@ -49,6 +49,7 @@ from .anthropic_blocks import (
     text_blocks,
     text_of,
 )
+from .anthropic_schema import anthropic_schema
 from .anthropic_stream import MessageStreamReader
 
 VERSION = "2023-06-01"
@@ -103,8 +104,9 @@ class Anthropic(Provider):
             body["stream"] = True
         mark_for_caching(body)
         body |= parameters(request.options)
-        if request.schema is not None:
-            form = {"type": "json_schema", "schema": dict(request.schema)}
+        schema = anthropic_schema(request.schema) if request.schema is not None else None
+        if schema is not None:
+            form = {"type": "json_schema", "schema": schema}
             body["output_config"] = as_dict(body.get("output_config")) | {"format": form}
         return body
 
@@ -128,7 +130,8 @@ class Anthropic(Provider):
         """The conversation without the system message: one message for all that one side says in a row.
 
         Thinking stays with the answers to the newest question alone. Newer models take it back only behind the very
-        same system prompt, tools and messages, and what was said in an earlier run had others.
+        same system prompt, tools and messages: what was said in an earlier run had others, and so had what was said
+        before something was left out.
         """
         asked = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
         ids = CallIds()
@@ -137,7 +140,8 @@ class Anthropic(Provider):
             if message.role == "system":
                 continue
             if message.role == "assistant":
-                role, content = "assistant", self.said(message, request.model, ids, thinking=i > asked)
+                bound = i > asked and not (message.native and message.native.displaced)
+                role, content = "assistant", self.said(message, request.model, ids, thinking=bound)
             elif message.role == "tool":
                 call_id = ids.of(message.tool_call_id)
                 role = "user"

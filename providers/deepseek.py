@@ -6,14 +6,12 @@ even where it is empty; of any other answer they ignore it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from ask import (
     Answer,
     ChatCompletions,
-    ChatRequest,
     Message,
     ProviderError,
     Remedy,
@@ -30,13 +28,9 @@ class DeepSeek(ChatCompletions):
 
     native_fields = ("reasoning_content",)
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
-        """With a schema: it guarantees JSON but no schema, so the model is told of it, as the guarantee demands."""
-        if request.schema is not None:
-            told = Message("system", f"Answer in JSON that fits this JSON Schema: {json.dumps(dict(request.schema))}")
-            options = {"response_format": {"type": "json_object"}} | dict(request.options)
-            request = request._replace(messages=(told, *request.messages), options=options, schema=None)
-        return super().body(request)
+    def response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """It refuses a schema, and guarantees JSON where a message speaks of it, as the system message does."""
+        return {"type": "json_object"}
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
         wire = super().format_message(message, model)

@@ -7,12 +7,13 @@ a script's test goes through all of the program. What the demo understands and s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from ask import ChatCompletions, as_dict, as_list, as_text, parse_json
+from ask import ChatCompletions, ChatRequest, as_dict, as_list, as_text, parse_json
 
 from .demo_rules import Call, about_input, cannot_call, describe, is_error, plan, read_question, small_talk
 
@@ -27,6 +28,9 @@ ARGUMENTS_PIECE = 8
 
 class Demo(ChatCompletions):
     """Chat Completions, answered inside the process."""
+
+    def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
+        return True
 
     def provider_adapter(self) -> BaseAdapter:
         from requests.adapters import BaseAdapter
@@ -75,8 +79,13 @@ def respond(request: PreparedRequest) -> Response:
 def answer(body: Mapping[str, Any]) -> dict[str, Any]:
     """The completion for a request's body, decided by the last user message and what was done since."""
     messages = [as_dict(message) for message in as_list(body["messages"])]
+    form = form_of("".join(as_text(message.get("content")) for message in messages if message.get("role") == "system"))
     asked = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages))
     words, blocks = read_question("".join(as_text(message.get("content")) for message in messages[asked : asked + 1]))
+    if form:
+        from .demo_forms import command_for, program_for
+
+        return completion(body, command_for(words) if form == "command" else program_for(words), [])
     since = messages[asked + 1 :]
     results = finished_calls(since)
     said = [describe(call, result) for call, result in results]
@@ -86,9 +95,20 @@ def answer(body: Mapping[str, Any]) -> dict[str, Any]:
         if not obstacle:
             return completion(body, "", rounds[0])
         said.append(obstacle)
+    schema = as_dict(as_dict(as_dict(body.get("response_format")).get("json_schema")).get("schema"))
+    if schema:
+        from .demo_schema import value_for
+
+        return completion(body, json.dumps(value_for(schema, words), ensure_ascii=False), [])
     if not said:
         said.append(about_input(words, blocks) if blocks else small_talk(words))
     return completion(body, "\n\n".join(said), [])
+
+
+def form_of(system: str) -> str:
+    """The form of answer that the system prompt asks for, "command" or "code"; "" where it asks for none."""
+    wanted = re.search(r"^The user wants (?:one shell (command)|(code))\b", system, re.MULTILINE)
+    return wanted[wanted.lastindex or 0] if wanted else ""
 
 
 def finished_calls(since: Sequence[Mapping[str, Any]]) -> list[tuple[Call, str]]:

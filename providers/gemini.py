@@ -101,13 +101,14 @@ class Gemini(Provider):
         ]
         if system:
             body["systemInstruction"] = {"parts": system}
-        if request.tools:
+        schema = self.schema_of(request)
+        if request.tools and not (schema and is_old(request.model)):
             mode = "NONE" if request.tool_choice == "none" else "AUTO"
             body["tools"] = self.provider_format_tools(request.tools)
             body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
         config: dict[str, Any] = {}
-        if request.schema is not None:
-            config = {"responseMimeType": "application/json", "responseJsonSchema": dict(request.schema)}
+        if schema is not None:
+            config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
         for name, value in request.options.items():
             if name in BESIDE_THE_CONFIG:
                 body[name] = value
@@ -116,6 +117,12 @@ class Gemini(Provider):
             else:
                 config[OPTIONS.get(name, name)] = [value] if name == "stop" and isinstance(value, str) else value
         return body | ({"generationConfig": config} if config else {})
+
+    def schema_of(self, request: ChatRequest) -> dict[str, Any] | None:
+        """The schema that a request carries. Models before Gemini 3 refuse one beside tools, so there it waits."""
+        if request.schema is None or (request.tools and request.tool_choice != "none" and is_old(request.model)):
+            return None
+        return dict(request.schema)
 
     def contents(self, messages: Iterable[Message], model: str) -> list[dict[str, Any]]:
         """The conversation, where the user's and the model's turns alternate: results are the user's."""
@@ -254,6 +261,11 @@ class Gemini(Provider):
         ]
 
 
+def is_old(model: str) -> bool:
+    """Whether a model is older than Gemini 3."""
+    return OLD_MODELS.match(model.removeprefix("models/")) is not None
+
+
 def function_name(name: str) -> str:
     """A tool's name as Gemini takes it."""
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
@@ -262,7 +274,7 @@ def function_name(name: str) -> str:
 
 def thinking(effort: str, model: str) -> dict[str, Any]:
     """How hard to think, and to show the thoughts. Gemini 3 always thinks: "none" is as little as it can."""
-    if OLD_MODELS.match(model.removeprefix("models/")):
+    if is_old(model):
         budget = BUDGETS.get(effort, BUDGETS["high"])
         return {"thinkingBudget": budget, "includeThoughts": budget > 0}
     return {"thinkingLevel": "minimal" if effort == "none" else effort, "includeThoughts": effort != "none"}

@@ -47,6 +47,10 @@ MOST_BYTES_PER_TOKEN = 8
 """More than any text has: a model that read fewer tokens than that makes has not read it all."""
 
 
+FORMAT_REFUSED = re.compile(r"grammar|(?:invalid|in|for) format|JSON schema", re.IGNORECASE)
+"""How it says, with a status that others retry, that it cannot hold a model to a schema."""
+
+
 class Ollama(Provider):
     """Ollama's own API."""
 
@@ -62,7 +66,7 @@ class Ollama(Provider):
         tools = self.provider_format_tools(request.tools)
         if tools and request.tool_choice != "none":
             body["tools"] = tools
-        if request.schema is not None:
+        elif request.schema is not None:  # beside tools, it would keep the model from calling any
             body["format"] = dict(request.schema)
         beside, options = sorted_options(request.options)
         options.setdefault("num_ctx", context_size([body["messages"], tools], options.get("num_predict")))
@@ -133,6 +137,8 @@ class Ollama(Provider):
         elif "does not support thinking" in error.message:
             error.parameter = "think"
             error.advice = "leave out think and reasoning_effort"
+        elif FORMAT_REFUSED.search(error.message):
+            error.remedy = Remedy.WITHOUT_SCHEMA
         elif "more system memory" in error.message:
             error.remedy = Remedy.NONE
             error.advice = "use a smaller model, or a smaller context (-o num_ctx=N)"

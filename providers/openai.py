@@ -22,6 +22,8 @@ REASONS_UNLESS_TOLD = (5, 5)
 class OpenAI(ChatCompletions):
     """OpenAI, with what its own models ask for."""
 
+    schema_beside_tools = True
+
     def body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().body(request)
         if "max_tokens" in body:

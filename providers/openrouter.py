@@ -7,7 +7,7 @@ for Anthropic's models, and errors that carry an upstream provider's own.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask import (
@@ -33,6 +33,8 @@ CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
 ROUTERS = ("openrouter", "@preset")
 """What stands before the slash where OpenRouter picks the model, as in openrouter/auto."""
+SCHEMA_BESIDE_TOOLS = ("anthropic", "openai", "x-ai")
+"""Vendors whose models take a schema in a request with tools."""
 ATTRIBUTION = {
     "HTTP-Referer": "https://github.com/ask-gents/ask",
     "X-Title": "ask",
@@ -49,10 +51,15 @@ class OpenRouter(ChatCompletions):
         return super().headers(key) | ATTRIBUTION
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().body(request)
+        body = super().body(request._replace(messages=without_void_thinking(request.messages)))
         if model_family(request.model) == "anthropic":
             body["messages"] = marked_for_caching(body["messages"])
         return body
+
+    def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
+        """Beside tools only for the vendors that let them be called all the same."""
+        free = request._replace(tools=()) if model_family(request.model) in SCHEMA_BESIDE_TOOLS else request
+        return super().takes_schema(free, schema)
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
         """Also back to a router or a preset, which is of no family: it drops what the model it picks cannot read."""
@@ -96,6 +103,23 @@ class OpenRouter(ChatCompletions):
             input_price=price(pricing.get("prompt")),
             output_price=price(pricing.get("completion")),
         )
+
+
+def without_void_thinking(messages: Sequence[Message]) -> list[Message]:
+    """The messages without what Anthropic's models thought before the newest question, or before something left out.
+
+    They take thinking back only behind the very same system prompt, tools and messages:
+    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+    """
+    asked = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
+    return [
+        message._replace(native=None)
+        if message.native
+        and model_family(message.native.model) == "anthropic"
+        and (i < asked or message.native.displaced)
+        else message
+        for i, message in enumerate(messages)
+    ]
 
 
 def marked_for_caching(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -21,6 +21,8 @@ LISTED_PRICE_PER_DOLLAR = 10_000
 class XAI(ChatCompletions):
     """xAI, with its errors, its counting and its prices."""
 
+    schema_beside_tools = True
+
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
         if status == 400 and "API key" in error.message:

@@ -8,10 +8,18 @@ from collections.abc import Sequence
 import click
 
 COMMANDS = {
+    "chat": "Talk: one conversation, message after message.",
+    "config": "See and change the settings.",
+    "doctor": "Look for what is missing or broken, and say what to do.",
+    "history": "See, search and keep the saved conversations.",
+    "init": "Make ask a part of bash, zsh or fish.",
     "keys": "Keep API keys: set, list, remove.",
     "models": "List a provider's models.",
+    "prompts": "See and keep named prompts, which -t asks with.",
     "providers": "List the providers.",
+    "safe": "Say what --safe would do here, and what is missing for it.",
     "tools": "List the tools that a model may call.",
+    "undo": "Put back the files that a run changed.",
 }
 """The subcommands; each is `command` in the module of its name, loaded when it is called."""
 

@@ -103,13 +103,19 @@ def compose_prompt(words: str, files: Sequence[tuple[str, str]], piped: str) -> 
     Raises:
         UsageError: there is nothing to ask.
     """
-    blocks = [block("file", text, f" name={json.dumps(name, ensure_ascii=False)}") for name, text in files]
-    if piped.strip() and not words and not blocks:
+    if piped.strip() and not words and not files:
         return piped.strip("\n")
+    text = marked(words, files, piped)
+    if not text:
+        raise UsageError("there is nothing to ask", 'give a question: ask "why is the sky blue?" (ask --help)')
+    return text
+
+
+def marked(words: str, files: Sequence[tuple[str, str]], piped: str) -> str:
+    """The words, then each file and the piped text as marked blocks; "" where there is nothing."""
+    blocks = [block("file", text, f" name={json.dumps(name, ensure_ascii=False)}") for name, text in files]
     if piped.strip():
         blocks.append(block("stdin", piped, ""))
-    if not words and not blocks:
-        raise UsageError("there is nothing to ask", 'give a question: ask "why is the sky blue?" (ask --help)')
     return "\n\n".join(filter(None, (words, *blocks)))
 
 
@@ -134,13 +140,11 @@ def read_options(pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, text = pair.partition("=")
         if not key or not equals:
             raise UsageError(f"-o takes KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
-        if key in FLAGS:
-            raise UsageError(f"-o does not set {key}", f"use {FLAGS[key]}")
         try:
             options[key] = json.loads(text, parse_constant=_no_json)
         except ValueError:
             options[key] = text
-        check_range(key, options[key])
+        check_option(key, options[key])
     return options
 
 
@@ -149,12 +153,15 @@ def _no_json(constant: str) -> None:
     raise ValueError(constant)
 
 
-def check_range(key: str, value: Any) -> None:
-    """Refuse what no provider takes.
+def check_option(key: str, value: Any) -> None:
+    """Refuse what no provider takes, and what has an option of its own.
 
     Raises:
+        UsageError: it has one.
         ParameterError: out of range, or no number.
     """
+    if key in FLAGS:
+        raise UsageError(f"-o does not set {key}", f"use {FLAGS[key]}")
     if key not in RANGES:
         return
     low, high = RANGES[key]

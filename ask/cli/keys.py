@@ -6,22 +6,10 @@ import sys
 
 import click
 
-from ask.cli.listing import JSON_OPTION, WordedCommand, misread
+from ask.cli.listing import JSON_OPTION, WordedCommand, WordedGroup
 
 
-class KeysGroup(click.Group):
-    """Says, where its words make no sense, how to ask them as a question instead."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            raise misread(error, ctx, args) from None
-
-
-@click.group("keys", cls=KeysGroup, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("keys", cls=WordedGroup, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
     """Keep API keys. A key in the environment comes before a kept one."""
 

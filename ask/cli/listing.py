@@ -1,9 +1,11 @@
-"""What the listing subcommands share: a strict reading of their words, and the table at the end."""
+"""What the subcommands share: a strict reading of their words, and the options of those that list."""
 
 from __future__ import annotations
 
+import importlib
+import keyword
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -22,6 +24,51 @@ class WordedCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             raise misread(error, ctx, words) from None
+
+
+class WordedGroup(click.Group):
+    """Says, where its words make no sense, how to ask them as a question instead."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            raise misread(error, ctx, args) from None
+
+
+class LazyGroup(WordedGroup):
+    """A group whose subcommands are each `command` in a module of its own, loaded when it is called.
+
+    Args:
+        module: the package that the modules are in; one named like a keyword of Python ends in an underscore.
+        summaries: what each subcommand does, by its name.
+        default: the one that is meant where none is named.
+    """
+
+    def __init__(self, *, module: str, summaries: Mapping[str, str], default: str, **attributes: Any) -> None:
+        super().__init__(**attributes, context_settings={"help_option_names": ["-h", "--help"]})
+        self._module, self._summaries, self._default = module, summaries, default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = [self._default, *args]
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._summaries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._summaries:
+            return None
+        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        command: click.Command = importlib.import_module(f"{self._module}.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._summaries.items()))
 
 
 def misread(error: click.UsageError, ctx: click.Context, words: list[str]) -> UsageError:

@@ -17,22 +17,24 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
 
     Prices are in US dollars per million tokens.
     """
-    from ask.cli.target import choose, open_exchange
+    from ask.cli.target import Wish, choose, open_exchange
     from ask.cli.workspace import Workspace, reporting
     from ask.config import resolve
     from ask.errors import ProviderError
+    from ask.models_cache import cache_file, keep_models
     from ask.render.streams import Console, Output
     from ask.render.table import write_table
 
     workspace = Workspace()
     console = Console(workspace.environment, quiet=False, plain=False)
     with reporting(console, verbose=False):
-        target = choose(workspace, provider, None)
+        target = choose(workspace, Wish(provider))
         console.redact = workspace.secrets(target.key).redact
         settings = resolve({"timeout": timeout}, workspace.environment, workspace.config)
         models = open_exchange(target, lambda text: console.line(f"ask: {text}"), settings).models()
         if not models:
             raise ProviderError(f"{target.name} lists no models", advice="see its documentation, and use -m")
+        keep_models(cache_file(workspace.places.cache, target.name, target.base_url), models)
     rows = [
         {
             "id": model.id,

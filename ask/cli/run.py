@@ -1,53 +1,44 @@
-"""One run of `ask`: reads what the user hands over, wires the parts together, and lets the agent work."""
+"""One run of `ask`: wires the parts together, lets the agent work, and sees that all is shown and saved."""
 
 from __future__ import annotations
 
-import difflib
-import os
+import gc
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import date
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ask.agent import Agent, Job, Outcome
 from ask.calls import CallRunner
-from ask.cli.inputs import as_text, compose_prompt, read_file, read_options, read_stdin
-from ask.cli.target import Target, choose, cost_counter, first_model, open_exchange
+from ask.cli.context_limit import context_limit
+from ask.cli.explanation import explain
+from ask.cli.inputs import as_text
+from ask.cli.originals import Originals
+from ask.cli.question import Question, read_question
+from ask.cli.target import cost_counter, open_exchange
 from ask.cli.workspace import Workspace, reporting
-from ask.config import Settings, resolve
-from ask.errors import FileError, UsageError
+from ask.errors import AskError, Interrupted
 from ask.events import CallOutput, Event, Notice
-from ask.keys import Secrets
-from ask.messages import Message
 from ask.prompts import system_prompt
 from ask.render.events import JsonRenderer
 from ask.render.plain import PlainRenderer
-from ask.render.streams import Console, Output
-from ask.safety.approval import ask_on_terminal
+from ask.render.streams import Console, Output, can_redraw
+from ask.safety.approval import Proposal, anything, ask_on_terminal
 from ask.safety.audit import AuditLog
 from ask.safety.policy import Policy
-from ask.tools import Tool, ToolContext, builtin_tools
+from ask.tools import ToolContext
+
+if TYPE_CHECKING:
+    from ask.render.part import PartRenderer
 
 Renderer = PlainRenderer | JsonRenderer
 
-FIRST_RUN = """\
-ask: the model can run commands and change files here, as you could. --confirm asks before it does,
-ask: --no-tools keeps it from it, and [tools] in {config} says so for good. (This is said once.)"""
-
-
-class Question(NamedTuple):
-    """Everything that a command line asks for, read and checked."""
-
-    prompt: str
-    tools: Sequence[Tool]
-    settings: Settings
-    target: Target
-    secrets: Secrets
+CUT_ADVICE = " (all of it stays saved, and ask -c --compact replaces what is old by a summary)"
 
 
 def ask(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence[str]) -> int:
-    """Ask what the command line says; return 0.
+    """Ask what the command line says; return 0, or 130 where there is a command that the user does not want to run.
 
     Args:
         flags: the options by name.
@@ -58,136 +49,190 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence[
         AskError: what ended the run, after everything that was said is shown.
     """
     workspace = Workspace()
+    command = None
     console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
-    with reporting(console, verbose=flags["verbose"]):
-        if taken_as_text and console.terminal:
-            console.line(f"ask: taken as part of the question, not as options: {' '.join(taken_as_text)}")
-        question = read_question(flags, words, workspace, console)
-        about = {
-            "conversation": os.urandom(6).hex(),
-            "provider": question.target.name,
-            "model": question.target.model,
-        }
-        renderer: Renderer
-        if flags["as_json"] or flags["as_events"]:
-            renderer = JsonRenderer(Output(), console, about, lines=flags["as_events"])
-        else:
-            renderer = PlainRenderer(Output(), console, verbose=flags["verbose"])
-        outcome = converse(question, about["conversation"], workspace, renderer.show)
-        renderer.finish(outcome)
+    with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
+        tell_of_text(taken_as_text, console)
+        question = read_question(flags, words, workspace, console, cleanup)
+        if flags["compact"]:
+            from ask.cli.compact import compact
+
+            question = compact(question, workspace, console, converse_and_save)
+        renderer = open_renderer(flags, question, console)
+        part = None
+        if question.form:
+            from ask.cli.forms import in_form
+
+            part = in_form(question, renderer, flags, console)
+        outcome, saved = converse_and_show(question, workspace, part or renderer)
         if outcome.failure is not None:
             raise outcome.failure
-    return 0
+        if question.compacts is not None:
+            from ask.cli.compact import check_summary
+
+            check_summary(outcome, saved, console)
+        if part and not part.shown:
+            from ask.cli.shell_command import offer
+
+            ask_more = partial(converse_and_show, workspace=workspace, renderer=renderer)
+            command = offer(part.part, question._replace(past=outcome.messages), ask_more)
+    if command is None:
+        return 0
+    from ask.cli.shell_command import run_in_shell
+
+    return run_in_shell(command, question.secrets.clean_environment()) if command else Interrupted.exit_code
 
 
-def read_question(flags: Mapping[str, Any], words: Sequence[str], workspace: Workspace, console: Console) -> Question:
-    """Read all that the run needs, so that nothing is sent before everything makes sense."""
-    settings = read_settings(flags, workspace)
-    for warning in workspace.config.warnings:
-        console.line(f"ask: {warning}")
-    tools = choose_tools(settings)
-    target = choose(workspace, flags["provider"], flags["model"], flags["base_url"], flags["key"])
-    secrets = workspace.secrets(target.key)
-    console.redact = secrets.redact
-    if not target.model:
-        target = target._replace(model=first_model(target, lambda text: console.line(f"ask: {text}"), settings))
-    prompt = read_prompt(flags, words, settings, console)
-    if tools and console.terminal and not flags["quiet"]:
-        tell_once(workspace, console)
-    return Question(prompt, tools, settings, target, secrets)
+def tell_of_text(taken_as_text: Sequence[str], console: Console) -> None:
+    """Say on a terminal which words look like options and are none."""
+    if taken_as_text and console.terminal:
+        console.line(f"ask: taken as part of the question, not as options: {' '.join(taken_as_text)}")
 
 
-def read_settings(flags: Mapping[str, Any], workspace: Workspace) -> Settings:
-    """The settings, with options read that name something else."""
-    system = flags["system"] or ""
-    read = {
-        "option": read_options(map(as_text, flags["options"])),
-        "system": read_file(system[1:]) if system.startswith("@") else as_text(system),
+def open_renderer(flags: Mapping[str, Any], question: Question, console: Console) -> Renderer:
+    """What shows the run in the way that the flags ask for."""
+    output, verbose = Output(), flags["verbose"]
+    if not (flags["as_json"] or flags["as_events"]):
+        if flags["plain"] or not can_redraw(output, console.environment):
+            return PlainRenderer(output, console, verbose=verbose)
+        from ask.render.terminal import TerminalRenderer
+
+        return TerminalRenderer(output, console, verbose=verbose, as_written=bool(question.form))
+    about = {
+        "conversation": question.conversation,
+        "provider": question.target.name,
+        "model": question.target.model,
     }
-    return resolve({**flags, **read}, workspace.environment, workspace.config)
+    return JsonRenderer(output, console, about, lines=flags["as_events"], structured=question.shape is not None)
 
 
-def choose_tools(settings: Settings) -> list[Tool]:
-    """The tools to offer.
-
-    Raises:
-        UsageError: one is to be left out that does not exist, which would leave the one that was meant.
-    """
-    tools = builtin_tools()
-    names = [tool.spec.name for tool in tools]
-    for name in settings.disabled_tools:
-        if name not in names:
-            nearest = difflib.get_close_matches(name, names, 1)
-            raise UsageError(f"there is no tool {name!r} to disable", f"did you mean {(nearest or names)[0]}?")
-    return [tool for tool in tools if settings.tools and tool.spec.name not in settings.disabled_tools]
-
-
-def read_prompt(flags: Mapping[str, Any], words: Sequence[str], settings: Settings, console: Console) -> str:
-    """The user's message, from words, files and standard input."""
-    files = [(as_text(path), read_file(path)) for path in flags["files"]]
-    piped = "" if flags["no_stdin"] else read_stdin(settings.stdin_limit, lambda text: console.line(f"ask: {text}"))
-    return compose_prompt(as_text(" ".join(words)), files, piped)
-
-
-def tell_once(workspace: Workspace, console: Console) -> None:
-    """Say, the first time that it is so, that the model can run things."""
-    told = workspace.places.data / "told"
+def converse_and_show(
+    question: Question, workspace: Workspace, renderer: Renderer | PartRenderer
+) -> tuple[Outcome, bool]:
+    """Let the agent work, and show it; returns too whether it is saved."""
     try:
-        told.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        told.touch(exist_ok=False)
-    except OSError:
-        return
-    console.line(FIRST_RUN.format(config=workspace.places.config / "config.toml"))
+        outcome, saved = converse_as_settled(question, workspace, renderer.show)
+    finally:
+        renderer.still()
+    renderer.finish(outcome, question.conversation if saved else "")
+    return outcome, saved
 
 
-def converse(question: Question, conversation: str, workspace: Workspace, show: Callable[[Event], None]) -> Outcome:
+def converse_as_settled(
+    question: Question, workspace: Workspace, show: Callable[[Event], None]
+) -> tuple[Outcome, bool]:
+    """Let the agent work, and save what happens unless that is not wanted; returns too whether it is saved."""
+    if question.settings.save:
+        return converse_and_save(question, workspace, show)
+    return converse(question, workspace, show), False
+
+
+def converse_and_save(question: Question, workspace: Workspace, show: Callable[[Event], None]) -> tuple[Outcome, bool]:
+    """Let the agent work, and save all that happens; returns too whether it is saved.
+
+    What is shown was saved before, since a reader that leaves ends the run.
+    """
+    from ask.history.recorder import About, Recorder
+    from ask.history.terminal import this_terminal
+
+    about = About(
+        conversation=question.conversation,
+        provider=question.target.name,
+        model=question.target.model,
+        system=question.system,
+        directory=as_text(str(question.directory)),
+        terminal=this_terminal(workspace.environment),
+        compacts=question.compacts,
+    )
+    recorder = Recorder(workspace.history, about, lambda text: show(Notice(text)))
+
+    def save_and_show(event: Event) -> None:
+        recorder.show(event)
+        show(event)
+
+    recorder.begin(question.asked)
+    try:
+        outcome = converse(question, workspace, save_and_show)
+    except BaseException as ending:
+        recorder.end(exit_code_of(ending))
+        raise
+    recorder.end(outcome.failure.exit_code if outcome.failure else 0, outcome.failure, outcome.usage)
+    return outcome, recorder.saving
+
+
+def exit_code_of(ending: BaseException) -> int:
+    """The exit code to which an exception leads."""
+    if isinstance(ending, SystemExit) and isinstance(ending.code, int):
+        return ending.code
+    return ending.exit_code if isinstance(ending, AskError) else AskError.exit_code
+
+
+def converse(question: Question, workspace: Workspace, show: Callable[[Event], None]) -> Outcome:
     """Wire the parts together and let the agent work.
 
     Args:
         question: what to ask.
-        conversation: its id.
         workspace: where logs and long results go.
         show: takes the events.
     """
-    settings, target, secrets = question.settings, question.target, question.secrets
-    directory = working_directory()
+    settings, target = question.settings, question.target
     exchange = open_exchange(target, lambda text: show(Notice(text)), settings)
-    calls = CallRunner(
-        question.tools,
-        ToolContext(
-            directory=directory,
-            environment=secrets.clean_environment(),
-            command_timeout=settings.command_timeout,
-            spill_directory=workspace.places.data / "results",
-            on_output=lambda text: show(CallOutput(secrets.redact(text))),
-        ),
-        Policy(confirm=settings.confirm, yes=settings.yes),
-        approve=ask_on_terminal,
-        log=AuditLog(workspace.places.data / "audit.jsonl", conversation, secrets.redact),
-        redact=secrets.redact,
-        show=show,
-    )
     system = partial(
         system_prompt,
         own=settings.system,
         today=date.today(),
-        directory=directory,
+        directory=question.directory,
         environment=workspace.environment,
     )
-    specs = [tool.spec for tool in question.tools]
-    job = Job(target.model, system, specs, settings.options, settings.stream, settings.max_rounds)
+    job = Job(
+        target.model,
+        partial(system, form=question.form, schema=question.shape.words if question.shape else ""),
+        [tool.spec for tool in question.tools],
+        settings.options,
+        settings.stream,
+        settings.max_rounds,
+        told=question.told,
+        context_limit=context_limit(target, workspace.places.cache, settings, continued=bool(question.past)),
+        cut_advice=CUT_ADVICE if settings.save else "",
+        only_answer=question.compacts is not None,
+    )
+    if question.shape is not None:
+        job = job._replace(schema=question.shape.schema, problem=question.shape.problem)
     if settings.max_cost is not None:
         job = job._replace(max_cost=settings.max_cost, cost=cost_counter(target, exchange))
-    return Agent(exchange, calls, show).run([Message("user", question.prompt)], job)
+    with Originals(question, workspace, show) as originals:
+        calls = call_runner(question, workspace, partial(explain, exchange, target.model, system), originals, show)
+        gc.freeze()
+        gc.enable()
+        return Agent(exchange, calls, show).run([*question.past, question.asked], job)
 
 
-def working_directory() -> Path:
-    """Where the run takes place.
-
-    Raises:
-        FileError: the folder is gone.
-    """
-    try:
-        return Path.cwd()
-    except OSError as fault:
-        raise FileError(f"the working directory cannot be used ({fault.strerror})", "cd to another one") from fault
+def call_runner(
+    question: Question,
+    workspace: Workspace,
+    explain: Callable[[Proposal], str],
+    originals: Originals,
+    show: Callable[[Event], None],
+) -> CallRunner:
+    """What carries out the calls of a run."""
+    settings, secrets, confined = question.settings, question.secrets, question.confined
+    context = ToolContext(
+        directory=question.directory,
+        environment=secrets.clean_environment(),
+        command_timeout=settings.command_timeout,
+        spill_directory=confined.confinement.spill if confined else workspace.results,
+        on_output=lambda text: show(CallOutput(secrets.redact(text))),
+        keep_original=originals.keep,
+        keys=secrets.keys,
+        restrict_hosts=confined.hosts if confined else None,
+    )
+    return CallRunner(
+        question.tools,
+        context,
+        confined.policy if confined else Policy(confirm=settings.confirm, yes=settings.yes),
+        approve=partial(ask_on_terminal, explain=explain, may_read=confined.may_read if confined else anything),
+        log=AuditLog(workspace.places.data / "audit.jsonl", question.conversation, secrets.redact),
+        redact=secrets.redact,
+        show=show,
+        prepare=originals.prepare,
+    )

@@ -1,4 +1,4 @@
-"""The choice of provider, model, address and key: by flags, environment and configuration, in that order."""
+"""The choice of provider, model, address and key: by flags, conversation, environment and configuration, in turn."""
 
 from __future__ import annotations
 
@@ -44,32 +44,69 @@ class Target(NamedTuple):
         return self.provider.info.name
 
 
-def choose(
-    workspace: Workspace, provider: str | None, model: str | None, base_url: str | None = None, key: str | None = None
-) -> Target:
-    """The provider and model to use, and how to reach them. The arguments are flags.
+class Wish(NamedTuple):
+    """What flags say of the target; None or "" where they say nothing.
+
+    Attributes:
+        provider: its name.
+        model: the model, or provider:model, or an alias.
+        base_url: where its requests go.
+        key: its key.
+        last: provider and model of the conversation that goes on.
+        named: what a named prompt says, the model as with -m.
+    """
+
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    key: str | None = None
+    last: tuple[str, str] = ("", "")
+    named: tuple[str, str] = ("", "")
+
+
+def choose(workspace: Workspace, wish: Wish) -> Target:
+    """The provider and model to use, and how to reach them.
 
     Raises:
         ConfigError: no such provider, or no key.
     """
-    name, model = name_and_model(workspace, provider, model)
+    name, model = name_and_model(workspace, wish)
     loaded = workspace.load(name)
     model = model or workspace.config.provider(loaded.info.name).get("model") or loaded.info.default_model
-    return Target(loaded, model, base_url or base_url_of(workspace, loaded.info), key or key_of(workspace, loaded.info))
+    base_url = wish.base_url or base_url_of(workspace, loaded.info)
+    return Target(loaded, model, base_url, wish.key or key_of(workspace, loaded.info))
 
 
-def name_and_model(workspace: Workspace, provider: str | None, model: str | None) -> tuple[str, str]:
+def name_and_model(workspace: Workspace, wish: Wish) -> tuple[str, str]:
     """The provider's name, and the model where one was named for it."""
+    provider, model = wish.provider, wish.model
+    last_provider, last_model = wish.last
+    named_provider, named_model = wish.named
+    if not named_provider:
+        named_provider, named_model = parted(workspace, named_model)
+    if named_provider and provider in (None, named_provider):  # before the conversation's, and otherwise like it
+        same = last_provider == named_provider
+        last_provider, last_model = named_provider, named_model or (last_model if same else "")
+    elif not provider and not named_provider:
+        model = model or named_model
     if provider:
-        return provider, model or model_set_for(workspace, provider, named=True)
-    if model:
-        model = workspace.config.aliases.get(model, model)
-        prefix, colon, rest = model.partition(":")
-        if colon and prefix in workspace.names:
-            return prefix, rest
+        last = last_model if provider == last_provider else ""
+        return provider, model or last or model_set_for(workspace, provider, named=True)
+    prefix, model = parted(workspace, model or "")
+    if prefix:
+        return prefix, model
+    if last_provider:
+        return last_provider, model or last_model or model_set_for(workspace, last_provider, named=True)
     environment, config = workspace.environment, workspace.config
     name = environment.get("ASK_PROVIDER") or config.get("provider") or first_with_key(workspace)
     return name, model or model_set_for(workspace, name, named=False)
+
+
+def parted(workspace: Workspace, model: str) -> tuple[str, str]:
+    """Provider and model where the name of a model, or of an alias, holds both; else "" and the model."""
+    model = workspace.config.aliases.get(model, model)
+    prefix, colon, rest = model.partition(":")
+    return (prefix, rest) if colon and prefix in workspace.names else ("", model)
 
 
 def model_set_for(workspace: Workspace, name: str, *, named: bool) -> str:

@@ -7,12 +7,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 
 import click
 
 from ask.chat_completions import ChatCompletions
 from ask.config import Config, Places, read_config
-from ask.errors import AskError, ConfigError, unforeseen
+from ask.errors import AskError, ConfigError, ReaderGone, unforeseen
 from ask.keys import KeyStore, Secrets
 from ask.plugins import Claim, LoadedProvider, check_provider, find_claims, load_provider
 from ask.render.streams import Console
@@ -33,10 +34,30 @@ class Workspace:
         """Where files live."""
         return Places.find(self.environment)
 
+    @property
+    def history(self) -> Path:
+        """The file of saved conversations."""
+        return self.places.data / "history.db"
+
+    @property
+    def config_file(self) -> Path:
+        """Where config.toml is."""
+        return self.places.config / "config.toml"
+
+    @property
+    def prompts(self) -> Path:
+        """The folder of the user's own named prompts."""
+        return self.places.config / "prompts"
+
+    @property
+    def results(self) -> Path:
+        """The folder of results that are too long for a model."""
+        return self.places.data / "results"
+
     @cached_property
     def config(self) -> Config:
         """What config.toml says."""
-        return read_config(self.places.config / "config.toml")
+        return read_config(self.config_file)
 
     @cached_property
     def keys(self) -> KeyStore:
@@ -91,7 +112,7 @@ def reporting(console: Console, *, verbose: bool) -> Iterator[None]:
     """Takes the keys out of an error on its way up, gives an unforeseen one a message, and shows where it arose."""
     try:
         yield
-    except (BrokenPipeError, click.ClickException, click.exceptions.Exit):
+    except (ReaderGone, click.ClickException, click.exceptions.Exit):
         raise
     except Exception as fault:  # noqa: BLE001 - whatever it is, no key may be in it
         if verbose:

@@ -27,6 +27,8 @@ LOOK_UP = ToolSpec("look_up", "Explains a word.", LOOK_UP_PARAMETERS)
 CLOCK = ToolSpec("clock", "Tells the time.", {"type": "object", "properties": {}})
 TOOLS = (LOOK_UP, CLOCK)
 
+OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+
 OTHERS_PART = "native-part-of-another-model"
 FOREIGN_PARTS = {
     OTHERS_PART: OTHERS_PART,

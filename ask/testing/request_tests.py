@@ -12,6 +12,7 @@ from ask.testing.conversation import (
     FOREIGN_PARTS,
     KEY,
     LONGER,
+    OBJECT,
     OTHERS_PART,
     QUESTION,
     RESULTS,
@@ -86,6 +87,14 @@ class RequestTests(Subject):
         values = list(leaves(self.build(options={"temperature": 0.25, "max_tokens": 1234}).body))
         assert 0.25 in values, "the temperature is in the body"
         assert 1234 in values, "max_tokens is in the body, under whatever name"
+
+    def test_a_schema_leaves_all_else_as_it_is(self) -> None:
+        for schema in (OBJECT, {"type": "array", "items": {}}):
+            for choice in ("auto", "none"):
+                body = self.build(ROUND, tools=TOOLS, tool_choice=choice, schema=schema).body
+                texts = (SYSTEM.content, QUESTION.content, *RESULTS)
+                assert all(len(places(text, body)) == 1 for text in texts), f"each text is there once, with {schema}"
+            assert places("Explains a word.", self.build(tools=TOOLS, schema=schema).body), "tools stay on offer"
 
     def test_native_parts_of_another_provider_are_dropped(self) -> None:
         assert OTHERS_PART not in self.dump_with(Native("somebody-else", self.model, FOREIGN_PARTS), self.model)

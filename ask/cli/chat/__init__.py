@@ -1,0 +1,44 @@
+"""`ask chat`: its options, which are those of `ask`. What happens then is in the modules beside this one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ask.cli.ask import AskCommand
+from ask.cli.ask import command as ask_command
+
+LEFT_OUT = frozenset({"cmd", "code", "compact", "no_stdin", "schema", "version"})
+"""The options of `ask` that have no meaning here, by the names of their parameters."""
+
+
+class ChatCommand(AskCommand):
+    """Takes the options of `ask`, and tells of what can be typed."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from ask.cli.chat.words import WORDS
+
+        with formatter.section("In the chat"):
+            formatter.write_dl([(f"/{name} {word.takes}".strip(), word.meaning) for name, word in WORDS.items()])
+        formatter.write_paragraph()
+        formatter.write_text("Alt-Enter begins a new line, Tab completes, Ctrl-C stops an answer, Ctrl-D leaves.")
+
+
+@click.command(
+    "chat",
+    cls=ChatCommand,
+    params=[param for param in ask_command.params if param.name not in LEFT_OUT],
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> int:
+    """Talk with a language model: one conversation, message after message, saved as it goes.
+
+    It begins with PROMPT, where that is given. Where standard input is no terminal, each line of it is a message.
+    The conversation goes on later with ask -c, or ask chat -c.
+    """
+    from ask.cli.chat.loop import chat
+
+    defaults = ask_command.make_context("ask", []).params
+    return chat({**defaults, **flags, "no_stdin": True}, ctx.meta["ask.words"], ctx.meta["ask.taken_as_text"])

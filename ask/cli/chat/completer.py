@@ -1,0 +1,66 @@
+"""What Tab offers in a chat: commands, what stands behind them, and names of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+
+from ask.cli.chat.session import Session
+from ask.cli.chat.words import WORDS
+from ask.completion import SAFE, listed, models
+from ask.errors import AskError
+
+FILES = ("file", "save")
+
+
+class ChatCompleter(Completer):
+    """Completes what is typed. Of a message, a word that begins with @ is completed as the name of a file.
+
+    Args:
+        session: the chat, which knows providers and models.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        with suppress(AskError, OSError):
+            if text.startswith("/") and "\n" not in text:
+                yield from self._of_command(text, complete_event)
+            elif (word := text.split()[-1:] or [""])[0].startswith("@") and text.endswith(word[0]):
+                yield from self._files(word[0][1:], complete_event)
+
+    def _of_command(self, text: str, event: CompleteEvent) -> Iterator[Completion]:
+        name, space, typed = text[1:].partition(" ")
+        if not space:
+            words = ((word, known) for word, known in WORDS.items() if word.startswith(name))
+            for word, known in words:
+                written = f"/{word} " if known.takes else f"/{word}"
+                yield Completion(written, -len(text), display=f"/{word}", display_meta=known.meaning)
+        elif name in FILES:
+            yield from self._files(typed.lstrip(), event)
+        elif name == "system" and typed.startswith("@"):
+            yield from self._files(typed[1:], event)
+        else:
+            offered = dict.fromkeys(self._arguments(name, typed))
+            yield from (Completion(one, -len(typed)) for one in offered if one.startswith(typed))
+
+    def _arguments(self, name: str, typed: str) -> Iterator[str]:
+        workspace = self._session.workspace
+        if name == "provider":
+            yield from workspace.names
+        elif name == "model":
+            yield from filter(SAFE.fullmatch, listed(workspace.places, self._session.question.target.name))
+            yield from (
+                one for one, _ in models(workspace.places, workspace.environment, typed, "") if SAFE.fullmatch(one)
+            )
+        elif name in ("tools", "safe"):
+            yield from WORDS[name].takes.strip("[]").split("|")
+
+    def _files(self, typed: str, event: CompleteEvent) -> Iterable[Completion]:
+        return self._paths.get_completions(Document(typed, len(typed)), event)

@@ -1,0 +1,257 @@
+"""A chat's state: the question that the next message completes, and what becomes of it. Each message is a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from ask.agent import Outcome
+from ask.cli.chat.past import delete, last_exchange, read_again
+from ask.cli.inputs import as_text, marked, read_file
+from ask.cli.question import (
+    Question,
+    choose_tools,
+    confine_run,
+    new_id,
+    read_all_but_prompt,
+    read_settings,
+    tell_once,
+)
+from ask.cli.run import converse_as_settled, open_renderer
+from ask.cli.target import Wish, choose, first_model, name_and_model
+from ask.cli.workspace import Workspace
+from ask.context import Told
+from ask.errors import Interrupted, UsageError
+from ask.events import Event
+from ask.messages import Message
+from ask.render.streams import Console
+
+
+class Session:
+    """A chat.
+
+    Args:
+        flags: the options by name, as `ask` has them.
+        workspace: what is installed and configured.
+        console: takes lines for the user.
+        cleanup: is closed when the chat is over.
+
+    Attributes:
+        question: what is settled of the next question: everything but the message.
+        used: all that was used so far, and how many rounds.
+        messages: how many messages were sent.
+        saved: whether anything of the conversation is saved.
+
+    Raises:
+        AskError: something in it makes no sense, or cannot be read.
+    """
+
+    def __init__(self, flags: Mapping[str, Any], workspace: Workspace, console: Console, cleanup: ExitStack) -> None:
+        self.flags = dict(flags)
+        self.workspace = workspace
+        self.console = console
+        self._always = Console(workspace.environment, quiet=False, plain=flags["plain"])
+        self._cleanup = cleanup
+        self.question, self._chosen = read_all_but_prompt(self.flags, workspace, console, cleanup)
+        self._opening = self._chosen if self._chosen and self._chosen.asks else None
+        self._files = [(as_text(path), read_file(path)) for path in flags["files"]]
+        self._tools: bool | None = None
+        self.used = Outcome([])
+        self.messages = 0
+        self.saved = bool(self.question.past)
+
+    # Messages
+
+    def say(self, text: str) -> None:
+        """Send a message, and show the answer.
+
+        Raises:
+            AskError: what ended the run, after everything that was said is shown. The chat can go on.
+        """
+        given = marked(text, self._files, "")
+        asked = Message("user", self._opening.question(given) if self._opening else given)
+        self._files, self._opening = [], None
+        outcome, saved = self._work(asked)
+        self._go_on(outcome, saved=saved)
+
+    def retry(self) -> None:
+        """Ask the last message again. What was answered before goes once there is another answer.
+
+        Raises:
+            UsageError: there is none, or the conversation has gone on elsewhere.
+            AskError: what ended the run.
+        """
+        last, before = last_exchange(self.question, self.workspace), self.question
+        self.question = before._replace(past=before.past[: last.place], told=Told())
+        outcome, saved = self._work(last.asked)
+        if outcome.answered or not last.answered:
+            delete(last.run, self.workspace)
+        else:
+            self.question = before
+            delete(last_exchange(before, self.workspace).run if saved else None, self.workspace)
+            outcome.messages = list(before.past)
+        self._go_on(outcome, saved=saved)
+
+    def drop(self) -> None:
+        """Take the last message and its answer out of the conversation.
+
+        Raises:
+            UsageError: there is none, or the conversation has gone on elsewhere.
+            FileError: the history cannot be written.
+        """
+        last = last_exchange(self.question, self.workspace)
+        delete(last.run, self.workspace)
+        self.question = self.question._replace(past=self.question.past[: last.place], told=Told())
+        self.question = read_again(self.question, self.workspace)
+        self.saved = self.saved and bool(self.question.past)
+
+    def _work(self, asked: Message) -> tuple[Outcome, bool]:
+        """Let the agent work on a message, and show it."""
+        question = self.question._replace(asked=asked)
+        tell_once(question, self.flags, self.workspace, self.console)
+        renderer = open_renderer(self.flags, question, self.console)
+        try:
+            outcome, saved = converse_as_settled(question, self.workspace, renderer.show)
+        except KeyboardInterrupt:  # outside of the agent's work
+            self.question = read_again(self.question, self.workspace)
+            raise Interrupted("interrupted") from None
+        self.saved = self.saved or saved
+        self.messages += 1
+        self._count(outcome)
+        in_json = self.flags["as_json"] or self.flags["as_events"]
+        renderer.finish(outcome, question.conversation if saved and in_json else "")
+        return outcome, saved
+
+    def _go_on(self, outcome: Outcome, *, saved: bool) -> None:
+        """Go on from what was said.
+
+        Raises:
+            AskError: what ended the run.
+        """
+        self.question = self.question._replace(past=outcome.messages, told=Told())
+        if saved:
+            self.question = read_again(self.question, self.workspace)
+        if outcome.failure is not None:
+            raise outcome.failure
+
+    # What is settled
+
+    def choose_model(self, model: str) -> None:
+        """Ask this model from now on, of the same provider unless another is named with it.
+
+        Raises:
+            AskError: there is no such provider, or no key.
+        """
+        self._retarget(Wish(model=model, last=(self.question.target.name, "")))
+
+    def choose_provider(self, provider: str) -> None:
+        """Ask this provider from now on.
+
+        Raises:
+            AskError: there is no such one, or no key.
+        """
+        self._retarget(Wish(provider=provider))
+
+    def _retarget(self, wish: Wish) -> None:
+        current = self.question.target
+        if name_and_model(self.workspace, wish)[0] == current.name:
+            wish = wish._replace(base_url=current.base_url, key=current.key)
+        target = choose(self.workspace, wish)
+        secrets = self.workspace.secrets(target.key, current.key)
+        self.console.redact = secrets.redact
+        if not target.model:
+            target = target._replace(model=first_model(target, self._notice, self.question.settings))
+        self.question = self.question._replace(target=target, secrets=secrets, told=Told())
+
+    def add_to_system(self, text: str) -> None:
+        """Add this to the system prompt, in place of what was added before."""
+        self.question = self.question._replace(system=text)
+        self._settle()
+
+    def offer_tools(self, *, wanted: bool) -> None:
+        """Offer tools from now on, or none."""
+        self._tools = wanted
+        self._settle()
+
+    def confine(self) -> None:
+        """Confine the tools from now on.
+
+        Raises:
+            SafetyError: that cannot be had here.
+        """
+        self.flags["safe"] = True
+        try:
+            self._settle()
+        except BaseException:
+            self.flags["safe"] = self.question.confined is not None
+            raise
+
+    def _settle(self) -> None:
+        """Have the settings and tools agree with what is wanted now."""
+        question = self.question
+        settings = read_settings(self.flags, question.system, self.workspace, self._chosen)
+        if self._tools is not None:
+            settings = settings._replace(tools=self._tools)
+        tools = choose_tools(settings, self._chosen)
+        confined = question.confined
+        if settings.safe and not confined:
+            place = (question.directory, question.conversation, self.workspace, self.console)
+            confined = self._cleanup.enter_context(confine_run(settings, *place))
+        if confined:
+            tools = confined.offered(tools)
+        self.question = question._replace(settings=settings, tools=tools, confined=confined)
+
+    def add_file(self, path: str) -> int:
+        """Add a text file to the next message; how many lines it has.
+
+        Raises:
+            FileError: it cannot be read, is too long, or holds no text.
+        """
+        text = read_file(path)
+        self._files.append((as_text(path), text))
+        return len(text.splitlines())
+
+    def compact(self) -> None:
+        """Have a summary stand for what is old.
+
+        Raises:
+            AskError: there is none; nothing has changed then.
+        """
+        from ask.cli.compact import compact, summarised
+        from ask.cli.question import read_compaction
+        from ask.cli.run import converse_and_save
+
+        if not self.question.past:
+            raise UsageError("there is nothing to summarise yet", "type a message")
+
+        def converse(question: Question, workspace: Workspace, show: Callable[[Event], None]) -> tuple[Outcome, bool]:
+            outcome, saved = converse_and_save(question, workspace, show)
+            self._count(outcome)
+            return outcome, saved
+
+        part = read_compaction(self.question.settings, self.question.conversation, self.workspace)
+        question = self.question._replace(compaction=part, asked=Message("user", ""))
+        of_summary = compact(question, self.workspace, self.console, converse)
+        past = summarised(of_summary, self.workspace, self.console, converse)
+        self.question = self.question._replace(past=past, told=Told())
+
+    def clear(self) -> None:
+        """Begin a new conversation."""
+        self.question = self.question._replace(conversation=new_id(), past=(), told=Told())
+        self.saved = False
+
+    def tell(self, text: str) -> None:
+        """Say what the user wanted to know, or must: --quiet is about everything else."""
+        self._always.line(self.redact(text))
+
+    def redact(self, text: str) -> str:
+        """The text without the keys that are known by now."""
+        return self.console.redact(text)
+
+    def _notice(self, text: str) -> None:
+        self.console.line(f"ask: {text}")
+
+    def _count(self, outcome: Outcome) -> None:
+        self.used.usage += outcome.usage
+        self.used.rounds += outcome.rounds

@@ -1,0 +1,14 @@
+"""`ask config path`: where config.toml is, for scripts and editors."""
+
+from __future__ import annotations
+
+from ask.cli.listing import listing
+
+
+@listing("path")
+def command() -> None:
+    """Print where config.toml is, or would be."""
+    from ask.cli.workspace import Workspace
+    from ask.render.streams import Output
+
+    Output().write(f"{Workspace().config_file}\n")

@@ -1,0 +1,80 @@
+"""Checks of what is configured: config.toml, keys.toml, the tools, and what a bare `ask` would use."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
+from ask.cli.target import Wish, choose
+from ask.cli.workspace import Workspace
+from ask.config import Config, resolve
+from ask.errors import ConfigError
+from ask.keys import KeyStore
+from ask.render.amounts import counted
+from ask.tools import builtin_tools
+
+OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_config_file(workspace: Workspace) -> Iterator[Finding]:
+    """Whether config.toml is understood. Where it is not, the checks to come go on as if there were none."""
+    path = workspace.config_file
+    try:
+        warnings = workspace.config.warnings
+    except ConfigError as error:
+        workspace.config = Config()
+        yield Finding(PROBLEM, "config.toml", str(error), "correct it with ask config edit")
+        return
+    for warning in warnings:
+        yield Finding(WARNING, "config.toml", warning, "correct it with ask config edit")
+    if not warnings:
+        yield Finding(OK, "config.toml", str(path) if path.exists() else f"there is none, and none is needed ({path})")
+
+
+def check_keys(workspace: Workspace) -> Iterator[Finding]:
+    """Whether keys.toml is understood, and private. Where it is not, the checks to come go on as if there were none."""
+    path = workspace.keys.path
+    try:
+        stored = workspace.keys.stored()
+    except ConfigError as error:
+        workspace.keys = KeyStore(Path(os.devnull), workspace.environment)
+        yield Finding(PROBLEM, "keys.toml", str(error), f"correct {path}, or move it away")
+        return
+    if stored and path.stat().st_mode & OTHERS:
+        yield Finding(WARNING, "keys.toml", f"others can read {path}", f"chmod 600 {path}")
+    elif stored:
+        yield Finding(OK, "keys.toml", f"{counted(len(stored), 'key')} in {path}")
+    else:
+        yield Finding(OK, "keys.toml", "no key is kept", "ask keys set PROVIDER keeps one")
+    for name in sorted(stored.keys() - workspace.names):
+        yield Finding(WARNING, "keys.toml", f"there is no provider {name}", f"install it, or ask keys remove {name}")
+
+
+def check_tools(workspace: Workspace) -> Iterator[Finding]:
+    """Which tools a model is offered, and whether they would work."""
+    settings = resolve({}, workspace.environment, workspace.config)
+    names = [tool.spec.name for tool in builtin_tools()]
+    offered = [name for name in names if name not in settings.disabled_tools]
+    if not settings.tools:
+        yield Finding(OK, "tools", "switched off", "ask config set tools.enabled true switches them on")
+    else:
+        yield Finding(OK, "tools", ", ".join(offered) or "all are left out")
+    for name in sorted(settings.disabled_tools.difference(names)):
+        yield Finding(WARNING, "tools", f"tools.disabled names {name}, which there is not", "ask tools lists them")
+    if settings.tools and "bash" in offered and not shutil.which("bash"):
+        yield Finding(PROBLEM, "tools", "bash is not installed", "install it, or use --disable-tool bash")
+
+
+def check_choice(workspace: Workspace) -> Iterator[Finding]:
+    """What a run asks where the command line names nothing."""
+    try:
+        target = choose(workspace, Wish())
+    except ConfigError as error:
+        yield Finding(PROBLEM, "default", error.message, error.advice)
+        return
+    model = target.model or "its first model"
+    yield Finding(OK, "default", f"{model} of {target.name}")

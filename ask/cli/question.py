@@ -1,0 +1,323 @@
+"""Everything that a command line asks for, read and checked before anything is sent."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ask.cli.inputs import as_text, compose_prompt, marked, read_file, read_options, read_stdin
+from ask.cli.target import Target, Wish, choose, first_model
+from ask.cli.workspace import Workspace
+from ask.config import Settings, resolve
+from ask.context import Told
+from ask.errors import FileError, UsageError
+from ask.keys import Secrets
+from ask.messages import Message
+from ask.render.streams import Console
+from ask.tools import Tool, builtin_tools
+
+if TYPE_CHECKING:
+    from ask.cli.confinement import Confined
+    from ask.cli.structured import Shape
+    from ask.cli.template import Chosen
+    from ask.history.compaction import Compaction
+    from ask.history.conversations import Continuation
+
+FIRST_RUN = """\
+ask: the model can run commands and change files here, as you could. --confirm asks before it does,
+ask: --no-tools keeps it from it, and [tools] in {config} says so for good. (This is said once.)"""
+FORMS = ("cmd", "code", "schema")
+"""The forms of an answer that the user can ask for: each is an option, and a prompt."""
+
+
+class Question(NamedTuple):
+    """What to ask, whom, and how.
+
+    Attributes:
+        conversation: the id of the conversation.
+        past: what was said in it before.
+        asked: the user's message.
+        system: what the user adds to the system prompt for this conversation.
+        directory: where the run takes place.
+        tools: what to offer.
+        settings: how the run works.
+        target: whom to ask.
+        secrets: the keys, to be kept out of everything.
+        told: what is known of the size of `past`.
+        compaction: what a summary is to stand for before the question is asked; None for no summary.
+        confined: the run's safe mode; None without.
+        compacts: for a question that asks for a summary, the number of the first run that it does not stand for.
+        form: the form that the answer is to have, of `FORMS`; "" for any.
+        shape: the shape of an answer in the form "schema"; None for any other.
+    """
+
+    conversation: str
+    past: Sequence[Message]
+    asked: Message
+    system: str
+    directory: Path
+    tools: Sequence[Tool]
+    settings: Settings
+    target: Target
+    secrets: Secrets
+    told: Told = Told()
+    compaction: Compaction | None = None
+    compacts: int | None = None
+    confined: Confined | None = None
+    form: str = ""
+    shape: Shape | None = None
+
+
+def read_question(
+    flags: Mapping[str, Any], words: Sequence[str], workspace: Workspace, console: Console, cleanup: ExitStack
+) -> Question:
+    """Read all that the run needs, and in safe mode open the sandbox: before anything is sent.
+
+    Args:
+        flags: the options by name.
+        words: the prompt's words.
+        workspace: what is installed and configured.
+        console: takes lines for the user.
+        cleanup: is closed when the run is over.
+
+    Raises:
+        AskError: something in it makes no sense, or cannot be read.
+    """
+    question, chosen = read_all_but_prompt(flags, workspace, console, cleanup)
+    prompt = read_prompt(flags, words, question.settings, console, chosen)
+    tell_once(question, flags, workspace, console)
+    return question._replace(asked=Message("user", prompt))
+
+
+def read_all_but_prompt(
+    flags: Mapping[str, Any], workspace: Workspace, console: Console, cleanup: ExitStack
+) -> tuple[Question, Chosen | None]:
+    """The question without what is asked, and the named prompt that asks it; all else as `read_question` has it."""
+    directory = working_directory()
+    past = read_past(flags, workspace, directory)
+    chosen = read_template(flags, workspace)
+    shape = read_schema(flags["schema"])
+    system = read_system(flags["system"], past, chosen.system if chosen else "")
+    settings = read_settings(flags, system, workspace, chosen)
+    compaction = read_compaction(settings, past.id if past else "", workspace) if flags["compact"] else None
+    for warning in workspace.config.warnings:
+        console.line(f"ask: {warning}")
+    conversation = past.id if past else new_id()
+    tools = choose_tools(settings, chosen)
+    target = choose(workspace, read_wish(flags, past, chosen))
+    secrets = workspace.secrets(target.key)
+    console.redact = secrets.redact
+    confined = confine_run(settings, directory, conversation, workspace, console) if settings.safe else None
+    if confined:
+        tools = cleanup.enter_context(confined).offered(tools)
+    if not target.model:
+        target = target._replace(model=first_model(target, lambda text: console.line(f"ask: {text}"), settings))
+    question = Question(
+        conversation=conversation,
+        past=past.messages if past else (),
+        asked=Message("user", ""),
+        system=system,
+        directory=directory,
+        tools=tools,
+        settings=settings,
+        target=target,
+        secrets=secrets,
+        confined=confined,
+        told=past.told if past and (past.provider, past.model) == (target.name, target.model) else Told(),
+        compaction=compaction,
+        form=next((form for form in FORMS if flags[form]), ""),
+        shape=shape,
+    )
+    return question, chosen
+
+
+def new_id() -> str:
+    """An id for a conversation. It begins with a letter, so that no number in a list can be the beginning of one."""
+    number = os.urandom(6)
+    return "abcdef"[number[0] % 6] + number.hex()[1:]
+
+
+def read_past(flags: Mapping[str, Any], workspace: Workspace, directory: Path) -> Continuation | None:
+    """The conversation that goes on, if one does.
+
+    Raises:
+        UsageError: there is no such conversation.
+        FileError: it cannot be read.
+    """
+    wanted = flags["resume"]
+    if wanted is None and not flags["go_on"]:
+        return None
+    if wanted is not None and flags["go_on"]:
+        raise UsageError("--continue and --resume name two conversations", "use one of them")
+    from ask.history.conversations import continuation, find, newest_here
+    from ask.history.store import Store
+    from ask.history.terminal import this_terminal
+
+    with Store(workspace.history, create=False) as store:
+        if wanted is not None:
+            return continuation(store, find(store, as_text(wanted)))
+        return continuation(store, newest_here(store, this_terminal(workspace.environment), as_text(str(directory))))
+
+
+def read_template(flags: Mapping[str, Any], workspace: Workspace) -> Chosen | None:
+    """The named prompt that is asked with, if one is.
+
+    Raises:
+        UsageError: there is none of that name, or it lacks a value, or has no use for one.
+        ConfigError: it is broken.
+    """
+    if flags["template"] is None and not flags["variables"]:
+        return None
+    from ask.cli.template import choose_template
+
+    return choose_template(flags["template"], flags["variables"], workspace.prompts)
+
+
+def read_schema(given: str | None) -> Shape | None:
+    """The shape that the answer is to have; None for any.
+
+    Raises:
+        UsageError: it makes no sense.
+        FileError: its file cannot be read.
+    """
+    if given is None:
+        return None
+    from ask.cli.structured import read_shape
+
+    return read_shape(given)
+
+
+def read_wish(flags: Mapping[str, Any], past: Continuation | None, chosen: Chosen | None) -> Wish:
+    """What is said of the target: by flags, by a named prompt, and by the conversation that goes on."""
+    last = (past.provider, past.model) if past else ("", "")
+    named = (chosen.template.provider, chosen.template.model) if chosen else ("", "")
+    return Wish(flags["provider"], flags["model"], flags["base_url"], flags["key"], last, named)
+
+
+def read_compaction(settings: Settings, conversation: str, workspace: Workspace) -> Compaction:
+    """What of the conversation a summary is to stand for.
+
+    Raises:
+        UsageError: no conversation goes on, or nothing is saved.
+        FileError: it cannot be read.
+    """
+    if not conversation:
+        raise UsageError("--compact needs a conversation to go on with", "use it with -c or --resume ID")
+    if not settings.save:
+        raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
+    from ask.history.compaction import compaction
+    from ask.history.conversations import find
+    from ask.history.store import Store
+
+    with Store(workspace.history) as store:
+        return compaction(store, find(store, conversation))
+
+
+def read_system(given: str | None, past: Continuation | None, named: str) -> str:
+    """What the user adds to the system prompt, or as before in this conversation where nothing is said now.
+
+    Args:
+        given: what the option says.
+        past: the conversation that goes on.
+        named: what a named prompt says, which comes before what the option says.
+    """
+    if given is None:
+        return named or (past.system if past else "")
+    own = read_file(given[1:]) if given.startswith("@") else as_text(given)
+    return "\n\n".join(filter(None, (named, own)))
+
+
+def read_settings(flags: Mapping[str, Any], system: str, workspace: Workspace, chosen: Chosen | None) -> Settings:
+    """The settings, with options read that name something else.
+
+    Raises:
+        UsageError: an option is given that has no meaning without another, or beside it.
+    """
+    forms = [f"--{form}" for form in FORMS if flags[form]]
+    if len(forms) > 1:
+        raise UsageError(f"{' and '.join(forms)} are different forms of an answer", "use one of them")
+    options = {**(chosen.template.options if chosen else {}), **read_options(map(as_text, flags["options"]))}
+    read = {"option": options, "system": system}
+    read["no_tools"] = flags["no_tools"] or flags["cmd"]
+    settings = resolve({**flags, **read}, workspace.environment, workspace.config)
+    for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
+        if flags[flag] and not settings.safe:
+            raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} has no meaning without --safe", "add --safe")
+    return settings
+
+
+def choose_tools(settings: Settings, chosen: Chosen | None) -> list[Tool]:
+    """The tools to offer: of those that the settings leave, the ones that a named prompt allows.
+
+    Raises:
+        UsageError: one is to be left out that does not exist, which would leave the one that was meant.
+        ConfigError: a named prompt allows one that does not exist.
+    """
+    tools = builtin_tools()
+    names = [tool.spec.name for tool in tools]
+    for name in settings.disabled_tools:
+        if name not in names:
+            nearest = difflib.get_close_matches(name, names, 1)
+            raise UsageError(f"there is no tool {name!r} to disable", f"did you mean {(nearest or names)[0]}?")
+    allowed = chosen.tools(names) if chosen else frozenset(names)
+    allowed -= settings.disabled_tools
+    return [tool for tool in tools if settings.tools and tool.spec.name in allowed]
+
+
+def confine_run(
+    settings: Settings, directory: Path, conversation: str, workspace: Workspace, console: Console
+) -> Confined:
+    """The run's safe mode, opened, with a line about what it does not cover.
+
+    Raises:
+        SafetyError: it cannot be had here.
+    """
+    from ask.cli.confinement import Confined
+
+    confined = Confined(settings, directory, workspace.results / conversation, workspace)
+    for warning in confined.warnings:
+        console.line(f"ask: {warning}")
+    return confined
+
+
+def read_prompt(
+    flags: Mapping[str, Any], words: Sequence[str], settings: Settings, console: Console, chosen: Chosen | None
+) -> str:
+    """The user's message, from a named prompt, words, files and standard input."""
+    files = [(as_text(path), read_file(path)) for path in flags["files"]]
+    piped = "" if flags["no_stdin"] else read_stdin(settings.stdin_limit, lambda text: console.line(f"ask: {text}"))
+    said = as_text(" ".join(words))
+    if chosen and chosen.asks:
+        return chosen.question(marked(said, files, piped))
+    if flags["compact"] and not words and not files and not piped.strip():
+        return ""
+    return compose_prompt(said, files, piped)
+
+
+def tell_once(question: Question, flags: Mapping[str, Any], workspace: Workspace, console: Console) -> None:
+    """Say on a terminal, the first time that it is so, that the model can run things."""
+    if not question.tools or not console.terminal or flags["quiet"]:
+        return
+    told = workspace.places.data / "told"
+    try:
+        told.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        told.touch(exist_ok=False)
+    except OSError:
+        return
+    console.line(FIRST_RUN.format(config=workspace.places.config / "config.toml"))
+
+
+def working_directory() -> Path:
+    """Where the run takes place.
+
+    Raises:
+        FileError: the folder is gone.
+    """
+    try:
+        return Path.cwd()
+    except OSError as fault:
+        raise FileError(f"the working directory cannot be used ({fault.strerror})", "cd to another one") from fault

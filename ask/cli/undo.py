@@ -1,0 +1,249 @@
+"""`ask undo`: puts back the files that a run changed, after it has shown what that means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from ask.cli.listing import WordedCommand
+
+if TYPE_CHECKING:
+    from ask.cli.workspace import Workspace
+    from ask.originals.records import Change, Record
+    from ask.originals.restore import Step
+
+NAMES_TOLD = 5
+
+
+class Wanted(NamedTuple):
+    """What to put back, and how.
+
+    Attributes:
+        conversation: whose; None for what was done last on this terminal.
+        everything: all of the conversation, not its last run alone.
+        redo: what the last undo took away.
+        show: only show the difference.
+        names: only list the files.
+        force: put back what has changed since, too.
+        yes: do not ask.
+    """
+
+    conversation: str | None
+    everything: bool
+    redo: bool
+    show: bool
+    names: bool
+    force: bool
+    yes: bool
+
+
+@click.command("undo", cls=WordedCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("conversation", metavar="[ID]", required=False)
+@click.option("--all", "everything", is_flag=True, help="Put back what all runs of the conversation changed.")
+@click.option("--redo", is_flag=True, help="Bring back what the last undo took away.")
+@click.option("-n", "--dry-run", "show", is_flag=True, help="Only show the difference.")
+@click.option("--list", "names", is_flag=True, help="Only list the files, and what would become of each.")
+@click.option("--force", is_flag=True, help="Put back also what has changed since.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def command(**flags: bool) -> None:
+    """Put back the files that write_file and edit_file changed in the last run on this terminal.
+
+    Of a run with --safe, all that it changed in its folders is put back, as far as there is a copy of them.
+    With ID, the last run of that conversation (ask history list). Once undone, a run counts no more, and the next
+    undo takes the one before. A file that has changed since keeps all from being put back.
+    """
+    from ask.cli.workspace import Workspace
+
+    undo(Wanted(**flags), Workspace())  # type: ignore[arg-type]
+
+
+def undo(wanted: Wanted, workspace: Workspace) -> None:
+    """Find the run, show what is to be done, ask, and do it.
+
+    Raises:
+        AskError: it cannot be done.
+    """
+    from ask.cli.put_back import list_files, show_difference
+    from ask.originals.aftermath import with_folders
+    from ask.originals.records import held, merge, read_record, read_records
+    from ask.originals.restore import plan
+
+    records = choose(read_records(workspace.places.data), wanted, workspace)
+    with held(records):
+        found = [with_folders(record) for record in (read_record(one.folder) for one in records) if record]
+        changes = merge(found)
+        steps = plan(changes, force=wanted.force)
+        say(describe(records))
+        if any(record.copied and not record.ended for record in found):
+            say("the run did not come to its end: what has changed since cannot be told from what it changed")
+        if wanted.names:
+            list_files(steps)
+            return
+        show_difference(steps, workspace, must_be_seen=wanted.show)
+        refuse(steps, force=wanted.force)
+        if not wanted.show:
+            carry_out(steps, changes, records, wanted, workspace)
+
+
+def choose(records: Sequence[Record], wanted: Wanted, workspace: Workspace) -> list[Record]:
+    """The records to put back, the oldest first.
+
+    Raises:
+        UsageError: there are none, or the command line contradicts itself.
+    """
+    from ask.errors import UsageError
+    from ask.originals.records import RUN, UNDO, undone
+
+    if wanted.redo and wanted.everything:
+        raise UsageError("--redo brings back what the last undo took away, all of it", "leave out --all")
+    kind = UNDO if wanted.redo else RUN
+    gone = undone(records)
+    of_kind = [one for one in records if one.about.kind == kind and (one.changes or one.copied or one.whole)]
+    open_ones = [one for one in of_kind if one.name not in gone]
+    here = matching(open_ones, wanted.conversation, workspace)
+    if not here:
+        what = "there is no undo to take back" if wanted.redo else "there are no files to put back"
+        where = f"in conversation {wanted.conversation}" if wanted.conversation else "from here"
+        raise UsageError(f"{what} {where}", "ask undo ID takes a conversation, ask history list shows them")
+    last = here[-1]
+    if wanted.redo:  # one that was killed, too, and had to be begun again
+        return [one for one in open_ones if one.about.of == last.about.of]
+    if wanted.everything:
+        return [one for one in open_ones if one.about.conversation == last.about.conversation]
+    return [last]
+
+
+def matching(records: Sequence[Record], conversation: str | None, workspace: Workspace) -> list[Record]:
+    """Those of a conversation, or else of this terminal; without a terminal, of this directory.
+
+    Raises:
+        UsageError: there is no such conversation.
+    """
+    from ask.cli.inputs import as_text
+    from ask.cli.question import working_directory
+    from ask.errors import UsageError
+    from ask.history.terminal import this_terminal
+
+    if conversation is None:
+        terminal, directory = this_terminal(workspace.environment), as_text(str(working_directory()))
+        if terminal:
+            return [one for one in records if one.about.terminal == terminal]
+        return [one for one in records if one.about.directory == directory]
+    exactly = [one for one in records if one.about.conversation == conversation]
+    if exactly:
+        return exactly
+    from ask.history.conversations import find
+    from ask.history.store import Store
+
+    try:
+        with Store(workspace.history, create=False) as store:
+            found = find(store, as_text(conversation)).id
+    except UsageError as error:
+        question = f"as a question: ask -- undo {conversation}"
+        raise UsageError(error.message, f"{error.advice}; {question}") from None
+    return [one for one in records if one.about.conversation == found]
+
+
+def describe(records: Sequence[Record]) -> str:
+    """Whose files these are, on one line."""
+    from ask.render.times import local_time
+
+    last = records[-1]
+    several = f"{len(records)} runs until" if len(records) > 1 else "the run of"
+    return f"conversation {last.about.conversation}, {several} {local_time(last.began)}"
+
+
+def refuse(steps: Sequence[Step], *, force: bool) -> None:
+    """See that every file can be put back, or else, with force, say which cannot.
+
+    Raises:
+        FileError: one cannot.
+    """
+    from ask.errors import FileError
+    from ask.originals.restore import REFUSED, State
+
+    refused = named(step for step in steps if step.state in REFUSED)
+    if refused and not force:
+        raise FileError(f"nothing is put back because of {refused}", "--force puts back what can be")
+    left = named(step for step in steps if step.state in (*REFUSED, State.NO_FILE))
+    if left:
+        say(f"left as it is: {left}")
+
+
+def named(steps: Iterable[Step]) -> str:
+    """The files of some steps and what is to become of them, on one line."""
+    from ask.cli.put_back import shown_name
+
+    names = [f"{shown_name(step.change)} ({step.state})" for step in steps]
+    return ", ".join(names[:NAMES_TOLD]) + (f" and {len(names) - NAMES_TOLD} more" if names[NAMES_TOLD:] else "")
+
+
+def carry_out(
+    steps: list[Step], changes: Sequence[Change], records: Sequence[Record], wanted: Wanted, workspace: Workspace
+) -> None:
+    """Ask, unless that is not wanted, and put the files back.
+
+    Raises:
+        click.Abort: the answer is no.
+        AskError: nobody can be asked, or it cannot be done.
+    """
+    from ask.cli.inputs import as_text
+    from ask.cli.put_back import summary
+    from ask.cli.question import working_directory
+    from ask.errors import FileError
+    from ask.history.terminal import this_terminal
+    from ask.originals.keeper import Keeper
+    from ask.originals.records import REDO, UNDO, About
+    from ask.originals.restore import plan, put_back
+
+    work = summary(steps)
+    warn_of_loss(steps)
+    if work and not (wanted.yes or agreed(work)):
+        say("nothing is put back")
+        raise click.Abort
+    if plan(changes, force=wanted.force) != steps:
+        raise FileError("nothing is put back: a file has changed in the meantime", "try again")
+    about = About(
+        conversation=records[-1].about.conversation,
+        directory=as_text(str(working_directory())),
+        terminal=this_terminal(workspace.environment),
+        kind=REDO if wanted.redo else UNDO,
+        of=tuple(record.name for record in records),
+    )
+    put_back(steps, Keeper(workspace.places.data, about, say))
+    back = "" if wanted.redo else "; ask undo --redo takes that back"
+    say(f"done: {work}{back}" if work else "there is nothing to put back: all files are as they were")
+
+
+def warn_of_loss(steps: Sequence[Step]) -> None:
+    """Say where what is there now cannot be kept."""
+    from ask.originals.displaced import too_large
+    from ask.originals.restore import WORK
+
+    lost = too_large(change for change, state in steps if state in WORK and change.root)
+    if lost:
+        say(f"--redo will not bring back {lost} of these files, which are too large to be kept")
+
+
+def agreed(work: str) -> bool:
+    """Whether the user wants it.
+
+    Raises:
+        UsageError: there is no terminal to ask on.
+    """
+    from ask.errors import UsageError
+    from ask.safety.approval import confirm
+
+    answer = confirm(f"{work.capitalize()}?")
+    if answer is None:
+        raise UsageError("there is no terminal to ask on", "--yes does it without asking, --dry-run only shows it")
+    return answer
+
+
+def say(text: str) -> None:
+    """Tell the user something, beside the difference."""
+    from ask.text import one_line
+
+    click.echo(f"ask: {one_line(text)}", err=True)

@@ -1,0 +1,356 @@
+# ask: completions for bash 4.4 or later
+# shellcheck shell=bash
+
+# python -m tests.completion_scripts writes from here
+_ask_about() {  # COMMAND: what it takes
+    case $1 in
+        '')
+            commands='chat config doctor history init keys models prompts providers safe tools undo'
+            options='-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --compact --no-save --no-tools --disable-tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
+            rest='file' ;;
+        chat)
+            commands=''
+            options='-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --no-save --no-tools --disable-tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --json --events --no-stream --plain -q --quiet -v --verbose --timeout -h --help'
+            values='-p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --timeout=nothing'
+            rest='nothing' ;;
+        config)
+            commands='list get set unset path edit'
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'config list')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        'config get')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='key' ;;
+        'config set')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='key' ;;
+        'config unset')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='key' ;;
+        'config path')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'config edit')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        doctor)
+            commands=''
+            options='--offline --json -h --help'
+            values=''
+            rest='nothing' ;;
+        history)
+            commands='list show search export import delete stats'
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'history list')
+            commands=''
+            options='-n --limit --here --json -h --help'
+            values='-n=nothing --limit=nothing'
+            rest='nothing' ;;
+        'history show')
+            commands=''
+            options='-n --last --tools --json -h --help'
+            values='-n=nothing --last=nothing'
+            rest='conversation' ;;
+        'history search')
+            commands=''
+            options='-n --limit --json -h --help'
+            values='-n=nothing --limit=nothing'
+            rest='nothing' ;;
+        'history export')
+            commands=''
+            options='--all --format --json -o --output -h --help'
+            values='--format=choice:md,json,html -o=file --output=file'
+            rest='conversation' ;;
+        'history import')
+            commands=''
+            options='--as-new --json -h --help'
+            values=''
+            rest='file' ;;
+        'history delete')
+            commands=''
+            options='--older-than -y --yes --json -h --help'
+            values=--older-than=nothing
+            rest='conversation' ;;
+        'history stats')
+            commands=''
+            options='--days --json -h --help'
+            values=--days=nothing
+            rest='nothing' ;;
+        init)
+            commands=''
+            options='--key --explain-key --install --uninstall -h --help'
+            values='--key=nothing --explain-key=nothing'
+            rest='choice:bash,zsh,fish' ;;
+        keys)
+            commands='list remove set'
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'keys list')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        'keys remove')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='provider' ;;
+        'keys set')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='provider' ;;
+        models)
+            commands=''
+            options='-p --provider --timeout --json -h --help'
+            values='-p=provider --provider=provider --timeout=nothing'
+            rest='nothing' ;;
+        prompts)
+            commands='list show new edit'
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'prompts list')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        'prompts show')
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='template' ;;
+        'prompts new')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
+        'prompts edit')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='template' ;;
+        providers)
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        safe)
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        tools)
+            commands=''
+            options='--json -h --help'
+            values=''
+            rest='nothing' ;;
+        undo)
+            commands=''
+            options='--all --redo -n --dry-run --list --force -y --yes -h --help'
+            values=''
+            rest='conversation' ;;
+    esac
+}
+_ask_tools='read_file write_file edit_file list_dir bash fetch_url'
+_ask_keys='provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff'
+_ask_parameters='frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p'
+# to here
+
+_ask() {
+    local command='' commands='' options='' values='' rest='' kind='' kept='' current='' provider=''
+    local -a words=()
+    _ask_read_line
+    _ask_read_words
+    COMPREPLY=()
+    case $kind in
+        commands) _ask_offer "$commands" ;;
+        options) _ask_offer "$options" ;;
+        choice:*) kind=${kind#choice:} && _ask_offer "${kind//,/ }" ;;
+        provider) _ask_offer_lines providers ;;
+        model) _ask_offer_lines models "$current" "$provider" ;;
+        template) _ask_offer_lines templates ;;
+        conversation) _ask_offer_conversations ;;
+        key) _ask_offer "$_ask_keys" ;;
+        parameter) [[ $current == *=* ]] || { _ask_offer "${_ask_parameters// /= }=" && compopt -o nospace; } ;;
+        tool) _ask_offer_tools ;;
+        directory) mapfile -t COMPREPLY < <(compgen -d -- "$current") && compopt -o filenames ;;
+        system) [[ $current != @* ]] || _ask_offer_marked_files ;;
+        file) return 0 ;;  # complete's `default` does it, with all the quoting that file names need
+    esac
+    compopt +o default
+    return 0
+}
+
+# The words up to the cursor, with those that readline parts at : and = put together again; `kept` is what it
+# leaves alone of the last one.
+_ask_read_line() {
+    local line=${COMP_LINE:0:COMP_POINT} word sign i
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ $i == 0 || $line == [[:space:]]* ]]; then
+            line=${line#"${line%%[![:space:]]*}"}
+            words+=('')
+        fi
+        [[ $line == "$word"* ]] || word=$line
+        words[-1]+=$word
+        line=${line#"$word"}
+    done
+    current=${words[-1]}
+    if [[ $current == [\"\']* ]]; then
+        current=${current:1}
+        return
+    fi
+    for sign in : =; do
+        if [[ ${COMP_WORDBREAKS-} == *$sign* && $current == *$sign* ]]; then
+            word=${current%"$sign"*}$sign
+            [[ ${#word} -lt ${#kept} ]] || kept=$word
+        fi
+    done
+}
+
+# What is wanted at the cursor, as `kind`: by the rule that options end where the prompt begins.
+_ask_read_words() {
+    local i=1 last=$((${#words[@]} - 1)) word value=''
+    _ask_about ''
+    while [[ $i -lt $last && " $commands " == *" ${words[i]} "* ]]; do
+        command+=${command:+ }${words[i]}
+        _ask_about "$command"
+        i=$((i + 1))
+    done
+    kind=$rest
+    [[ $i != "$last" || -z $commands ]] || kind=commands
+    for (( ; i < last; i++)); do
+        word=${words[i]}
+        kind=$rest
+        if [[ $word == -- ]]; then
+            return
+        elif [[ $word == -?* && $word != *[[:space:]]* ]]; then
+            value=''
+            _ask_value_of "$word"
+            [[ -n $value ]] || continue
+            i=$((i + 1))
+            if [[ $i == "$last" ]]; then
+                kind=$value
+                return
+            fi
+            [[ $value != provider ]] || provider=${words[i]}
+        elif [[ -z $command && $word != *[[:space:]]* ]]; then
+            return
+        fi
+    done
+    if [[ $current == --*=* ]]; then
+        _ask_value_of "${current%%=*}"
+        kind=${value:-nothing}
+        current=${current#*=}
+    elif [[ $current == -* ]]; then
+        kind=options
+    fi
+    # What is no command begins the prompt, in which there may be files.
+    [[ $kind != commands || -n $command || " $commands" == *" $current"* ]] || kind=$rest
+}
+
+# Set `value` to what completes the argument behind an option; "" where it takes none, or has it with it.
+_ask_value_of() {
+    local option=$1 place
+    if [[ $option == --provider=* ]]; then
+        provider=${option#*=}
+    elif [[ $option == --* ]]; then
+        [[ " $values" != *" $option="* ]] || { value=${values#*"$option="} && value=${value%% *}; }
+    else
+        for ((place = 1; place < ${#option}; place++)); do
+            if [[ " $values" == *" -${option:place:1}="* ]]; then
+                value=" $values"
+                value=${value#*" -${option:place:1}="}
+                value=${value%% *}
+                [[ $place == $((${#option} - 1)) ]] || value=''
+                return
+            fi
+        done
+    fi
+}
+
+_ask_offer() {  # WORDS: those that begin as the word at the cursor does
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$current")
+    _ask_cut
+}
+
+# Leave out what stands before the cursor and stays there; an option's own word is cut by `current` already.
+_ask_cut() {
+    local part=$kept
+    [[ $part != --*=* ]] || part=${part#*=}
+    COMPREPLY=("${COMPREPLY[@]#"$part"}")
+}
+
+# Ask the program, found by its name alone: Tab must not run whatever file is named on the line.
+_ask_lines() {
+    command ask --complete "$@" </dev/null 2>/dev/null || true
+}
+
+_ask_offer_lines() {
+    local line lines=''
+    while IFS= read -r line; do
+        lines+=" ${line%%$'\t'*}"
+    done < <(_ask_lines "$@")
+    _ask_offer "$lines"
+    [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *: ]] || compopt -o nospace
+}
+
+# Ids with titles, the newest first. Titles are shown where several ids remain, and never put on the line.
+_ask_offer_conversations() {
+    local line width=$((${COLUMNS:-80} - 2))
+    while IFS= read -r line; do
+        [[ $line != "$current"* ]] || COMPREPLY+=("$line")
+    done < <(_ask_lines conversations)
+    # 37 and 42 put what is offered on the line one after the other.
+    if [[ ${#COMPREPLY[@]} -gt 1 && ${COMP_TYPE-} != 37 && ${COMP_TYPE-} != 42 ]]; then
+        COMPREPLY=("${COMPREPLY[@]/$'\t'/  }")
+        COMPREPLY=("${COMPREPLY[@]/%/$(printf '%*s' "$((width / 2))" '')}")  # so wide that each has its own line
+        for line in "${!COMPREPLY[@]}"; do
+            COMPREPLY[line]=${COMPREPLY[line]:0:width}
+        done
+    else
+        COMPREPLY=("${COMPREPLY[@]%%$'\t'*}")
+    fi
+    compopt -o nosort
+}
+
+_ask_offer_tools() {  # in a list with commas
+    local before=''
+    [[ $current != *,* ]] || before=${current%,*},
+    _ask_offer "$before${_ask_tools// / "$before"}"
+    compopt -o nospace
+}
+
+# Files behind an @, of which readline cannot tell itself how to quote them and which are folders.
+_ask_offer_marked_files() {
+    local i mark
+    mapfile -t COMPREPLY < <(compgen -f -- "${current#@}")
+    for i in "${!COMPREPLY[@]}"; do
+        mark=' '
+        [[ ! -d ${COMPREPLY[i]} ]] || mark=/
+        printf -v "COMPREPLY[i]" '@%q%s' "${COMPREPLY[i]}" "$mark"
+    done
+    compopt -o nospace
+}
+
+complete -o default -F _ask ask

@@ -1,0 +1,406 @@
+# ask: completions for fish 3.1 or later
+
+# python -m tests.completion_scripts writes from here
+function __ask_valued -a command  # the options of a command that take a value
+    switch "$command"
+        case ''
+            string split ' ' -- '-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --timeout'
+        case 'chat'
+            string split ' ' -- '-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --timeout'
+        case 'config'
+            string split ' ' -- ''
+        case 'config list'
+            string split ' ' -- ''
+        case 'config get'
+            string split ' ' -- ''
+        case 'config set'
+            string split ' ' -- ''
+        case 'config unset'
+            string split ' ' -- ''
+        case 'config path'
+            string split ' ' -- ''
+        case 'config edit'
+            string split ' ' -- ''
+        case 'doctor'
+            string split ' ' -- ''
+        case 'history'
+            string split ' ' -- ''
+        case 'history list'
+            string split ' ' -- '-n --limit'
+        case 'history show'
+            string split ' ' -- '-n --last'
+        case 'history search'
+            string split ' ' -- '-n --limit'
+        case 'history export'
+            string split ' ' -- '--format -o --output'
+        case 'history import'
+            string split ' ' -- ''
+        case 'history delete'
+            string split ' ' -- '--older-than'
+        case 'history stats'
+            string split ' ' -- '--days'
+        case 'init'
+            string split ' ' -- '--key --explain-key'
+        case 'keys'
+            string split ' ' -- ''
+        case 'keys list'
+            string split ' ' -- ''
+        case 'keys remove'
+            string split ' ' -- ''
+        case 'keys set'
+            string split ' ' -- ''
+        case 'models'
+            string split ' ' -- '-p --provider --timeout'
+        case 'prompts'
+            string split ' ' -- ''
+        case 'prompts list'
+            string split ' ' -- ''
+        case 'prompts show'
+            string split ' ' -- ''
+        case 'prompts new'
+            string split ' ' -- ''
+        case 'prompts edit'
+            string split ' ' -- ''
+        case 'providers'
+            string split ' ' -- ''
+        case 'safe'
+            string split ' ' -- ''
+        case 'tools'
+            string split ' ' -- ''
+        case 'undo'
+            string split ' ' -- ''
+    end
+end
+function __ask_commands -a command  # what a command consists of
+    switch "$command"
+        case ''
+            string split ' ' -- 'chat config doctor history init keys models prompts providers safe tools undo'
+        case 'config'
+            string split ' ' -- 'list get set unset path edit'
+        case 'history'
+            string split ' ' -- 'list show search export import delete stats'
+        case 'keys'
+            string split ' ' -- 'list remove set'
+        case 'prompts'
+            string split ' ' -- 'list show new edit'
+    end
+end
+set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url
+set -g __ask_keys provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff
+set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
+complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Talk: one conversation, message after message'
+complete -c ask -n '__ask_first \'\'' -f -a config -d 'See and change the settings'
+complete -c ask -n '__ask_first \'\'' -f -a doctor -d 'Look for what is missing or broken, and say what to do'
+complete -c ask -n '__ask_first \'\'' -f -a history -d 'See, search and keep the saved conversations'
+complete -c ask -n '__ask_first \'\'' -f -a init -d 'Make ask a part of bash, zsh or fish'
+complete -c ask -n '__ask_first \'\'' -f -a keys -d 'Keep API keys: set, list, remove'
+complete -c ask -n '__ask_first \'\'' -f -a models -d 'List a provider\'s models'
+complete -c ask -n '__ask_first \'\'' -f -a prompts -d 'See and keep named prompts, which -t asks with'
+complete -c ask -n '__ask_first \'\'' -f -a providers -d 'List the providers'
+complete -c ask -n '__ask_first \'\'' -f -a safe -d 'Say what --safe would do here, and what is missing for it'
+complete -c ask -n '__ask_first \'\'' -f -a tools -d 'List the tools that a model may call'
+complete -c ask -n '__ask_first \'\'' -f -a undo -d 'Put back the files that a run changed'
+complete -c ask -n '__ask_in \'\'' -s p -l provider -x -a '(__ask_provider)' -d 'Ask this provider (ask providers lists them)'
+complete -c ask -n '__ask_in \'\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; without -p also as provider:model'
+complete -c ask -n '__ask_in \'\'' -l base-url -x -d 'Reach the provider at this address'
+complete -c ask -n '__ask_in \'\'' -l key -x -d 'Use this API key'
+complete -c ask -n '__ask_in \'\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'
+complete -c ask -n '__ask_in \'\'' -s f -l file -r -F -d 'Add a text file to the prompt'
+complete -c ask -n '__ask_in \'\'' -s o -l option -x -a '(__ask_parameter)' -d 'Set a model parameter'
+complete -c ask -n '__ask_in \'\'' -s t -l template -x -a '(__ask_template)' -d 'Ask with this named prompt, or NAME:TASK (ask prompts list)'
+complete -c ask -n '__ask_in \'\'' -l var -x -d 'With -t: fill in a {{placeholder}}'
+complete -c ask -n '__ask_in \'\'' -s c -l continue -d 'Go on with this terminal\'s newest conversation'
+complete -c ask -n '__ask_in \'\'' -l resume -x -k -a '(__ask_conversation)' -d 'Go on with this conversation (ask history list)'
+complete -c ask -n '__ask_in \'\'' -l compact -d 'With -c or --resume: first replace what is old by a summary'
+complete -c ask -n '__ask_in \'\'' -l no-save -d 'Keep neither the conversation nor what files held before'
+complete -c ask -n '__ask_in \'\'' -l no-tools -d 'Let the model call no tools'
+complete -c ask -n '__ask_in \'\'' -l disable-tool -x -a '(__ask_tool)' -d 'Leave these tools out'
+complete -c ask -n '__ask_in \'\'' -l max-rounds -x -d 'Allow N rounds of tool calls (10)'
+complete -c ask -n '__ask_in \'\'' -l max-cost -x -d 'Allow no more rounds once this is spent'
+complete -c ask -n '__ask_in \'\'' -l command-timeout -x -d 'Stop a command after S s (30)'
+complete -c ask -n '__ask_in \'\'' -l confirm -d 'Ask before every call that runs or writes'
+complete -c ask -n '__ask_in \'\'' -s y -l yes -d 'Answer yes to what --confirm asks'
+complete -c ask -n '__ask_in \'\'' -l safe -d 'Confine what tools can do to this folder, without network'
+complete -c ask -n '__ask_in \'\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'With --safe: also write this folder'
+complete -c ask -n '__ask_in \'\'' -l allow-host -x -d 'With --safe: fetch from this host'
+complete -c ask -n '__ask_in \'\'' -l allow-tool -x -a '(__ask_tool)' -d 'With --safe: offer this tool too'
+complete -c ask -n '__ask_in \'\'' -l cmd -d 'Answer with one shell command; on a terminal, offer to run it'
+complete -c ask -n '__ask_in \'\'' -l code -d 'Answer with code alone'
+complete -c ask -n '__ask_in \'\'' -l schema -r -F -d 'Answer with JSON that fits: a JSON Schema, its file, or name, age int'
+complete -c ask -n '__ask_in \'\'' -l json -d 'Print one JSON object when done'
+complete -c ask -n '__ask_in \'\'' -l events -d 'Print events as JSON lines'
+complete -c ask -n '__ask_in \'\'' -l no-stream -d 'Print the answer when it is whole'
+complete -c ask -n '__ask_in \'\'' -l plain -d 'No colour'
+complete -c ask -n '__ask_in \'\'' -s q -l quiet -d 'Nothing on standard error but the error that ends the run'
+complete -c ask -n '__ask_in \'\'' -s v -l verbose -d 'Show tool results, reasoning and what was used'
+complete -c ask -n '__ask_in \'\'' -l no-stdin -d 'Do not read standard input'
+complete -c ask -n '__ask_in \'\'' -l timeout -x -d 'Give up when nothing comes for S s (300)'
+complete -c ask -n '__ask_in \'\'' -s V -l version -d 'Show the version and exit'
+complete -c ask -n '__ask_in \'\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_in \'chat\'' -s p -l provider -x -a '(__ask_provider)' -d 'Ask this provider (ask providers lists them)'
+complete -c ask -n '__ask_in \'chat\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; without -p also as provider:model'
+complete -c ask -n '__ask_in \'chat\'' -l base-url -x -d 'Reach the provider at this address'
+complete -c ask -n '__ask_in \'chat\'' -l key -x -d 'Use this API key'
+complete -c ask -n '__ask_in \'chat\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'
+complete -c ask -n '__ask_in \'chat\'' -s f -l file -r -F -d 'Add a text file to the prompt'
+complete -c ask -n '__ask_in \'chat\'' -s o -l option -x -a '(__ask_parameter)' -d 'Set a model parameter'
+complete -c ask -n '__ask_in \'chat\'' -s t -l template -x -a '(__ask_template)' -d 'Ask with this named prompt, or NAME:TASK (ask prompts list)'
+complete -c ask -n '__ask_in \'chat\'' -l var -x -d 'With -t: fill in a {{placeholder}}'
+complete -c ask -n '__ask_in \'chat\'' -s c -l continue -d 'Go on with this terminal\'s newest conversation'
+complete -c ask -n '__ask_in \'chat\'' -l resume -x -k -a '(__ask_conversation)' -d 'Go on with this conversation (ask history list)'
+complete -c ask -n '__ask_in \'chat\'' -l no-save -d 'Keep neither the conversation nor what files held before'
+complete -c ask -n '__ask_in \'chat\'' -l no-tools -d 'Let the model call no tools'
+complete -c ask -n '__ask_in \'chat\'' -l disable-tool -x -a '(__ask_tool)' -d 'Leave these tools out'
+complete -c ask -n '__ask_in \'chat\'' -l max-rounds -x -d 'Allow N rounds of tool calls (10)'
+complete -c ask -n '__ask_in \'chat\'' -l max-cost -x -d 'Allow no more rounds once this is spent'
+complete -c ask -n '__ask_in \'chat\'' -l command-timeout -x -d 'Stop a command after S s (30)'
+complete -c ask -n '__ask_in \'chat\'' -l confirm -d 'Ask before every call that runs or writes'
+complete -c ask -n '__ask_in \'chat\'' -s y -l yes -d 'Answer yes to what --confirm asks'
+complete -c ask -n '__ask_in \'chat\'' -l safe -d 'Confine what tools can do to this folder, without network'
+complete -c ask -n '__ask_in \'chat\'' -l allow-dir -x -a '(__fish_complete_directories)' -d 'With --safe: also write this folder'
+complete -c ask -n '__ask_in \'chat\'' -l allow-host -x -d 'With --safe: fetch from this host'
+complete -c ask -n '__ask_in \'chat\'' -l allow-tool -x -a '(__ask_tool)' -d 'With --safe: offer this tool too'
+complete -c ask -n '__ask_in \'chat\'' -l json -d 'Print one JSON object when done'
+complete -c ask -n '__ask_in \'chat\'' -l events -d 'Print events as JSON lines'
+complete -c ask -n '__ask_in \'chat\'' -l no-stream -d 'Print the answer when it is whole'
+complete -c ask -n '__ask_in \'chat\'' -l plain -d 'No colour'
+complete -c ask -n '__ask_in \'chat\'' -s q -l quiet -d 'Nothing on standard error but the error that ends the run'
+complete -c ask -n '__ask_in \'chat\'' -s v -l verbose -d 'Show tool results, reasoning and what was used'
+complete -c ask -n '__ask_in \'chat\'' -l timeout -x -d 'Give up when nothing comes for S s (300)'
+complete -c ask -n '__ask_in \'chat\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'chat\'' -f
+complete -c ask -n '__ask_first \'config\'' -f -a list -d 'List every setting with its value and where that is from: a variable,'
+complete -c ask -n '__ask_first \'config\'' -f -a get -d 'Print the value of KEY: the one that counts, from environment, config.toml or'
+complete -c ask -n '__ask_first \'config\'' -f -a set -d 'Set KEY to VALUE in config.toml'
+complete -c ask -n '__ask_first \'config\'' -f -a unset -d 'Take KEY out of config.toml: a setting, a table such as providers.groq, or'
+complete -c ask -n '__ask_first \'config\'' -f -a path -d 'Print where config.toml is, or would be'
+complete -c ask -n '__ask_first \'config\'' -f -a edit -d 'Change config.toml in the editor that VISUAL or EDITOR names'
+complete -c ask -n '__ask_in \'config\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'config\'' -f
+complete -c ask -n '__ask_in \'config list\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'config list\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'config list\'' -f
+complete -c ask -n '__ask_in \'config get\'' -l json -d 'Print the value as JSON'
+complete -c ask -n '__ask_in \'config get\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'config get\'' -f -a '(__ask_key)'
+complete -c ask -n '__ask_in \'config set\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'config set\'' -f -a '(__ask_key)'
+complete -c ask -n '__ask_in \'config unset\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'config unset\'' -f -a '(__ask_key)'
+complete -c ask -n '__ask_in \'config path\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'config path\'' -f
+complete -c ask -n '__ask_in \'config edit\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'config edit\'' -f
+complete -c ask -n '__ask_in \'doctor\'' -l offline -d 'Do not try to reach the providers'
+complete -c ask -n '__ask_in \'doctor\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'doctor\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'doctor\'' -f
+complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List the conversations, the newest first: the newest 20 on a terminal, all in'
+complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation, the newest where none is named'
+complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Find the conversations with a message that holds all WORDS, the newest first'
+complete -c ask -n '__ask_first \'history\'' -f -a export -d 'Export conversations, by default the newest, named as --resume takes them'
+complete -c ask -n '__ask_first \'history\'' -f -a import -d 'Import conversations from FILE, or from standard input: all in it, or none'
+complete -c ask -n '__ask_first \'history\'' -f -a delete -d 'Delete conversations for good'
+complete -c ask -n '__ask_first \'history\'' -f -a stats -d 'Tell runs, tokens and cost by day and model, and calls by tool, of the last'
+complete -c ask -n '__ask_in \'history\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'history\'' -f
+complete -c ask -n '__ask_in \'history list\'' -s n -l limit -x -d 'List the newest N; 0 lists all'
+complete -c ask -n '__ask_in \'history list\'' -l here -d 'List those that took place in this directory'
+complete -c ask -n '__ask_in \'history list\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'history list\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'history list\'' -f
+complete -c ask -n '__ask_in \'history show\'' -s n -l last -x -d 'Show the last N runs'
+complete -c ask -n '__ask_in \'history show\'' -l tools -d 'Show tool calls with all arguments and their results'
+complete -c ask -n '__ask_in \'history show\'' -l json -d 'Print one JSON object, as an export holds it'
+complete -c ask -n '__ask_in \'history show\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'history show\'' -f -k -a '(__ask_conversation)'
+complete -c ask -n '__ask_in \'history search\'' -s n -l limit -x -d 'Find N (20); 0 finds all'
+complete -c ask -n '__ask_in \'history search\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'history search\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'history search\'' -f
+complete -c ask -n '__ask_in \'history export\'' -l all -d 'Export all conversations, the oldest first'
+complete -c ask -n '__ask_in \'history export\'' -l format -x -a 'md json html' -d 'Write it so; else as the file\'s name ends, or md'
+complete -c ask -n '__ask_in \'history export\'' -l json -d 'The same as --format json'
+complete -c ask -n '__ask_in \'history export\'' -s o -l output -r -F -d 'Write to this file, in place of what it holds'
+complete -c ask -n '__ask_in \'history export\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'history export\'' -f -k -a '(__ask_conversation)'
+complete -c ask -n '__ask_in \'history import\'' -l as-new -d 'Give one whose id stands for another conversation here a new id'
+complete -c ask -n '__ask_in \'history import\'' -l json -d 'Print a JSON array of what became of each'
+complete -c ask -n '__ask_in \'history import\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_in \'history delete\'' -l older-than -x -d 'Those not gone on with for so long: 12h, 30d, 8w, 1y'
+complete -c ask -n '__ask_in \'history delete\'' -s y -l yes -d 'Do not ask'
+complete -c ask -n '__ask_in \'history delete\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'history delete\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'history delete\'' -f -k -a '(__ask_conversation)'
+complete -c ask -n '__ask_in \'history stats\'' -l days -x -d 'Count the last N days (30)'
+complete -c ask -n '__ask_in \'history stats\'' -l json -d 'Print one JSON object'
+complete -c ask -n '__ask_in \'history stats\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'history stats\'' -f
+complete -c ask -n '__ask_in \'init\'' -l key -x -d 'Turn words into a command by this key (alt-a); or none'
+complete -c ask -n '__ask_in \'init\'' -l explain-key -x -d 'Explain a failure by this key (alt-e); or none'
+complete -c ask -n '__ask_in \'init\'' -l install -d 'Put completions where the shell looks for them'
+complete -c ask -n '__ask_in \'init\'' -l uninstall -d 'Take them away again'
+complete -c ask -n '__ask_in \'init\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'init\'' -f -a 'bash zsh fish'
+complete -c ask -n '__ask_first \'keys\'' -f -a list -d 'List which providers have a key, and where it is from; never the key'
+complete -c ask -n '__ask_first \'keys\'' -f -a remove -d 'Forget the kept key of PROVIDER'
+complete -c ask -n '__ask_first \'keys\'' -f -a set -d 'Keep the key of PROVIDER, typed without being shown, or read from standard'
+complete -c ask -n '__ask_in \'keys\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'keys\'' -f
+complete -c ask -n '__ask_in \'keys list\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'keys list\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'keys list\'' -f
+complete -c ask -n '__ask_in \'keys remove\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'keys remove\'' -f -a '(__ask_provider)'
+complete -c ask -n '__ask_in \'keys set\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'keys set\'' -f -a '(__ask_provider)'
+complete -c ask -n '__ask_in \'models\'' -s p -l provider -x -a '(__ask_provider)' -d 'List this provider\'s models'
+complete -c ask -n '__ask_in \'models\'' -l timeout -x -d 'Give up when nothing comes for S s (30)'
+complete -c ask -n '__ask_in \'models\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'models\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'models\'' -f
+complete -c ask -n '__ask_first \'prompts\'' -f -a list -d 'List the named prompts with their tasks; ask -t takes NAME or NAME:TASK'
+complete -c ask -n '__ask_first \'prompts\'' -f -a show -d 'Print the file of a named prompt, or of NAME:TASK the text that is asked'
+complete -c ask -n '__ask_first \'prompts\'' -f -a new -d 'Make a named prompt of your own, and print where it is'
+complete -c ask -n '__ask_first \'prompts\'' -f -a edit -d 'Change a named prompt in the editor that VISUAL or EDITOR names'
+complete -c ask -n '__ask_in \'prompts\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'prompts\'' -f
+complete -c ask -n '__ask_in \'prompts list\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'prompts list\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'prompts list\'' -f
+complete -c ask -n '__ask_in \'prompts show\'' -l json -d 'Print one JSON object, with what the file says'
+complete -c ask -n '__ask_in \'prompts show\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'prompts show\'' -f -a '(__ask_template)'
+complete -c ask -n '__ask_in \'prompts new\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'prompts new\'' -f
+complete -c ask -n '__ask_in \'prompts edit\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'prompts edit\'' -f -a '(__ask_template)'
+complete -c ask -n '__ask_in \'providers\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'providers\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'providers\'' -f
+complete -c ask -n '__ask_in \'safe\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'safe\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'safe\'' -f
+complete -c ask -n '__ask_in \'tools\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'tools\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'tools\'' -f
+complete -c ask -n '__ask_in \'undo\'' -l all -d 'Put back what all runs of the conversation changed'
+complete -c ask -n '__ask_in \'undo\'' -l redo -d 'Bring back what the last undo took away'
+complete -c ask -n '__ask_in \'undo\'' -s n -l dry-run -d 'Only show the difference'
+complete -c ask -n '__ask_in \'undo\'' -l list -d 'Only list the files, and what would become of each'
+complete -c ask -n '__ask_in \'undo\'' -l force -d 'Put back also what has changed since'
+complete -c ask -n '__ask_in \'undo\'' -s y -l yes -d 'Do not ask'
+complete -c ask -n '__ask_in \'undo\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'undo\'' -f -k -a '(__ask_conversation)'
+# to here
+
+# What the line holds before the cursor: the command, as "history show", on the first line; whether options may
+# still come on the second; how many words there are behind the command on the third.
+function __ask_line
+    set -l tokens (commandline -opc)
+    set -e tokens[1]
+    set -l command ''
+    while set -q tokens[1]; and contains -- $tokens[1] (__ask_commands "$command")
+        set command (string trim "$command $tokens[1]")
+        set -e tokens[1]
+    end
+    set -l valued (__ask_valued "$command")
+    set -l options yes
+    set -l words 0
+    while set -q tokens[1]
+        set -l token $tokens[1]
+        set -e tokens[1]
+        if test $options = yes; and string match -q -r '^-\S' -- $token
+            if test "$token" = --
+                set options no
+            else if __ask_takes_next $token $valued; and set -q tokens[1]
+                set -e tokens[1]
+            end
+        else
+            set words (math $words + 1)
+            if test -z "$command"; and not string match -q '* *' -- $token
+                set options no
+            end
+        end
+    end
+    printf '%s\n' "$command" $options $words
+end
+
+function __ask_takes_next -a token
+    set -l valued $argv[2..-1]
+    if string match -q -- '--*' $token
+        contains -- $token $valued
+        return
+    end
+    set -l letters (string split '' -- (string sub -s 2 -- $token))
+    for place in (seq (count $letters))
+        if contains -- -$letters[$place] $valued
+            test $place = (count $letters)
+            return
+        end
+    end
+    return 1
+end
+
+function __ask_in -a command  # whether an option of the command may come
+    set -l line (__ask_line)
+    test "$line[1]" = "$command" -a "$line[2]" = yes
+end
+
+function __ask_words -a command  # whether a word of the command may come
+    set -l line (__ask_line)
+    test "$line[1]" = "$command"
+end
+
+function __ask_first -a command  # whether a part of the command may come
+    set -l line (__ask_line)
+    test "$line[1]" = "$command" -a "$line[3]" = 0
+    and test -n "$command" -o (count (commandline -opc)) = 1
+end
+
+function __ask_lines
+    command ask --complete $argv </dev/null 2>/dev/null
+end
+
+function __ask_provider
+    __ask_lines providers
+end
+
+function __ask_model
+    set -l provider
+    set -l tokens (commandline -opc)
+    for place in (seq (count $tokens))
+        if string match -q -r -- '^(-[a-zA-Z]*p|--provider)$' $tokens[$place]
+            set provider $tokens[(math $place + 1)]
+        else if string match -q -- '--provider=*' $tokens[$place]
+            set provider (string replace -- --provider= '' $tokens[$place])
+        end
+    end
+    __ask_lines models (string replace -r -- '^--model=|^-m' '' (commandline -ct)) $provider
+end
+
+function __ask_conversation
+    __ask_lines conversations
+end
+
+function __ask_template
+    __ask_lines templates
+end
+
+function __ask_system
+    set -l start (string match -r -- '@(.*)$' (commandline -ct))
+    and string replace -r '^' @ -- (__fish_complete_path $start[2])
+end
+
+function __ask_key
+    test (__ask_line)[3] = 0
+    and printf '%s\n' $__ask_keys
+end
+
+function __ask_tool
+    __fish_append , $__ask_tools
+end
+
+function __ask_parameter
+    printf '%s=\n' $__ask_parameters
+end
