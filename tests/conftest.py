@@ -36,3 +36,12 @@ def server() -> Iterator[ModelServer]:
 def ask(home: Home, server: ModelServer) -> Ask:
     env = {**home.env, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}
     return Ask(env, home.work)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name what this machine could not try."""
+    reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+    missed = [value for one in reports for name, value in one.user_properties if name == "not tried here"]
+    if missed:
+        terminalreporter.section("not tried here")
+        terminalreporter.write("".join(f"{one}\n" for one in sorted(missed)))

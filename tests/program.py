@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ PROGRAMS = Path(sys.executable).parent
 ASK = str(PROGRAMS / "ask")
 CTRL_C = "\x03"
 TEST_KEY = "sk-test-0123456789abcdef"
+STYLED = rb"(?:\x1b\[[02]m|\r\x1b\[2K)*"
+CONVERSATION = re.compile(rb"^" + STYLED + rb"\xc2\xb7 conversation (\w+)\r?\n(?:\x1b\[0m)?", re.MULTILINE)
 TAKE_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -61,12 +64,16 @@ def make_home(path: Path) -> Home:
 
 @dataclass(frozen=True)
 class Result:
-    """How a process ended. On a terminal, `stdout` is all that was shown. A negative code is a signal's number."""
+    """How a process ended. On a terminal, `stdout` is all that was shown. A negative code is a signal's number.
+
+    Lines that name the conversation are taken out; `conversation` is the id in the last of them, "" without any.
+    """
 
     stdout: bytes
     stderr: str
     code: int
     seconds: float
+    conversation: str = ""
 
     @property
     def text(self) -> str:
@@ -176,6 +183,11 @@ class Running:
         assert self._terminal is not None
         os.write(self._terminal, keys.encode())
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the terminal another size."""
+        assert self._terminal is not None
+        termios.tcsetwinsize(self._terminal, (rows, columns))
+
     def signal(self, number: int = signal.SIGINT) -> None:
         """Send a signal to the process alone."""
         self.process.send_signal(number)
@@ -190,7 +202,9 @@ class Running:
         for thread in self._threads:
             thread.join(5)
             assert not thread.is_alive(), f"ended, but another process holds its output; it showed {self._shown()}"
-        return Result(bytes(self.stdout), self.stderr.decode(errors="replace"), code, seconds)
+        stdout, said = take_conversation(bytes(self.stdout)) if self._terminal else (bytes(self.stdout), b"")
+        stderr, beside = take_conversation(bytes(self.stderr))
+        return Result(stdout, stderr.decode(errors="replace"), code, seconds, (said or beside).decode())
 
     def _shown(self) -> str:
         return f"stdout {bytes(self.stdout[-2000:])!r}, stderr {bytes(self.stderr[-2000:])!r}"
@@ -211,6 +225,11 @@ class Running:
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe:
                 pipe.close()
+
+
+def take_conversation(shown: bytes) -> tuple[bytes, bytes]:
+    """What was shown without the lines that name the conversation, and the last id that one of them told."""
+    return CONVERSATION.sub(b"", shown), (CONVERSATION.findall(shown) or [b""])[-1]
 
 
 def read_some(source: int) -> bytes:

@@ -12,7 +12,7 @@ from ask import Answer, ChatCompletions, Finish, Message, Native, TextDelta, Too
 from ask.agent import Agent, Job, Outcome
 from ask.calls import CallRunner
 from ask.errors import IncompleteAnswer, Interrupted, LimitReached, ProviderError, SafetyError, StreamCut
-from ask.events import CallFinished, CallStarted, Event, MessageAdded, Notice
+from ask.events import Asking, CallFinished, CallRunning, CallStarted, Event, MessageAdded, Notice
 from ask.exchange import Exchange
 from ask.plugins import check_provider
 from ask.provider import CallDelta
@@ -103,9 +103,9 @@ def test_events_come_in_the_order_in_which_things_happen(bench: Bench, server: M
     outcome = bench.run()
     assert outcome.failure is None
     assert [type(event) for event in bench.events] == [
-        *(TextDelta, TextDelta, CallDelta, CallDelta, MessageAdded),
-        *(CallStarted, CallFinished, MessageAdded) * 2,
-        *(TextDelta, MessageAdded),
+        *(Asking, TextDelta, TextDelta, CallDelta, CallDelta, MessageAdded),
+        *(CallStarted, CallRunning, CallFinished, MessageAdded) * 2,
+        *(Asking, TextDelta, MessageAdded),
     ]
 
 
@@ -189,7 +189,7 @@ def test_a_cut_answer_is_kept_without_its_calls(bench: Bench, server: ModelServe
     assert isinstance(outcome.failure, StreamCut)
     assert outcome.messages[-1] == Message("assistant", "I say")
     assert outcome.finish is Finish.CUT
-    assert bench.events[-1] == MessageAdded(Message("assistant", "I say"), whole=False)
+    assert bench.events[-1] == MessageAdded(Message("assistant", "I say"), False, Answer("I say", finish=Finish.CUT))
 
 
 def test_an_error_in_a_later_round_keeps_the_rounds_before_it(bench: Bench, server: ModelServer) -> None:

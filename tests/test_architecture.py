@@ -14,22 +14,34 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
-    *("version", "text", "json_values", "messages", "errors"),
-    *("provider", "hookspecs", "chat_stream", "chat_completions", "framing", "events"),
-    *("config", "keys", "prompts"),
-    *("transport", "plugins", "exchange"),
-    *("tools", "safety", "calls"),
+    *("version", "text", "redaction", "differences", "json_values", "messages", "errors"),
+    *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions", "framing", "events"),
+    *("config", "keys", "prompts", "templates", "schemas"),
+    *("transport", "plugins", "exchange", "models_cache", "completion", "history"),
+    *("tools", "originals", "safety", "calls"),
     "agent",
     *("render", "cli", "__main__"),
 ]
 PACKAGES = {
     "click": {"cli", "__main__"},
-    "requests": {"transport"},
-    "urllib3": {"transport"},
+    "referencing": {"schemas"},
+    "requests": {"transport", "tools"},
+    "urllib3": {"transport", "tools"},
+    "idna": {"tools"},
+    "bs4": {"tools"},
+    "markdownify": {"tools"},
     "pluggy": {"hookspecs", "plugins"},
+    "jsonschema": {"schemas"},
+    "markdown_it": {"render"},
+    "pygments": {"render"},
+    "rich": {"render"},
     "platformdirs": {"config"},
-    "tomli_w": {"keys"},
+    "tomli_w": {"keys", "cli"},
+    "tomlkit": {"cli"},
+    "ask_completions": {"cli"},
+    "prompt_toolkit": {"cli"},
     "ask_prompts": {"prompts"},
+    "ask_shell": {"cli"},
 }
 """What is not in the standard library, and the only rooms that import it."""
 TERMINAL = {"curses", "getpass", "pty", "readline", "termios", "tty"}

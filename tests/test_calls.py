@@ -3,57 +3,75 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ask.calls import CallRunner
-from ask.events import CallFinished, CallStarted, Event, Notice
+from ask.events import CallFinished, CallRunning, CallStarted, Event, Notice
 from ask.messages import ToolCall, ToolSpec
+from ask.safety.approval import Consent, Proposal, Reply
 from ask.safety.audit import AuditLog
 from ask.safety.policy import Policy, Verdict
+from ask.safety.tripwire import TRIPWIRES
 from ask.tools import Tool, ToolContext, ToolError, ToolResult
 
 SECRET = "sk-secret-0123456789"
 PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+COMMAND = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 Work = Callable[[str], ToolResult]
+YES = Reply(Consent.YES)
+PLAIN, CONFIRM = Policy(), Policy(confirm=True)
 
 
 class Bench:
-    """A runner with one tool, `say`, and all that it told. `asked` holds what the human was shown."""
+    """A runner with the tools `say` and `run`, and all that it told. `asked` holds what the human was shown."""
 
-    def __init__(self, folder: Path, work: Work, *, confirm: bool = False, answer: bool | None = True) -> None:
+    def __init__(self, folder: Path, work: Work, policy: Policy = PLAIN, answer: Reply | None = YES) -> None:
         self.events: list[Event] = []
-        self.asked: list[tuple[str, Mapping[str, Any], Path, float]] = []
+        self.asked: list[Proposal] = []
         self.folder = folder
-        self._answer = answer
+        self.answer = answer
+        self.context = ToolContext(folder, {}, 30, folder / "results", lambda text: None)
         self._log = folder / "data" / "audit.jsonl"
-        say = Tool(ToolSpec("say", "Says a word.", PARAMETERS), lambda given, _: work(given["word"]), changes=True)
         self.runner = CallRunner(
-            [say],
-            ToolContext(folder, {}, 30, folder / "results", lambda text: None),
-            Policy(confirm=confirm),
+            [
+                Tool(ToolSpec("say", "Says a word.", PARAMETERS), lambda given, _: work(given["word"]), changes=True),
+                Tool(ToolSpec("run", "Runs.", COMMAND), lambda given, _: work(given["command"]), changes=True),
+            ],
+            self.context,
+            policy,
             approve=self.approve,
             log=AuditLog(self._log, "conversation", redact),
             redact=redact,
             show=self.events.append,
         )
 
-    def approve(self, tool: str, arguments: Mapping[str, Any], directory: Path, timeout: float) -> bool | None:
-        self.asked.append((tool, arguments, directory, timeout))
-        return self._answer
+    def approve(self, proposal: Proposal) -> Reply | None:
+        self.asked.append(proposal)
+        return self.answer
+
+    def run(self, command: str) -> str:
+        return self.runner.carry_out(ToolCall("call_1", "run", json.dumps({"command": command})))
 
     def call(self, word: object = "hi", name: str = "say") -> str:
         arguments = word if isinstance(word, str) and word.startswith("{") else json.dumps({"word": word})
         return self.runner.carry_out(ToolCall("call_1", name, arguments))
 
     @property
+    def logged(self) -> list[dict[str, str]]:
+        """The lines of the log."""
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    @property
     def rules(self) -> list[tuple[str, str]]:
         """The decision and rule of each call in the log."""
-        lines = map(json.loads, self._log.read_text().splitlines())
-        return [(line["decision"], line["rule"]) for line in lines]
+        return [(line["decision"], line["rule"]) for line in self.logged]
+
+    @property
+    def finished(self) -> list[CallFinished]:
+        return [event for event in self.events if isinstance(event, CallFinished)]
 
 
 def redact(text: str) -> str:
@@ -67,8 +85,9 @@ def interrupt(word: str) -> ToolResult:
 def test_a_call_is_told_before_and_after_it_is_run(tmp_path: Path) -> None:
     bench = Bench(tmp_path, lambda word: ToolResult(word.upper(), exit_status=4))
     assert bench.call() == "HI"
-    started, finished = bench.events
+    started, running, finished = bench.events
     assert started == CallStarted(ToolCall("call_1", "say", '{"word": "hi"}'))
+    assert running == CallRunning(started.call)
     assert isinstance(finished, CallFinished)
     assert (finished.result, finished.failed, finished.verdict, finished.exit_status) == ("HI", False, "allow", 4)
     assert bench.rules == [("allow", "unrestricted")]
@@ -77,7 +96,7 @@ def test_a_call_is_told_before_and_after_it_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "name", "rule", "words"),
     [
-        ("hi", "shout", "not offered", "there is no tool 'shout'; there are: say"),
+        ("hi", "shout", "not offered", "there is no tool 'shout'; there are: say, run"),
         ("{", "say", "unreadable", "nothing was run: the arguments of say are not JSON"),
         ("{}", "say", "unreadable", "lack 'word'"),
         (5, "say", "unreadable", "'word' must be string, not integer"),
@@ -117,14 +136,14 @@ def test_the_third_of_the_same_calls_is_not_run_until_another_comes(tmp_path: Pa
 
 
 def test_the_human_is_asked_with_place_and_time(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ToolResult, confirm=True)
+    bench = Bench(tmp_path, ToolResult, CONFIRM)
     assert bench.call() == "hi"
-    assert bench.asked == [("say", {"word": "hi"}, tmp_path, 30)]
+    assert bench.asked == [Proposal("say", {"word": "hi"}, bench.context)]
     assert bench.rules == [("allow", "--confirm: yes")]
 
 
 def test_the_human_is_not_asked_about_a_call_that_makes_no_sense(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ToolResult, confirm=True)
+    bench = Bench(tmp_path, ToolResult, CONFIRM)
     bench.call("{")
     assert bench.asked == []
 
@@ -132,15 +151,60 @@ def test_the_human_is_not_asked_about_a_call_that_makes_no_sense(tmp_path: Path)
 @pytest.mark.parametrize(
     ("answer", "result", "rule"),
     [
-        (False, "Error: the user declined this call", "--confirm: no"),
+        (Reply(Consent.NO), "Error: the user declined this call", "--confirm: no"),
         (None, "Error: denied: nobody is there to approve it", "--confirm: nobody to ask"),
     ],
 )
-def test_without_a_yes_it_is_not_run(tmp_path: Path, answer: bool | None, result: str, rule: str) -> None:
-    bench = Bench(tmp_path, ToolResult, confirm=True, answer=answer)
+def test_without_a_yes_it_is_not_run(tmp_path: Path, answer: Reply | None, result: str, rule: str) -> None:
+    bench = Bench(tmp_path, ToolResult, CONFIRM, answer)
     assert bench.call() == result
     assert bench.rules == [("deny", rule)]
-    assert bench.runner.nobody_to_ask is (answer is None)
+    assert (bench.runner.unasked is not None) is (answer is None)
+
+
+def test_always_counts_for_that_tool_in_this_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolResult, CONFIRM, Reply(Consent.ALWAYS))
+    assert [bench.call("a"), bench.call("b")] == ["a", "b"]
+    bench.answer = Reply(Consent.NO)
+    assert bench.call("c") == "c"
+    assert bench.run("d") == "Error: the user declined this call"
+    assert [proposal.tool for proposal in bench.asked] == ["say", "run"]
+    assert bench.rules == [("allow", "--confirm: always")] * 3 + [("deny", "--confirm: no")]
+    assert Bench(tmp_path, ToolResult, CONFIRM, Reply(Consent.NO)).call("a").startswith("Error: ")
+
+
+def test_always_opens_nothing_that_safe_mode_closes(tmp_path: Path) -> None:
+    policy = Policy(confirm=True, safe=True, tripwires=TRIPWIRES)
+    bench = Bench(tmp_path, ToolResult, policy, Reply(Consent.ALWAYS))
+    assert bench.run("ls") == "ls"
+    assert bench.run("rm -rf .").startswith("Error: not run: rm -rf is refused in safe mode")
+    assert bench.rules == [("allow", "--confirm: always"), ("deny", "tripwire: rm -rf")]
+
+
+def test_what_the_user_made_of_a_command_runs_and_is_logged_and_the_model_is_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda word: ToolResult(word.upper()), CONFIRM, Reply(Consent.EDITED, "ls \u00e9"))
+    assert bench.run("rm x") == "[the user changed the command to: ls \u00e9]\nLS \u00c9"
+    assert bench.rules == [("allow", "--confirm: edited")]
+    assert json.loads(bench.logged[0]["arguments"]) == {"command": "ls \u00e9"}
+    assert bench.finished[0].call == ToolCall("call_1", "run", bench.logged[0]["arguments"])
+
+
+def test_the_model_is_told_of_the_change_when_the_command_fails_too(tmp_path: Path) -> None:
+    def fail(word: str) -> ToolResult:
+        raise ToolError(f"no {word}")
+
+    bench = Bench(tmp_path, fail, CONFIRM, Reply(Consent.EDITED, "ls"))
+    assert bench.run("rm x") == "[the user changed the command to: ls]\nError: no ls"
+    bench = Bench(tmp_path, interrupt, CONFIRM, Reply(Consent.EDITED, "ls"))
+    assert bench.run("rm x").startswith("[the user changed the command to: ls]\nError: interrupted")
+
+
+def test_what_the_user_made_of_a_command_may_not_do_more_than_the_model(tmp_path: Path) -> None:
+    policy = Policy(confirm=True, safe=True, tripwires=TRIPWIRES)
+    bench = Bench(tmp_path, ToolResult, policy, Reply(Consent.EDITED, "rm -rf ."))
+    told = "Error: [the user changed the command to: rm -rf .]\nnot run: rm -rf is refused"
+    assert bench.run("ls").startswith(told)
+    assert bench.rules == [("deny", "--confirm: edited, tripwire: rm -rf")]
 
 
 def test_after_an_interruption_nothing_is_run_but_all_is_answered(tmp_path: Path) -> None:
@@ -149,8 +213,7 @@ def test_after_an_interruption_nothing_is_run_but_all_is_answered(tmp_path: Path
     assert bench.runner.interrupted
     assert bench.call("b") == "Error: not run: interrupted by the user"
     assert bench.rules == [("allow", "unrestricted"), ("deny", "interrupted")]
-    finished = [event for event in bench.events if isinstance(event, CallFinished)]
-    assert [(event.failed, event.verdict) for event in finished] == [(True, Verdict.ALLOW), (True, Verdict.DENY)]
+    assert [(event.failed, event.verdict) for event in bench.finished] == [(True, Verdict.ALLOW), (True, Verdict.DENY)]
 
 
 def test_keys_are_taken_out_before_the_result_is_cut(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.cli.target import choose
+from ask.cli.target import Wish, choose
 from ask.cli.workspace import Workspace
 from ask.config import KEYS, Config, Places, Settings, read_config, resolve
 from ask.errors import ConfigError
@@ -49,7 +49,7 @@ def test_without_xdg_folders_are_the_platform_s_own_and_nothing_is_made_in_the_w
     result = Ask({**env, **xdg}, home.work)("-p", "demo", "which files are here?")
     assert result.code == 0
     made = {path.name for path in Path(env["HOME"]).rglob("*") if path.is_file()}
-    assert made == {"plugins.json", "audit.jsonl"}
+    assert made == {"plugins.json", "audit.jsonl", "history.db"}
     assert not list(home.work.iterdir())
 
 
@@ -132,7 +132,7 @@ def test_provider_and_model_are_chosen_in_order(
     home: Home, flags: tuple[str | None, str | None], environment: Mapping[str, str], text: str, model: str
 ) -> None:
     configure(home, text)
-    target = choose(Workspace({**home.env, **environment}), *flags)
+    target = choose(Workspace({**home.env, **environment}), Wish(*flags))
     assert (target.name, target.model) == ("demo", model)
 
 

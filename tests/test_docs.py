@@ -8,7 +8,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from ask import Provider
 from ask.chat_completions import ChatCompletions
 from ask.cli import COMMANDS
 from ask.cli.ask import command
+from ask.cli.history import COMMANDS as HISTORY
 from ask.cli.keys import command as keys_command
 from ask.config import KEYS, PROVIDER_KEYS, Settings, read_config, resolve
 from ask.errors import AskError
@@ -29,6 +30,7 @@ from ask.testing import EXPECTED
 from ask.tools import builtin_tools
 from tests import wire
 from tests.model_server import ModelServer
+from tests.pages import Example, blocks, is_shown, quoted, steps, table
 from tests.program import PROGRAMS, Ask, Home, run, run_on_terminal
 from tests.provider_table import providers
 from tests.strangers import install
@@ -40,22 +42,6 @@ WRITING, _, OWN_WIRE = PROVIDERS.partition("\n## A wire of its own\n")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
 STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"}
 """Variables that are read by `requests`."""
-
-
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def table(text: str, heading: str) -> dict[str, str]:
-    """The first two columns of the table whose first heading cell is this."""
-    rows = text.partition(f"\n| {heading} |")[2].partition("\n\n")[0].splitlines()[2:]
-    cells = [row.strip("| ").split(" | ") for row in rows]
-    return {row[0].strip(): row[1].strip("| ") if len(row) > 1 else "" for row in cells}
-
-
-def quoted(text: str) -> list[str]:
-    """What stands between backticks, blocks left out."""
-    return re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
 
 
 # The command line
@@ -86,10 +72,23 @@ def test_a_default_is_told_by_readme_and_help_as_it_is(name: str) -> None:
     assert default in (option.help or "")
 
 
+def subcommands() -> Iterator[click.Command]:
+    """All of them, and what groups consist of."""
+    for name in COMMANDS:
+        one: click.Command = import_module(f"ask.cli.{name}").command
+        yield one
+        if isinstance(one, click.Group):
+            with click.Context(one) as context:
+                yield from filter(None, (one.get_command(context, each) for each in one.list_commands(context)))
+
+
+OTHERS = {"-r", "--staged", "-type", "-size"}
+"""Options of jq, git and find."""
+
+
 def test_no_option_is_named_in_text_that_the_program_has_not() -> None:
-    subcommands = [import_module(f"ask.cli.{name}").command for name in COMMANDS]
-    known = {*OPTIONS, "-h", "--help", "-r"}  # jq's
-    known |= {name for one in subcommands for option in one.params for name in option.opts}
+    known = {*OPTIONS, "-h", "--help", *OTHERS}
+    known |= {name for one in subcommands() for option in one.params for name in option.opts}
     assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*(?![\w.])", README + PROVIDERS)) <= known
 
 
@@ -98,6 +97,7 @@ def test_every_subcommand_is_in_the_readme_and_no_other() -> None:
     assert named == set(COMMANDS)
     assert isinstance(keys_command, click.Group)
     assert set(re.findall(r"`ask keys (\w+)", README)) == set(keys_command.commands)
+    assert re.findall(r"^\| `ask history (\w+)", README, re.MULTILINE) == list(HISTORY)
 
 
 def test_every_tool_is_in_the_readme_and_no_other() -> None:
@@ -129,14 +129,14 @@ def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
     config = read_config(tmp_path / "config.toml")
     assert not config.warnings
     assert config.aliases == aliases
-    chosen = {name: values[name] for name in ("system", "max_cost")}
+    chosen = {name: values[name] for name in ("system", "max_cost", "context_limit")}
     chosen |= {"options": options, "disabled_tools": frozenset(tables["tools"]["disabled"])}
     assert resolve({}, {}, config) == Settings(**chosen), "all else in the example is the default"
 
 
 def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
-    read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - {"SHELL", "TERM"}
+    read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - {"HOME", "PATH", "SHELL", "TERM"}
     read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {*variables_of("<name>"), "<NAME>_BASE_URL"}
     for _, provider in providers():
         info = provider.provider_info()
@@ -163,24 +163,18 @@ def test_the_json_object_has_what_the_readme_says(home: Home) -> None:
 # Examples
 
 
-@dataclass(frozen=True)
-class Example:
-    """A command of a console block, and what it prints."""
-
-    line: str
-    output: str
-
-
 def examples(text: str) -> Iterator[Example]:
     """The examples that need neither a network nor an installer."""
     recipe = re.search(r"^demo:.*\n\t@\$\(BIN\)/(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe
     for block in blocks(text, "console"):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            line, _, output = part.partition("\n")
-            line = recipe[1] if line == "make demo" else line.partition("   #")[0].strip()
-            if "-p demo" in line or re.search(rf"\bask ({'|'.join(COMMANDS)})\b", line):
-                yield Example(line, output)
+        run_here = []
+        for shown, output in steps(block):
+            line = recipe[1] if shown == "make demo" else shown.partition("   #")[0].strip()
+            if "-p demo" in line or re.search(rf"\bask (-c|{'|'.join(COMMANDS)})\b", line):
+                run_here.append((line, output))
+        if run_here:
+            yield Example(run_here)
 
 
 EXAMPLES = [*examples(README), *examples(PROVIDERS)]
@@ -193,25 +187,26 @@ print(*(call["name"] for call in json.load(sys.stdin)["tool_calls"]), sep="\\n")
 """Stands in for a program that not every machine has."""
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.line)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.lines[0])
 def test_an_example_prints_what_the_documentation_shows(home: Home, example: Example) -> None:
     programs = home.path / "programs"
     programs.mkdir()
     (programs / "jq").write_text(JQ)
     (programs / "jq").chmod(0o755)
     env = {**home.env, "PATH": f"{programs}:{home.env['PATH']}"}
-    if "keys set" in example.line:
-        prompt = example.output.splitlines()[0]
-        result = run_on_terminal(["bash", "-c", example.line], env=env, cwd=home.work, answers=[(prompt, "sk-1\n")])
-    else:
-        result = run(["bash", "-c", f"({example.line}) 2>&1"], env=env, cwd=home.work)
-    pattern = re.escape(example.output).replace(re.escape("..."), ".*")
-    assert result.code == 0
-    assert re.fullmatch(pattern, re.sub(r" +$", "", result.text, flags=re.MULTILINE), re.DOTALL), result.text
+    for line, output in example.steps:
+        if "keys set" in line:
+            answers = [(output.splitlines()[0], "sk-1\n")]
+            result = run_on_terminal(["bash", "-c", line], env=env, cwd=home.work, answers=answers)
+        else:
+            result = run(["bash", "-c", f"({line}) 2>&1"], env=env, cwd=home.work)
+        assert result.code == 0
+        assert is_shown(result.text, output), result.text
 
 
 def test_there_are_examples_that_are_run() -> None:
-    assert {example.line for example in EXAMPLES} >= {'ask -p demo "which files are here?"', "ask keys set openrouter"}
+    lines = {line for example in EXAMPLES for line in example.lines}
+    assert lines >= {'ask -p demo "which files are here?"', "ask keys set openrouter", "ask history"}
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/providers.md"], ids=lambda page: page.name)

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import ConfigError, FileError
-from ask.keys import REDACTED, VENDOR_NAMES, KeyStore, Secrets, stem, variables_of
+from ask.keys import VENDOR_NAMES, KeyStore, Secrets, stem, variables_of
+from ask.redaction import REDACTED
 from tests.program import Ask, Home, Running
 
 KEY = "sk-or-0123456789"

@@ -76,21 +76,59 @@ def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home, option:
     assert not seen.writing
 
 
-@pytest.mark.parametrize("command", ["providers", "models", "tools", "keys"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "providers",
+        "models",
+        "tools",
+        "keys",
+        "history",
+        "history list",
+        "undo",
+        "chat",
+        "init",
+        "config",
+        "config set",
+        "doctor",
+        "prompts",
+        "prompts new",
+        "safe",
+    ],
+)
 def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home, command: str) -> None:
-    seen = watch(home, command, "--help")
+    seen = watch(home, *command.split(), "--help")
     assert seen.modules & HEAVY == set()
     assert seen.modules & {"ask_providers", "ask.agent", "tomllib"} == set()
 
 
 def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     watch(home, "-p", "demo", "hi")
-    second = watch(home, "-p", "demo", "hi")
+    second = watch(home, "-p", "demo", "--no-save", "hi")
     of_requests = watch(home, script="import requests").modules
     assert second.providers == {"demo", "demo_rules"}
     assert second.modules & {"tomllib", "tomli_w", "rich", "prompt_toolkit", "sqlite3", "platformdirs"} == set()
     assert "importlib.metadata" not in second.modules - of_requests
     assert "ask.testing" not in second.modules
+    assert not any(module.startswith(("ask.templates", "ask.cli.template")) for module in second.modules)
+
+
+def test_saving_loads_the_history_and_nothing_else_that_is_heavy(home: Home) -> None:
+    without, saving = (watch(home, "-p", "demo", *args, "hi").modules for args in (["--no-save"], []))
+    own = watch(home, script="import sqlite3").modules
+    assert {name.split(".")[0] for name in saving - without - own} == {"ask"}
+
+
+def test_what_checks_a_schema_is_loaded_only_with_one(home: Home) -> None:
+    def checks(*args: str) -> set[str]:
+        return {"jsonschema", "ask.schemas", "ask.strict_schema"} & watch(home, "-p", "demo", *args, "hi").modules
+
+    assert checks() == set()
+    assert checks("--schema", "name") == {"jsonschema", "ask.schemas", "ask.strict_schema"}
+
+
+def test_a_chat_without_a_terminal_loads_nothing_to_type_with(home: Home) -> None:
+    assert "prompt_toolkit" not in watch(home, "chat", "-p", "demo", "hi").modules
 
 
 def test_a_second_run_reads_no_metadata_of_packages(home: Home) -> None:
@@ -106,6 +144,7 @@ def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
     seen = watch(home, "-p", "demo", "which files are here?")
     assert seen.providers == {"demo", "demo_rules"}
     assert "ask.tools.files" in seen.modules
+    assert not any(module.startswith("ask.originals") for module in seen.modules), "nothing was written"
 
 
 def test_a_mistake_on_the_command_line_costs_no_more_than_help(home: Home) -> None:
@@ -120,4 +159,4 @@ def test_importing_any_module_of_ask_writes_and_makes_nothing(home: Home) -> Non
     assert set(modules) <= seen.modules
     assert not seen.writing
     assert not any(path.is_file() for path in home.path.rglob("*") if path.name != "report")
-    assert seen.modules & {"requests", "rich", "sqlite3", "platformdirs", "tomllib", "ask_providers"} == set()
+    assert seen.modules & {"requests", "platformdirs", "tomllib", "ask_providers"} == set()

@@ -16,6 +16,8 @@ from tests.program import Ask
 
 HALVES = st.sampled_from(["\ud83d", "\ude00", "\ud800", "\udbff", "\udc00", "\udfff"])
 ANY_TEXT = st.lists(st.text(max_size=4) | HALVES).map("".join)
+TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+TURNING = set(map(unicodedata.bidirectional, TURNS))
 LOOK_ALIKES = "\u0430\u051b\u202e\u2066\u200b\u00a0\ufeff\u0301\U000e0041\x1b\x9b\x7f\r\0é"
 
 
@@ -53,9 +55,10 @@ def test_pieces_joined_as_they_come_say_what_the_whole_says(text: str, data: st.
 def test_no_control_character_but_newline_and_tab_reaches_a_terminal(text: str) -> None:
     shown = for_terminal(text + LOOK_ALIKES)
     assert {c for c in shown if unicodedata.category(c) == "Cc"} <= {"\n", "\t"}
+    assert not {c for c in shown if unicodedata.bidirectional(c) in TURNING}
 
 
-@given(st.text(st.characters(exclude_categories=["Cc", "Cs"]) | st.sampled_from("\n\t")))
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters=TURNS) | st.sampled_from("\n\t")))
 def test_text_without_control_characters_is_shown_as_it_is(text: str) -> None:
     assert for_terminal(text) == text
 
@@ -63,6 +66,7 @@ def test_text_without_control_characters_is_shown_as_it_is(text: str) -> None:
 def test_control_characters_are_made_visible() -> None:
     assert for_terminal("\x1b[31mred\x07\x9b\x7f") == "\\x1b[31mred\\x07\\x9b\\x7f"
     assert for_terminal("a\r\nb") == "a\nb"
+    assert for_terminal("gpj\u202e.exe\u2069") == "gpj\\u202e.exe\\u2069"
 
 
 @given(ANY_TEXT, st.integers(0, 20))

@@ -8,14 +8,14 @@ from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
-NAMES = ["read_file", "write_file", "edit_file", "list_dir", "bash"]
+NAMES = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url"]
 
 
 def test_a_pipe_gets_a_row_for_each(ask: Ask) -> None:
     lines = [line.split("\t") for line in ask("tools").text.splitlines()]
     assert [line[0] for line in lines] == NAMES
     assert lines[0][1] == "filepath, offset?, limit?"
-    assert [line[3:] for line in lines] == [[runs, "yes", "ask"] for runs in ("no", "yes", "yes", "no", "yes")]
+    assert [line[3:] for line in lines] == [[runs, "yes", "ask"] for runs in ("no", "yes", "yes", "no", "yes", "no")]
 
 
 def test_a_terminal_gets_a_heading(ask: Ask) -> None:
@@ -30,7 +30,7 @@ def test_json_says_which_are_offered_and_these_are_sent(ask: Ask, home: Home, se
     listed = json.loads(ask("tools", "--json").stdout)
     assert [tool["name"] for tool in listed] == NAMES
     offered = [tool["name"] for tool in listed if tool["offered"]]
-    assert offered == NAMES[:-1]
+    assert offered == [name for name in NAMES if name != "bash"]
     server.reply(wire.says("yes"))
     ask("hi")
     assert [tool["function"]["name"] for tool in server.requests[0].json["tools"]] == offered

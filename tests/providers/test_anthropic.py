@@ -320,6 +320,14 @@ def test_thinking_about_earlier_questions_stays_behind() -> None:
     assert found[3] == ("assistant", [*THOUGHT, tool_use(CALLS[0])])
 
 
+def test_thinking_behind_something_that_was_left_out_stays_behind_too() -> None:
+    turn = said("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
+    assert turn.native is not None
+    moved = turn._replace(native=turn.native._replace(displaced=True))
+    found = messages_of(QUESTION, moved, result(CALLS[0], "done"))
+    assert found[1] == ("assistant", [tool_use(CALLS[0])])
+
+
 @pytest.mark.parametrize(
     "parts",
     [

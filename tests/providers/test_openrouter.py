@@ -188,8 +188,29 @@ def test_reasoning_goes_back_to_its_own_family_and_to_routers(wrote: str, asked:
     details = [{"type": "reasoning.encrypted", "data": "AAA="}]
     for name in ("openrouter", "deepseek"):
         said = Message("assistant", "Yes.", native=Native(name, wrote, {"reasoning_details": details}))
-        body = openrouter.body(ChatRequest(asked, [Message("user", "hi"), said, Message("user", "why?")]))
+        body = openrouter.body(ChatRequest(asked, [Message("user", "hi"), said]))
         assert ("reasoning_details" in body["messages"][1]) is (goes_back and name == "openrouter")
+
+
+@pytest.mark.parametrize(
+    ("wrote", "asked", "bound"),
+    [
+        ("anthropic/claude-test", "~anthropic/claude-sonnet-latest", True),
+        ("anthropic/claude-test", "openrouter/auto", True),
+        ("google/gemini-test", "google/gemini-test", False),
+    ],
+)
+def test_claude_gets_its_thinking_back_only_while_nothing_before_it_has_changed(
+    wrote: str, asked: str, bound: bool
+) -> None:
+    details = [{"type": "reasoning.encrypted", "data": "AAA="}]
+    native = Native("openrouter", wrote, {"reasoning_details": details})
+    said = Message("assistant", "Yes.", native=native)
+    moved = said._replace(native=native._replace(displaced=True))
+    question = Message("user", "hi")
+    for messages, stands in (([question, said], True), ([question, said, question], False), ([question, moved], False)):
+        body = openrouter.body(ChatRequest(asked, messages))
+        assert ("reasoning_details" in body["messages"][1]) is (stands or not bound)
 
 
 # Answers

@@ -13,8 +13,8 @@ from tests.program import TEST_KEY, Ask, Home, Result
 
 ECHO = ("bash", {"command": "echo größe"})
 FIELDS = (
-    *("conversation", "provider", "model", "text", "reasoning", "tool_calls", "rounds", "finish", "usage"),
-    *("exit_code", "error"),
+    *("conversation", "provider", "model", "saved", "text", "reasoning", "tool_calls", "rounds", "finish"),
+    *("usage", "exit_code", "error"),
 )
 TYPES = {"text", "reasoning", "tool_call", "tool_output", "tool_result", "notice", "result"}
 
@@ -47,6 +47,7 @@ def test_an_answer_is_one_object_with_every_field(ask: Ask, server: ModelServer)
     assert "grüße 🎉" in result.text
     assert len(said.pop("conversation")) > 5
     assert said == {
+        "saved": True,
         "provider": "openrouter",
         "model": "test/model",
         "text": "grüße 🎉",

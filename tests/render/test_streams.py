@@ -41,7 +41,7 @@ def on_terminal(ask: Ask, script: str, **more: str) -> str:
 
 def test_a_terminal_gets_the_same_with_control_characters_made_visible(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(EVIL), wire.says("grüße\n 🎉"))
-    assert on_terminal(ask, "ask hi 2>&-; ask hi 2>&-") == f"{SHOWN}\ngrüße\n 🎉\n"
+    assert on_terminal(ask, "ask --plain hi 2>&-; ask --plain hi 2>&-") == f"{SHOWN}\ngrüße\n 🎉\n"
 
 
 def test_nothing_that_comes_from_outside_reaches_the_terminal_raw(ask: Ask, server: ModelServer) -> None:

@@ -1,82 +1,278 @@
-"""The question to the human: all of it there to be seen, whatever the model wrote."""
+"""The dialogue on a real terminal: what counts as which answer, what is seen, and the state that is left behind."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings
 
-from ask.safety.approval import describe
-from tests.any_json import any_json
+from tests.program import CTRL_C, Running, run, run_on_terminal
+from tests.safety.test_description import TEXTS
 
-HERE = Path("/home/ann/project")
-TRICKS = st.sampled_from(["\x1b[2K\r", "\u202e", "\u200b", "\u0440", " " * 30, "\n", "\ud800", "\U000e0041", "\x9b2J"])
-TEXTS = st.lists(TRICKS | st.text(st.characters(), max_size=20), max_size=8).map("".join)
+ROOT = Path(__file__).parents[2]
+PROMPT = "Run this? "
+CTRL_D, CTRL_U, CTRL_A = "\x04", "\x15", "\x01"
+
+# Tells what came of a question, and whether the terminal is as it was.
+ASKER = """
+import json, os, sys, termios
+from pathlib import Path
+from ask.errors import NetworkError
+from ask.safety.approval import Proposal, ask_on_terminal, confirm
+from ask.tools import ToolContext
+
+given = json.loads(sys.argv[1])
+context = ToolContext(Path(given.get("folder", "/here")), {}, 30, Path("/spill"), print)
+
+def explain(proposal):
+    if given["explain"] == "fail":
+        raise NetworkError("nobody\\x1b[2J answers")
+    return given["explain"] + proposal.arguments["command"]
+
+if given.get("raw"):
+    import tty
+    tty.setraw(1)
+end = "\\r\\n" if given.get("raw") else "\\n"
+before = termios.tcgetattr(1) if os.isatty(1) else None
+try:
+    for proposal in given["proposals"]:
+        reply = ask_on_terminal(Proposal(*proposal, context), explain=explain if "explain" in given else None)
+        print("reply:", json.dumps(reply and [*reply]), end=end, flush=True)
+    if "question" in given:
+        print("reply:", json.dumps(confirm(given["question"])), end=end)
+except KeyboardInterrupt:
+    print("interrupted", end=end)
+if before:
+    print("restored:", termios.tcgetattr(1) == before)
+"""
+LIST = ("bash", {"command": "ls -l"})
 
 
-def show(tool: str, arguments: dict[str, object], timeout: float = 30) -> list[str]:
-    """The lines of the question."""
-    return describe(tool, arguments, HERE, timeout).split("\n")
+def asking(*proposals: tuple[str, Any], **given: Any) -> list[str]:
+    """The command of a program that asks about calls."""
+    return [sys.executable, "-c", ASKER, json.dumps({"proposals": proposals, **given})]
 
 
-def test_a_call_is_shown_with_its_arguments_its_place_and_its_time() -> None:
-    assert show("write_file", {"filepath": "a b", "content": "x\ny"}) == [
-        "The model wants to call write_file:",
-        "  filepath: a b",
-        "  content: x",
-        "  | y",
-        "  in /home/ann/project, for 30 s at most",
-    ]
+def answered(*answers: tuple[str, str], proposals: Any = (LIST,), **given: Any) -> tuple[list[Any], str]:
+    """What was said to the questions, and all that the terminal showed, which was put back after it."""
+    result = run_on_terminal(asking(*proposals, **given), cwd=ROOT, answers=answers)
+    assert result.code == 0, result.text
+    assert "restored: True" in result.text
+    return [json.loads(line[7:]) for line in result.text.splitlines() if line.startswith("reply: ")], result.text
+
+
+@contextmanager
+def asked(**given: Any) -> Iterator[Running]:
+    """A program that has asked, and waits."""
+    with Running(asking(LIST, **given), cwd=ROOT, terminal=True) as running:
+        running.wait_for(PROMPT)
+        yield running
 
 
 @pytest.mark.parametrize(
-    ("wanted", "shown"), [(5, "5"), (0.5, "0.5"), (99, "30"), (-1, "30"), ("5", "30"), (None, "30")]
+    ("typed", "reply"),
+    [
+        ("y\n", "yes"),
+        ("Yes\n", "yes"),
+        ("  y \n", "yes"),
+        ("y\r", "yes"),
+        ("n\n", "no"),
+        ("NO\n", "no"),
+        ("\n", "no"),
+        (" \n", "no"),
+        (CTRL_D, "no"),
+        ("a\n", "always"),
+        ("always\n", "always"),
+        ("yep\x7f\x7f\n", "yes"),
+    ],
 )
-def test_the_time_is_the_shorter_of_the_models_and_the_users(wanted: object, shown: str) -> None:
-    assert show("bash", {"timeout": wanted})[-1] == f"  in /home/ann/project, for {shown} s at most"
+def test_the_answers(typed: str, reply: str) -> None:
+    assert answered((PROMPT, typed))[0] == [[reply, ""]]
 
 
-@settings(max_examples=60)
-@given(tool=TEXTS, name=TEXTS, value=any_json() | TEXTS, folder=TEXTS)
-def test_the_question_is_printable_ascii_whatever_the_model_wrote(
-    tool: str, name: str, value: object, folder: str
-) -> None:
-    question = describe(tool, {name: value}, Path("/", folder.replace("\0", "")), 30)
-    assert re.fullmatch(r"[ -~\n]*", question)
+def test_the_question_stands_below_the_call() -> None:
+    _, text = answered((PROMPT, "n\n"))
+    assert text.splitlines()[:4] == [
+        "The model wants to call bash:",
+        "  command: ls -l",
+        "  in /here, for 30 s at most",
+        "Run this? y(es), N(o), a(lways for bash), e(dit): n",
+    ]
 
 
-@given(TEXTS)
-def test_the_whole_command_is_there_and_can_be_told(command: str) -> None:
-    plain = command.replace("\\", "/").replace("[", "(")  # with which escapes begin, and gaps
-    first, *rest = show("bash", {"command": plain})[1:-1]
-    shown = "\n".join([first.removeprefix("  command: "), *(line.removeprefix("  | ") for line in rest)])
-    assert read_back(shown) == plain
+def test_what_is_not_understood_is_asked_again_and_in_the_end_no() -> None:
+    replies, text = answered((PROMPT, "yy\n"), (PROMPT, "\u044f\n"), (PROMPT, "y\n"))
+    assert replies == [["yes", ""]]
+    replies, text = answered((PROMPT, "yy\n"), (PROMPT, "?\n"), (PROMPT, "\x1b[A\n"))
+    assert replies == [["no", ""]]
+    assert text.count(PROMPT) == 3
+    assert "Not understood: taken as no." in text
 
 
-@settings(max_examples=60)
-@given(tool=TEXTS, name=TEXTS, value=TEXTS, folder=TEXTS)
-def test_nothing_can_pass_for_another_line_of_the_question(tool: str, name: str, value: str, folder: str) -> None:
-    lines = describe(tool, {name: value}, Path("/", folder.replace("\0", "")), 30).split("\n")
-    own = [line for line in lines if not line.startswith("  | ")]
-    assert own[0].startswith("The model wants to call ")
-    assert len(own) == 3
-    assert own[2].startswith("  in ")
+def test_there_is_nothing_to_edit_in_a_call_without_a_command() -> None:
+    replies, text = answered((PROMPT, "e\n"), (PROMPT, "y\n"), proposals=[("say", {"word": "x"})])
+    assert replies == [["yes", ""]]
+    assert "Run this? y(es), N(o), a(lways for say): " in text
 
 
-@settings(max_examples=60)
-@given(any_json())
-def test_values_that_are_no_text_are_shown_as_json(value: object) -> None:
-    line = "\n".join(show("bash", {"value": value})[1:-1]).removeprefix("  value: ")
-    if not isinstance(value, str) and " " * 20 not in json.dumps(value):
-        assert line == json.dumps(value)
+def test_each_question_is_asked_anew_and_what_was_typed_before_it_does_not_count() -> None:
+    replies, _ = answered((PROMPT, "n\ny\ny\n"), (PROMPT, "wrong\ny\n"), (PROMPT, "n\n"), proposals=[LIST, LIST])
+    assert replies == [["no", ""], ["no", ""]]
 
 
-def read_back(shown: str) -> str:
-    """What was written, from how it is shown."""
-    spaces = re.sub(r"\[(\d+) spaces\]", lambda match: " " * int(match[1]), shown)
-    escape = r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})"
-    return re.sub(escape, lambda match: chr(int(match[1] or match[2] or match[3], 16)), spaces)
+def test_half_a_line_is_no_answer() -> None:
+    with asked() as running:
+        running.type_in("y")
+        running.type_in(CTRL_D)
+        running.type_in(CTRL_D)
+        assert '["no", ""]' in running.finish().text
+
+
+def test_piped_answers_do_not_count(tmp_path: Path) -> None:
+    command = ["bash", "-c", 'yes | "$@" 2>/dev/null', "-", *asking(LIST)]
+    result = run_on_terminal(command, cwd=ROOT, answers=[(PROMPT, "\n")])
+    assert '["no", ""]' in result.text
+
+
+def test_without_a_terminal_nobody_is_asked() -> None:
+    result = run(asking(LIST, question="Sure?"), cwd=ROOT, stdin=b"y\ny\n")
+    assert result.stdout == b"reply: null\nreply: null\n"
+
+
+def test_a_terminal_left_raw_shows_lines_and_takes_them_and_is_raw_again() -> None:
+    replies, text = answered((PROMPT, "y\n"), raw=True)
+    assert replies == [["yes", ""]]
+    assert "a(lways for bash), e(dit): y\n" in text
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_ctrl_c_at_the_question_leaves_the_terminal_as_it_was(raw: bool) -> None:
+    replies, text = answered((PROMPT, CTRL_C), raw=raw)
+    assert replies == []
+    assert re.search(r"\^C\s+interrupted\s+restored: True\n$", text)
+
+
+def test_a_plain_question() -> None:
+    for typed, answer in (("y\n", True), ("a\n", False), ("\n", False), (CTRL_D, False)):
+        replies, _ = answered(("Sure? [y/N] ", typed), proposals=[], question="Sure?")
+        assert replies == [answer]
+
+
+# Editing
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"), [(CTRL_U + "pwd\n", "pwd"), ("a\n", "ls -la"), (CTRL_A + "echo \u00e9 \n", "echo \u00e9 ls -l")]
+)
+def test_the_command_is_put_on_a_line_and_what_is_left_of_it_is_the_answer(keys: str, left: str) -> None:
+    replies, text = answered((PROMPT, "e\n"), ("Command: ls -l", keys))
+    assert replies == [["edited", left]]
+    assert text.count(PROMPT) == 1
+
+
+def test_a_command_that_is_left_as_it_is_is_a_yes() -> None:
+    assert answered((PROMPT, "e\n"), ("Command: ls -l", "\n"))[0] == [["yes", ""]]
+
+
+@pytest.mark.parametrize("keys", [CTRL_U + "\n", CTRL_U + "  \n", CTRL_U + CTRL_D])
+def test_where_nothing_is_left_the_question_comes_again(keys: str) -> None:
+    replies, text = answered(
+        (PROMPT, "e\n"), ("Command: ls -l", keys), ("Nothing is left to run.", ""), (PROMPT, "n\n")
+    )
+    assert replies == [["no", ""]]
+    assert text.count(PROMPT) == 2
+
+
+@pytest.mark.parametrize("command", ["ls\nrm x", "ls \u0430", "ls \x1b[2K", "ls" + " " * 30 + "x", "x" * 5_000])
+def test_what_is_no_short_line_of_plain_text_is_written_anew(command: str) -> None:
+    replies, text = answered(
+        (PROMPT.rstrip("? "), "e\n"), ("Command: ", "pwd\n"), proposals=[("bash", {"command": command})]
+    )
+    assert replies == [["edited", "pwd"]]
+    assert "write the command anew" in text
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_ctrl_c_on_the_line_is_an_interruption_and_leaves_the_terminal_as_it_was(raw: bool) -> None:
+    replies, text = answered((PROMPT, "e\n"), ("Command: ls -l", CTRL_C), raw=raw)
+    assert replies == []
+    assert "interrupted" in text
+
+
+# Explaining
+
+
+def test_an_explanation_is_shown_escaped_and_the_question_comes_again() -> None:
+    told = "It lists.\x1b[2J\nRun this? y\n"
+    replies, text = answered((PROMPT, "?\n"), ("  | ls -l", ""), (PROMPT, "y\n"), explain=told)
+    assert replies == [["yes", ""]]
+    assert text.splitlines()[3:][:6] == [
+        "Run this? y(es), N(o), a(lways for bash), e(dit), ?(explain): ?",
+        "Asking for an explanation ...",
+        "The model explains:",
+        r"  | It lists.\x1b[2J",
+        "  | Run this? y",
+        "  | ls -l",
+    ]
+    assert text.count("The model wants to call bash:") == 2
+
+
+def test_where_there_is_no_explanation_that_is_told() -> None:
+    replies, text = answered((PROMPT, "explain\n"), ("answers", ""), (PROMPT, "n\n"), explain="fail")
+    assert replies == [["no", ""]]
+    assert "There is none:\n  | nobody\\x1b[2J answers\n" in text
+
+
+# What is seen
+
+
+def test_a_call_longer_than_the_screen_is_shown_whole_with_its_length_first() -> None:
+    command = "\n".join(f"echo {number}" for number in range(100))
+    _, text = answered(("Run this", "n\n"), proposals=[("bash", {"command": command})])
+    lines = text.splitlines()
+    assert lines[0] == "[102 lines, more than the terminal shows at once]"
+    assert [line[4:] for line in lines[3:102]] == command.split("\n")[1:]
+    assert lines[103].startswith("Run this, all 102 lines of it? y(es)")
+
+
+def test_a_write_is_shown_as_a_difference(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a\nb\n")
+    write = ("write_file", {"filepath": "x", "content": "a\n\x1b[2Kc\n"})
+    _, text = answered((PROMPT, "n\n"), proposals=[write], folder=str(tmp_path))
+    assert [line for line in text.splitlines() if line.startswith("  | ")] == [
+        "  | @@ -1,2 +1,2 @@",
+        "  |  a",
+        "  | -b",
+        r"  | +\x1b[2Kc",
+    ]
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@given(TEXTS, TEXTS)
+def test_no_byte_but_printable_ascii_reaches_the_terminal(command: str, word: str) -> None:
+    proposals = [
+        ("bash", {"command": command}),
+        ("edit_file", {"filepath": word, "old_text": word, "new_text": command}),
+    ]
+    answers = [("Run this", "n\n"), ("reply: ", ""), ("Run this", "n\n")]
+    result = run_on_terminal(asking(*proposals), cwd=ROOT, answers=answers)
+    assert re.fullmatch(rb"([ -~]|\r\n)*", result.stdout)
+    assert max(map(len, result.text.splitlines())) <= 80
+
+
+def test_the_width_of_the_terminal_is_kept(tmp_path: Path) -> None:
+    with Running(
+        ["bash", "-c", 'stty cols 40; exec "$@"', "-", *asking(("bash", {"command": "x" * 60}))],
+        cwd=ROOT,
+        terminal=True,
+    ) as running:
+        running.wait_for("Run this")
+        running.type_in("n\n")
+        assert running.finish().text.splitlines()[1:3] == ["  command: " + "x" * 29, "  > " + "x" * 31]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests import wire
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
 
 
@@ -83,13 +83,15 @@ def test_where_it_cannot_be_written_one_line_says_so_and_the_answer_comes(
 def test_runs_side_by_side_do_not_mix_their_lines(ask: Ask, server: ModelServer, home: Home) -> None:
     long = ("write_file", {"filepath": "x", "content": "y" * 100_000})
     runs, calls = 4, 6
-    server.reply(
-        lambda request: (
-            wire.says("Done.")
-            if request.json["messages"][-1]["role"] == "tool"
-            else wire.calls(*[long, ("list_dir", {"dirpath": "."})] * (calls // 2))
-        )
-    )
+
+    def answer(request: Request) -> Reply:
+        if request.method == "GET":  # the models list, for what the model can take
+            return Reply(status=404)
+        if request.json["messages"][-1]["role"] == "tool":
+            return wire.says("Done.")
+        return wire.calls(*[long, ("list_dir", {"dirpath": "."})] * (calls // 2))
+
+    server.reply(answer)
     with ExitStack() as stack:
         running = [stack.enter_context(ask.start("do it")) for _ in range(runs)]
         assert [process.finish().code for process in running] == [0] * runs

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from ask.messages import ToolSpec
 from ask.safety.policy import Decision, Policy, Verdict
-from ask.tools import builtin_tools
+from ask.safety.tripwire import TRIPWIRES, Tripwire
+from ask.tools import Tool, ToolResult, builtin_tools
 
 READING = [tool for tool in builtin_tools() if not tool.changes]
 CHANGING = [tool for tool in builtin_tools() if tool.changes]
+[BASH] = [tool for tool in CHANGING if tool.spec.name == "bash"]
+STRANGE = Tool(ToolSpec("fetch", "Fetches.", {}), lambda arguments, context: ToolResult(""), origin="ask-fetch")
+DELETE = {"command": "rm -rf ."}
+ASKED = Decision(Verdict.ASK, "--confirm", remedy="use --yes")
 
 
 def test_what_runs_or_writes_is_known_as_such() -> None:
-    assert [tool.spec.name for tool in READING] == ["read_file", "list_dir"]
+    assert [tool.spec.name for tool in READING] == ["read_file", "list_dir", "fetch_url"]
     assert [tool.spec.name for tool in CHANGING] == ["write_file", "edit_file", "bash"]
 
 
@@ -23,7 +29,7 @@ def test_without_confirm_everything_is_allowed(yes: bool) -> None:
 
 
 def test_with_confirm_what_changes_something_is_asked_about() -> None:
-    assert {Policy(confirm=True).decide(tool) for tool in CHANGING} == {Decision(Verdict.ASK, "--confirm")}
+    assert {Policy(confirm=True).decide(tool) for tool in CHANGING} == {ASKED}
 
 
 def test_with_confirm_what_only_reads_is_allowed() -> None:
@@ -32,3 +38,50 @@ def test_with_confirm_what_only_reads_is_allowed() -> None:
 
 def test_yes_answers_what_confirm_would_ask() -> None:
     assert {Policy(confirm=True, yes=True).decide(tool) for tool in CHANGING} == {Decision(Verdict.ALLOW, "--yes")}
+
+
+def test_safe_mode_lets_its_own_tools_work() -> None:
+    safe = Policy(safe=True, tripwires=TRIPWIRES)
+    for tool in builtin_tools():
+        if not tool.host_of:
+            allowed = safe.decide(tool, {"command": "rm -r x", "content": "rm -rf ."})
+            assert allowed == Decision(Verdict.ALLOW, "--safe")
+
+
+def test_safe_mode_with_confirm_asks_and_yes_answers() -> None:
+    safe = Policy(confirm=True, safe=True, tripwires=TRIPWIRES)
+    assert safe.decide(BASH, {"command": "ls"}) == ASKED
+    assert safe._replace(yes=True).decide(BASH, {"command": "ls"}) == Decision(Verdict.ALLOW, "--yes")
+    assert safe.decide(READING[0], {}) == Decision(Verdict.ALLOW, "reads only")
+
+
+@pytest.mark.parametrize(("confirm", "yes"), [(False, False), (True, False), (True, True)])
+def test_nothing_opens_what_safe_mode_closes(confirm: bool, yes: bool) -> None:
+    safe = Policy(confirm, yes, safe=True, tripwires=TRIPWIRES)
+    denied = safe.decide(BASH, DELETE)
+    assert denied[:2] == (Verdict.DENY, "tripwire: rm -rf")
+    assert denied.reason == "not run: rm -rf is refused in safe mode; name each file, or leave it to the user"
+    denied = safe.decide(STRANGE, {})
+    assert denied[:2] == (Verdict.DENY, "not in safe mode")
+    assert denied.reason == "not run: fetch would run outside the sandbox, and safe mode is on"
+
+
+def test_a_tool_that_is_allowed_by_name_runs_in_safe_mode() -> None:
+    safe = Policy(safe=True, allowed_tools=frozenset({"fetch"}), tripwires=TRIPWIRES)
+    assert safe.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "--allow-tool")
+    assert safe.decide(STRANGE, DELETE).rule == "tripwire: rm -rf"
+    asking = safe._replace(confirm=True)
+    assert asking.decide(STRANGE._replace(changes=True), {}) == ASKED
+
+
+def test_without_safe_mode_no_wire_is_tripped_and_any_tool_runs() -> None:
+    plain = Policy(tripwires=TRIPWIRES)
+    assert plain.decide(BASH, DELETE) == Decision(Verdict.ALLOW, "unrestricted")
+    assert plain.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "unrestricted")
+
+
+def test_the_users_own_wires_count() -> None:
+    safe = Policy(safe=True, tripwires=(Tripwire("curl", r"\bcurl\b"),))
+    assert safe.decide(BASH, {"command": "Curl x"}).rule == "tripwire: curl"
+    assert safe.decide(BASH, DELETE).verdict is Verdict.ALLOW
+    assert safe.decide(BASH, {"command": 5}).verdict is Verdict.ALLOW

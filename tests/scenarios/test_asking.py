@@ -14,7 +14,7 @@ from tests.model_server import ModelServer
 from tests.program import Ask
 from tests.scenarios.sent import offered, roles, sent
 
-TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash"]
+TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url"]
 NO_TOOLS = 'No endpoints found that support tool use. Try disabling "read_file".'
 
 
@@ -60,6 +60,22 @@ def test_s03_what_is_piped_in_is_part_of_the_question(ask: Ask, server: ModelSer
     assert (result.text, result.stderr, result.code) == ("The disk is full.\n", "", 0)
     [body] = sent(server)
     assert body["messages"][1]["content"] == prompt
+
+
+def test_s03_what_is_piped_into_a_named_prompt_is_marked_as_data(ask: Ask, server: ModelServer) -> None:
+    ask.shell("git init -q && echo 'PORT = 80' > a.py && git add a.py && echo 'PORT = \"{{to}}\"' > a.py")
+    server.reply(wire.says("**high** a.py:1"))
+    result = ask.shell("git diff | ask -t review")
+    assert (result.text, result.stderr, result.code) == ("**high** a.py:1\n", "", 0)
+    [body] = sent(server)
+    assert roles(body) == ["system", "user"]
+    system, asked = (message["content"] for message in body["messages"])
+    assert system.startswith(f"You are ask {VERSION}")
+    assert "\n\nYou review code " in system
+    assert asked.startswith("Review this for mistakes: ")
+    assert "\n\n<stdin>\ndiff --git a/a.py b/a.py\n" in asked
+    assert asked.endswith('\n-PORT = 80\n+PORT = "{{to}}"\n</stdin>')
+    assert offered(body) == ["read_file", "list_dir", "bash"]
 
 
 def test_s04_every_tool_is_offered_and_the_choice_is_the_models(ask: Ask, server: ModelServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from typing import Any
 
@@ -14,7 +15,9 @@ from tests.program import CTRL_C, TEST_KEY, Ask, Home, run_on_terminal
 from tests.scenarios.sent import offered, results, sent
 
 TOUCH = ("bash", {"command": "echo x >> ran"})
-PROMPT = "Run this? [y/N] "
+PROMPT = "Run this? "
+EDIT = "Command: "
+CTRL_U = "\x15"
 DECLINED = "Error: the user declined this call"
 OTHER_KEYS = {
     "OPENAI_API_KEY": "sk-openai-0123456789",
@@ -28,7 +31,7 @@ def test_s31_the_question_shows_command_directory_and_time(ask: Ask, server: Mod
     server.reply(wire.calls(("bash", {"command": "make test\necho done"})), wire.says("You declined."))
     result = ask.on_terminal("--confirm", "--command-timeout", "7", "Run the tests", answers=[(PROMPT, "n\n")])
     question = result.text[result.text.index("The model wants") : result.text.index(PROMPT)]
-    assert question.splitlines() == [
+    assert unfolded(question) == [
         "The model wants to call bash:",
         "  command: make test",
         "  | echo done",
@@ -46,10 +49,12 @@ def test_s31_yes_runs_it(ask: Ask, server: ModelServer, answer: str) -> None:
     assert results(sent(server)[1])[0].startswith("exit code: 0")
 
 
-@pytest.mark.parametrize("answer", ["n\n", "\n", "yep\n", "\x04"], ids=["no", "enter", "word", "end"])
-def test_s31_anything_else_is_no_and_the_model_is_told(ask: Ask, server: ModelServer, answer: str) -> None:
+@pytest.mark.parametrize(
+    "answers", [["n\n"], ["\n"], ["\x04"], ["yep\n"] * 3], ids=["no", "enter", "end", "not understood"]
+)
+def test_s31_anything_else_is_no_and_the_model_is_told(ask: Ask, server: ModelServer, answers: list[str]) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
-    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer)])
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer) for answer in answers])
     assert result.code == 0
     assert not (ask.cwd / "ran").exists()
     assert results(sent(server)[1]) == [DECLINED]
@@ -138,16 +143,95 @@ def test_s31_yes_in_advance_asks_nothing(ask: Ask, server: ModelServer, home: Ho
     assert [line["rule"] for line in audit(home)] == ["--yes"]
 
 
+def test_s31_always_is_for_that_tool_in_this_run(ask: Ask, server: ModelServer, home: Home) -> None:
+    write = ("write_file", {"filepath": "new", "content": "1"})
+    server.reply(wire.calls(TOUCH, write), wire.calls(TOUCH), wire.says("Done."))
+    server.reply(wire.calls(TOUCH), wire.says("You declined."))
+    result = ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "a\n"), (PROMPT, "n\n")])
+    assert result.code == 0
+    assert (ask.cwd / "ran").read_text() == "x\nx\n"
+    assert not (ask.cwd / "new").exists()
+    always = ("bash", "allow", "--confirm: always")
+    declined = ("write_file", "deny", "--confirm: no")
+    assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [always, declined, always]
+    assert ask.on_terminal("--confirm", "Do it", answers=[(PROMPT, "n\n")]).code == 0
+    assert (ask.cwd / "ran").read_text() == "x\nx\n"
+
+
+def test_s31_a_command_can_be_edited_and_the_model_is_told(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(TOUCH), wire.says("You changed it."))
+    answers = [(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_U + "echo y > other\n")]
+    result = ask.on_terminal("--confirm", "Run it", answers=answers)
+    assert result.code == 0
+    assert [path.name for path in ask.cwd.iterdir()] == ["other"]
+    assert results(sent(server)[1]) == ["[the user changed the command to: echo y > other]\nexit code: 0"]
+    [line] = audit(home)
+    assert (line["decision"], line["rule"]) == ("allow", "--confirm: edited")
+    assert json.loads(line["arguments"]) == {"command": "echo y > other"}
+
+
+def test_s31_ctrl_c_on_the_edited_line_ends_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(TOUCH))
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_C)])
+    assert result.code == 130
+    assert list(ask.cwd.iterdir()) == []
+    assert [line["rule"] for line in audit(home)] == ["interrupted"]
+
+
+def test_s31_a_write_is_shown_as_what_it_changes(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "old").write_text("a\nb\n")
+    server.reply(
+        wire.calls(
+            ("write_file", {"filepath": "new", "content": "1\n"}),
+            ("edit_file", {"filepath": "old", "old_text": "b", "new_text": "\x1bc"}),
+        ),
+        wire.says("You declined."),
+    )
+    result = ask.on_terminal("--confirm", "--command-timeout", "7", "Do it", answers=[(PROMPT, "n\n")] * 2)
+    new, old = (part.split(PROMPT)[0] for part in result.text.split("The model wants to call ")[1:])
+    place = f"  in {ask.cwd}, for 7 s at most"
+    assert unfolded(new) == [
+        *("write_file:", "  filepath: new", "  content: 1", "  | "),
+        *(f"  {ask.cwd}/new is not there yet", place),
+    ]
+    assert unfolded(old) == [
+        *("edit_file:", "  filepath: old", f"  the changes to {ask.cwd}/old:"),
+        *("  | @@ -1,2 +1,2 @@", "  |  a", "  | -b", r"  | +\x1bc", place),
+    ]
+
+
 def test_s31_nothing_in_a_command_can_hide_from_the_question(ask: Ask, server: ModelServer) -> None:
     hostile = "ls \x1b[2K\r\x1b[1A\u202eevil\u200b \u0440m \x9b2J" + " " * 2_000 + "; touch ran \x07"
     server.reply(wire.calls(("bash", {"command": hostile})), wire.says("No."))
     result = ask.on_terminal("--confirm", "List", answers=[(PROMPT, "n\n")])
     question = result.text[result.text.index("The model wants") : result.text.index(PROMPT)]
     assert all(" " <= character <= "~" or character == "\n" for character in question)
-    assert question.splitlines()[1] == (
+    assert "".join(question.splitlines()[1:3]).replace("  > ", "") == (
         r"  command: ls \x1b[2K\x0d\x1b[1A\u202eevil\u200b \u0440m \x9b2J[2000 spaces]; touch ran \x07"
     )
     assert not (ask.cwd / "ran").exists()
+
+
+def test_s31_no_question_shows_anything_but_printable_ascii(ask: Ask, server: ModelServer) -> None:
+    tricks = [
+        "\x1b[2K\r",
+        "\u202e",
+        "\u200b",
+        " " * 2_000,
+        "\u0430\u0435",
+        "\x1b]52;c;cm0=\x07",
+        "\n" * 60,
+        "\x9b1A",
+        "\0",
+    ]
+    wanted = [("bash", {"command": f"ls {trick} x"}) for trick in tricks]
+    wanted += [("write_file", {"filepath": f"a{trick}b", "content": trick}) for trick in tricks]
+    server.reply(wire.calls(*wanted), wire.says("You declined."))
+    result = ask.on_terminal("--confirm", "Do it", answers=[("y(es), N(o)", "n\n")] * len(wanted))
+    questions = re.findall(r"(The model wants.*?: )n$", result.text, re.DOTALL | re.MULTILINE)
+    assert len(questions) == len(wanted)
+    for question in questions:
+        assert re.fullmatch(r"[ -~\n]*", question)
 
 
 def test_s32_tools_left_out_are_neither_offered_nor_run(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -156,11 +240,11 @@ def test_s32_tools_left_out_are_neither_offered_nor_run(ask: Ask, server: ModelS
     assert (result.text, result.code) == ("I cannot.\n", 0)
     assert list(ask.cwd.iterdir()) == []
     first, second = sent(server)
-    assert offered(first) == ["read_file", "edit_file", "list_dir"]
+    assert offered(first) == ["read_file", "edit_file", "list_dir", "fetch_url"]
     assert "bash" not in first["messages"][0]["content"]
     assert "write_file" not in first["messages"][0]["content"]
     for name, said in zip(["bash", "write_file"], results(second), strict=True):
-        assert said == f"Error: there is no tool {name!r}; there are: read_file, edit_file, list_dir"
+        assert said == f"Error: there is no tool {name!r}; there are: read_file, edit_file, list_dir, fetch_url"
     assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
         ("bash", "deny", "not offered"),
         ("write_file", "deny", "not offered"),
@@ -172,7 +256,7 @@ def test_s32_they_can_be_left_out_one_by_one_and_by_configuration(ask: Ask, serv
     (home.config / "config.toml").write_text('[tools]\ndisabled = ["list_dir"]\n')
     server.reply(wire.says("Hello."))
     assert ask("--disable-tool", "bash", "--disable-tool", "edit_file", "hello").code == 0
-    assert offered(sent(server)[0]) == ["read_file", "write_file"]
+    assert offered(sent(server)[0]) == ["read_file", "write_file", "fetch_url"]
 
 
 def test_s32_a_name_that_no_tool_has_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer) -> None:
@@ -227,6 +311,27 @@ def test_a_key_reaches_neither_the_model_nor_the_log(ask: Ask, server: ModelServ
         assert not any(key in text for text in (*said, log, result.stderr))
 
 
+def test_a_key_that_comes_in_pieces_or_lies_across_a_cut_leaks_in_no_part(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    (ask.cwd / "key").write_text(TEST_KEY)
+    around = f"head -c {14_990} /dev/zero | tr '\\0' x"
+    server.reply(
+        wire.calls(
+            ("bash", {"command": "head -c 9 key; sleep 0.1; tail -c +10 key"}),
+            ("bash", {"command": f"{around}; cat key; {around}; cat key; {around}"}),
+        ),
+        wire.says("They are hidden."),
+    )
+    result = ask("-v", "--events", "Show my keys")
+    said = results(sent(server)[1])
+    assert said[0] == "exit code: 0\nstdout:\n[key removed]"
+    [spilled] = (home.data / "results").iterdir()
+    assert spilled.read_text().count("[key removed]") == 2
+    for text in (*said, spilled.read_text(), result.text, result.stderr):
+        assert TEST_KEY[:9] not in text
+
+
 def test_keys_are_not_in_the_environment_of_commands_but_all_else_is(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
     assert ask("Show it", env=OTHER_KEYS | {"EDITOR": "ed", "MY_API_URL": "here"}).code == 0
@@ -234,6 +339,11 @@ def test_keys_are_not_in_the_environment_of_commands_but_all_else_is(ask: Ask, s
     names = {line.partition("=")[0] for line in said.splitlines()}
     assert names >= {"PATH", "HOME", "LANG", "EDITOR", "MY_API_URL", "OPENROUTER_BASE_URL"}
     assert not names & {"OPENROUTER_API_KEY", *OTHER_KEYS}
+
+
+def unfolded(question: str) -> list[str]:
+    """The lines of a question before the terminal's width broke them."""
+    return question.replace("\n  > ", "").splitlines()
 
 
 def audit(home: Home) -> list[dict[str, Any]]:

@@ -1,0 +1,204 @@
+"""`--cmd`: one shell command, printed in a pipe; on a terminal run, edited, explained or left, as the user says."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from providers.demo_forms import command_for
+from tests import wire
+from tests.model_server import DROP, ModelServer
+from tests.program import CTRL_C, Ask, Running
+
+CHOICES = "C(ancel): "
+SHELL = {"SHELL": "/bin/bash"}
+MODEL = {"ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}
+
+
+@pytest.fixture
+def ask(ask: Ask) -> Ask:
+    return Ask({**ask.env, **SHELL, **MODEL}, ask.cwd)
+
+
+def test_the_command_alone_is_printed(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("Run this:\n\n```sh\n$ ls -la\n```\n\nIt lists all."))
+    result = ask("--cmd", "list", "all")
+    assert (result.text, result.stderr, result.code) == ("ls -la\n", "", 0)
+
+
+def test_the_model_is_told_the_shell_and_gets_no_tools(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("ls"))
+    for environment, shell in ((SHELL, "bash"), ({"SHELL": "/usr/bin/fish"}, "fish"), ({"SHELL": ""}, "sh")):
+        ask("-s", "Use long options.", "--cmd", "list", env=environment)
+        body = server.requests[-1].json
+        system = body["messages"][0]["content"]
+        assert f"\n\nThe user wants one shell command, for {shell} on " in system
+        assert os.uname().sysname in system
+        assert system.endswith("\n\nUse long options.")
+        assert "tools" not in body
+
+
+def test_no_command_is_an_error_that_tells_the_model_s_words(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("# Which disk is meant?"))
+    result = ask("--cmd", "format", "it")
+    assert (result.stdout, result.code) == (b"", 10)
+    assert result.stderr == "ask: there is no command in the answer: Which disk is meant?\n"
+    result = json.loads(ask("--json", "--cmd", "format", "it").text)
+    assert (result["text"], result["exit_code"]) == ("", 10)
+    assert "Which disk" in result["error"]
+
+
+def test_a_command_that_was_cut_is_not_printed(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("rm -rf /tmp/x"), DROP))
+    result = ask("--cmd", "remove", "/tmp/x/y")
+    assert (result.stdout, result.code) == (b"", 10)
+
+
+def test_it_goes_with_pipes_json_and_conversations(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("git commit -m 'Add a page'"), wire.says("```\ngit commit -m 'Add it'\n```"))
+    assert ask.shell('echo +page | ask --cmd "commit this" -q').text == "git commit -m 'Add a page'\n"
+    assert "<stdin>\n+page\n</stdin>" in server.requests[0].json["messages"][1]["content"]
+    assert json.loads(ask("--json", "-c", "--cmd", "shorter").text)["text"] == "git commit -m 'Add it'"
+    assert [message["role"] for message in server.requests[1].json["messages"]] == [
+        *("system", "user", "assistant", "user")
+    ]
+
+
+def test_the_demo_knows_commands(ask: Ask) -> None:
+    assert ask("-p", "demo", "--cmd", "find files over 1 GB").text == "find . -type f -size +1G\n"
+    assert ask("-p", "demo", "--cmd", "what is love").code == 10
+
+
+@pytest.mark.parametrize(
+    ("wish", "command"),
+    [
+        ("find all files larger than 20 MB in src, please", "find src -type f -size +20M"),
+        ("show the largest files", "find . -type f -exec du -h {} + | sort -rh | head -n 10"),
+        ("find files changed today", "find . -type f -mtime -1"),
+        ("find all TODOs in src", "grep -rn TODO src"),
+        ("free disk space", "df -h"),
+        ("undo the last commit", "git reset --soft HEAD~1"),
+        ("which files are here?", "ls -l"),
+        ("what is in 'my notes.txt'?", "cat 'my notes.txt'"),
+        ("write a.txt with it's so, then read a.txt", "printf '%s\\n' 'it'\"'\"'s so' > a.txt && cat a.txt"),
+        ("which OS is this?", "uname -a"),
+    ],
+)
+def test_what_the_demo_makes_of_a_wish(wish: str, command: str) -> None:
+    assert command_for(wish) == command
+
+
+# On a terminal
+
+
+def test_it_is_run_by_the_user_s_shell_and_its_exit_status_is_the_program_s(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("echo $0 $((6 * 7)) $BASH; exit 7"))
+    result = ask.on_terminal("--cmd", "count", answers=[(CHOICES, "r\n")])
+    assert "/bin/bash 42 /bin/bash" in result.text
+    assert result.code == 7
+
+
+def test_what_runs_has_the_terminal_and_ordinary_signals(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("test -t 0 && test -t 1 && yes | head -n 1; read -r line; echo got $line ${PIPESTATUS[0]}"))
+    script = "echo data | ask --cmd talk"
+    with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
+        running.wait_for(CHOICES)
+        running.type_in("r\n")
+        place = running.wait_for("\r\ny\r\n")
+        running.type_in("marzipan\n")
+        running.wait_for("got marzipan 0", after=place)
+        result = running.finish()
+    assert result.code == 0
+    assert "Broken pipe" not in result.text
+
+
+@pytest.mark.parametrize("answer", ["\n", "c\n", "n\n", "what?\nhm\nnever\n", "\x04", CTRL_C])
+def test_nothing_runs_unless_the_user_says_so(answer: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("touch ran"))
+    with ask.start_on_terminal("--cmd", "make", "it") as running:
+        place = 0
+        for line in answer.splitlines(keepends=True):
+            place = running.wait_for(CHOICES, after=place)
+            running.type_in(line)
+        result = running.finish()
+    assert result.code == 130
+    assert "Traceback" not in result.text
+    assert not (ask.cwd / "ran").exists()
+
+
+def test_it_can_be_edited_first(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("echo one"))
+    answers = [(CHOICES, "e\n"), ("Command: echo one", " two\n"), (CHOICES, "r\n")]
+    result = ask.on_terminal("--cmd", "say", "it", answers=answers)
+    assert result.text.endswith("\none two\n")
+    assert result.code == 0
+
+
+def test_an_edit_that_leaves_nothing_leaves_it_as_it_was(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("echo one"))
+    answers = [(CHOICES, "e\n"), ("Command: echo one", "\x15\n"), (CHOICES, "r\n")]
+    assert ask.on_terminal("--cmd", "say", "it", answers=answers).text.endswith("\none\n")
+
+
+def test_the_model_explains_it_in_the_same_conversation(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("echo one"), wire.says("It says one."))
+    result = ask.on_terminal("--cmd", "say", "it", answers=[(CHOICES, "x\n"), ("It says one.", ""), (CHOICES, "c\n")])
+    assert result.code == 130
+    first, second = (request.json["messages"] for request in server.requests)
+    assert second[1:2] == first[1:]
+    assert "```sh\necho one\n```" in second[-1]["content"]
+    assert "The user wants one shell command" not in second[0]["content"]
+    assert len(ask("history", "list").text.splitlines()) == 1
+
+
+def test_an_explanation_that_fails_is_a_line_and_the_question_stays(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("echo one"), wire.fails(400, "no more of that"))
+    result = ask.on_terminal(
+        "--cmd", "say", "it", answers=[(CHOICES, "?\n"), ("no more of that", ""), (CHOICES, "r\n")]
+    )
+    assert result.text.endswith("\none\n")
+    assert result.code == 0
+
+
+def test_what_is_seen_is_what_would_run(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("rm \u200b\u0430.txt" + " " * 200 + "; touch ran"))
+    result = ask.on_terminal("--cmd", "remove", answers=[(CHOICES, "\n")])
+    assert "rm \\u200b\\u0430.txt[200 spaces]; touch ran" in result.text
+    assert "shown as an escape" in result.text
+
+
+def test_what_was_typed_before_does_not_count(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(0.3, wire.text("touch ran"), wire.finish()))
+    with ask.start_on_terminal("--cmd", "make", "it") as running:
+        server.wait_for_requests(1)
+        running.type_in("r\n")
+        running.wait_for(CHOICES)
+        running.type_in("\n")
+        assert running.finish().code == 130
+    assert not (ask.cwd / "ran").exists()
+
+
+def test_a_shell_that_is_not_there_is_one_line_and_3(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("ls"))
+    result = ask.on_terminal("--cmd", "list", answers=[(CHOICES, "r\n")], env={"SHELL": "/no/such/shell"})
+    assert result.code == 3
+    assert "ask: cannot run /no/such/shell (No such file or directory): set SHELL" in result.text
+
+
+@pytest.mark.parametrize("flags", ["--json", "--events"])
+def test_a_program_that_reads_is_not_offered_anything(flags: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("ls"))
+    result = ask.on_terminal(flags, "--cmd", "list")
+    assert result.code == 0
+    assert CHOICES not in result.text
+
+
+@pytest.mark.parametrize("script", ["setsid -w ask --cmd list", "set -m; ask --cmd list & wait"])
+def test_where_nobody_can_answer_it_is_printed(script: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("ls -l"))
+    with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
+        result = running.finish(10)
+    assert result.text.startswith("ls -l\n")
+    assert CHOICES not in result.text

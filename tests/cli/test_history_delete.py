@@ -1,0 +1,101 @@
+"""`ask history delete`: for good, and only once the user has said yes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ask.history.store import Store
+from ask.messages import Attachment, Message
+from tests.history.saved import assistant, called, result, save, user
+from tests.program import CTRL_C, Ask, Home
+
+DAY = 86_400
+
+
+@pytest.fixture
+def history(home: Home) -> Path:
+    path = home.data / "history.db"
+    call = called('{"command": "marzipan"}')
+    file = user("")._replace(message=Message("user", "gingerbread", attachments=(Attachment("f", "", b"caramel"),)))
+    save(path, "old1", file, assistant("", call), result(call, "nougat"), ago=60 * DAY, title="old")
+    save(path, "mid2", user("middle"), ago=20 * DAY)
+    save(path, "new3", user("newest"), ago=DAY)
+    return path
+
+
+def ids(ask: Ask) -> list[str]:
+    return [row.split("\t")[1] for row in ask("history").text.splitlines()]
+
+
+def test_what_is_named_goes_and_is_told(ask: Ask, history: Path) -> None:
+    result = ask("history", "delete", "--yes", "old", "1", "new3")
+    assert (result.code, result.stdout) == (0, b"")
+    assert result.stderr == "Deleted old1 old\nDeleted new3 newest\n"
+    assert ids(ask) == ["mid2"]
+
+
+def test_nothing_of_it_is_left_in_the_files_and_search_still_works(ask: Ask, home: Home, history: Path) -> None:
+    words = [b"gingerbread", b"caramel", b"nougat", b"marzipan"]
+    before = b"".join(file.read_bytes() for file in home.data.iterdir())
+    assert all(word in before for word in words)
+    assert ask("history", "delete", "-y", "old1").code == 0
+    after = b"".join(file.read_bytes() for file in home.data.iterdir())
+    assert not [word for word in words if word in after]
+    with Store(history) as store:
+        store.rows("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")
+        assert [tuple(row) for row in store.rows("PRAGMA foreign_key_check")] == []
+    assert ask("history", "search", "nougat").text == ""
+    assert ask("history", "search", "middle").text.startswith("mid2\t")
+
+
+@pytest.mark.parametrize(("age", "left"), [("30d", ["new3", "mid2"]), ("2w", ["new3"]), ("1y", 3), ("0h", [])])
+def test_what_was_not_gone_on_with_for_long(age: str, left: list[str] | int, ask: Ask, history: Path) -> None:
+    result = ask("history", "delete", "--older-than", age, "-y")
+    assert result.code == 0
+    assert left in (ids(ask), len(ids(ask)))
+    assert ("no conversation is that old" in result.stderr) == (left == 3)
+
+
+def test_a_terminal_is_asked(ask: Ask, history: Path) -> None:
+    asked = ask.on_terminal("history", "delete", "mid2", "old1", answers=[("Delete these 2 conversations?", "y\n")])
+    assert asked.code == 0
+    assert "mid2  middle" in asked.text
+    assert ids(ask) == ["new3"]
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 130), ("\n", 130), (CTRL_C, 130)])
+def test_any_other_answer_deletes_nothing(answer: str, code: int, ask: Ask, history: Path) -> None:
+    asked = ask.on_terminal("history", "delete", "mid2", answers=[("Delete this conversation?", answer)])
+    assert asked.code == code
+    assert "Traceback" not in asked.text
+    assert len(ids(ask)) == 3
+
+
+def test_without_a_terminal_it_must_be_said_beforehand(ask: Ask, history: Path) -> None:
+    result = ask("history", "delete", "mid2", stdin=b"y\n")
+    assert result.code == 2
+    assert "--yes" in result.stderr
+    assert len(ids(ask)) == 3
+
+
+@pytest.mark.parametrize("words", [["new3", "nothere"], [], ["--older-than", "soon"], ["--older-than", "-1d"]])
+def test_where_one_word_makes_no_sense_nothing_goes(words: list[str], ask: Ask, history: Path) -> None:
+    result = ask("history", "delete", "-y", *words)
+    assert (result.code, len(result.stderr.splitlines())) == (2, 1)
+    assert len(ids(ask)) == 3
+
+
+def test_json_tells_what_went(ask: Ask, history: Path) -> None:
+    result = ask("history", "delete", "-y", "--json", "old1")
+    assert json.loads(result.stdout) == [{"id": "old1", "title": "old"}]
+    assert result.stderr == ""
+    assert json.loads(ask("history", "delete", "--json", "--older-than", "9y").stdout) == []
+
+
+def test_no_history_is_not_made(ask: Ask, home: Home) -> None:
+    assert ask("history", "delete", "-y", "1").code == 2
+    assert ask("history", "delete", "-y", "--older-than", "1d").code == 0
+    assert not home.data.exists()

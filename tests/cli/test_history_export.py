@@ -1,0 +1,246 @@
+"""`ask history export` and `ask history import`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from sqlite3 import connect
+from typing import Any
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask, Home, Result, make_home
+
+PNG = {"name": "a.png", "media_type": "image/png", "data": "AAAA"}
+
+
+@pytest.fixture
+def two(ask: Ask, server: ModelServer, home: Home) -> list[str]:
+    """Two saved conversations, the second with a tool call and an error; their ids, the oldest first."""
+    server.reply(wire.says("It scatters."), wire.calls(("bash", {"command": "echo é; exit 3"})), wire.fails(500, "no"))
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\ntries = 1\n")
+    first = ask("-s", "be brief", "why is the sky blue?")
+    second = ask("run it", stdin=b"piped\n")
+    assert (first.code, second.code) == (0, 6)
+    return [row["id"] for row in reversed(json.loads(ask("history", "list", "--json").stdout))]
+
+
+@pytest.fixture
+def elsewhere(ask: Ask, tmp_path: Path) -> tuple[Ask, Home]:
+    """Another user, with nothing saved."""
+    path = tmp_path / "elsewhere"
+    path.mkdir()
+    home = make_home(path)
+    return replace(ask, env={**ask.env, **home.env}, cwd=home.work), home
+
+
+def refused(result: Result, code: int) -> str:
+    """The one line of an error of that code."""
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1), result.stderr
+    return result.stderr
+
+
+def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
+    """All that is saved, without the numbers of rows."""
+    queries = {
+        "conversations": "SELECT id, title, created, updated FROM conversations ORDER BY number",
+        "runs": "SELECT * FROM runs ORDER BY number",
+        "messages": "SELECT * FROM messages ORDER BY number",
+        "calls": "SELECT * FROM calls ORDER BY message, place",
+        "attachments": "SELECT * FROM attachments ORDER BY message, place",
+        "texts": "SELECT content, calls FROM texts ORDER BY rowid",
+    }
+    skipped = {"runs": 2, "messages": 2, "calls": 1, "attachments": 1}
+    with closing(connect(home.data / "history.db")) as connection:
+        found = {table: connection.execute(query).fetchall() for table, query in queries.items()}
+    return {table: [row[skipped.get(table, 0) :] for row in lines] for table, lines in found.items()}
+
+
+def test_the_newest_is_written_as_markdown(ask: Ask, two: list[str]) -> None:
+    result = ask("history", "export")
+    assert (result.code, result.stderr) == (0, "")
+    assert result.text.startswith("# run it")
+    for part in ("> run it", "> piped", "**bash** (exit code 3)", "$ echo é; exit 3", "*exit code 6: no*", two[1]):
+        assert part in result.text
+
+
+def test_conversations_are_named_as_resume_takes_them(ask: Ask, two: list[str]) -> None:
+    assert "sky blue" in ask("history", "export", "2").text
+    assert "sky blue" in ask("history", "export", two[0][:6]).text
+    lines = ask("history", "export", "--json", "1", two[0], "2").text.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [two[1], two[0]], "each once, in that order"
+    lines = ask("history", "export", "--all", "--format", "json").text.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == two
+    assert "no conversation 'zzz'" in refused(ask("history", "export", "zzz"), 2)
+
+
+def test_the_form_follows_the_ending_of_the_file(ask: Ask, home: Home, two: list[str]) -> None:
+    for name, begin in {
+        "a.html": "<!DOCTYPE html>",
+        "a.JSONL": '{"format"',
+        "a.json": "{",
+        "a.md": "# ",
+        "a": "# ",
+    }.items():
+        result = ask("history", "export", "-o", name)
+        assert (result.code, result.stdout, result.stderr) == (0, b"", "")
+        assert (home.work / name).read_text().startswith(begin)
+    ask("history", "export", "--format", "html", "-o", "a.md")
+    assert (
+        (home.work / "a.md").read_text()
+        == (home.work / "a.html").read_text()
+        == ask("history", "export", "--format", "html").text
+    )
+
+
+def test_what_is_exported_and_imported_is_row_for_row_the_same(
+    ask: Ask, home: Home, two: list[str], elsewhere: tuple[Ask, Home]
+) -> None:
+    other, its_home = elsewhere
+    exported = ask("history", "export", "--all", "--json").stdout
+    result = other("history", "import", stdin=exported)
+    assert (result.code, result.stdout, result.stderr) == (0, b"", "Imported 2 conversations.\n")
+    assert rows(its_home) == rows(home)
+    assert other("history", "export", "--all", "--json").stdout == exported
+    again = other("history", "import", "-", stdin=exported)
+    assert (again.code, again.stderr) == (0, "Left 2 conversations alone, already here.\n")
+    assert rows(its_home) == rows(home)
+
+
+def test_an_imported_conversation_goes_on(
+    ask: Ask, server: ModelServer, two: list[str], elsewhere: tuple[Ask, Home]
+) -> None:
+    other, _ = elsewhere
+    other("history", "import", stdin=ask("history", "export", two[0], "--json").stdout)
+    server.reply(wire.says("Because of Rayleigh."))
+    assert other("--resume", two[0][:5], "why?").text == "Because of Rayleigh.\n"
+    body = server.requests[-1].json
+    system, *said = [wire.asked(body, place) for place in range(len(body["messages"]))]
+    assert "be brief" in system
+    assert said == ["why is the sky blue?", "It scatters.", "why?"]
+
+
+def test_what_differs_under_the_same_id_is_refused_or_gets_a_new_id(ask: Ask, home: Home, two: list[str]) -> None:
+    value = json.loads(ask("history", "export", "--json").stdout)
+    unseen = {**value, "id": "abc"}
+    file = home.work / "changed.json"
+    file.write_text(json.dumps([unseen, {**value, "title": "changed"}]))
+    before = rows(home)
+    line = refused(ask("history", "import", "changed.json"), 9)
+    assert two[1] in line
+    assert "--as-new" in line
+    assert rows(home) == before, "all or none"
+    result = ask("history", "import", "--as-new", "--json", "changed.json")
+    first, second = json.loads(result.stdout)
+    assert (first["id"], first["became"], first["here"]) == ("abc", "imported", "abc")
+    assert (second["id"], second["became"]) == (two[1], "imported under a new id")
+    assert second["here"] in ask("history", "list").text
+    result = ask("history", "import", "--as-new", "changed.json")
+    assert result.stderr.startswith(f"{two[1]} stands for another conversation here; imported as ")
+    assert result.stderr.endswith("Imported 1 conversation.\nLeft 1 conversation alone, already here.\n")
+
+
+@pytest.mark.parametrize(
+    "content", ["nonsense", '{"format": "ask-conversation"}', "[[[[", "\0", '{"a": 1}\n' * 3, "\udcff"]
+)
+def test_a_file_of_something_else_is_one_line(content: str, ask: Ask, home: Home) -> None:
+    (home.work / "file\u202e.json").write_bytes(content.encode(errors="surrogateescape"))
+    line = refused(ask("history", "import", "file\u202e.json"), 9)
+    assert line.startswith("ask: file\\u202e.json")
+    assert not (home.data / "history.db").exists()
+
+
+def test_files_that_cannot_be_read_or_written_are_one_line(ask: Ask, home: Home, two: list[str]) -> None:
+    assert "No such file" in refused(ask("history", "import", "none.json"), 9)
+    assert "Is a directory" in refused(ask("history", "import", "."), 9)
+    assert "Is a directory" in refused(ask("history", "export", "-o", "."), 9)
+    assert "No such file" in refused(ask("history", "export", "-o", "none/a.md"), 9)
+    assert "No space left" in refused(ask("history", "export", "-o", "/dev/full"), 9)
+    assert list(home.work.iterdir()) == []
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(ask: Ask, home: Home, two: list[str]) -> None:
+    file, link = home.work / "kept.html", home.work / "link.html"
+    file.write_text("before")
+    file.chmod(0o640)
+    link.symlink_to("kept.html")
+    ask("-p", "demo", "--no-tools", "long", stdin=b"piped\n" * 30_000)
+    limited = "ulimit -f 64; trap '' XFSZ; ask history export -o link.html"
+    assert "File too large" in refused(ask.shell(limited), 9)
+    assert file.read_text() == "before"
+    assert ask("history", "export", "-o", "link.html").code == 0
+    assert link.is_symlink()
+    assert file.read_text().startswith("<!DOCTYPE")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert sorted(path.name for path in home.work.iterdir()) == ["kept.html", "link.html"]
+
+
+def test_a_pipe_takes_an_export_too(ask: Ask, home: Home, two: list[str]) -> None:
+    os.mkfifo(home.work / "pipe")
+    result = ask.shell("cat pipe & ask history export --json -o pipe; wait")
+    assert json.loads(result.stdout)["id"] == two[1]
+    assert ask.shell("ask history export --all | head -1").code == 0
+    assert ask.shell("ask history import < <(ask history export --all --json)").stderr.startswith("Left 2")
+
+
+def test_with_nothing_saved_nothing_is_exported_and_nothing_is_made(ask: Ask, home: Home) -> None:
+    assert "there is no conversation to export" in refused(ask("history", "export"), 2)
+    result = ask("history", "export", "--all", "--json")
+    assert (result.code, result.stdout, result.stderr) == (0, b"", "")
+    assert not home.data.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "--all", "1"],
+        ["export", "--format", "pdf"],
+        ["export", "--json", "--format", "md"],
+        ["export", "-x"],
+        ["import", "--all"],
+    ],
+)
+def test_words_that_make_no_sense_are_a_usage_error(arguments: list[str], ask: Ask) -> None:
+    refused(ask("history", *arguments), 2)
+
+
+def test_an_import_from_a_terminal_names_what_to_give(ask: Ask) -> None:
+    result = ask.on_terminal("history", "import")
+    assert (result.code, result.text.count("\n")) == (2, 1)
+    assert "ask history export --json" in result.text
+
+
+def test_a_terminal_sees_no_control_characters(ask: Ask, home: Home) -> None:
+    messages = [{"role": "user", "content": "\x1b[2J\u202e"}, {"role": "assistant", "content": "\x1b]0;x\x07"}]
+    run = {"provider": "demo\x1b", "model": "m", "messages": messages}
+    value = {"format": "ask-conversation", "version": 1, "id": "abc", "title": "\x9b31m", "runs": [run]}
+    (home.work / "a.json").write_text(json.dumps(value))
+    assert ask("history", "import", "a.json").code == 0
+    for form in ("md", "html", "json"):
+        shown = ask.on_terminal("history", "export", "--format", form)
+        assert shown.code == 0
+        assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(shown.text)
+
+
+def test_ctrl_c_during_an_import_leaves_the_history_as_it_was(ask: Ask, home: Home, two: list[str]) -> None:
+    before = rows(home)
+    value = json.loads(ask("history", "export", "--json").stdout)
+    many = home.work / "many.json"
+    many.write_text("".join(json.dumps({**value, "id": f"a{number}"}) + "\n" for number in range(2_000)))
+    log = home.data / "history.db-wal"
+    with ask.start("history", "import", "many.json") as running:
+        while running.process.poll() is None and not log.exists():
+            time.sleep(0.005)  # until the history is open, with all of the file read once
+        running.signal(signal.SIGINT)
+        result = running.finish()
+    assert (result.code, result.stdout) == (130, b"")
+    assert rows(home) == before

@@ -1,0 +1,132 @@
+"""`ask history list`: the conversations, the newest first, named by the numbers that --resume takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.history.saved import save, user
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
+
+DAY = 86_400
+
+
+@pytest.fixture
+def history(home: Home) -> Path:
+    """A history with three conversations, the oldest of which went on last but one."""
+    path = home.data / "history.db"
+    save(path, "aaaa1", user("first question"), ago=40 * DAY)
+    save(path, "aabb2", user("second\x1b[31m question"), ago=3 * DAY, provider="demo", model="demo", rounds=2, cost=0.5)
+    save(path, "aaaa1", user("more"), ago=2 * DAY, rounds=1, cost=0.25, directory=str(home.work), model="vendor/large")
+    save(path, "cccc3", user("third question"), ago=200)
+    return path
+
+
+def test_a_pipe_gets_all_as_tab_separated_rows(ask: Ask, history: Path) -> None:
+    result = ask("history", "list")
+    rows = [line.split("\t") for line in result.text.splitlines()]
+    assert [row[:3] for row in rows] == [
+        ["1", "cccc3", "third question"],
+        ["2", "aaaa1", "first question"],
+        ["3", "aabb2", "second\x1b[31m question"],
+    ]
+    assert [row[4:] for row in rows] == [
+        ["openrouter:test/model", "0", ""],
+        ["openrouter:vendor/large", "1", "0.25"],
+        ["demo:demo", "2", "0.5"],
+    ]
+    assert all(len(row[3]) == len("2026-01-01T00:00:00Z") for row in rows)
+    assert (result.stderr, result.code) == ("", 0)
+    assert ask("history").stdout == result.stdout
+
+
+def test_a_terminal_gets_ages_and_nothing_that_could_harm_it(ask: Ask, history: Path) -> None:
+    heading, *lines = ask.on_terminal("history").text.splitlines()
+    assert heading.split() == ["N", "ID", "TITLE", "AGE", "MODEL", "ROUNDS", "COST"]
+    assert [" ".join(line.split()) for line in lines] == [
+        "1 cccc3 third question 3 min model 0",
+        "2 aaaa1 first question 2 d large 1 $0.2500",
+        "3 aabb2 second\\x1b[31m question 3 d demo:demo 2 $0.5000",
+    ]
+
+
+def test_numbers_are_those_that_resume_takes(ask: Ask, history: Path, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    number, identity, *_ = ask("history").text.splitlines()[2].split("\t")
+    result = json.loads(ask("--resume", number, "--json", "-p", "openrouter", "go on").stdout)
+    assert result["conversation"] == identity == "aabb2"
+
+
+def test_json_has_all_that_is_known(ask: Ask, history: Path) -> None:
+    listed = json.loads(ask("history", "list", "--json").stdout)
+    assert [one["id"] for one in listed] == ["cccc3", "aaaa1", "aabb2"]
+    assert listed[1] == listed[1] | {
+        "number": 2,
+        "title": "first question",
+        "provider": "openrouter",
+        "model": "vendor/large",
+        "runs": 2,
+        "rounds": 1,
+        "usage": {"input_tokens": None, "output_tokens": None, "cached_tokens": None, "cost": 0.25},
+    }
+    assert listed[1]["created"] < listed[1]["updated"]
+    assert json.loads(ask("history", "--json").stdout) == listed
+
+
+def test_here_keeps_the_numbers_of_the_whole_list(ask: Ask, history: Path) -> None:
+    assert [row.split("\t")[:2] for row in ask("history", "--here").text.splitlines()] == [["2", "aaaa1"]]
+
+
+@pytest.mark.parametrize(("limit", "ids"), [("1", ["cccc3"]), ("2", ["cccc3", "aaaa1"]), ("0", 3), ("9", 3)])
+def test_a_limit(limit: str, ids: list[str] | int, ask: Ask, history: Path) -> None:
+    listed = [row.split("\t")[1] for row in ask("history", "list", "-n", limit).text.splitlines()]
+    assert ids in (listed, len(listed))
+
+
+def test_a_terminal_gets_the_newest_and_is_told_of_more(ask: Ask, home: Home) -> None:
+    for number in range(21):
+        save(home.data / "history.db", f"c{number:02}x", user(f"question {number}"), ago=number)
+    lines = ask.on_terminal("history", env={"NO_COLOR": "1"}).text.splitlines()
+    assert len(lines) == 1 + 20 + 1
+    assert "-n 0 lists all" in lines[-1]
+    assert len(ask.on_terminal("history", "-n", "0").text.splitlines()) == 1 + 21
+    assert len(ask("history").text.splitlines()) == 21
+
+
+@pytest.mark.parametrize("command", ["list", "stats", "search"])
+def test_no_history_is_an_empty_one_and_none_is_made(command: str, ask: Ask, home: Home) -> None:
+    words = ["word"] if command == "search" else []
+    result = ask("history", command, *words)
+    assert (result.stdout, result.stderr, result.code) == (b"", "", 0)
+    assert ask.on_terminal("history", command, *words).text.startswith("ask: ")
+    assert not list(home.data.parent.rglob("*"))
+    empty = json.loads(ask("history", command, "--json", *words).stdout)
+    assert empty == [] or (empty["total"]["runs"], empty["days"]) == (0, [])
+
+
+def test_a_damaged_history_is_one_line(ask: Ask, home: Home) -> None:
+    home.data.mkdir()
+    (home.data / "history.db").write_bytes(b"no database at all, but long enough to be looked at" * 99)
+    result = ask("history")
+    assert result.code == 9
+    assert len(result.stderr.splitlines()) == 1
+    assert str(home.data / "history.db") in result.stderr
+
+
+@pytest.mark.parametrize("words", [["of", "rome"], ["list", "of", "kings"], ["stats", "for", "rome"]])
+def test_words_that_make_no_sense_are_told_as_a_question(words: list[str], ask: Ask) -> None:
+    result = ask("history", *words)
+    assert result.code == 2
+    assert f"ask -- history {' '.join(words)}" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "show", "search", "export", "import", "delete", "stats"])
+def test_each_subcommand_has_help(command: str, ask: Ask) -> None:
+    assert f"\n  {command} " in ask("history", "--help").text
+    helped = ask("history", command, "--help")
+    assert (helped.code, helped.stderr) == (0, "")
+    assert f"Usage: ask history {command} " in helped.text

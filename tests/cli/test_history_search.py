@@ -1,0 +1,72 @@
+"""`ask history search`: an excerpt of each conversation that holds the words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.history.saved import assistant, save, user
+from tests.program import Ask, Home
+
+
+@pytest.fixture
+def history(home: Home) -> Path:
+    path = home.data / "history.db"
+    save(path, "b2", user("Is the disk full?"), ago=86_400)
+    save(path, "a1", user("How is the\tdisk?"), assistant(f"{'before ' * 30}the disk is full{' after' * 30}"), ago=200)
+    return path
+
+
+def test_a_pipe_gets_a_row_for_each(ask: Ask, history: Path) -> None:
+    result = ask("history", "search", "DISK", "ful*")
+    first, second = (line.split("\t") for line in result.text.splitlines())
+    assert first[:2] == ["a1", "How is the disk?"]
+    assert first[3] == "assistant"
+    assert "the disk is full after" in first[4]
+    assert second[0::4] == ["b2", "Is the disk full?"]
+    assert (result.stderr, result.code) == ("", 0)
+
+
+def test_a_terminal_gets_what_was_found_in_bold_within_the_line(ask: Ask, history: Path) -> None:
+    shown = ask.on_terminal("history", "search", "disk full").text.splitlines()
+    assert shown[0].split() == ["b2", "1", "d", "Is", "the", "disk", "full?"]
+    assert shown[1] == "\x1b[2m    user: \x1b[0mIs the \x1b[1mdisk full\x1b[0m?"
+    (_, line, *_) = ask.on_terminal("history", "search", "full").text.splitlines()
+    assert line.startswith("\x1b[2m    assistant: \x1b[0m…")
+    assert " \x1b[1mfull\x1b[0m after" in line
+    plain = ask.on_terminal("history", "search", "disk", env={"NO_COLOR": "1"}).text
+    assert "\x1b" not in plain
+    assert "the disk is full after" in plain
+    assert max(map(len, plain.splitlines())) <= 80
+
+
+def test_json_has_an_object_for_each(ask: Ask, history: Path) -> None:
+    first, second = json.loads(ask("history", "search", "--json", "disk").stdout)
+    assert list(first) == ["id", "title", "time", "role", "excerpt"]
+    assert (first["id"], first["role"], second["id"]) == ("a1", "assistant", "b2")
+
+
+@pytest.mark.parametrize("limit", ["1", "0"])
+def test_a_limit(limit: str, ask: Ask, history: Path) -> None:
+    assert len(ask("history", "search", "-n", limit, "disk").text.splitlines()) == (int(limit) or 2)
+
+
+@pytest.mark.parametrize("words", [["?!"], ["", "*"]])
+def test_nothing_to_look_for_is_told(words: list[str], ask: Ask, home: Home) -> None:
+    result = ask("history", "search", *words)
+    assert result.code == 2
+    assert "no letter or digit" in result.stderr
+
+
+@pytest.mark.parametrize("word", ["it's", 'a"b', "NEAR(", "title:disk", "disk AND", "(disk", "-", "--", "\udcff"])
+def test_odd_words_are_no_error_of_syntax(word: str, ask: Ask, history: Path) -> None:
+    result = ask("history", "search", "--", word, "disk")
+    assert (result.code, result.stderr) == (0, "")
+
+
+def test_a_message_of_ten_megabytes_gives_a_short_excerpt(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user(f"{'x' * 5_000_000} disk {'y' * 5_000_000}"), title="long")
+    assert len(ask("history", "search", "disk").text) < 500
+    assert len(ask.on_terminal("history", "search", "disk").text.splitlines()) == 2

@@ -1,0 +1,141 @@
+"""`ask history show`: a conversation as the terminal showed it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ask.messages import Attachment, Message, Usage
+from tests import wire
+from tests.history.saved import NOW, assistant, called, result, save, user
+from tests.model_server import DROP, ModelServer
+from tests.program import Ask, Home
+
+ECHO = ("bash", {"command": "echo out"})
+FAIL = ("bash", {"command": "echo oops >&2; exit 3"})
+
+
+def body(text: str) -> list[str]:
+    """What is shown, without the lines that say when and who."""
+    return [line for line in text.splitlines() if ", openrouter:" not in line]
+
+
+def test_the_newest_is_shown_as_it_was(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(ECHO, FAIL, content="Looking."), wire.says("Done."), wire.says("Again.\n\nYes."))
+    asked = ask("first\nquestion")
+    identity = asked.stderr.splitlines()[-1].split()[-1] if "conversation" in asked.stderr else ""
+    assert ask("--resume", identity or "1", "second").code == 0
+    shown = ask("history", "show")
+    lines = body(shown.text)
+    assert lines[:4] == ["> first", "> question", "Looking.", '· bash {"command": "echo out"}']
+    assert lines[4].startswith('· bash {"command": "echo oops')
+    assert lines[5].startswith("· exit code: 3 ")
+    assert lines[6:] == ["Done.", "", "> second", "Again.", "", "Yes."]
+    assert (shown.stderr, shown.code) == ("", 0)
+
+
+def test_tools_shows_calls_with_arguments_and_results(ask: Ask, home: Home) -> None:
+    good = called('{"command": "echo a\\necho b", "timeout": 5}', started=NOW, seconds=0.51, failed=False)
+    bad = called("no JSON", "nix", started=NOW, seconds=0.0, failed=True)
+    entries = [assistant("Look.", good, bad), result(good, "a\nb\n"), result(bad, "Error: there is no tool")]
+    save(home.data / "history.db", "a1", user("q"), *entries, assistant("Done."))
+    assert body(ask("history", "show", "--tools", "a1").text) == [
+        *("> q", "Look."),
+        *("· bash, 0.5 s", "    command: echo a", "    echo b", "    timeout: 5", "  | a", "  | b"),
+        *("· nix, 0.0 s, failed", "    no JSON", "  | Error: there is no tool", "Done."),
+    ]
+
+
+def test_a_run_that_failed_says_how(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(400, "too bad"))
+    assert ask("hi").code == 6
+    lines = body(ask("history", "show").text)
+    assert lines[0] == "> hi"
+    assert lines[1].startswith("· exit code 6: ")
+    assert "too bad" in lines[1]
+
+
+def test_a_partial_answer_is_marked(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("Half an ans"), DROP))
+    code = ask("hi").code
+    lines = body(ask("history", "show").text)
+    assert lines[:3] == ["> hi", "Half an ans", "· the answer was cut off here"]
+    assert lines[3].startswith(f"· exit code {code}: ")
+
+
+def test_a_run_that_was_killed_and_its_open_calls_are_told(ask: Ask, home: Home) -> None:
+    ran, waited = called("{}", started=NOW), called('{"a": 1}')
+    entries = [assistant("", ran, waited)]
+    save(home.data / "history.db", "a1", user("q"), *entries, ended=None, exit_code=None)
+    lines = body(ask("history", "show").text)
+    assert lines[2] == "· Error: interrupted; it may or may not have run"
+    assert lines[4].startswith("· Error: not run")
+    assert lines[5] == "· not ended: it is under way, or was killed"
+
+
+def test_a_summary_is_shown_for_what_it_is(ask: Ask, home: Home) -> None:
+    path = home.data / "history.db"
+    save(path, "a1", user("q"), assistant("answer"))
+    save(path, "a1", user("write a summary"), assistant("What was said."), compacts=1)
+    lines = body(ask("history", "show").text)
+    assert lines[:2] == ["> q", "answer"]
+    assert lines[3].startswith("· a summary")
+    assert lines[4:] == ["What was said."]
+
+
+def test_last_shows_the_last_runs(ask: Ask, home: Home) -> None:
+    for question in ("one", "two", "three"):
+        save(home.data / "history.db", "a1", user(question), assistant(question.upper()))
+    assert body(ask("history", "show", "-n", "2").text) == ["> two", "TWO", "", "> three", "THREE"]
+
+
+def test_json_is_the_object_of_an_export(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user("q"), assistant("yes", usage=Usage(3, 2)), cost=0.5)
+    shown = json.loads(ask("history", "show", "--json").stdout)
+    assert shown == json.loads(ask("history", "export", "--format", "json").stdout)
+    assert shown["runs"][0]["messages"][1]["content"] == "yes"
+
+
+def test_nothing_reaches_a_terminal_raw(ask: Ask, home: Home) -> None:
+    evil = "\x1b]0;owned\x07\x9b2J\u202egnp.exe"
+    record = called(json.dumps({"command": evil, evil: [evil]}), evil, started=NOW, seconds=1.0, failed=True)
+    attached = user(evil)._replace(message=Message("user", evil, attachments=(Attachment(evil, "", b"1"),)))
+    about: dict[str, Any] = {"provider": evil, "model": evil, "error": evil, "exit_code": 1}
+    entries = [assistant(evil, record, reasoning=evil), result(record, evil)]
+    save(home.data / "history.db", "a1", attached, *entries, title=evil, **about)
+    for command in (["show"], ["show", "--tools"], ["list"], ["search", "gnp"], ["stats"]):
+        shown = ask.on_terminal("history", *command, env={"NO_COLOR": "1"}).stdout.decode()
+        assert "\\x1b]0;owned\\x07\\x9b2J\\u202e" in shown or len(shown.split("…")) > 1
+        assert not set("\x1b\x07\x9b\u202e") & set(shown)
+
+
+def test_a_terminal_gets_the_begin_of_a_long_question_and_a_pipe_all(ask: Ask, home: Home) -> None:
+    long = "word " * 2_000_000
+    save(home.data / "history.db", "a1", user(long), assistant("yes"), title="long")
+    shown = ask.on_terminal("history", "show").text
+    assert len(shown) < 10_000
+    assert "9995000 characters more" in shown
+    assert shown.rstrip().endswith("yes")
+    assert len(ask("history", "show").text) > len(long)
+
+
+def test_reasoning_is_shown_on_a_terminal_alone(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user("q"), assistant("yes", reasoning="I wonder"))
+    assert "I wonder\n" in ask.on_terminal("history", "show", env={"NO_COLOR": "1"}).text
+    assert "I wonder" not in ask("history", "show").text
+
+
+@pytest.mark.parametrize(("words", "told"), [([], "no conversation is saved"), (["a1"], "no conversation 'a1'")])
+def test_what_is_not_there_is_told(words: list[str], told: str, ask: Ask, home: Home) -> None:
+    missing = ask("history", "show", *words)
+    assert (missing.code, missing.stdout) == (2, b"")
+    assert told in missing.stderr
+    assert not home.data.exists()
+
+
+def test_a_reader_that_leaves_ends_it_quietly(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user("q"), *[assistant("line\n" * 10_000)] * 10)
+    left = ask.shell("set -o pipefail; ask history show | head -n 2")
+    assert (left.code, left.stderr) == (0, "")

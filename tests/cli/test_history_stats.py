@@ -1,0 +1,90 @@
+"""`ask history stats`: what was used by day, model and tool."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.history.saved import NOW, assistant, called, save, user
+from tests.program import Ask, Home
+
+DAY = 86_400
+
+
+@pytest.fixture
+def history(home: Home) -> Path:
+    path = home.data / "history.db"
+    calls = [called(str(n), started=NOW, seconds=2.0, failed=n == 0) for n in range(3)]
+    entries = [assistant("", *calls, called("x", "read_file"))]
+    save(path, "a1", user("q"), *entries, input_tokens=1500, output_tokens=500, cost=0.5)
+    save(path, "a1", user("q"), input_tokens=1000, output_tokens=None, cost=None, provider="demo", model="demo")
+    save(path, "b2", user("q"), ago=2 * DAY, input_tokens=100, output_tokens=None)
+    save(path, "c3", user("q"), ago=50 * DAY, input_tokens=7)
+    return path
+
+
+def days() -> tuple[str, str]:
+    """Today and the day before yesterday, where the run began."""
+    return tuple(time.strftime("%Y-%m-%d", time.localtime(NOW - ago)) for ago in (0, 2 * DAY))  # type: ignore[return-value]
+
+
+def test_a_pipe_gets_rows_that_say_what_they_are_about(ask: Ask, history: Path) -> None:
+    result = ask("history", "stats")
+    today, earlier = days()
+    assert [line.split("\t") for line in result.text.splitlines()] == [
+        ["day", earlier, "1", "100", "", ""],
+        ["day", today, "2", "2500", "500", "0.5"],
+        ["model", "openrouter:test/model", "2", "1600", "500", "0.5"],
+        ["model", "demo:demo", "1", "1000", "", ""],
+        ["tool", "bash", "3", "1", "6"],
+        ["tool", "read_file", "1", "0", "0"],
+    ]
+    assert (result.stderr, result.code) == ("", 0)
+
+
+def test_json_has_the_same_numbers_and_the_total(ask: Ask, history: Path) -> None:
+    told = json.loads(ask("history", "stats", "--json", "--days", "90").stdout)
+    usage = {"input_tokens": 2607, "output_tokens": 500, "cached_tokens": None, "cost": 0.5}
+    assert told["total"] == {"conversations": 3, "runs": 4, "usage": usage}
+    assert [day["runs"] for day in told["days"]] == [1, 1, 2]
+    assert told["tools"][0] == {"name": "bash", "calls": 3, "failures": 1, "seconds": 6.0}
+    assert told["since"] == (date.today() - timedelta(days=89)).isoformat()
+
+
+def test_days_leaves_out_what_was_before(ask: Ask, history: Path) -> None:
+    assert [line for line in ask("history", "stats", "--days", "1").text.splitlines() if line.startswith("day")] == [
+        f"day\t{days()[0]}\t2\t2500\t500\t0.5"
+    ]
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+def test_a_terminal_gets_charts_that_fit(columns: int, ask: Ask, home: Home, history: Path) -> None:
+    long: dict[str, Any] = {"model": "漢字" * 40, "provider": "openrouter"}
+    save(history, "d4", user("q"), assistant("", called("x", "a_tool_with_a_name_that_is_long" * 3)), **long)
+    shown = ask.on_terminal("history", "stats", env={"COLUMNS": str(columns)}).text
+    assert shown.startswith("Since ")
+    lines = shown.splitlines()
+    assert max(map(wide, lines)) <= columns
+    today = next(line for line in lines if line.startswith(days()[0]))
+    assert today.split()[1:4] == ["3", "3.0k", "$0.5000"]
+    if columns >= 60:
+        earlier = next(line for line in lines if line.startswith(days()[1]))
+        assert today.count("#") > earlier.count("#") > 0
+
+
+def wide(line: str) -> int:
+    return len(line) + sum(character in "漢字" for character in line)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "x", "99999999999"])
+def test_days_must_be_a_number_that_makes_sense(number: str, ask: Ask) -> None:
+    assert ask("history", "stats", "--days", number).code == 2
+
+
+def test_the_most_days_are_all(ask: Ask, history: Path) -> None:
+    assert json.loads(ask("history", "stats", "--json", "--days", "100000").stdout)["total"]["runs"] == 4

@@ -1,0 +1,109 @@
+"""`ask init`: prints what a shell evaluates, and puts completions where that shell finds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.completion_scripts import SCRIPTS
+from tests.program import Ask, Home, run
+from tests.shells import NAMES, TAB, Shell, evaluate, words_after
+
+PLACES = {
+    "bash": "data/bash-completion/completions/ask",
+    "zsh": "data/zsh/site-functions/_ask",
+    "fish": "config/fish/completions/ask.fish",
+}
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_it_prints_what_the_shell_can_read_and_needs_neither_provider_nor_key(shell: str, home: Home) -> None:
+    (home.path / "script").write_text(evaluate(home, shell))
+    assert run([shell, "-n", str(home.path / "script")]).code == 0
+    assert "{{" not in (home.path / "script").read_text()
+    assert not any(home.data.parent.iterdir())
+
+
+def test_shellcheck_finds_nothing_in_what_bash_evaluates(home: Home) -> None:
+    (home.path / "script").write_text(evaluate(home, "bash"))
+    checked = run(["shellcheck", str(home.path / "script")])
+    assert (checked.code, checked.text) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("shell", "key", "bound"),
+    [
+        ("bash", "alt-k", "__ask_bind '\\ek' __ask_line 1"),
+        ("bash", "ctrl-x a", "__ask_bind '\\C-xa' __ask_line 1"),
+        ("zsh", "ctrl-g", "__ask_bind '^g' __ask_line 1"),
+        ("fish", "alt-k", "__ask_bind \\ek __ask_line 1"),
+        ("bash", "none", "__ask_bind '' __ask_line 1"),
+    ],
+)
+def test_a_key_is_written_as_the_shell_writes_it(shell: str, key: str, bound: str, ask: Ask) -> None:
+    assert bound in ask("init", shell, "--key", key).text
+
+
+@pytest.mark.parametrize("key", ["a", "alt-", "ctrl-m", "'; rm -rf ~'", "alt-a; x", "", "alt-a none", "alt-ä"])
+def test_what_is_no_key_is_refused(key: str, ask: Ask) -> None:
+    result = ask("init", "bash", "--key", key)
+    assert (result.code, result.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize("arguments", [["init"], ["init", "csh"], ["init", "bash", "--install", "--uninstall"]])
+def test_what_makes_no_sense_is_2(arguments: list[str], ask: Ask) -> None:
+    assert ask(*arguments).code == 2
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_completions_are_installed_and_removed_again(shell: str, ask: Ask, home: Home) -> None:
+    place = home.path / PLACES[shell]
+    for _ in range(2):
+        installed = ask("init", shell, "--install")
+        assert (installed.code, installed.stdout) == (0, b"")
+        assert str(place) in installed.stderr
+        assert f"ask init {shell}" in installed.stderr
+        assert place.read_bytes() == (SCRIPTS / f"ask.{shell}").read_bytes()
+    assert list(place.parent.iterdir()) == [place]
+    assert ask("init", shell, "--uninstall").code == 0
+    assert not place.exists()
+    assert "no completions" in ask("init", shell, "--uninstall").stderr
+
+
+@pytest.mark.parametrize("option", ["--install", "--uninstall"])
+def test_what_is_not_from_ask_stays(option: str, ask: Ask, home: Home) -> None:
+    place = home.path / PLACES["bash"]
+    place.parent.mkdir(parents=True)
+    place.write_text("# mine\n")
+    result = ask("init", "bash", option)
+    assert (result.code, result.stderr.count("\n")) == (9, 1)
+    assert place.read_text() == "# mine\n"
+
+
+def test_a_folder_that_cannot_be_made_is_9(ask: Ask, home: Home) -> None:
+    (home.path / "data" / "bash-completion").write_text("a file")
+    result = ask("init", "bash", "--install")
+    assert (result.code, result.stderr.count("\n")) == (9, 1)
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_what_is_installed_completes_without_the_rest(shell: str, ask: Ask, home: Home) -> None:
+    ask("init", shell, "--install")
+    start = {
+        "bash": f". {home.path / PLACES['bash']}",
+        "zsh": f"fpath=({(home.path / PLACES['zsh']).parent} $fpath)\nautoload -Uz compinit && compinit -u -D",
+        "fish": "",
+    }
+    alone = Evaluated(shell, home, home.env, before=start[shell])
+    with alone.on_terminal() as running:
+        words_after(running, f"ask -p openr{TAB}", "<ask><-p><openrouter>")
+
+
+class Evaluated(Shell):
+    """A shell that evaluates nothing of ours."""
+
+    def rc(self) -> Path:
+        file = super().rc()
+        file.write_text("\n".join(line for line in file.read_text().splitlines() if "ask init" not in line) + "\n")
+        return file

@@ -1,0 +1,155 @@
+"""`ask prompts`: list, show, new, edit."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from ask.prompts import FOLDER
+from tests.program import Ask, Home, Result
+
+
+@pytest.fixture
+def folder(home: Home) -> Path:
+    """The folder of the user's own prompts."""
+    path = home.config / "prompts"
+    path.mkdir(parents=True)
+    return path
+
+
+def editor(home: Home, script: str) -> dict[str, str]:
+    """An environment whose editor is a bash script that gets the file as $1."""
+    program = home.path / "editor"
+    program.write_text(f"#!/bin/bash\n{script}\n")
+    program.chmod(0o755)
+    return {"VISUAL": str(program)}
+
+
+def is_refused(result: Result, code: int, *told: str) -> None:
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1)
+    assert all(text in result.stderr for text in told), result.stderr
+
+
+# Listing
+
+
+def test_they_are_listed_with_tasks_and_where_they_are_from(ask: Ask, folder: Path) -> None:
+    (folder / "commit.md").write_text("+++\ndescription = 'Mine'\n[tasks]\na = 'x'\nb = 'x'\n+++\n")
+    (folder / "sing.md").write_text("Sing.")
+    result = ask("prompts")
+    assert (result.code, result.stderr) == (0, "")
+    rows = [line.split("\t") for line in result.text.splitlines()]
+    assert rows[0] == ["commit", "you", "a, b", "Mine"]
+    assert ["sing", "you", "", ""] in rows
+    assert next(row[:3] for row in rows if row[0] == "review") == ["review", "ask", "security, tests, design"]
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    values = json.loads(ask("prompts", "list", "--json").text)
+    assert values[0] == {"name": "commit", "from": "you", "tasks": ["a", "b"], "description": "Mine"}
+
+
+def test_what_cannot_be_used_is_told_and_the_rest_is_listed(ask: Ask, folder: Path) -> None:
+    (folder / "broken.md").write_text("+++\nmodel = \n+++\n")
+    (folder / "two words.md").write_text("x")
+    result = ask("prompts", "list")
+    assert result.code == 0
+    assert "\ntranslate\task\t" in result.text
+    assert result.stderr == (
+        f"ask: {folder}/two words.md is left out: a name is letters, digits, - and _\n"
+        f"ask: {folder}/broken.md, line 2: this is not valid TOML (Invalid value): correct that line\n"
+    )
+
+
+def test_on_a_terminal_they_fit_its_width(ask: Ask) -> None:
+    result = ask.on_terminal("prompts")
+    assert result.text.startswith("NAME ")
+    assert max(map(len, result.text.splitlines())) <= 80
+
+
+# Showing
+
+
+def test_the_file_is_printed_as_it_is_or_the_text_of_a_task(ask: Ask, folder: Path) -> None:
+    assert ask("prompts", "show", "fix").text == (FOLDER / "fix.md").read_text()
+    (folder / "fix.md").write_text("+++\n[tasks]\nall = 'Fix {{what}}: {{input}}'\n+++\nMine.")
+    assert ask("prompts", "show", "fix").text.endswith("\n+++\nMine.\n")
+    assert ask("prompts", "show", "fix:all").text == "Fix {{what}}: {{input}}\n"
+    value = json.loads(ask("prompts", "show", "fix", "--json").text)
+    assert (value["prompt"], value["tasks"]["all"]) == ("Mine.", "Fix {{what}}: {{input}}")
+    assert (value["file"], value["variables"], value["tools"]) == (str(folder / "fix.md"), ["what"], True)
+
+
+@pytest.mark.parametrize("arguments", [["show", "fxi"], ["edit", "fxi"]])
+def test_an_unknown_name_is_told_with_the_nearest(ask: Ask, arguments: list[str]) -> None:
+    is_refused(ask("prompts", *arguments), 2, "there is no prompt 'fxi': did you mean fix?")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["new", "../x"], ["new", "a b"], ["new", ""], ["edit", "../config.toml"], ["show", "/etc/passwd"]]
+)
+def test_a_name_cannot_lead_elsewhere(ask: Ask, home: Home, arguments: list[str]) -> None:
+    is_refused(ask("prompts", *arguments), 2, "is no name of a prompt")
+    assert not home.config.exists()
+
+
+def test_a_folder_that_cannot_be_read_is_a_config_error(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "prompts").write_text("")
+    for arguments in (["prompts"], ["prompts", "show", "fix"], ["-t", "fix", "-p", "demo", "hi"]):
+        is_refused(ask(*arguments), 4, f"cannot read {home.config}/prompts (Not a directory)")
+
+
+# Making
+
+
+def test_a_new_one_is_commented_and_can_be_used_at_once(ask: Ask, folder: Path) -> None:
+    result = ask("prompts", "new", "sing")
+    assert (result.code, result.text, result.stderr) == (0, f"{folder}/sing.md\n", "")
+    text = (folder / "sing.md").read_text()
+    assert "`ask -t sing:short`" in text
+    assert stat.S_IMODE((folder / "sing.md").stat().st_mode) == 0o600
+    assert json.loads(ask("prompts", "show", "sing", "--json").text)["variables"] == ["tone"]
+    assert ask("-p", "demo", "-t", "sing", "--var", "tone=loud", "la").code == 0
+    for name in ("sing", "fix"):
+        is_refused(ask("prompts", "new", name), 2, f"there is a prompt {name} already: ask prompts edit {name}")
+    (folder / "sing.md").write_text(text.replace("\n# ", "\n").replace("\nAsked", "\n# Asked"))
+    told = json.loads(ask("prompts", "show", "sing", "--json").text)
+    assert (told["options"], [*told["tasks"]], told["tools"]) == ({"temperature": 0.2}, ["short"], False)
+
+
+def test_on_a_terminal_the_editor_opens(ask: Ask, home: Home, folder: Path) -> None:
+    result = ask.on_terminal("prompts", "new", "sing", env=editor(home, 'echo Sing. > "$1"'))
+    assert result.code == 0
+    assert (folder / "sing.md").read_text() == "Sing.\n"
+
+
+# Editing
+
+
+def test_one_that_comes_with_ask_is_copied_once_it_is_changed(ask: Ask, home: Home, folder: Path) -> None:
+    unchanged = ask("prompts", "edit", "fix", env=editor(home, "true"))
+    assert (unchanged.code, unchanged.stderr) == (0, "ask: nothing was changed\n")
+    assert not list(folder.iterdir())
+    assert ask("prompts", "edit", "fix", env=editor(home, 'sed -i "s/repair/mend/" "$1"')).code == 0
+    assert (folder / "fix.md").read_text() == (FOLDER / "fix.md").read_text().replace("repair", "mend")
+    assert ask("prompts", "edit", "fix", env=editor(home, 'echo Mine. > "$1"')).code == 0
+    assert ask("prompts", "show", "fix").text == "Mine.\n"
+
+
+def test_what_is_not_valid_is_not_taken(ask: Ask, home: Home, folder: Path) -> None:
+    (folder / "sing.md").write_text("Sing.")
+    result = ask("prompts", "edit", "sing", env=editor(home, 'printf "+++\\nmodel = \\n+++\\n" > "$1"'))
+    is_refused(result, 4, f"{folder}/sing.md, line 2: this is not valid TOML", "nothing was changed")
+    assert (folder / "sing.md").read_text() == "Sing."
+
+
+def test_a_broken_one_can_be_edited(ask: Ask, home: Home, folder: Path) -> None:
+    (folder / "sing.md").write_text("+++\nmodel = \n+++\nSing.")
+    assert ask("prompts", "edit", "sing", env=editor(home, 'sed -i "/model/d" "$1"')).code == 0
+    assert (folder / "sing.md").read_text() == "+++\n+++\nSing."
+
+
+def test_words_that_make_no_sense_are_a_usage_error(ask: Ask) -> None:
+    is_refused(ask("prompts", "of", "rome"), 2, "as a question: ask -- prompts of rome")

@@ -1,0 +1,277 @@
+"""`-t` and `--var`: what a named prompt brings into a run, and what comes before it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask, Home, Result
+
+ANSWER = "```sh\n#!/bin/sh\n```"
+TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url"]
+
+
+@pytest.fixture
+def ask(ask: Ask, server: ModelServer) -> Ask:
+    server.reply(wire.says(ANSWER))
+    return Ask({**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}, ask.cwd)
+
+
+def write(home: Home, name: str, text: str) -> str:
+    folder = home.config / "prompts"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(text)
+    return str(folder / f"{name}.md")
+
+
+def sent(server: ModelServer) -> dict[str, Any]:
+    """The newest request."""
+    body: dict[str, Any] = server.requests[-1].json
+    assert wire.read_by_openai(body) == body
+    return body
+
+
+def asked(server: ModelServer) -> str:
+    return str(sent(server)["messages"][-1]["content"])
+
+
+def system(server: ModelServer) -> str:
+    return str(sent(server)["messages"][0]["content"])
+
+
+def offered(server: ModelServer) -> list[str]:
+    return [tool["function"]["name"] for tool in sent(server).get("tools", [])]
+
+
+def is_refused(result: Result, server: ModelServer, code: int, told: str) -> None:
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1)
+    assert told in result.stderr
+    assert not server.requests
+
+
+# What is asked
+
+
+def test_words_files_and_piped_text_go_where_input_stands(ask: Ask, home: Home, server: ModelServer) -> None:
+    write(home, "mine", "Sing {{input}}, please.")
+    (home.work / "song").write_text("la\n")
+    assert ask("-t", "mine", "of", "love").code == 0
+    assert asked(server) == "Sing of love, please."
+    ask("-t", "mine", "-f", "song", "this", stdin=b"lo\n")
+    blocks = '<file name="song">\nla\n</file>\n\n<stdin>\nlo\n</stdin>'
+    assert asked(server) == f"Sing this\n\n{blocks}, please."
+    ask("-t", "mine", stdin=b"lo\n")
+    assert asked(server) == "Sing <stdin>\nlo\n</stdin>, please."
+
+
+def test_or_else_they_come_at_the_end(ask: Ask, home: Home, server: ModelServer) -> None:
+    write(home, "mine", "+++\n[tasks]\nlow = 'Sing low.'\n+++\nSing.\n")
+    for args, text in ((["mine"], "Sing."), (["mine:low"], "Sing low."), (["mine", "of love"], "Sing.\n\nof love")):
+        assert ask("-t", *args).code == 0
+        assert asked(server) == text
+
+
+def test_without_a_text_of_its_own_the_words_are_what_is_asked(ask: Ask, home: Home, server: ModelServer) -> None:
+    write(home, "pirate", "+++\nsystem = 'Talk like a pirate.'\n+++\n")
+    ask("-t", "pirate", "hello")
+    assert asked(server) == "hello"
+    ask("-t", "pirate", stdin=b"hello\n")
+    assert asked(server) == "hello"
+    assert ask("-t", "pirate").code == 2
+
+
+def test_one_that_needs_something_says_so(ask: Ask, server: ModelServer) -> None:
+    for args in (["commit"], ["translate", "--var", "to=German"], ["regex:explain"]):
+        told = f"the prompt {args[0].partition(':')[0]} has nothing to work on: pipe it in or say it in words"
+        is_refused(ask("-t", *args), server, 2, told)
+
+
+def test_options_may_follow_a_quoted_question(ask: Ask, server: ModelServer) -> None:
+    assert ask("good morning to you", "-t", "translate", "--var", "to=German").code == 0
+    assert asked(server) == "Translate this into German.\n\ngood morning to you"
+
+
+# Placeholders
+
+
+def test_variables_are_filled_into_system_and_text(ask: Ask, home: Home, server: ModelServer) -> None:
+    write(home, "mine", "+++\nsystem = 'You are {{who|a poet}}.'\n+++\nSing of {{what}} {{how|softly}}. {{input|}}")
+    ask("-t", "mine", "--var", "what=love=all", "--var", "how={{who}} {{input}}", "words {{what}}")
+    assert asked(server) == "Sing of love=all {{who}} {{input}}. words {{what}}"
+    assert system(server).endswith("\n\nYou are a poet.")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["-t", "mine"], "the prompt mine needs a value for what: add --var what=VALUE"),
+        (["-t", "mine", "--var", "wat=x"], "the prompt mine has no placeholder 'wat': did you mean what?"),
+        (["-t", "mine", "--var", "input=x"], "the prompt mine has no placeholder 'input': it has what"),
+        (["-t", "fix", "--var", "a=x"], "the prompt fix has no placeholder 'a': it has none"),
+        (["-t", "mine", "--var", "what"], "--var takes NAME=VALUE, not 'what'"),
+        (["--var", "what=x"], "--var has no meaning without -t"),
+        (["-t", "mien"], "there is no prompt 'mien': did you mean mine?"),
+        (["-t", "mine:x"], "the prompt mine has no task 'x': it has none"),
+        (["-t", "../prompts/mine"], "is no name of a prompt"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(
+    args: list[str], told: str, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    write(home, "mine", "Sing of {{what}} {{input|}}")
+    is_refused(ask(*args, "hi"), server, 2, told)
+
+
+# System text
+
+
+def test_its_system_text_stands_between_the_configuration_s_and_the_user_s(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    write(home, "mine", "+++\nsystem = 'Two.'\n+++\n")
+    (home.config / "config.toml").write_text("system = 'One.'\n")
+    ask("-t", "mine", "-s", "Three.", "hi")
+    assert system(server).startswith("You are ask ")
+    assert system(server).endswith("\n\nOne.\n\nTwo.\n\nThree.")
+
+
+def test_it_stays_when_the_conversation_goes_on_until_another_comes(ask: Ask, home: Home, server: ModelServer) -> None:
+    write(home, "mine", "+++\nsystem = 'Be {{how|brief}}.'\ntools = false\n+++\n")
+    write(home, "text", "And now {{input}}.")
+    ask("-t", "mine", "--var", "how={{kind}}", "hi")
+    assert not offered(server)
+    ask("-c", "again")
+    assert system(server).endswith("\n\nBe {{kind}}.")
+    assert offered(server) == TOOLS, "as with --no-tools, it is this run's"
+    ask("-c", "-t", "text", "sing")
+    assert system(server).endswith("\n\nBe {{kind}}.")
+    assert asked(server) == "And now sing."
+    ask("-c", "-t", "mine", "again")
+    assert system(server).endswith("\n\nBe brief.")
+
+
+# Whom to ask
+
+CONFIG = """\
+provider = "openrouter"
+model = "configured"
+[aliases]
+fast = "two:quick"
+[providers.one]
+base_url = "{url}"
+model = "ones"
+[providers.two]
+base_url = "{url}"
+model = "twos"
+"""
+
+
+def whom(ask: Ask, *args: str, env: dict[str, str] | None = None) -> tuple[str, str]:
+    result = ask("--json", *args, "hi", env=env)
+    assert result.code == 0, result.stderr
+    told = json.loads(result.text)
+    return told["provider"], told["model"]
+
+
+def test_flags_come_before_it_and_conversation_environment_and_configuration_after(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    for name, lines in {
+        "provider": "provider = 'one'",
+        "both": "provider = 'one'\nmodel = 'a:b'",
+        "model": "model = 'own'",
+        "prefixed": "model = 'two:own'",
+        "alias": "model = 'fast'",
+    }.items():
+        write(home, name, f"+++\n{lines}\n+++\n")
+    (home.config / "config.toml").write_text(CONFIG.format(url=server.base_url))
+    environment = {"ASK_PROVIDER": "two", "ASK_MODEL": "environments"}
+    ask = Ask({name: value for name, value in ask.env.items() if name not in environment}, ask.cwd)
+    assert whom(ask, "-t", "provider") == whom(ask, "-t", "provider", env=environment) == ("one", "ones")
+    assert whom(ask, "-t", "both", env=environment) == ("one", "a:b")
+    assert whom(ask, "-t", "model") == ("openrouter", "own")
+    assert whom(ask, "-t", "model", env=environment) == ("two", "own")
+    assert whom(ask, "-t", "prefixed") == ("two", "own")
+    assert whom(ask, "-t", "alias") == ("two", "quick")
+    # Flags
+    assert whom(ask, "-t", "both", "-p", "two") == ("two", "twos")
+    assert whom(ask, "-t", "model", "-p", "two") == ("two", "twos")
+    assert whom(ask, "-t", "both", "-p", "one") == ("one", "a:b")
+    assert whom(ask, "-t", "both", "-m", "flags") == ("one", "flags")
+    assert whom(ask, "-t", "both", "-m", "two:flags") == ("two", "flags")
+    # The conversation
+    assert whom(ask, "-p", "two", "-m", "said") == ("two", "said")
+    assert whom(ask, "-c", "-t", "model") == ("two", "own")
+    assert whom(ask, "-c", "-t", "both") == ("one", "a:b")
+    assert whom(ask, "-c", "-t", "provider") == ("one", "a:b"), "the same provider's model stays"
+    assert whom(ask, "-c", "-t", "prefixed") == ("two", "own")
+
+
+# Options and tools
+
+
+def test_its_options_stand_between_flags_and_configuration(ask: Ask, home: Home, server: ModelServer) -> None:
+    write(home, "mine", "+++\n[options]\ntemperature = 0.5\ntop_p = 0.5\n+++\n")
+    (home.config / "config.toml").write_text("[options]\ntemperature = 0.1\ntop_p = 0.1\nseed = 1\n")
+    ask("-t", "mine", "-o", "top_p=0.9", "hi")
+    assert [sent(server)[name] for name in ("temperature", "top_p", "seed")] == [0.5, 0.9, 1]
+
+
+@pytest.mark.parametrize(
+    ("tools", "args", "left"),
+    [
+        ("true", [], TOOLS),
+        ("false", [], []),
+        ("[]", [], []),
+        ("['bash', 'list_dir']", [], ["list_dir", "bash"]),
+        ("['bash', 'list_dir']", ["--disable-tool", "bash"], ["list_dir"]),
+        ("true", ["--no-tools"], []),
+    ],
+)
+def test_tools_are_those_that_it_allows_and_nothing_else_forbids(
+    tools: str, args: list[str], left: list[str], *, ask: Ask, home: Home, server: ModelServer
+) -> None:
+    write(home, "mine", f"+++\ntools = {tools}\n+++\n")
+    ask(*args, "-t", "mine", "hi")
+    assert offered(server) == left
+
+
+def test_it_cannot_offer_what_the_user_forbids(ask: Ask, home: Home, server: ModelServer) -> None:
+    write(home, "mine", "+++\ntools = ['bash']\n+++\n")
+    ask("-t", "mine", "hi", env={"ASK_TOOLS": "0"})
+    assert offered(server) == []
+    (home.config / "config.toml").write_text("[tools]\nenabled = false\n")
+    ask("-t", "mine", "hi")
+    assert offered(server) == []
+
+
+@pytest.mark.parametrize(
+    ("front", "told"),
+    [
+        ("tools = ['bsh']", "there is no tool 'bsh': did you mean bash?"),
+        ("[options]\nmodel = 'a'", "in [options], -o does not set model: use -m"),
+        ("[options]\ntemperature = 5", "in [options], temperature is 5: it must be a number from 0 to 2"),
+        ("model =", "line 2: this is not valid TOML (Invalid value): correct that line"),
+        ("provider = 'opnrouter'", "there is no provider 'opnrouter': did you mean openrouter?"),
+    ],
+)
+def test_a_broken_one_is_a_config_error(front: str, told: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    path = write(home, "mine", f"+++\n{front}\n+++\n")
+    result = ask("-t", "mine", "hi")
+    is_refused(result, server, 4, told)
+    assert path in result.stderr or "opnrouter" in front
+
+
+# With other options
+
+
+def test_it_goes_with_code_json_and_events(ask: Ask, server: ModelServer) -> None:
+    assert ask("-t", "shell:script", "--code", "nothing").text == "#!/bin/sh\n"
+    assert "The user wants code." in system(server)
+    assert "\n\nYou write for the shell" in system(server)
+    result = json.loads(ask("-t", "shell", "--json", "list all").text)
+    assert result["text"] == ANSWER

@@ -1,0 +1,417 @@
+"""`ask undo`: shows what it would put back, asks, puts back all or nothing, and can be taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer, Reply
+from tests.program import CTRL_C, Ask, Home, Result
+
+
+def write(name: str, content: str) -> wire.Call:
+    return "write_file", {"filepath": name, "content": content}
+
+
+def edit(name: str, old: str, new: str) -> wire.Call:
+    return "edit_file", {"filepath": name, "old_text": old, "new_text": new}
+
+
+class Model:
+    """Has the model write files."""
+
+    def __init__(self, ask: Ask, server: ModelServer) -> None:
+        self._ask = ask
+        self._server = server
+
+    def __call__(self, *calls: wire.Call, options: tuple[str, ...] = (), env: dict[str, str] | None = None) -> str:
+        """A run with these calls; the id of its conversation."""
+        self._server.reply(wire.calls(*calls), wire.says("Done."))
+        result = self._ask("--json", *options, "go", env=env)
+        assert result.code == 0, result.stderr
+        return str(json.loads(result.stdout)["conversation"])
+
+
+@pytest.fixture
+def model(ask: Ask, server: ModelServer) -> Model:
+    return Model(ask, server)
+
+
+def last_line(result: Result) -> str:
+    return result.stderr.splitlines()[-1]
+
+
+# What is put back
+
+
+def test_a_run_is_undone_after_its_difference_was_shown(ask: Ask, home: Home, model: Model) -> None:
+    (home.work / "f").write_text("one\ntwo\n")
+    conversation = model(edit("f", "two", "2"), write("new/g", "hello\n"))
+    result = ask("undo", "--yes")
+    assert result.text == (
+        "--- f\n+++ f\n@@ -1,2 +1,2 @@\n one\n-2\n+two\n--- new/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-hello\n"
+    )
+    assert re.fullmatch(
+        rf"ask: conversation {conversation}, the run of \d{{4}}-\d\d-\d\d \d\d:\d\d\n"
+        r"ask: done: put back 1 file, remove 1 file; ask undo --redo takes that back\n",
+        result.stderr,
+    )
+    assert result.code == 0
+    assert [(path.name, path.read_text()) for path in home.work.iterdir()] == [("f", "one\ntwo\n")]
+
+
+def test_the_next_undo_takes_the_run_before_and_redo_the_last_undo(ask: Ask, home: Home, model: Model) -> None:
+    file = home.work / "f"
+    for content in ("1", "2", "3"):
+        model(write("f", content))
+    seen = []
+    for arguments in (("-y",), ("-y",), ("--redo", "-y"), ("--redo", "-y"), ("-y",), ("-y",), ("-y",)):
+        assert ask("undo", *arguments).code == 0
+        seen.append(file.read_text() if file.exists() else None)
+    assert seen == ["2", "1", "2", "3", "2", "1", None]
+    result = ask("undo", "-y")
+    assert result.code == 2
+    assert last_line(result).startswith("ask: there are no files to put back from here: ask undo ID ")
+    assert ask("undo", "--redo", "-y").code == 0
+    assert file.read_text() == "1"
+
+
+def test_a_conversation_is_named_by_id_beginning_or_number_and_undone_as_a_whole(
+    ask: Ask, home: Home, model: Model
+) -> None:
+    (home.work / "f").write_text("0")
+    first = model(write("f", "1"))
+    model(write("f", "2"), write("g", "2"), options=("-c",))
+    other = model(write("h", "x"))
+    assert ask("undo", "-y", first[:8]).code == 0
+    assert (home.work / "f").read_text() == "1"
+    assert not (home.work / "g").exists()
+    assert ask("undo", "-y", "--redo", first).code == 0
+    assert ask("undo", "-y", "--all", "2").code == 0
+    assert (home.work / "f").read_text() == "0"
+    assert sorted(os.listdir(home.work)) == ["f", "h"]
+    (home.data / "history.db").unlink()
+    assert ask("undo", "-y", other).code == 0
+    assert os.listdir(home.work) == ["f"]
+
+
+def test_all_without_an_id_is_the_conversation_of_the_last_run(ask: Ask, home: Home, model: Model) -> None:
+    model(write("other", "1"))
+    model(write("f", "1"))
+    model(write("f", "2"), options=("-c",))
+    result = ask("undo", "--all", "-y")
+    assert "2 runs until" in result.stderr
+    assert os.listdir(home.work) == ["other"]
+    assert ask("undo", "--redo", "-y").code == 0
+    assert (home.work / "f").read_text() == "2"
+
+
+def test_what_was_kept_for_a_conversation_is_deleted_with_it(ask: Ask, home: Home, model: Model) -> None:
+    deleted = model(write("f", "1"))
+    kept = model(write("g", "1"))
+    assert ask("history", "delete", "--yes", deleted).code == 0
+    assert ask("undo", "-y", deleted).code == 2
+    assert ask("undo", "-y", kept).code == 0
+    assert os.listdir(home.work) == ["f"]
+
+
+def test_each_terminal_undoes_its_own_and_without_one_each_directory(ask: Ask, home: Home, model: Model) -> None:
+    one, two = {"ASK_SESSION": "1"}, {"ASK_SESSION": "2"}
+    model(write("one", "1"), env=one)
+    model(write("two", "2"), env=two)
+    assert ask("undo", "-y", env=one).code == 0
+    assert os.listdir(home.work) == ["two"]
+    elsewhere = Ask(ask.env, home.path)
+    assert elsewhere("undo", "-y").code == 2
+    assert ask("undo", "-y").code == 0
+    assert os.listdir(home.work) == []
+
+
+def test_links_and_modes(ask: Ask, home: Home, model: Model) -> None:
+    (home.work / "real").write_text("one")
+    (home.work / "real").chmod(0o750)
+    (home.work / "link").symlink_to("real")
+    model(write("link", "two"))
+    (home.work / "real").chmod(0o600)
+    assert ask("undo", "-y").code == 0
+    assert (home.work / "link").readlink() == Path("real")
+    assert (home.work / "real").read_text() == "one"
+    assert (home.work / "real").stat().st_mode & 0o7777 == 0o750
+
+
+# What is not
+
+
+def test_a_file_that_has_changed_since_keeps_all_from_being_put_back(ask: Ask, home: Home, model: Model) -> None:
+    for name in ("f", "g"):
+        (home.work / name).write_text("old\n")
+    model(write("f", "new\n"), write("g", "new\n"))
+    (home.work / "g").write_text("mine\n")
+    for arguments in (["-y"], ["-n"], ["-y", "--all"]):
+        result = ask("undo", *arguments)
+        reason = "ask: nothing is put back because of g (changed since): --force puts back what can be"
+        assert (result.code, last_line(result)) == (9, reason)
+        assert "-mine\n+old\n" in result.text
+        assert (home.work / "f").read_text() == "new\n"
+    assert ask("undo", "--list").text == "f\tput back\ng\tchanged since\n"
+    assert ask("undo", "-y", "--force").code == 0
+    assert [(home.work / name).read_text() for name in ("f", "g")] == ["old\n", "old\n"]
+    assert ask("undo", "-y", "--redo").code == 0
+    assert [(home.work / name).read_text() for name in ("f", "g")] == ["new\n", "mine\n"]
+
+
+def test_force_leaves_what_cannot_be_put_back(ask: Ask, home: Home, model: Model) -> None:
+    (home.work / "f").write_text("old")
+    model(write("f", "new"), write("g", "new"))
+    (home.work / "g").unlink()
+    (home.work / "g").mkdir()
+    assert ask("undo", "-y").code == 9
+    result = ask("undo", "-y", "--force")
+    assert result.code == 0
+    assert "ask: left as it is: g (not a file any more)\n" in result.stderr
+    assert (home.work / "f").read_text() == "old"
+
+
+def test_showing_changes_nothing(ask: Ask, home: Home, model: Model) -> None:
+    model(write("f", "new\n"))
+    for arguments in (["-n"], ["--dry-run", "-y"], ["--list"], ["--list", "--yes"]):
+        assert ask("undo", *arguments).code == 0
+    assert (home.work / "f").read_text() == "new\n"
+    assert ask("undo", "--list").text == "f\tremove\n"
+
+
+def test_files_that_are_as_they_were_are_told_and_the_run_counts_no_more(ask: Ask, home: Home, model: Model) -> None:
+    model(write("f", "1"))
+    model(write("f", "2"))
+    (home.work / "f").write_text("1")
+    result = ask("undo")
+    assert (result.code, result.stdout) == (0, b"")
+    assert last_line(result) == "ask: there is nothing to put back: all files are as they were"
+    assert ask("undo", "-y").code == 0
+    assert not (home.work / "f").exists()
+
+
+def test_a_run_that_is_not_saved_keeps_nothing(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(write("f", "1")), wire.says("Done."))
+    assert ask("--no-save", "go").code == 0
+    assert (home.work / "f").read_text() == "1"
+    assert not (home.data / "originals").exists()
+    assert ask("undo", "-y").code == 2
+
+
+def test_a_data_folder_that_cannot_be_used_is_one_line_and_the_file_is_written(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    home.data.mkdir()
+    (home.data / "originals").write_text("")
+    server.reply(wire.calls(write("f", "1"), write("f", "2")), wire.says("Done."))
+    result = ask("go")
+    assert (result.code, result.text) == (0, "Done.\n")
+    assert (home.work / "f").read_text() == "2"
+    told = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
+    path = home.work / "f"
+    assert told == [f"ask: the original of {path} cannot be kept (File exists): ask undo will not put it back"]
+    assert "Error" not in wire.asked(server.requests[1].json)
+    undo = ask("undo", "-y")
+    assert (undo.code, undo.stderr.count("\n")) == (9, 1)
+
+
+def test_what_cannot_be_put_back_is_one_line(ask: Ask, home: Home, model: Model) -> None:
+    (home.work / "d").mkdir()
+    (home.work / "d/f").write_text("old")
+    (home.work / "g").write_text("old")
+    model(write("d/f", "new"), write("g", "new"))
+    (next((home.data / "originals").glob("0*")) / "1").write_text("damaged")
+    result = ask("undo", "-y")
+    assert (result.code, last_line(result)) == (
+        9,
+        f"ask: nothing is put back: the kept original of {home.work / 'd/f'} is damaged",
+    )
+    assert (home.work / "g").read_text() == "new"
+    (next((home.data / "originals").glob("0*")) / "journal").write_text("garbage\n")
+    result = ask("undo", "-y")
+    assert (result.code, result.stderr.count("\n")) == (9, 1)
+    assert "makes no sense" in result.stderr
+
+
+def test_a_full_disk_is_one_line_and_undo_goes_on_where_it_was(ask: Ask, home: Home, model: Model) -> None:
+    originals = {"f": "old", "g": "old" * 10_000, "h": "old"}
+    for name, content in originals.items():
+        (home.work / name).write_text(content)
+    model(*(write(name, "new") for name in originals))
+    # Python would take half a compiled module for a whole one.
+    env = {"PYTHONDONTWRITEBYTECODE": "1"}
+    result = ask.shell("ulimit -f 0; ask undo -y", env)
+    reason = "ask: nothing is put back: what is there now cannot be kept (File too large)"
+    assert (result.code, last_line(result)) == (9, reason)
+    result = ask.shell("ulimit -f 4; ask undo -y", env)
+    reason = f"1 of 3 files are put back, but not {home.work / 'g'} (File too large)"
+    assert (result.code, last_line(result)) == (9, f"ask: {reason}: the same command goes on with the rest")
+    assert [(home.work / name).read_text() for name in originals] == ["old", "new", "new"]
+    assert ask("undo", "-y").code == 0
+    assert {name: (home.work / name).read_text() for name in os.listdir(home.work)} == originals
+    assert ask("undo", "-y", "--redo").code == 0
+    assert {(home.work / name).read_text() for name in originals} == {"new"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing", "at", "all"], "as a question: ask -- undo nothing at all"),
+        (["everything"], "as a question: ask -- undo everything"),
+        (["--all", "--redo"], "leave out --all"),
+        (["--nonsense"], "see ask undo --help"),
+        ([], "there are no files to put back from here"),
+        (["--redo"], "there is no undo to take back from here"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(ask: Ask, home: Home, arguments: list[str], said: str) -> None:
+    result = ask("undo", *arguments)
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (2, b"", 1)
+    assert said in result.stderr
+    assert not home.data.exists()
+
+
+# Asking
+
+
+@pytest.mark.parametrize(("typed", "undone"), [("y\n", True), ("yes\n", True), ("\n", False), ("no\n", False)])
+def test_a_terminal_is_asked(ask: Ask, home: Home, model: Model, typed: str, undone: bool) -> None:
+    session = {"ASK_SESSION": "1"}
+    model(write("f", "1\n"), env=session)
+    result = ask.on_terminal("undo", answers=[("Remove 1 file? [y/N] ", typed)], env=session)
+    assert result.code == (0 if undone else 130)
+    assert (home.work / "f").exists() != undone
+    assert ("nothing is put back" in result.text) != undone
+    assert "\x1b[31m-1\x1b[0m" in result.text or "\x1b[31m-1\n\x1b[0m" in result.text
+
+
+def test_ctrl_c_puts_nothing_back(ask: Ask, home: Home, model: Model) -> None:
+    model(write("f", "1\n"), env={"ASK_SESSION": "1"})
+    result = ask.on_terminal("undo", answers=[("[y/N] ", CTRL_C)], env={"ASK_SESSION": "1", "NO_COLOR": "1"})
+    assert result.code == 130
+    assert (home.work / "f").exists()
+    assert "\n-1\n" in result.text
+
+
+def test_without_a_terminal_nothing_is_put_back_unasked(ask: Ask, home: Home, model: Model) -> None:
+    model(write("f", "1"))
+    result = ask("undo", stdin=b"y\n")
+    assert (result.code, last_line(result)) == (
+        2,
+        "ask: there is no terminal to ask on: --yes does it without asking, --dry-run only shows it",
+    )
+    assert (home.work / "f").exists()
+
+
+def test_what_changes_while_the_question_stands_is_seen(ask: Ask, home: Home, model: Model) -> None:
+    session = {"ASK_SESSION": "1"}
+    model(write("f", "1"), env=session)
+    with ask.start_on_terminal("undo", env=session) as running:
+        running.wait_for("[y/N] ")
+        (home.work / "f").write_text("mine")
+        running.type_in("y\n")
+        result = running.finish()
+    assert result.code == 9
+    assert "a file has changed in the meantime" in result.text
+    assert (home.work / "f").read_text() == "mine"
+
+
+# The difference
+
+
+def test_what_is_shown_cannot_fool_a_terminal(ask: Ask, home: Home, model: Model) -> None:
+    name, session = "a\n\x1b[2Jb", {"ASK_SESSION": "1"}
+    (home.work / name).write_text("old\x1b[2K\u202e\r\n")
+    model(write(name, "new\x07\n"), env=session)
+    shown = ask.on_terminal("undo", "-n", env={**session, "NO_COLOR": "1"}).text
+    assert "--- a\\n\\x1b[2Jb\n" in shown
+    assert "-new\\x07\n+old\\x1b[2K\\u202e\\r\n" in shown
+    assert "\x1b" not in shown
+    assert ask("undo", "--list", env=session).text == "a\\n\\x1b[2Jb\tput back\n"
+
+
+def test_what_is_no_text_or_too_much_is_said_in_a_line(ask: Ask, home: Home, model: Model) -> None:
+    lines = [f"{number}\n" for number in range(3_000)]
+    (home.work / "binary").write_bytes(b"\0" * 1_000)
+    (home.work / "different").write_text("".join(lines))
+    (home.work / "empty").touch()
+    (home.work / "large").write_text("x" * 2_000_001)
+    (home.work / "same").write_text("".join(lines))
+    turned = "".join(reversed(lines))
+    small = [write(name, "1\n") for name in ("binary", "large")]
+    model(*small, write("different", turned), write("empty", ""), write("same", "".join(lines)), write("created", ""))
+    assert ask("undo", "-n").text == (
+        "binary (binary): 2 bytes now, 1,000 bytes once put back\n"
+        "--- created\n+++ /dev/null\n"
+        "different (too different to be shown): 13,890 bytes now, 13,890 bytes once put back\n"
+        "large (too large to be shown): 2 bytes now, 2,000,001 bytes once put back\n"
+    )
+
+
+def test_a_terminal_is_shown_no_more_than_the_beginning(ask: Ask, home: Home, model: Model) -> None:
+    session = {"ASK_SESSION": "1"}
+    model(write("f", "".join(f"{number}\n" for number in range(1_000))), env=session)
+    assert ask("undo", "-n", env=session).text.count("\n") == 1_003
+    shown = ask.on_terminal("undo", "-n", env=session).text
+    assert "[801 more lines]" in shown
+    assert shown.count("\n") == 204
+
+
+def test_patch_makes_of_what_is_shown_what_undo_does(ask: Ask, home: Home, model: Model) -> None:
+    before = "".join(f"{number}\n" for number in range(100)) + "no newline"
+    (home.work / "f").write_text(before)
+    model(edit("f", "50\n", "fifty\n"), edit("f", "no newline", "newline\n"))
+    patch = ask("undo", "-n").stdout
+    subprocess.run(["git", "apply", "-p0", "-"], input=patch, cwd=home.work, check=True, timeout=10)
+    assert (home.work / "f").read_text() == before
+
+
+def test_a_reader_that_leaves_does_not_keep_files_from_being_put_back(ask: Ask, home: Home, model: Model) -> None:
+    model(write("f", "x\n" * 100_000))
+    result = ask.shell("ask undo --yes | head -1")
+    assert result.text == "--- f\n"
+    assert not (home.work / "f").exists()
+
+
+# Kills and other processes
+
+
+def test_a_run_that_is_killed_in_the_middle_is_undone(ask: Ask, home: Home, server: ModelServer) -> None:
+    (home.work / "f").write_text("old")
+    holding = threading.Event()
+    server.reply(wire.calls(write("f", "new"), write("g", "new")), Reply((b"", holding)))
+    with ask.start("go") as running:
+        server.wait_for_requests(2)
+        waiting = ask("undo", "-y")
+        running.signal(signal.SIGKILL)
+        running.finish()
+    holding.set()
+    assert waiting.code == 9
+    assert "a run that changed these files is still under way" in waiting.stderr
+    assert (home.work / "f").read_text() == "new"
+    assert ask("undo", "-y").code == 0
+    assert [(path.name, path.read_text()) for path in home.work.iterdir()] == [("f", "old")]
+
+
+def test_runs_in_parallel_are_undone_one_by_one(ask: Ask, home: Home, server: ModelServer) -> None:
+    def script(request: object) -> Reply:
+        body = request.json  # type: ignore[attr-defined]
+        if body["messages"][-1]["role"] == "tool":
+            return wire.says("Done.")
+        return wire.calls(write(wire.asked(body).strip(), "new"))
+
+    server.reply(script)
+    assert ask.shell("seq 4 | xargs -P 4 -I{} ask --no-stdin -q file{}").code == 0
+    assert len(os.listdir(home.work)) == 4
+    for left in (3, 2, 1, 0):
+        assert ask("undo", "-y").code == 0
+        assert len(os.listdir(home.work)) == left

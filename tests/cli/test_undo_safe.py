@@ -1,0 +1,403 @@
+"""`ask undo` after a safe run: all that it changed in its folders comes back, and nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ask.originals.folders import MOST_FILES
+from tests import wire
+from tests.model_server import ModelServer
+from tests.original_runs import tree
+from tests.program import Ask, Home, Result
+
+
+def bash(command: str) -> wire.Call:
+    return "bash", {"command": command}
+
+
+class Model:
+    """Has the model run things in safe mode."""
+
+    def __init__(self, ask: Ask, server: ModelServer) -> None:
+        self._ask = ask
+        self._server = server
+
+    def __call__(self, *calls: wire.Call, options: tuple[str, ...] = ()) -> Result:
+        """A run with these calls, a command where it is one."""
+        self._server.reply(wire.calls(*calls), wire.says("Done."))
+        result = self._ask("--safe", *options, "go")
+        assert (result.code, result.text) == (0, "Done.\n"), result.stderr
+        return result
+
+    def bash(self, *commands: str, options: tuple[str, ...] = ()) -> Result:
+        """A run with these commands."""
+        return self(*map(bash, commands), options=options)
+
+
+@pytest.fixture
+def model(ask: Ask, server: ModelServer) -> Model:
+    return Model(ask, server)
+
+
+def last_line(result: Result) -> str:
+    return result.stderr.splitlines()[-1]
+
+
+def kept(home: Home) -> list[str]:
+    """What there is in the folder of originals."""
+    try:
+        return [name for name in os.listdir(home.data / "originals") if not name.startswith(".")]
+    except FileNotFoundError:
+        return []
+
+
+# What is put back
+
+
+def test_everything_that_commands_did_is_put_back_and_brought_back(ask: Ask, home: Home, model: Model) -> None:
+    work = home.work
+    for name in ("gone/a", "gone/deep/b", "moved/c", "kept/d"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(name * 10)
+    for name in ("overwritten", "renamed", "tool", "swapped", "linked"):
+        (work / name).write_text(f"{name}\n")
+    (work / "tool").chmod(0o755)
+    (work / "private").mkdir(mode=0o700)
+    (work / "empty").mkdir()
+    (work / "link").symlink_to("kept/d")
+    (work / "dangling").symlink_to("/nowhere")
+    os.link(work / "linked", work / "twin")
+    os.utime(work / "gone/a", ns=(1_000_000_007, 1_000_000_007))
+    was = tree(work)
+    model.bash(
+        "rm gone/a gone/deep/b; rmdir gone/deep gone empty; echo new > overwritten",
+        "mv renamed name; mv moved kept/moved; chmod 600 tool; chmod 755 private; rm link; ln -s kept link",
+        "rm swapped; mkdir -p swapped/in; echo x > swapped/in/file; rm dangling; echo y > dangling",
+        "rm twin; echo more >> linked; mkdir -m 555 made; ln -s /etc/passwd made2; mkfifo pipe",
+    )
+    became = tree(work)
+    assert became != was
+    result = ask("undo", "-y")
+    assert result.code == 0, result.stderr
+    assert tree(work) == was
+    assert (work / "gone/a").stat().st_mtime_ns == 1_000_000_007
+    assert (work / "linked").stat().st_ino == (work / "twin").stat().st_ino
+    redone = ask("undo", "--redo", "-y")
+    assert redone.code == 0
+    assert "ask: left as it is: pipe (was a pipe, socket or device)\n" in redone.stderr
+    os.mkfifo(work / "pipe")
+    assert tree(work) == became
+    assert ask("undo", "-y").code == 0
+    assert tree(work) == was
+
+
+def test_what_is_shown_says_what_there_is_and_what_there_will_be(ask: Ask, home: Home, model: Model) -> None:
+    work = home.work
+    (work / "f").write_text("old\n")
+    (work / "both").write_text("one\n")
+    (work / "mode").write_text("")
+    (work / "link").symlink_to("f")
+    (work / "folder").mkdir()
+    (work / "folder/in").write_text("in\n")
+    model.bash(
+        "echo new > f; echo two > both; chmod 600 both; chmod 755 mode; ln -sfn both link; rm -r folder",
+        "mkdir made; echo x > made/x",
+    )
+    shown = """\
+--- both
++++ both
+@@ -1 +1 @@
+-two
++one
+both: a file with mode 600 now, a file with mode 644 once put back
+--- f
++++ f
+@@ -1 +1 @@
+-new
++old
+folder/: nothing now, a folder with mode 755 once put back
+--- /dev/null
++++ folder/in
+@@ -0,0 +1 @@
++in
+link: link to both now, link to f once put back
+made/: a folder with mode 755 now, nothing once put back
+--- made/x
++++ /dev/null
+@@ -1 +0,0 @@
+-x
+mode: a file with mode 755 now, a file with mode 644 once put back
+"""
+    became = tree(work)
+    assert ask("undo", "-n").text == shown
+    listed = "both\tput back\nf\tput back\nfolder/\tput back\nfolder/in\tput back\nlink\tput back\n"
+    assert ask("undo", "--list").text == f"{listed}made/\tremove\nmade/x\tremove\nmode\tput back\n"
+    assert tree(work) == became
+    done = "ask: done: put back 5 files and 1 folder, remove 1 file and 1 folder; ask undo --redo takes that back"
+    assert last_line(ask("undo", "-y")) == done
+
+
+def test_a_terminal_is_shown_the_first_and_asked(ask: Ask, home: Home, model: Model) -> None:
+    for number in range(80):
+        (home.work / f"{number}").write_text("x\n")
+    model.bash("find . -name '[0-9]*' -delete")
+    answers = [("[30 more; ask undo --list names them]", ""), ("Put back 80 files? [y/N] ", "y\n")]
+    assert ask.on_terminal("undo", conversation(home), answers=answers).code == 0
+    assert len(os.listdir(home.work)) == 80
+
+
+def conversation(home: Home) -> str:
+    """Whose the newest record is."""
+    journal = home.data / "originals" / max(kept(home)) / "journal"
+    return str(json.loads(journal.read_text().splitlines()[0])["conversation"])
+
+
+def test_files_that_tools_wrote_count_too_and_all_runs_of_a_conversation(ask: Ask, home: Home, model: Model) -> None:
+    was = tree(home.work)
+    model(("write_file", {"filepath": "new/f", "content": "1"}), bash("echo 1 > g"))
+    first = tree(home.work)
+    model(("edit_file", {"filepath": "new/f", "old_text": "1", "new_text": "2"}), options=("-c",))
+    model.bash("echo 3 > g; mv new moved", options=("-c",))
+    assert ask("undo", "-y").code == 0
+    assert (home.work / "new/f").read_text() == "2"
+    assert ask("undo", "-y").code == 0
+    assert tree(home.work) == first
+    assert ask("undo", "--redo", "-y").code == 0
+    assert ask("undo", "--redo", "-y").code == 0
+    assert (home.work / "moved/f").read_text() == "2"
+    assert ask("undo", "--all", "-y").code == 0
+    assert tree(home.work) == was
+
+
+def test_all_folders_that_may_be_changed_are_copied_once(ask: Ask, home: Home, model: Model) -> None:
+    other, inner = home.path / "other", home.work / "deep/inner"
+    for folder in (other, inner):
+        folder.mkdir(parents=True)
+        (folder / "f").write_text("old")
+    was = tree(other), tree(home.work)
+    both = ("--allow-dir", str(other), "--allow-dir", str(inner))
+    model.bash(f"echo new > deep/inner/f; echo new > {other}/f; rm deep/inner/f", options=both)
+    copies = home.data / "originals" / kept(home)[0] / "folders"
+    assert sorted(os.listdir(copies)) == ["1", "2", "left", "start"]
+    assert ask("undo", "-y").code == 0
+    assert (tree(other), tree(home.work)) == was
+
+
+def test_what_is_protected_is_neither_copied_nor_touched(ask: Ask, home: Home, model: Model) -> None:
+    for name in (".git", "sub/.git"):
+        (home.work / name).mkdir(parents=True)
+        (home.work / name / "config").write_text("mine")
+    model.bash("mv sub renamed; echo 1 > f")
+    was = (home.work / ".git").stat().st_mtime_ns
+    start = (home.data / "originals" / kept(home)[0] / "folders/start").read_text().splitlines()
+    copied = [os.path.relpath(json.loads(line)[0], home.work) for line in start[1:]]
+    assert copied == [".", "sub", "sub/.git", "sub/.git/config"]
+    (home.work / ".git/config").write_text("changed since")
+    assert ask("undo", "-y").code == 0
+    assert (home.work / "sub/.git/config").read_text() == "mine"
+    assert (home.work / ".git/config").read_text() == "changed since"
+    assert (home.work / ".git").stat().st_mtime_ns == was
+    assert sorted(os.listdir(home.work)) == [".git", "sub"]
+
+
+# What is not
+
+
+def test_what_the_user_changed_since_is_not_overwritten_unasked(ask: Ask, home: Home, model: Model) -> None:
+    for name in ("mine", "theirs", "other"):
+        (home.work / name).write_text("old\n")
+    model.bash("echo new > mine; echo new > theirs; rm -f gone; mkdir made; echo 1 > made/f")
+    (home.work / "mine").write_text("edited\n")
+    (home.work / "other").write_text("not theirs\n")
+    (home.work / "made/g").write_text("mine\n")
+    for flag in ("-y", "-n"):
+        result = ask("undo", flag)
+        reason = "ask: nothing is put back because of mine (changed since): --force puts back what can be"
+        assert (result.code, last_line(result)) == (9, reason)
+    assert (home.work / "theirs").read_text() == "new\n"
+    assert ask("undo", "-y", "--force").code == 0
+    files = {path.name: path.read_text() for path in home.work.rglob("*") if path.is_file()}
+    assert files == {"mine": "old\n", "theirs": "old\n", "other": "not theirs\n", "g": "mine\n"}
+    assert ask("undo", "-y", "--redo").code == 0
+    assert (home.work / "mine").read_text() == "edited\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        (lambda f: f.chmod(0o600), "changed since"),
+        (lambda f: (f.unlink(), f.symlink_to("other")), "changed since"),
+        (lambda f: (f.unlink(), f.mkdir()), "changed since"),
+        (lambda f: f.unlink(), "changed since"),
+        (lambda f: os.utime(f, ns=(1, 1)), "put back"),
+        (lambda f: f.write_text("old"), "as it was"),
+    ],
+)
+def test_each_kind_of_later_change(ask: Ask, home: Home, model: Model, change: object, state: str) -> None:
+    (home.work / "f").write_text("old")
+    model.bash("echo new > f")
+    assert callable(change)
+    change(home.work / "f")
+    assert ask("undo", "--list").text == f"f\t{state}\n"
+
+
+def test_a_folder_in_the_way_stays_where_something_else_is_in_it(ask: Ask, home: Home, model: Model) -> None:
+    (home.work / "f").write_text("old")
+    model.bash("rm f; mkdir f; echo 1 > f/theirs")
+    (home.work / "f/mine").write_text("mine")
+    result = ask("undo", "-y", "--force")
+    assert "ask: left as it is: f (a folder now, with something else in it)" in result.stderr
+    assert os.listdir(home.work / "f") == ["mine"]
+
+
+def test_no_link_leads_undo_out_of_the_folder(ask: Ask, home: Home, model: Model) -> None:
+    outside = home.path / "outside"
+    outside.mkdir()
+    (outside / "f").write_text("outside")
+    (home.work / "d").mkdir()
+    (home.work / "d/f").write_text("old")
+    was = tree(home.work)
+    model.bash(f"rm -r d; ln -s {outside} d")
+    assert ask("undo", "-y").code == 0
+    assert tree(home.work) == was
+    model.bash("rm d/f")
+    (home.work / "d").rmdir()
+    (home.work / "d").symlink_to(outside)
+    assert ask("undo", "-y", "--force").code == 9
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"f": "outside"}
+
+
+def test_a_run_that_changes_nothing_leaves_nothing(ask: Ask, home: Home, model: Model) -> None:
+    (home.work / "f").write_text("old")
+    model.bash("cat f; echo old > g; rm g; printf old > f; touch f")
+    assert kept(home) == []
+    assert ask("undo", "-y").code == 2
+
+
+def test_nothing_is_copied_for_what_only_reads_nor_where_nothing_is_saved(ask: Ask, home: Home, model: Model) -> None:
+    model(("list_dir", {"path": "."}))
+    model.bash("echo 1 > f", options=("--no-save",))
+    assert not (home.data / "originals").exists()
+    assert (home.work / "f").exists()
+
+
+def test_a_denied_call_copies_nothing(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(bash("echo 1 > f")), wire.says("Done."))
+    assert ask("--safe", "--confirm", "go").code == 8
+    assert kept(home) == []
+
+
+# Limits
+
+
+@pytest.mark.parametrize("how", ["files", "bytes"])
+def test_too_much_is_one_line_and_the_run_goes_on(ask: Ask, home: Home, model: Model, how: str) -> None:
+    if how == "files":
+        folder = home.work / "d"
+        folder.mkdir()
+        (folder / "0").touch()
+        for number in range(1, MOST_FILES + 1):
+            os.link(folder / "0", folder / str(number)) if number % 1_000 else (folder / str(number)).touch()
+    else:
+        for name in ("one", "two"):
+            with (home.work / name).open("wb") as file:
+                file.truncate(130_000_000)
+    result = model.bash("echo 1 > new", "echo 2 > new")
+    reason = {"files": "over 20,000 files", "bytes": "over 256 MB"}[how]
+    told = [line for line in result.stderr.splitlines() if "no copy" in line]
+    line = f"no copy is made of {home.work} ({reason}): ask undo will not put back what this run changes there"
+    assert told == [f"ask: {line}"]
+    assert (home.work / "new").read_text() == "2\n"
+    assert kept(home) == []
+    assert ask("undo", "-y").code == 2
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(ask: Ask, home: Home, server: ModelServer) -> None:
+    (home.work / "large").write_bytes(b"x" * 2_000_000)
+    server.reply(wire.calls(bash("echo 1 > new")), wire.says("Done."))
+    result = ask.shell("ulimit -f 1000; ask --safe go", {"PYTHONDONTWRITEBYTECODE": "1"})
+    assert (result.code, result.text) == (0, "Done.\n")
+    assert "(File too large): ask undo will not put back" in result.stderr
+    assert kept(home) == []
+
+
+def test_what_is_too_large_to_be_brought_back_is_said(ask: Ask, home: Home, model: Model) -> None:
+    model.bash("truncate -s 101M large; echo 1 > small")
+    result = ask("undo", "-y")
+    assert "ask: --redo will not bring back 1 of these files, which are too large to be kept\n" in result.stderr
+    assert os.listdir(home.work) == []
+    assert last_line(ask("undo", "--redo", "-y")).startswith("ask: nothing is put back because of large (its original")
+    assert ask("undo", "--redo", "-y", "--force").code == 0
+    assert os.listdir(home.work) == ["small"]
+
+
+# Ctrl-C and kills
+
+
+def stop_copying(ask: Ask, home: Home, server: ModelServer, number: signal.Signals) -> Result:
+    """A run that gets a signal while it copies; where the signal came too late for that, it is another one."""
+    for size in range(3_000):
+        (home.work / str(size)).write_text("x" * size)
+    for _ in range(20):
+        server.reply(wire.calls(bash("echo 1 > new; sleep 60")))
+        with ask.start("--safe", "go") as running:
+            wait_until(lambda: list(home.data.glob("originals/*/folders/start")))
+            running.signal(number)
+            result = running.finish()
+        if not (home.work / "new").exists():
+            return result
+        assert ask("undo", "-y").code == 0
+        shutil.rmtree(home.data / "originals")
+    raise AssertionError("it is always too late")
+
+
+def wait_until(happened: Callable[[], object]) -> None:
+    """Return as soon as something has happened."""
+    late = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < late
+
+
+def test_ctrl_c_while_it_is_copied_ends_the_run_without_the_call(ask: Ask, home: Home, server: ModelServer) -> None:
+    assert stop_copying(ask, home, server, signal.SIGINT).code == 130
+    assert kept(home) == []
+    assert "not run: interrupted" in ask("history", "show", "--tools").text
+
+
+def test_a_kill_while_it_is_copied_leaves_what_undo_does_not_see(
+    ask: Ask, home: Home, server: ModelServer, model: Model
+) -> None:
+    assert stop_copying(ask, home, server, signal.SIGKILL).code == -signal.SIGKILL
+    assert len(kept(home)) == 1
+    assert ask("undo", "-y").code == 2
+    (home.data / "originals/.pruned").unlink()
+    model.bash("rm 1*")
+    assert len(kept(home)) == 1, "what the kill left is gone"
+    assert ask("undo", "-y").code == 0
+    assert sorted(map(int, os.listdir(home.work))) == list(range(3_000))
+
+
+def test_after_a_kill_undo_puts_back_what_differs_and_says_that_it_does_not_know_more(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    (home.work / "f").write_text("old")
+    was = tree(home.work)
+    server.reply(wire.calls(bash("echo new > f; mkdir d; echo 1 > d/g; sleep 60")))
+    with ask.start("--safe", "go") as running:
+        wait_until((home.work / "d/g").exists)
+        running.signal(signal.SIGKILL)
+        running.finish()
+    result = ask("undo", "-y")
+    assert result.code == 0
+    unknown = "ask: the run did not come to its end: what has changed since cannot be told from what it changed\n"
+    assert unknown in result.stderr
+    server.reply(wire.says("Done."))
+    assert ask("--safe", "take what the kill left away").code == 0
+    assert tree(home.work) == was

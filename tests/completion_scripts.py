@@ -1,0 +1,277 @@
+"""The generated parts of the completion scripts: what the Click commands take, in each shell's own words.
+
+`python -m tests.completion_scripts` writes them into completions/.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from ask.cli import COMMANDS
+from ask.cli.ask import command as root
+from ask.config import KEYS
+from ask.tools import builtin_tools
+
+SCRIPTS = Path(__file__).parents[1] / "completions"
+BEGIN = "# python -m tests.completion_scripts writes from here\n"
+END = "# to here\n"
+OPTION_VALUES = {
+    "--provider": "provider",
+    "--model": "model",
+    "--resume": "conversation",
+    "--system": "system",
+    "--option": "parameter",
+    "--disable-tool": "tool",
+    "--allow-tool": "tool",
+    "--template": "template",
+    "--schema": "file",
+}
+"""What completes the value of an option whose metavar does not tell."""
+WORDS = {
+    "": "file",
+    **dict.fromkeys(("config get", "config set", "config unset"), "key"),
+    **dict.fromkeys(("prompts edit", "prompts show"), "template"),
+    "prompts new": "nothing",
+}
+"""What completes the words of a command whose metavars do not tell."""
+METAVARS = {
+    "PATH": "file",
+    "FILE": "file",
+    "DIR": "directory",
+    "ID": "conversation",
+    "PROVIDER": "provider",
+    **dict.fromkeys(("URL", "KEY", "N", "S", "USD", "AGE", "HOST", "KEYS", "VALUE", "WORDS", "K=V"), "nothing"),
+}
+PARAMETERS = (
+    *("frequency_penalty", "max_tokens", "presence_penalty", "reasoning_effort", "seed", "stop"),
+    *("temperature", "top_k", "top_p"),
+)
+"""What -o sets most often."""
+
+
+class Option(NamedTuple):
+    """An option: its names, what it does, and what completes its value; "" for a flag."""
+
+    names: tuple[str, ...]
+    about: str
+    value: str
+    metavar: str
+    repeatable: bool
+
+
+class Command(NamedTuple):
+    """A command: "" for `ask` itself, else as "history show"; what completes its words; what it consists of."""
+
+    path: str
+    options: tuple[Option, ...]
+    words: str
+    commands: dict[str, str]
+
+
+def commands() -> Iterator[Command]:
+    """All commands, `ask` itself first."""
+    yield described("", root, dict(COMMANDS))
+    for name in COMMANDS:
+        one: click.Command = import_module(f"ask.cli.{name}").command
+        yield from with_parts(name, one)
+
+
+def with_parts(path: str, command: click.Command) -> Iterator[Command]:
+    """A command, and those that it consists of."""
+    parts: dict[str, click.Command] = {}
+    if isinstance(command, click.Group):
+        with click.Context(command) as context:
+            found = ((name, command.get_command(context, name)) for name in command.list_commands(context))
+            parts = {name: part for name, part in found if part is not None and not part.hidden}
+    yield described(path, command, {name: part.get_short_help_str(80) for name, part in parts.items()})
+    for name, part in parts.items():
+        yield from with_parts(f"{path} {name}", part)
+
+
+def described(path: str, command: click.Command, parts: dict[str, str]) -> Command:
+    """What the scripts need to know of a command."""
+    with click.Context(command, help_option_names=["-h", "--help"]) as context:
+        params = command.get_params(context)
+    options = [option(path, param) for param in params if isinstance(param, click.Option) and not param.hidden]
+    arguments = [param for param in params if isinstance(param, click.Argument)]
+    words = WORDS.get(path) or (value_of(path, arguments[0]) if arguments else "nothing")
+    return Command(path, tuple(options), "nothing" if parts and path else words, parts)
+
+
+def option(path: str, param: click.Option) -> Option:
+    """What the scripts need to know of an option."""
+    flag = param.is_flag or param.count
+    names = (*param.opts, *param.secondary_opts)
+    metavar = param.metavar or param.type.name.upper()
+    value = "" if flag else value_of(path, param)
+    return Option(tuple(names), (param.help or "").rstrip("."), value, metavar, param.multiple)
+
+
+def value_of(path: str, param: click.Parameter) -> str:
+    """What completes the value of an option or argument.
+
+    Raises:
+        SystemExit: it is not known here.
+    """
+    name = max(param.opts, key=len)
+    if isinstance(param.type, click.Choice):
+        return f"choice:{','.join(param.type.choices)}"
+    metavar = (param.metavar or param.name or "").strip("[].").upper()
+    value = OPTION_VALUES.get(name) or METAVARS.get(metavar)
+    if value is None:
+        raise SystemExit(f"say in {Path(__file__).name} what completes {name} {metavar} of ask {path}".rstrip())
+    return value
+
+
+# bash
+
+
+def bash(every: Sequence[Command]) -> str:
+    """A function that sets what a command takes."""
+    lines = ["_ask_about() {  # COMMAND: what it takes", "    case $1 in"]
+    for one in every:
+        names = [name for each in one.options for name in each.names]
+        values = [f"{name}={each.value}" for each in one.options if each.value for name in each.names]
+        lines += [
+            f"        {shlex.quote(one.path)})",
+            f"            commands={shlex.quote(' '.join(one.commands))}",
+            f"            options={shlex.quote(' '.join(names))}",
+            f"            values={shlex.quote(' '.join(values))}",
+            f"            rest='{one.words}' ;;",
+        ]
+    lines += ["    esac", "}", *(f"{name}={shlex.quote(' '.join(words))}" for name, words in LISTS.items())]
+    return "\n".join(lines) + "\n"
+
+
+def tool_names() -> list[str]:
+    return [tool.spec.name for tool in builtin_tools()]
+
+
+LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(KEYS), "_ask_parameters": list(PARAMETERS)}
+
+
+# zsh
+
+
+def zsh(every: Sequence[Command]) -> str:
+    """A function that has _arguments complete what a command takes."""
+    lines = ["_ask_arguments() {  # COMMAND", "  case $1 in"]
+    for one in every:
+        lines += [f"    {shlex.quote(one.path)})", "      _arguments -s -S -A '-*' \\"]
+        lines += [f"        {shlex.quote(spec)} \\" for each in one.options for spec in zsh_specs(each)]
+        first = ["1: :_ask_first"] if one.commands else []
+        lines += [f"        {shlex.quote(spec)} \\" for spec in first]
+        lines += [f"        {shlex.quote('*: :' + zsh_action(one.words))} ;;"]
+    lines += ["  esac", "}", "_ask_commands() {  # COMMAND: what it consists of", "  case $1 in"]
+    for one in every:
+        if one.commands:
+            named = " ".join(shlex.quote(f"{name}:{about.rstrip('.')}") for name, about in one.commands.items())
+            lines += [f"    {shlex.quote(one.path)}) reply=({named}) ;;"]
+    lines += ["    *) reply=() ;;", "  esac", "}"]
+    lines += [f"{name}=({' '.join(words)})" for name, words in LISTS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def zsh_specs(option: Option) -> Iterator[str]:
+    """What tells _arguments of an option, once for each of its names."""
+    about = "".join(f"\\{c}" if c in "[]\\:" else c for c in option.about)
+    exclude = "*" if option.repeatable else f"({' '.join(option.names)})"
+    for name in option.names:
+        if not option.value:
+            yield f"{exclude}{name}[{about}]"
+        else:
+            sign = "=" if name.startswith("--") else "+"
+            metavar = option.metavar.replace(":", "\\:")
+            yield f"{exclude}{name}{sign}[{about}]:{metavar}:{zsh_action(option.value)}"
+
+
+def zsh_action(value: str) -> str:
+    if value.startswith("choice:"):
+        return f"({value.removeprefix('choice:').replace(',', ' ')})"
+    return {"nothing": "", "file": "_files", "directory": "_files -/"}.get(value, f"_ask_{value}")
+
+
+# fish
+
+
+def fish(every: Sequence[Command]) -> str:
+    """The `complete` lines, and a function that tells which options take a value."""
+    lines = ["function __ask_valued -a command  # the options of a command that take a value", '    switch "$command"']
+    for one in every:
+        valued = [name for each in one.options if each.value for name in each.names]
+        lines += [
+            f"        case {fish_quote(one.path)}",
+            f"            string split ' ' -- {fish_quote(' '.join(valued))}",
+        ]
+    lines += ["    end", "end", "function __ask_commands -a command  # what a command consists of"]
+    lines += ['    switch "$command"']
+    for one in every:
+        if one.commands:
+            lines += [
+                f"        case {fish_quote(one.path)}",
+                f"            string split ' ' -- {fish_quote(' '.join(one.commands))}",
+            ]
+    lines += ["    end", "end"]
+    lines += [f"set -g _{name} {' '.join(words)}" for name, words in LISTS.items()]
+    for one in every:
+        inside, first = (fish_quote(f"{test} {fish_quote(one.path)}") for test in ("__ask_in", "__ask_first"))
+        for name, about in one.commands.items():
+            lines += [f"complete -c ask -n {first} -f -a {name} -d {fish_quote(about.rstrip('.'))}"]
+        for each in one.options:
+            lines += [f"complete -c ask -n {inside} {fish_names(each)} -d {fish_quote(each.about)}"]
+        words = fish_quote(f"__ask_words {fish_quote(one.path)}")
+        if one.path and one.words != "file":
+            lines += [f"complete -c ask -n {words} -f{fish_action(one.words)}"]
+    return "\n".join(lines) + "\n"
+
+
+def fish_case(path: str, words: Iterable[str]) -> list[str]:
+    return [f"        case {fish_quote(path)}", f"            string split ' ' -- {fish_quote(' '.join(words))}"]
+
+
+def fish_names(option: Option) -> str:
+    names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
+    if not option.value:
+        return names
+    return f"{names} -r -F" if option.value == "file" else f"{names} -x{fish_action(option.value)}"
+
+
+def fish_action(value: str) -> str:
+    if value.startswith("choice:"):
+        return f" -a {fish_quote(value.removeprefix('choice:').replace(',', ' '))}"
+    if value == "directory":
+        return " -a '(__fish_complete_directories)'"
+    order = " -k" if value == "conversation" else ""  # the newest first
+    return "" if value == "nothing" else f"{order} -a '(__ask_{value})'"
+
+
+def fish_quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+SHELLS: dict[str, Callable[[Sequence[Command]], str]] = {"ask.bash": bash, "ask.zsh": zsh, "ask.fish": fish}
+
+
+def parts_of(script: str) -> tuple[str, str, str]:
+    """What stands in a script before, in and behind its generated part."""
+    before, _, rest = (SCRIPTS / script).read_text().partition(BEGIN)
+    generated, _, after = rest.partition(END)
+    return before, generated, after
+
+
+def main() -> None:
+    """Write the generated parts, in place of those that are there."""
+    every = list(commands())
+    for script, generate in SHELLS.items():
+        before, _, after = parts_of(script)
+        (SCRIPTS / script).write_text(before + BEGIN + generate(every) + END + after)
+
+
+if __name__ == "__main__":
+    main()

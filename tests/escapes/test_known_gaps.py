@@ -1,0 +1,95 @@
+"""What safe mode does not stop, or stops though one might want it: as it is, so that a change is seen.
+
+docs/safe-mode.md tells users of each of these.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests import wire
+from tests.escapes.confined import bash, machine, run, started
+from tests.model_server import ModelServer, Reply, Request
+from tests.safety.ground import TOKEN, Ground
+from tests.safety.installation import USERS
+from tests.scenarios.sent import results
+
+
+@pytest.fixture(params=USERS)
+def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    with machine(request.param) as one:
+        yield one
+
+
+def test_what_is_in_the_folder_is_read_and_told_to_the_provider(here: Ground) -> None:
+    (here.work / "secret.txt").write_text(TOKEN)
+    here.hand_over()
+    assert TOKEN in run(here, bash("cat secret.txt"), "--safe").said[0]
+
+
+def test_a_hard_link_of_old_leads_out_but_an_edit_breaks_it(here: Ground) -> None:
+    secret, netrc = here.base / "outside/secret", here.base / "home/.netrc"
+    os.link(secret, here.work / "linked")
+    os.link(netrc, here.work / "edited")
+    edit = ("edit_file", {"filepath": "edited", "old_text": TOKEN, "new_text": "x"})
+    run(here, [*bash("cat linked; echo more >> linked"), edit], "--safe")
+    assert secret.read_text() == f"{TOKEN}more\n"
+    assert netrc.read_text() == TOKEN
+    assert (here.work / "edited").read_text() == "x"
+
+
+def test_a_new_repository_further_down_is_not_guarded(here: Ground) -> None:
+    done = run(here, bash("mkdir sub; git init -q sub; echo x > sub/.git/hooks/pre-commit"), "--safe")
+    assert (here.work / "sub/.git/hooks/pre-commit").exists(), done.said
+
+
+def test_a_repository_further_down_that_is_there_is_guarded(here: Ground) -> None:
+    subprocess.run(["git", "init", "-q", str(here.work / "pkg")], check=True)
+    here.hand_over()
+    run(here, bash("echo x > pkg/.git/hooks/pre-commit"), "--safe")
+    assert not (here.work / "pkg/.git/hooks/pre-commit").exists()
+
+
+def test_git_can_be_read_but_nothing_committed(here: Ground) -> None:
+    commit = "git add notes.txt && git -c user.name=a -c user.email=a@a.test commit -qm x && echo committed"
+    status, refused = run(here, bash("git status --short", commit), "--safe").said
+    assert "?? notes.txt" in status
+    assert "Read-only file system" in refused
+    assert "committed" in run(here, bash(commit)).said[0]
+
+
+def test_what_lies_far_down_in_a_huge_folder_is_not_guarded_and_a_line_says_so(here: Ground) -> None:
+    deep = here.work / "z/deep"
+    deep.mkdir(parents=True)
+    (deep / ".env").write_text(TOKEN)
+    for folder in range(4):
+        (here.work / f"many-{folder}").mkdir()
+        for number in range(1_000):
+            (here.work / f"many-{folder}/{number}").touch()
+    here.hand_over()
+    done = run(here, bash("cat z/deep/.env"), "--safe")
+    assert "is large: .env files and repositories far down in it are not guarded" in done.ended.stderr
+    assert TOKEN in done.said[0]
+
+
+def test_a_hidden_file_that_is_replaced_while_the_run_lasts_is_seen_from_then_on(here: Ground) -> None:
+    """A mount goes with the file that it lies on. Until the sandbox is opened anew, that is."""
+
+    def replace(request: Request) -> Reply:
+        new = here.work / "new"
+        new.write_text(f"KEY={TOKEN}")
+        new.chmod(0o644)
+        new.rename(here.work / ".env")
+        return wire.calls(*bash("cat ./.env"))
+
+    with ModelServer() as server:
+        server.reply(wire.calls(*bash("cat .env")), replace, wire.says("Done."))
+        with started(here, server, "--safe") as running:
+            assert running.finish().code == 0
+        [before], [after] = (results(request.json)[-1:] for request in server.requests[1:])
+    assert TOKEN not in before
+    assert TOKEN in after

@@ -1,0 +1,108 @@
+"""Nothing of a run is left on the host, whatever ended it, and two runs in one folder do not open it to each other."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ask.safety.places import PROTECTED
+from tests import wire
+from tests.escapes.confined import bash, machine, run, started
+from tests.model_server import ModelServer
+from tests.program import CTRL_C
+from tests.safety.ground import Ground
+from tests.safety.installation import USERS
+from tests.safety.traces import processes
+
+HOLD = "touch {began}; while [ ! -e {go} ]; do sleep 0.02; done"
+
+
+@pytest.fixture(params=USERS)
+def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    with machine(request.param) as one:
+        yield one
+
+
+def traces(here: Ground) -> dict[str, object]:
+    """What could tell that a run took place, and should not."""
+    return {
+        "folder": {path: path.lstat().st_mode for path in here.work.rglob("*")},
+        "beside": sorted(path.name for path in here.base.iterdir()),
+        "outside": sorted(here.base.glob("outside/*")),
+        "home": sorted(here.base.glob("home/**/*")),
+        "temporary files": sorted(here.base.glob("temporary/*")),
+        "long results": sorted(here.base.glob("data/ask/results/*")),
+        "notes": sorted(here.base.glob("data/ask/safe/*.note")),
+        "mounts": Path("/proc/self/mountinfo").read_text(),
+        "processes": processes(here.work),
+    }
+
+
+def wait_until(done: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert done()
+
+
+def test_nothing_is_left(here: Ground) -> None:
+    before = traces(here)
+    other = str(here.base / "outside")
+    calls = bash("cat notes.txt", "mkdir -p .vscode; echo x > .vscode/x", "setsid sleep 600 > /dev/null 2>&1 &")
+    assert run(here, calls, "--safe", "--allow-dir", other).ended.code == 0
+    assert traces(here) == before
+
+
+@pytest.mark.parametrize("ending", ["Ctrl-C", "TERM", "KILL"])
+def test_nothing_is_left_of_a_run_that_was_ended(here: Ground, ending: str) -> None:
+    """After KILL, once the next run has started; what runs inside ends at once in any case."""
+    before = traces(here)
+    with ModelServer() as server:
+        server.reply(wire.calls(*bash("touch own; setsid sleep 600 & sleep 600")))
+        with started(here, server, "--safe", terminal=ending == "Ctrl-C") as running:
+            wait_until((here.work / "own").exists)
+            assert (here.work / ".vscode").is_dir()
+            if ending == "Ctrl-C":
+                running.type_in(CTRL_C)
+            else:
+                running.signal(getattr(signal, f"SIG{ending}"))
+            running.finish()
+    (here.work / "own").unlink()
+    wait_until(lambda: not processes(here.work))
+    if ending == "KILL":
+        assert (here.work / ".vscode").is_dir()
+        run(here, bash("true"), "--safe")
+    assert traces(here) == before
+
+
+def test_a_run_that_ends_does_not_open_the_folder_to_another(here: Ground) -> None:
+    before = traces(here)
+    poison = "; ".join(f"mkdir -p {name}; echo x > {name}/x; echo x > {name}" for name in PROTECTED)
+    with ModelServer() as server:
+        server.reply(wire.calls(*bash(HOLD.format(began="own", go="go"), poison)), wire.says("Done."))
+        with started(here, server, "--safe") as running:
+            wait_until((here.work / "own").exists)
+            assert run(here, bash(poison), "--safe").ended.code == 0
+            assert (here.work / ".vscode").is_dir()
+            (here.work / "go").touch()
+            assert running.finish().code == 0
+    for name in ("own", "go"):
+        (here.work / name).unlink()
+    assert traces(here) == before
+
+
+def test_what_the_user_puts_there_meanwhile_stays(here: Ground) -> None:
+    with ModelServer() as server:
+        server.reply(wire.calls(*bash(HOLD.format(began="own", go="go"))), wire.says("Done."))
+        with started(here, server, "--safe") as running:
+            wait_until((here.work / "own").exists)
+            (here.work / ".vscode/settings.json").write_text("{}")
+            (here.work / "go").touch()
+            assert running.finish().code == 0
+    assert (here.work / ".vscode/settings.json").read_text() == "{}"
+    assert not os.path.lexists(here.work / ".idea")

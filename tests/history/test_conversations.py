@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.context import SUMMARY
+from ask.errors import UsageError
+from ask.events import MessageAdded
+from ask.history.conversations import MAY_HAVE_RUN, NEVER_RAN, answered, continuation, find, messages_of
+from ask.history.conversations import newest_here as newest
+from ask.history.entries import CallRecord, Entry, Run
+from ask.history.store import Store
+from ask.messages import Message, ToolCall, Usage
+from tests.saved import recorder, save_run
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "history.db"
+
+
+# Which one
+
+
+def newest_here(path: Path, terminal: str, directory: str) -> str:
+    with Store(path, create=False) as store:
+        return newest(store, terminal, directory).id
+
+
+def found(path: Path, wanted: str) -> str:
+    with Store(path, create=False) as store:
+        return find(store, wanted).id
+
+
+def test_a_terminal_goes_on_with_its_own(path: Path) -> None:
+    save_run(path, "a1", terminal="session:1", directory="/one")
+    save_run(path, "b2", terminal="session:2", directory="/one")
+    save_run(path, "c3", directory="/one")
+    assert newest_here(path, "session:1", "/two") == "a1"
+    assert newest_here(path, "session:2", "/one") == "b2"
+    save_run(path, "b2", terminal="session:1", directory="/two")
+    assert newest_here(path, "session:1", "/one") == "b2"
+
+
+def test_a_terminal_without_any_does_not_take_that_of_its_folder(path: Path) -> None:
+    save_run(path, "a1", terminal="session:1", directory="/one")
+    with pytest.raises(UsageError, match="no conversation on this terminal to continue: ask history list"):
+        newest_here(path, "session:2", "/one")
+
+
+def test_without_a_terminal_it_is_the_newest_in_the_folder(path: Path) -> None:
+    save_run(path, "a1", terminal="session:1", directory="/one")
+    save_run(path, "b2", directory="/two")
+    assert newest_here(path, "", "/one") == "a1"
+    assert newest_here(path, "", "/two") == "b2"
+    with pytest.raises(UsageError, match="no conversation in this directory to continue"):
+        newest_here(path, "", "/")
+
+
+def test_one_is_found_by_its_id_its_beginning_and_its_place_in_the_list(path: Path) -> None:
+    for name in ("abc1", "abc2", "abc", "def1"):
+        save_run(path, name)
+    assert [found(path, wanted) for wanted in ("abc1", "abc", "d", "def", "def1")] == [
+        *("abc1", "abc", "def1", "def1", "def1")
+    ]
+    assert [found(path, wanted) for wanted in ("1", "2", "4", "01")] == ["def1", "abc", "abc1", "def1"]
+    save_run(path, "abc1")
+    assert found(path, "1") == "abc1"
+
+
+@pytest.mark.parametrize("wanted", ["x", "0", "5", "-1", "", " ", "abc ", "%", "a%", "_bc1", "1" * 30, "²", "é", "'"])
+def test_what_names_none_says_so(path: Path, wanted: str) -> None:
+    for name in ("abc1", "abc2", "abc", "def1"):
+        save_run(path, name)
+    with pytest.raises(UsageError, match=r"there is no conversation .*: ask history list shows what there is"):
+        found(path, wanted)
+
+
+def test_the_beginning_of_several_names_them(path: Path) -> None:
+    for name in ("abc1", "abc2"):
+        save_run(path, name)
+    with pytest.raises(UsageError, match="'ab' is the beginning of several conversations: name one of abc1, abc2"):
+        found(path, "ab")
+
+
+def test_where_nothing_is_saved_there_is_none(path: Path) -> None:
+    for wanted in ("1", "abc"):
+        with pytest.raises(UsageError, match="there is no conversation"):
+            found(path, wanted)
+    assert not path.exists()
+
+
+def test_it_goes_on_with_whom_it_asked_last(path: Path) -> None:
+    save_run(path, "abc", "one", provider="openai", model="a", system="Be kind.")
+    save_run(path, "abc", "two", provider="gemini", model="b")
+    with Store(path) as store:
+        going_on = continuation(store, find(store, "abc"))
+    assert (going_on.id, going_on.provider, going_on.model, going_on.system) == ("abc", "gemini", "b", "")
+    assert going_on.messages == (Message("user", "one"), Message("user", "two"))
+
+
+def test_two_runs_at_once_are_told_one_after_the_other(path: Path) -> None:
+    one, two = recorder(path), recorder(path)
+    one.begin(Message("user", "one"))
+    two.begin(Message("user", "two"))
+    one.show(MessageAdded(Message("assistant", "1")))
+    two.show(MessageAdded(Message("assistant", "2")))
+    one.end(0)
+    two.end(0)
+    with Store(path) as store:
+        going_on = continuation(store, find(store, "abc"))
+    assert [message.content for message in going_on.messages] == ["one", "1", "two", "2"]
+
+
+# What is told of it
+
+CALLS = (ToolCall("a", "bash", "{}"), ToolCall("b", "bash", "{}"), ToolCall("c", "read_file", "{}"))
+
+
+def calling(*started: float | None) -> Entry:
+    records = tuple(CallRecord(call, when) for call, when in zip(CALLS, started, strict=False))
+    return Entry(0, Message("assistant", "", tuple(record.call for record in records)), calls=records)
+
+
+def result(call: ToolCall) -> Entry:
+    return Entry(0, Message("tool", "done", (), call.id, call.name))
+
+
+def test_calls_without_a_result_are_answered_by_what_is_known_of_them() -> None:
+    told = list(answered([calling(1.0, 2.0, None), result(CALLS[0])]))
+    assert told[1:] == [
+        Message("tool", "done", (), "a", "bash"),
+        Message("tool", MAY_HAVE_RUN, (), "b", "bash"),
+        Message("tool", NEVER_RAN, (), "c", "read_file"),
+    ]
+    assert "interrupted" in MAY_HAVE_RUN
+    assert "may or may not have run" in MAY_HAVE_RUN
+    assert all(text.startswith("Error: ") for text in (MAY_HAVE_RUN, NEVER_RAN))
+
+
+ROUNDS = st.lists(st.integers(0, 3), max_size=4)
+
+
+@given(rounds=ROUNDS, cut=st.integers(0, 20), again=st.booleans())
+def test_wherever_a_run_ends_every_call_has_its_result_at_once_and_in_order(
+    rounds: list[int], cut: int, again: bool
+) -> None:
+    entries: list[Entry] = [Entry(0, Message("user", "hi"))]
+    for count in rounds:
+        entries += [calling(*[1.0] * count), *map(result, CALLS[:count])]
+    entries = entries[:cut]
+    runs = [run_of(entries)] + [run_of([Entry(0, Message("user", "and now?"))])] * again
+    told = list(messages_of(runs))
+    check_pairs(told)
+    assert [message for message in told if message.content not in (MAY_HAVE_RUN, NEVER_RAN)] == [
+        entry.message for run in runs for entry in run.entries
+    ]
+
+
+def check_pairs(told: Sequence[Message]) -> None:
+    open_calls: list[ToolCall] = []
+    for message in told:
+        if message.role == "tool":
+            call = open_calls.pop(0)
+            assert (message.tool_call_id, message.tool_name) == (call.id, call.name)
+        else:
+            assert not open_calls
+            open_calls = list(message.tool_calls)
+    assert not open_calls
+
+
+def run_of(entries: Sequence[Entry], number: int = 1, compacts: int | None = None) -> Run:
+    return Run(number, compacts, 0, 0, "1", "openrouter", "m", "", "/", "", 0, "", 0, Usage(), tuple(entries))
+
+
+def spoken(number: int, asked: str, answer: str, *, compacts: int | None = None, whole: bool = True) -> Run:
+    entries = [Entry(0, Message("user", asked)), Entry(0, Message("assistant", answer), whole)]
+    return run_of(entries, number, compacts)
+
+
+ONE, TWO, THREE = spoken(1, "one", "1"), spoken(2, "two", "2"), spoken(5, "three", "3")
+
+
+def test_a_summary_stands_for_what_came_before_the_first_run_that_is_kept() -> None:
+    told = list(messages_of([ONE, TWO, spoken(3, "sum up", "all of it", compacts=2), THREE]))
+    assert [message.content for message in told] == [SUMMARY + "all of it", "two", "2", "three", "3"]
+    assert told[0].role == "user"
+
+
+def test_the_last_summary_counts() -> None:
+    runs = [ONE, spoken(2, "sum up", "first", compacts=2), THREE, spoken(6, "sum up", "second", compacts=5)]
+    assert [message.content for message in messages_of(runs)] == [SUMMARY + "second", "three", "3"]
+
+
+@pytest.mark.parametrize("failed", [spoken(3, "sum up", "all o", compacts=2, whole=False), run_of([], 3, 2)])
+def test_a_summary_that_did_not_come_about_changes_nothing(failed: Run) -> None:
+    assert [message.content for message in messages_of([ONE, failed, TWO])] == ["one", "1", "two", "2"]

@@ -1,0 +1,225 @@
+"""However a run ends, all that was said until then is saved with how it ended, and the conversation goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ask.calls import STOPPED
+from ask.history.entries import Run
+from tests import wire
+from tests.model_server import DROP, HOLD, ModelServer
+from tests.program import Ask, Home, Result, run
+from tests.saved import said, saved
+from tests.wires import SERVICES
+
+WIRE = SERVICES["openrouter"]
+USER = ("user", "hi", True)
+NEXT = "And now?"
+
+
+@pytest.fixture(autouse=True)
+def quick(home: Home) -> None:
+    """Short pauses between tries."""
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
+
+
+def check_saved(home: Home, code: int, *messages: tuple[str, str, bool]) -> Run:
+    [run] = saved(home)
+    assert said(run) == [USER, *messages]
+    assert (run.exit_code, bool(run.ended)) == (code, True)
+    return run
+
+
+def check_goes_on(ask: Ask, server: ModelServer, *roles: str) -> list[str]:
+    """The next question is answered, behind messages of these roles; returns the texts of all that was told."""
+    server.reply(wire.says("Well."))
+    result = ask("-c", NEXT)
+    assert (result.text, result.code) == ("Well.\n", 0), result.stderr
+    heard = WIRE.heard(server.requests[-1].json)
+    assert [message.role for message in heard] == ["system", *roles]
+    assert heard[-1].content.endswith(NEXT)
+    return [message.content for message in heard]
+
+
+def interrupt(ask: Ask, number: signal.Signals, *, shown: str = "", file: Path | None = None) -> Result:
+    """Ask, and end the run by a signal once a text was shown, a command has made a file, or the request came."""
+    with ask.start("hi") as running:
+        if shown:
+            running.wait_for(shown)
+        while file and not file.exists():
+            assert running.process.poll() is None
+        running.signal(number)
+        return running.finish(10)
+
+
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_waiting(ask: Ask, server: ModelServer, home: Home, number: signal.Signals) -> None:
+    server.reply(wire.streams(HOLD))
+    with ask.start("hi") as running:
+        server.wait_for_requests(1)
+        running.signal(number)
+        assert running.finish(10).code == SIGNALS[number]
+    check_saved(home, SIGNALS[number])
+    check_goes_on(ask, server, "user")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_the_answer_comes(ask: Ask, server: ModelServer, home: Home, number: signal.Signals) -> None:
+    server.reply(wire.streams(wire.text("so far"), HOLD))
+    assert interrupt(ask, number, shown="so far").code == SIGNALS[number]
+    check_saved(home, SIGNALS[number], ("assistant", "so far", False))
+    assert "so far" in check_goes_on(ask, server, "user", "assistant", "user")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_a_command_runs(ask: Ask, server: ModelServer, home: Home, number: signal.Signals) -> None:
+    calls = [("bash", {"command": f"touch {name}; sleep 60"}) for name in ("one", "two")]
+    server.reply(wire.calls(*calls, content="Let me see."))
+    assert interrupt(ask, number, file=ask.cwd / "one").code == SIGNALS[number]
+    [run] = saved(home)
+    assert run.exit_code == SIGNALS[number]
+    assert run.entries[1].calls[0].started
+    told = check_goes_on(ask, server, "user", "assistant", "tool", "tool", "user")
+    assert "may or may not have run" in told[3]
+    assert "not run" in told[4]
+    assert not (ask.cwd / "two").exists()
+    if number == signal.SIGINT:
+        assert told[3] == f"Error: {STOPPED}"
+
+
+def test_a_reader_that_leaves(ask: Ask, server: ModelServer, home: Home) -> None:
+    lines = [wire.text(f"{number}\n") for number in range(200)]
+    server.reply(wire.streams(*(step for line in lines for step in (line, 0.005)), wire.finish(), wire.usage()))
+    result = ask.shell("ask hi | head -1; exit ${PIPESTATUS[0]}")
+    assert (result.text, result.code) == ("0\n", 0)
+    [run] = saved(home)
+    assert run.exit_code == 0
+    [_, (role, text, whole)] = said(run)
+    assert (role, whole) == ("assistant", False)
+    assert text.startswith("0\n1\n")
+    check_goes_on(ask, server, "user", "assistant", "user")
+
+
+def test_a_reader_that_leaves_during_a_call(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo ran"}), content="Let me see."), wire.says("It ran.\nTwice."))
+    assert ask.shell("ask hi | true; exit ${PIPESTATUS[0]}").code == 0
+    [run] = saved(home)
+    assert (run.exit_code, said(run)[0]) == (0, USER)
+    assert ask("-c", NEXT).code == 0
+    WIRE.heard(server.requests[-1].json)
+
+
+@pytest.mark.parametrize("reply", [(wire.text("so far"), DROP), (wire.text("so far"),)], ids=["dropped", "ended"])
+def test_an_answer_that_is_cut(ask: Ask, server: ModelServer, home: Home, reply: Any) -> None:
+    server.reply(wire.streams(*reply, done=False))
+    assert ask("hi").code == 10
+    assert check_saved(home, 10, ("assistant", "so far", False)).error
+    check_goes_on(ask, server, "user", "assistant", "user")
+
+
+def test_an_error_in_the_middle(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.streams(wire.text("so far"), wire.error("it failed", 400)))
+    assert ask("hi").code == 6
+    assert check_saved(home, 6, ("assistant", "so far", False)).error == "it failed"
+    check_goes_on(ask, server, "user", "assistant", "user")
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_an_answer_that_is_not_whole(ask: Ask, server: ModelServer, home: Home, finish: str) -> None:
+    server.reply(wire.says("so far", finish=finish))
+    assert ask("hi").code == 10
+    run = check_saved(home, 10, ("assistant", "so far", False))
+    assert run.entries[1].finish == {"content_filter": "filter"}.get(finish, finish)
+    check_goes_on(ask, server, "user", "assistant", "user")
+
+
+def test_the_round_limit(ask: Ask, server: ModelServer, home: Home) -> None:
+    call = wire.calls(("bash", {"command": "true"}))
+    server.reply(call, call, wire.says("So far."))
+    assert ask("--max-rounds", "2", "hi").code == 11
+    [run] = saved(home)
+    assert (run.exit_code, run.rounds, said(run)[-1]) == (11, 2, ("assistant", "So far.", True))
+    check_goes_on(ask, server, *["user", *["assistant", "tool"] * 2, "assistant", "user"])
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port on which nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_no_network(ask: Ask, server: ModelServer, home: Home, closed_port: int) -> None:
+    assert ask("--base-url", f"http://127.0.0.1:{closed_port}", "hi").code == 5
+    assert "cannot connect" in check_saved(home, 5).error
+    check_goes_on(ask, server, "user")
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_an_error_of_the_provider(ask: Ask, server: ModelServer, home: Home, status: int) -> None:
+    server.reply(*[wire.fails(status)] * (4 if status == 500 else 1))
+    assert ask("hi").code == 6
+    assert check_saved(home, 6).error == "it failed"
+    check_goes_on(ask, server, "user")
+
+
+def test_an_error_between_two_rounds(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo x >> ran"})), wire.fails(400))
+    assert ask("hi").code == 6
+    check_goes_on(ask, server, "user", "assistant", "tool", "user")
+    assert (ask.cwd / "ran").read_text() == "x\n"
+
+
+def test_usage_beyond_all_measure(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.streams(wire.text("hello"), wire.finish(), wire.usage(10**30, 5)))
+    assert ask("hi").code == 0
+    [run] = saved(home)
+    assert (run.usage.input_tokens, run.usage.output_tokens) == (None, 5)
+
+
+def test_its_id_is_told_on_stderr_and_in_json(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.says("hello"))
+    name = ask("hi").conversation
+    assert ask.shell("ask hi 2>&1 > /dev/null").text.startswith("· conversation ")
+    assert [run.exit_code for run in saved(home)] == [0, 0]
+    told = json.loads(ask("--resume", name, "--json", "hi").text)
+    assert (told["conversation"], told["saved"]) == (name, True)
+    quiet = ask("-q", "hi")
+    assert (quiet.conversation, quiet.stderr) == ("", "")
+    kept = len(saved(home))
+    unsaved = ask("--no-save", "hi")
+    assert (unsaved.text, unsaved.stderr, unsaved.code, unsaved.conversation) == ("hello\n", "", 0, "")
+    assert json.loads(ask("--no-save", "--json", "hi").text)["saved"] is False
+    assert len(saved(home)) == kept
+
+
+COUNT_OPENINGS = """
+import runpy, sys
+opened = []
+sys.addaudithook(lambda event, values: opened.append(event) if event == "sqlite3.connect" else None)
+try:
+    runpy.run_module("ask", run_name="__main__")
+finally:
+    print(len(opened), file=sys.stderr)
+"""
+
+
+def test_the_history_is_opened_once_however_many_rounds_there_are(ask: Ask, server: ModelServer) -> None:
+    rounds = [wire.calls(("bash", {"command": f"true {number}"})) for number in range(5)]
+    server.reply(*rounds, wire.says("Done."))
+    for options, openings in ([], 1), (["-c"], 2), (["--no-save"], 0):
+        result = run([sys.executable, "-c", COUNT_OPENINGS, *options, "hi"], env=ask.env, cwd=ask.cwd)
+        assert (result.text, result.stderr.splitlines()[-1]) == ("Done.\n", str(openings))

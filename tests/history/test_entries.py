@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ask.history.entries import LARGEST, CallRecord, Entry, insert_entry
+from ask.history.store import Store
+from ask.messages import Attachment, Finish, Message, Native, ToolCall, Usage
+from ask.text import mend
+from tests.saved import recorder, runs_in
+
+TEXT = st.text(st.characters(exclude_categories=()))
+"""Any, halves of characters and zeros too."""
+NUMBER = st.none() | st.integers(0) | st.just(10**300)
+TIME = st.floats(0, 2**40)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=10,
+)
+CALLS = st.builds(ToolCall, TEXT, TEXT, TEXT)
+RECORDS = st.builds(
+    CallRecord,
+    CALLS,
+    *(st.none() | TIME, st.none() | TIME, st.none() | st.booleans(), st.none() | st.sampled_from(["allow", "deny"])),
+    *(st.none() | st.just("--confirm: yes"), st.none() | st.integers(-64, 255)),
+)
+USAGE = st.builds(Usage, NUMBER, NUMBER, NUMBER, st.none() | st.floats(allow_nan=False))
+NATIVE = st.tuples(TEXT, TEXT, st.dictionaries(TEXT, JSON, max_size=3)).map(lambda parts: Native(*parts))
+numbers = count()
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    records = tuple(draw(st.lists(RECORDS, max_size=3)))
+    message = Message(
+        draw(st.sampled_from(["user", "assistant", "tool"])),
+        draw(TEXT),
+        tuple(record.call for record in records),
+        *(draw(TEXT), draw(TEXT)),
+        tuple(draw(st.lists(st.builds(Attachment, TEXT, TEXT, st.binary()), max_size=2))),
+        draw(st.none() | NATIVE),
+    )
+    finish = draw(st.sampled_from(["", *Finish]))
+    return Entry(draw(TIME), message, draw(st.booleans()), draw(TEXT), finish, draw(USAGE), records)
+
+
+def mended(value: Any) -> Any:
+    """The value as it comes back: its texts mended, its numbers None where they are beyond all sense."""
+    if isinstance(value, Native):
+        return value
+    if isinstance(value, tuple):
+        parts = [mended(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, str):
+        return mend(str(value))
+    if isinstance(value, int) and not isinstance(value, bool) and value > LARGEST:
+        return None
+    return value
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store(tmp_path / "history.db") as opened:
+        yield opened
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(kept=st.lists(entries(), max_size=3))
+def test_what_is_saved_comes_back_and_can_be_found(store: Store, kept: list[Entry]) -> None:
+    name = f"c{next(numbers)}"
+    run = recorder(store.path, name)
+    run.begin(Message("user", "hi"))
+    with store.writing() as connection:
+        [(number,)] = connection.execute("SELECT max(number) FROM runs")
+        for entry in kept:
+            insert_entry(connection, number, entry)
+    run.end(0)
+    [*_, read] = runs_in(store.path)
+    assert list(read.entries[1:]) == [mended(entry) for entry in kept]
+    store.rows("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")
+
+
+@given(cost=st.sampled_from([math.inf, -math.inf, math.nan]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_cost_that_is_no_number_does_no_harm(store: Store, cost: float) -> None:
+    run = recorder(store.path, f"c{next(numbers)}")
+    run.begin(Message("user", "hi"))
+    run.end(0, None, Usage(1, 2, 3, cost))
+    assert runs_in(store.path)[-1].exit_code == 0

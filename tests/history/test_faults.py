@@ -1,0 +1,216 @@
+"""Where a conversation cannot be saved, the answer is printed all the same, a line says why, and nothing is harmed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import time
+from contextlib import closing
+
+import pytest
+
+from tests import wire
+from tests.history.broken import BROKEN, content
+from tests.history.test_store import locked
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import Ask, Home, Result, Running
+from tests.saved import history, said, save_run, saved
+
+TOUCH = ("bash", {"command": "echo x >> ran"})
+
+
+@pytest.fixture
+def hello(server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+
+
+def check_answered(result: Result, words: str) -> None:
+    """The answer is there, and one line says what is not saved and why."""
+    assert (result.text, result.code, result.conversation) == ("Hello.\n", 0, "")
+    [line] = result.stderr.splitlines()
+    assert line.startswith("ask: this conversation is not saved: ")
+    assert words in line
+
+
+def check_refused(result: Result, words: str) -> None:
+    """Nothing was asked; a line says why."""
+    assert (result.text, result.code) == ("", 9)
+    [line] = result.stderr.splitlines()
+    assert line.startswith("ask: ")
+    assert words in line
+
+
+@pytest.mark.usefixtures("hello")
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_history_that_cannot_be_used(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
+    home.data.mkdir()
+    BROKEN[name].make(history(home))
+    before = content(home.data)
+    check_answered(ask("hi"), BROKEN[name].words)
+    told = json.loads(ask("-q", "--json", "hi").text)
+    assert (told["saved"], told["exit_code"], told["text"]) == (False, 0, "Hello.")
+    assert len(server.requests) == 2
+    check_refused(ask("-c", "hi"), BROKEN[name].words)
+    check_refused(ask("--resume", "1", "hi"), BROKEN[name].words)
+    check_refused(ask("history", "list"), BROKEN[name].words)
+    assert len(server.requests) == 2
+    assert content(home.data) == before
+
+
+@pytest.mark.usefixtures("hello")
+def test_a_data_folder_that_is_none(ask: Ask, home: Home, server: ModelServer) -> None:
+    home.data.write_text("mine")
+    check_answered(ask("hi"), "(File exists)")
+    server.reply(wire.calls(TOUCH), wire.says("Hello."))
+    assert ask("hi").text == "Hello.\n"
+    assert (ask.cwd / "ran").read_text() == "x\n"
+    check_refused(ask("-c", "hi"), "(Not a directory)")
+    assert home.data.read_text() == "mine"
+
+
+def in_a_world(ask: Ask, script: str, *options: str) -> Result:
+    """Run a bash script with its own view of the disk."""
+    return ask.shell(f"bwrap --dev-bind / / {' '.join(options)} -- bash -c '{script}'")
+
+
+@pytest.mark.usefixtures("hello")
+@pytest.mark.parametrize("there", [True, False])
+def test_a_data_folder_that_is_read_only(ask: Ask, home: Home, there: bool) -> None:
+    home.data.mkdir()
+    if there:
+        save_run(history(home))
+    before = content(home.data)
+    read_only = ("--ro-bind", str(home.data), str(home.data))
+    check_answered(in_a_world(ask, "ask hi", *read_only), f"cannot open {history(home)}")
+    if there:
+        check_refused(in_a_world(ask, "ask -c hi", *read_only), f"cannot open {history(home)}")
+    assert content(home.data) == before
+
+
+@pytest.mark.usefixtures("hello")
+def test_a_file_that_is_read_only(ask: Ask, home: Home) -> None:
+    save_run(history(home))
+    before = content(home.data)
+    read_only = ("--ro-bind", str(history(home)), str(history(home)))
+    check_answered(in_a_world(ask, "ask hi", *read_only), f"cannot write {history(home)} (read-only)")
+    assert content(home.data)["history.db"] == before["history.db"]
+
+
+FILL = "head -c 9M /dev/zero > $XDG_DATA_HOME/ask/fill 2> /dev/null"
+
+
+@pytest.fixture
+def small_disk(home: Home) -> tuple[str, ...]:
+    home.data.mkdir()
+    return ("--size", "400000", "--tmpfs", str(home.data))
+
+
+@pytest.mark.usefixtures("hello")
+def test_a_disk_that_is_full_from_the_first(ask: Ask, small_disk: tuple[str, ...]) -> None:
+    check_answered(in_a_world(ask, f"{FILL}; ask hi", *small_disk), "(no space left): make room on the disk")
+    check_refused(in_a_world(ask, f"{FILL}; touch $XDG_DATA_HOME/ask/history.db; ask -c hi", *small_disk), "no space")
+
+
+@pytest.mark.usefixtures("hello")
+def test_a_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, small_disk: tuple[str, ...]) -> None:
+    """What was saved before is there again once there is room."""
+    script = f"ask -q first; {FILL}; ask second; rm $XDG_DATA_HOME/ask/fill; ask -q -c third; cp $XDG_DATA_HOME/ask/* ."
+    result = in_a_world(ask, script, *small_disk)
+    assert (result.text, result.code) == ("Hello.\n" * 3, 0)
+    [line] = result.stderr.splitlines()
+    assert line == (
+        f"ask: this conversation is not saved: cannot write {history(home)} (no space left): make room on the disk"
+    )
+    copy = ask.cwd / "history.db"
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    told = wire.asked(server.requests[-1].json)
+    assert told == "third"
+    assert [message["role"] for message in server.requests[-1].json["messages"]] == [
+        *("system", "user", "assistant", "user")
+    ]
+
+
+def test_a_disk_that_becomes_full_in_the_middle_of_a_run(
+    ask: Ask, server: ModelServer, small_disk: tuple[str, ...]
+) -> None:
+    """The call runs and the answer comes; a line says what is lost of the conversation, another what of the log."""
+    fill = "head -c 9M /dev/zero > $XDG_DATA_HOME/ask/fill; head -c 60000 /dev/zero | tr '\\0' x"
+    server.reply(wire.calls(("bash", {"command": fill})), wire.says("Hello."))
+    result = in_a_world(ask, "ask hi", *small_disk)
+    assert (result.text, result.code) == ("Hello.\n", 0)
+    lines = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
+    assert len([line for line in lines if "the rest of this conversation is not saved" in line]) == 1
+    assert all("no space left" in line.lower() for line in lines)
+    assert len(lines) <= 2
+
+
+@pytest.mark.usefixtures("hello")
+def test_a_limit_to_the_size_of_files(ask: Ask, home: Home) -> None:
+    save_run(history(home))
+    check_answered(ask.shell("ulimit -f 20; ask hi"), f"cannot read or write {history(home)} (disk error): see whether")
+    assert len(saved(home)) == 1
+
+
+# Another process
+
+
+def test_what_another_process_locks_for_a_while_is_saved_when_it_is_done(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    save_run(history(home))
+    with locked(history(home)) as other:
+
+        def answer(_: Request) -> Reply:
+            other.execute("ROLLBACK")
+            return wire.says("Hello again.")
+
+        server.reply(answer)
+        result = ask("hi")
+    assert (result.text, result.stderr, result.code) == ("Hello again.\n", "", 0)
+    assert said(saved(home)[-1]) == [("user", "hi", True), ("assistant", "Hello again.", True)]
+
+
+@pytest.mark.usefixtures("hello")
+def test_what_another_process_never_lets_go_of_is_given_up_behind_the_answer(ask: Ask, home: Home) -> None:
+    save_run(history(home))
+    with locked(history(home)), ask.start("hi") as running:
+        running.wait_for("Hello.")
+        said_at = time.monotonic()
+        result = running.finish()
+    check_answered(result, f"another process has kept {history(home)} locked for 5 s: try again")
+    assert time.monotonic() - said_at < 20
+    assert len(saved(home)) == 1
+
+
+def still_runs(running: Running) -> bool:
+    """Whether it has not ended in a quarter of a second."""
+    try:
+        running.process.wait(0.25)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+@pytest.mark.usefixtures("hello")
+def test_ctrl_c_ends_the_waiting_behind_the_answer(ask: Ask, home: Home) -> None:
+    save_run(history(home))
+    with locked(history(home)), ask.start("hi") as running:
+        running.wait_for("Hello.\n")
+        while still_runs(running):
+            running.signal()
+        result = running.finish()
+    assert result.text == "Hello.\n"
+    why, *rest = result.stderr.splitlines()
+    assert why.startswith("ask: this conversation is not saved: ")
+    # It may come before the answer's end is read, and is then an interruption of that.
+    assert (result.code, rest) in ((0, []), (130, ["ask: interrupted"]))
+
+
+@pytest.mark.usefixtures("hello")
+def test_one_that_writes_does_not_keep_others_from_going_on_reading(ask: Ask, home: Home) -> None:
+    save_run(history(home))
+    with locked(history(home)):
+        assert ask("--no-save", "--resume", "1", "hi").code == 0
+        assert ask("history", "list").code == 0

@@ -1,0 +1,197 @@
+"""Killed at any moment, a conversation misses at most what was under way, runs nothing twice, and goes on.
+
+Each wire's task is killed at ten moments; where CI is set, at a hundred.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ask import Message, ToolCall
+from ask.history.conversations import MAY_HAVE_RUN, NEVER_RAN
+from ask.history.entries import Run
+from tests.model_server import DROP, ModelServer, Reply, Request
+from tests.program import ASK, TEST_KEY, Home, Running, run
+from tests.saved import saved
+from tests.wires import SERVICES, Wire
+
+WIRES = ("openrouter", "anthropic", "gemini")
+ROUNDS = 10
+MOMENTS = 100 if os.environ.get("CI") else 10
+FIRST, SECOND = "Take the steps.", "Go on."
+
+
+class Task:
+    """A task of ten steps, one round each, and the model that takes them; every step appends its number to a file.
+
+    Asked to go on, the model takes all the steps that are left at once.
+
+    Attributes:
+        heard: what each request told the model, judged.
+    """
+
+    def __init__(self, service: Wire, server: ModelServer, home: Home) -> None:
+        self.service = service
+        self.heard: list[list[Message]] = []
+        self.directory = home.work
+        self.command = "echo {step} >> ran"
+        self.held: dict[int, threading.Event] = {}
+        """What a reply to so many messages waits for."""
+        self._home = home
+        self._judging = threading.Lock()  # the types of the SDKs are for one thread
+        address = server.base_url.removesuffix("/api/v1") + service.address
+        upper = service.name.upper()
+        self._env = {**home.env, f"{upper}_API_KEY": TEST_KEY, f"{upper}_BASE_URL": address}
+        self._arguments = ["-p", service.name, "-m", service.model, "--max-rounds", "20"]
+        server.reply(self._answer)
+
+    def _answer(self, request: Request) -> Reply:
+        if len(request.body) < int(request.headers["Content-Length"]):
+            return Reply((DROP,))  # it was killed while it sent that
+        with self._judging:
+            heard = self.service.heard(request.json)
+        self.heard.append(heard)
+        taken = len(called(heard))
+        if len(heard) - 1 in self.held:
+            self.held[len(heard) - 1].wait(10)
+        if taken >= ROUNDS:
+            return self.service.says("Done.")
+        going_on = heard[-1].content.endswith(SECOND)
+        steps = range(taken, ROUNDS if going_on else taken + 1)
+        return self.service.says(f"Step {taken}.", *(self.call(step) for step in steps))
+
+    def call(self, step: int) -> ToolCall:
+        return ToolCall(f"call_{step}", "bash", json.dumps({"command": self.command.format(step=step)}))
+
+    def start(self, directory: Path) -> Running:
+        """Begin it in a folder of its own."""
+        self.directory = directory
+        directory.mkdir()
+        self.heard = []
+        return Running([ASK, *self._arguments, FIRST], env=self._env, cwd=directory)
+
+    def go_on(self) -> None:
+        self.command = "echo {step} >> ran"
+        result = run([ASK, "-c", *self._arguments, SECOND], env=self._env, cwd=self.directory)
+        assert result.code == 0, result.stderr
+        assert result.text.endswith("Done.\n")
+
+    @property
+    def ran(self) -> list[int]:
+        """The steps that were taken."""
+        file = self.directory / "ran"
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    @property
+    def runs(self) -> list[Run]:
+        """What is saved of it."""
+        return [run for run in saved(self._home) if run.directory == str(self.directory)]
+
+
+def called(heard: Sequence[Message]) -> list[ToolCall]:
+    return [call for message in heard for call in message.tool_calls]
+
+
+def plain(messages: Sequence[Message]) -> list[tuple[str, str, int]]:
+    """What messages say, whether or not what the user says twice in a row is one message."""
+    told: list[tuple[str, str, int]] = []
+    for role, content, calls, *_ in messages:
+        before = told.pop()[1] if told and role == told[-1][0] == "user" else ""
+        told.append((role, before + "".join(content.split()), len(calls)))
+    return told
+
+
+def check_killed(task: Task) -> None:
+    """What is saved is all that had happened; it goes on, and nothing runs twice."""
+    if not task.runs:
+        assert task.heard == []
+        assert task.ran == []
+        return
+    [killed] = task.runs
+    messages = [entry.message for entry in killed.entries]
+    if task.heard:
+        told = plain(task.heard[-1][1:])
+        assert plain(messages)[: len(told)] == told
+        assert len(messages) - len(told) <= 2
+    records = [record for entry in killed.entries for record in entry.calls]
+    results = [message for message in messages if message.role == "tool"]
+    assert len(records) - len(results) <= 1
+    assert set(task.ran) <= {step for step, record in enumerate(records) if record.started}
+    task.go_on()
+    going_on = next(heard for heard in task.heard if heard[-1].content.endswith(SECOND))
+    assert plain(going_on[1:]) == plain([*messages, *made_up(killed, len(results)), Message("user", SECOND)])
+    assert len(called(task.heard[-1])) == ROUNDS
+    assert sorted(task.ran) == sorted({*task.ran})
+    assert len(task.ran) >= ROUNDS - 1
+
+
+def made_up(killed: Run, answered: int) -> list[Message]:
+    """The results that stand for those that never came."""
+    records = [record for entry in killed.entries for record in entry.calls][answered:]
+    return [Message("tool", MAY_HAVE_RUN if record.started else NEVER_RAN) for record in records]
+
+
+@pytest.fixture(params=WIRES)
+def task(request: pytest.FixtureRequest, server: ModelServer, home: Home) -> Task:
+    return Task(SERVICES[request.param], server, home)
+
+
+def test_killed_at_any_moment_it_goes_on(task: Task, home: Home, server: ModelServer) -> None:
+    with task.start(home.work / "whole") as running:
+        assert running.finish().code == 0
+    lasted = time.monotonic() - server.requests[0].time
+    assert task.ran == list(range(ROUNDS))
+    for moment in range(MOMENTS):
+        came = len(server.requests)
+        with task.start(home.work / str(moment)) as running:
+            server.wait_for_requests(came + 1)
+            time.sleep(lasted * random.uniform(moment, moment + 1) / MOMENTS)
+            running.signal(signal.SIGKILL)
+            running.finish()
+        check_killed(task)
+
+
+def test_killed_before_it_asks_it_leaves_nothing_that_is_in_the_way(task: Task, home: Home) -> None:
+    for moment in range(max(2, MOMENTS // 10)):
+        with task.start(home.work / str(moment)) as running:
+            time.sleep(random.uniform(0.02, 0.3))
+            running.signal(signal.SIGKILL)
+            running.finish()
+        check_killed(task)
+
+
+@pytest.mark.parametrize("messages", [1, 3, 11, 2 * ROUNDS + 1])
+def test_killed_while_it_waits_for_an_answer_it_goes_on_from_there(
+    task: Task, home: Home, server: ModelServer, messages: int
+) -> None:
+    task.held[messages] = threading.Event()
+    with task.start(home.work / "one") as running:
+        server.wait_for_requests((messages + 1) // 2)
+        running.signal(signal.SIGKILL)
+        running.finish()
+    task.held.pop(messages).set()
+    [killed] = task.runs
+    assert len(killed.entries) == messages
+    assert (killed.ended, killed.exit_code) == (None, None)
+    check_killed(task)
+
+
+def test_killed_while_a_command_runs_it_says_that_this_may_have_run(task: Task, home: Home) -> None:
+    task.command = "echo {step} >> ran; [[ {step} != 4 ]] || kill -KILL $PPID"
+    with task.start(home.work / "one") as running:
+        assert running.finish().code == -signal.SIGKILL
+    [killed] = task.runs
+    assert task.ran == [0, 1, 2, 3, 4]
+    assert len(killed.entries) == 10
+    check_killed(task)
+    assert task.ran == list(range(ROUNDS))
+    assert task.heard[-1][11].content == MAY_HAVE_RUN

@@ -1,0 +1,72 @@
+"""Many runs at once: all of them are saved, whole, and those who read meanwhile are served."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer, Reply, Request
+from tests.program import Ask, Home, Result
+from tests.saved import conversations, history, said, saved
+
+AT_ONCE = 50
+
+
+def answer(request: Request) -> Reply:
+    """Has a tool called first, and then answers the question; both by its number."""
+    asked = next(message for message in request.json["messages"] if message["role"] == "user")
+    number = wire.asked({"messages": [asked]}).split()[-1]
+    if request.json["messages"][-1]["role"] == "tool":
+        return wire.says(f"Answer {number}.")
+    return wire.calls(("bash", {"command": f"echo result {number}"}))
+
+
+@pytest.fixture
+def ask(ask: Ask, server: ModelServer) -> Ask:
+    server.reply(answer)
+    return Ask({**ask.env, "ASK_MODEL": wire.MODEL, "ASK_PROVIDER": "openrouter"}, ask.cwd)
+
+
+def ask_at_once(ask: Ask, count: int, beside: str = "") -> Result:
+    """That many questions at once. `beside` is run again and again meanwhile."""
+    questions = f"seq {count} | xargs -P {count} -I N ask question N"
+    if beside:
+        return ask.shell(
+            f"{questions} & while kill -0 $! 2> /dev/null; do {beside} || echo failed >&2; done; wait $!", timeout=120
+        )
+    return ask.shell(questions, timeout=120)
+
+
+def check_saved(home: Home, count: int) -> None:
+    """All of them are there, each with its question, its call, its result and its answer."""
+    runs = saved(home)
+    assert len(conversations(history(home))) == len(runs) == count
+    numbers = {said(run)[0][1].removeprefix("question ") for run in runs}
+    assert numbers == {str(number) for number in range(1, count + 1)}
+    for run in runs:
+        (_, asked, _), (_, _, calling), (_, result, _), (_, answered, whole) = said(run)
+        number = asked.removeprefix("question ")
+        assert (result, answered) == (f"exit code: 0\nstdout:\nresult {number}\n", f"Answer {number}.")
+        assert calling
+        assert whole
+        assert (run.exit_code, run.rounds, run.usage.input_tokens) == (0, 1, 20)
+        assert run.ended
+
+
+def test_fifty_first_runs_at_once_are_all_saved(ask: Ask, home: Home) -> None:
+    result = ask_at_once(ask, AT_ONCE)
+    assert result.code == 0, result.stderr
+    assert not [line for line in result.stderr.splitlines() if not line.startswith("· ")]
+    assert result.text.count("Answer") == AT_ONCE
+    check_saved(home, AT_ONCE)
+    assert [name for name in os.listdir(home.data) if name.startswith("history")] == ["history.db"]
+
+
+def test_they_are_saved_while_others_search_and_export(ask: Ask, home: Home) -> None:
+    count = AT_ONCE if os.environ.get("CI") else 15
+    result = ask_at_once(ask, count, "ask history search question > /dev/null && ask history export --all > /dev/null")
+    assert result.code == 0, result.stderr
+    assert not [line for line in result.stderr.splitlines() if not line.startswith("· ")]
+    check_saved(home, count)

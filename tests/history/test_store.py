@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ask.errors import FileError
+from ask.history.schema import APPLICATION_ID, VERSION
+from ask.history.store import Locked, Store, statements
+from tests.history.broken import BROKEN, content
+from tests.program import run
+from tests.saved import conversations, save_run
+
+INSERT = "INSERT INTO conversations (id, title, created, updated) VALUES (?, 'title', 0, 0)"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ask" / "history.db"
+
+
+def ids(path: Path) -> list[str]:
+    return [conversation.id for conversation in conversations(path)]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[sqlite3.Connection]:
+    """Another user of the file, in the middle of writing."""
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield other
+
+
+# The file
+
+
+def test_a_new_one_is_marked_as_ours_and_at_the_current_version(path: Path) -> None:
+    Store(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+@pytest.mark.parametrize("state", ["empty", "write-ahead log set"])
+def test_one_whose_making_was_broken_off_is_made_whole(path: Path, state: str) -> None:
+    path.parent.mkdir()
+    path.touch()
+    if state != "empty":
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+    save_run(path)
+    assert ids(path) == ["abc"]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
+def test_only_the_owner_can_read_it_whatever_the_umask(path: Path, umask: int) -> None:
+    path.parent.mkdir()
+    before = os.umask(umask)
+    try:
+        with Store(path) as store, store.writing() as connection:
+            connection.execute(INSERT, ["abc"])
+            made = sorted(path.parent.iterdir())
+            modes = {stat.S_IMODE(one.stat().st_mode) for one in made}
+    finally:
+        os.umask(before)
+    assert [one.name for one in made] == ["history.db", "history.db-shm", "history.db-wal"]
+    assert modes == {0o600}
+
+
+def test_its_folder_is_the_owners_alone(path: Path) -> None:
+    Store(path).close()
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_nothing_lies_beside_it_once_all_have_closed_it(path: Path) -> None:
+    with Store(path) as one, Store(path) as other, one.writing() as connection:
+        connection.execute(INSERT, ["abc"])
+        assert other.rows("SELECT * FROM conversations") == []
+    assert os.listdir(path.parent) == ["history.db"]
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_is_followed(path: Path, tmp_path: Path) -> None:
+    path.parent.mkdir()
+    path.symlink_to(tmp_path / "elsewhere.db")
+    save_run(path)
+    assert path.is_symlink()
+    assert stat.S_IMODE((tmp_path / "elsewhere.db").stat().st_mode) == 0o600
+    assert ids(path) == ["abc"]
+
+
+def test_one_that_is_missing_can_be_read_as_empty_and_is_not_made(path: Path) -> None:
+    with Store(path, create=False) as store:
+        assert store.rows("SELECT * FROM conversations") == []
+    assert not path.parent.exists()
+
+
+def test_processes_that_make_it_at_once_all_find_it_made(path: Path) -> None:
+    script = f"""
+for i in 1 2 3 4 5 6 7 8; do
+    {sys.executable} -c 'import sys; from pathlib import Path; from tests.saved import save_run
+save_run(Path(sys.argv[1]), sys.argv[2])' {path} $i &
+done
+wait
+"""
+    result = run(["bash", "-c", script], cwd=Path(__file__).parents[2])
+    assert result.stderr == ""
+    assert sorted(ids(path)) == list("12345678")
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_one_that_cannot_be_used_is_left_as_it_is(path: Path, name: str) -> None:
+    path.parent.mkdir()
+    BROKEN[name].make(path)
+    before = content(path.parent)
+    with pytest.raises(FileError, match=re.escape(BROKEN[name].words)):
+        insert(path)
+    assert content(path.parent) == before
+
+
+def insert(path: Path) -> None:
+    with Store(path) as store, store.writing() as connection:
+        connection.execute(INSERT, ["new"])
+
+
+# Transactions
+
+
+def test_all_of_a_block_is_written_or_nothing(path: Path) -> None:
+    with Store(path) as store:
+        with store.writing() as connection:
+            connection.execute(INSERT, ["one"])
+        with pytest.raises(ZeroDivisionError), store.writing() as connection:
+            connection.execute(INSERT, ["two"])
+            raise ZeroDivisionError
+        with pytest.raises(FileError, match=r"UNIQUE"), store.writing() as connection:
+            connection.execute(INSERT, ["three"])
+            connection.execute(INSERT, ["one"])
+        with store.writing() as connection:
+            connection.execute(INSERT, ["four"])
+    assert ids(path) == ["one", "four"]
+
+
+def test_a_signal_in_the_middle_waits_for_the_end(path: Path) -> None:
+    with Store(path) as store:
+        with pytest.raises(KeyboardInterrupt), store.writing() as connection:
+            signal.raise_signal(signal.SIGINT)
+            connection.execute(INSERT, ["one"])
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    assert ids(path) == ["one"]
+
+
+def test_one_that_another_keeps_locked_is_waited_for_and_then_given_up(path: Path) -> None:
+    Store(path).close()
+    with locked(path), Store(path, patience=0.05) as store:
+        with pytest.raises(Locked, match=r"history\.db locked for 0\.05 s: try again"), store.writing():
+            raise AssertionError
+        assert store.rows("SELECT * FROM conversations") == []
+
+
+def test_one_that_is_let_go_meanwhile_is_written(path: Path) -> None:
+    Store(path).close()
+    with locked(path) as other, Store(path) as store:
+        timer = threading.Timer(0.05, other.execute, ["ROLLBACK"])
+        timer.start()
+        with store.writing() as connection:
+            connection.execute(INSERT, ["one"])
+        timer.join()
+    assert ids(path) == ["one"]
+
+
+def test_ctrl_c_ends_the_waiting(path: Path) -> None:
+    Store(path).close()
+    with locked(path), Store(path) as store:
+        timer = threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt), store.writing():
+            raise AssertionError
+        timer.join()
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+
+
+# The script
+
+
+def test_a_script_is_split_where_its_statements_end() -> None:
+    script = "CREATE TABLE a (b); -- c; d\nCREATE TRIGGER e AFTER INSERT ON a BEGIN SELECT ';'; SELECT 2; END;\n"
+    first, second, rest = statements(script)
+    assert rest == "\n;"
+    assert first == "CREATE TABLE a (b);"
+    assert second.strip().startswith("-- c; d\nCREATE TRIGGER")

@@ -1,0 +1,201 @@
+"""The man page and the page of all options, made from what the code says of itself.
+
+`python -m tests.manual` writes docs/ask.1 and docs/options.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ask.version import VERSION
+from tests import roff
+from tests.command_line import Command, Option, ask, exit_codes, keys, subcommands, variables
+
+DOCS = Path(__file__).parents[1] / "docs"
+MAN_PAGE, OPTIONS_PAGE = DOCS / "ask.1", DOCS / "options.md"
+REVISED = "2026-11-21"
+"""A man page has a date: that of the last change to the words below."""
+MADE = "python -m tests.manual"
+
+SUMMARY = "any language model in your shell"
+DESCRIPTION = """\
+`ask` puts a question to a language model and prints its answer on standard output, as it comes. Nothing else goes
+there: what tools do, warnings and errors go to standard error.
+
+The question needs no quotes. Options come before it: from its first word on, nothing is an option. Behind a question
+that is one argument with a blank in it, options may follow. `--` ends options. The very first argument alone may be
+one of the commands below; `ask -- history of rome` asks.
+
+Unless `--no-tools` is given, the model may read and write files and run commands, in this folder, as you could.
+`--confirm` asks before each call that runs or writes, and `--safe` confines what tools can do.
+
+`-p` names the provider; without it, it is the one that environment or configuration names, or else openrouter, or
+else the first that has a key. `ask keys set` keeps a key. The provider `demo` is embedded, and needs neither key nor
+network."""
+STDIN = """\
+What is piped in stands with the question as a marked block, or is the question where there are no words. It is read
+to its end before anything is asked. So in a loop that reads lines, `ask` would take the lines that are left: there it
+needs `--no-stdin`, or `</dev/null`.
+
+A terminal is not read. Standard input that is binary, or longer than `stdin_limit`, ends the run with exit code 9."""
+FILES = {
+    "~/.config/ask/config.toml": "the configuration; see `ask config`",
+    "~/.config/ask/keys.toml": "the keys that `ask keys set` keeps, for its owner alone to read",
+    "~/.local/share/ask/history.db": "the conversations",
+    "~/.local/share/ask/chat_history": "what was typed in `ask chat`, for its arrow keys",
+    "~/.local/share/ask/audit.jsonl": "a line for each tool call",
+    "~/.local/share/ask/originals/": "what files held before a run changed them, for `ask undo`",
+    "~/.local/share/ask/results/": "results of tools that are too long for the model to be given whole",
+    "~/.cache/ask/": "the lists of models and of plugins; may be deleted",
+}
+AFTER_FILES = (
+    "`XDG_CONFIG_HOME`, `XDG_DATA_HOME` and `XDG_CACHE_HOME` put them elsewhere, and so do the customs of macOS."
+)
+IN_CONFIG = "A key with a dot is in a table: `tools.enabled` is `enabled` in `[tools]`."
+EXAMPLES = {
+    "Ask in plain words.": "ask what does rm -f do",
+    "Have something looked at.": 'git diff | ask "anything wrong with this?"',
+    "Go on with the last conversation.": "ask -c and why is that",
+    "Try it without a key.": 'ask -p demo "which files are here?"',
+    "Use an answer in a script.": 'if answer=$(ask -q "..."); then echo "$answer"; fi',
+}
+SEE_ALSO = "`bash`(1), `git`(1), `jq`(1), `xargs`(1)"
+
+
+def main() -> None:
+    """Write both pages."""
+    MAN_PAGE.write_text(man_page())
+    OPTIONS_PAGE.write_text(options_page())
+
+
+# The man page
+
+
+def man_page() -> str:
+    """docs/ask.1."""
+    groups = list(subcommands())
+    return roff.page(
+        "ask",
+        REVISED,
+        f"ask {VERSION}",
+        [
+            f'.\\" Made by {MADE}; do not change it by hand.\n',
+            roff.section("NAME", f"ask \\- {roff.escape(SUMMARY)}\n"),
+            roff.section("SYNOPSIS", roff.paragraphs([synopsis(ask())]), *(synopsis_line(each) for each in groups)),
+            roff.section("DESCRIPTION", roff.paragraphs(DESCRIPTION.split("\n\n"))),
+            roff.section("OPTIONS", option_terms(ask().options)),
+            roff.section("COMMANDS", *(command_section(each) for each in groups)),
+            roff.section("STDIN", roff.paragraphs(STDIN.split("\n\n"))),
+            roff.section("EXIT STATUS", roff.terms((f"\\fB{code}\\fR", meaning) for code, meaning in exit_codes())),
+            roff.section("ENVIRONMENT", roff.terms((roff.inline(names), text) for names, text in variables())),
+            roff.section(
+                "FILES",
+                roff.terms((f"\\fI{roff.escape(name)}\\fR", text) for name, text in FILES.items()),
+                ".PP\n",
+                roff.paragraphs([AFTER_FILES]),
+                roff.subsection("config.toml", roff.paragraphs([IN_CONFIG]), key_terms()),
+            ),
+            roff.section("EXAMPLES", roff.paragraphs(part for pair in examples() for part in pair)),
+            roff.section("SEE ALSO", roff.paragraphs([SEE_ALSO])),
+        ],
+    )
+
+
+def examples() -> list[tuple[str, str]]:
+    return [(text, f"\b\n{line}") for text, line in EXAMPLES.items()]
+
+
+def synopsis(one: Command) -> str:
+    return f"`{one.name}` {one.arguments}".strip()
+
+
+def synopsis_line(one: Command) -> str:
+    return f".br\n{roff.inline(synopsis(one))}\n"
+
+
+def heading(one: Command) -> str:
+    """A command with its arguments alone."""
+    return f"{one.name} {one.arguments.removeprefix('[OPTIONS]').strip()}".strip()
+
+
+def command_section(one: Command) -> str:
+    """A command with what it does and its options."""
+    parts = [roff.paragraphs(one.paragraphs), option_terms(one.options)]
+    return roff.subsection(heading(one), *parts)
+
+
+def option_terms(options: Sequence[Option]) -> str:
+    return roff.terms((roff.option(option.names, option.value), option.help) for option in options)
+
+
+def key_terms() -> str:
+    """The keys of config.toml: what each means, with its type and its default."""
+    told = ((key, ", ".join(filter(None, (key.kind, key.default)))) for key in keys())
+    return roff.terms((f"\\fB{roff.escape(key.name)}\\fR", f"{key.meaning} ({words})") for key, words in told)
+
+
+# The page of all options
+
+
+def options_page() -> str:
+    """docs/options.md."""
+    commands = "".join(
+        f"### `{heading(one)}`\n\n{markdown(one.paragraphs)}\n{option_table(one.options)}" for one in subcommands()
+    )
+    settings = [(code(key.name), key.kind, key.default and code(key.default), key.meaning) for key in keys()]
+    return f"""\
+<!-- Made by {MADE}; do not change it by hand. -->
+
+# Options, commands, exit codes, variables, configuration
+
+All that `ask --help` and `man ask` tell, on one page. What it is for is in the [README](../README.md), and how it
+goes together with other programs in the [recipes](recipes.md).
+
+## Options
+
+`ask {ask().arguments}`
+
+{option_table(ask().options)}## Commands
+
+The very first argument alone may be a command; `ask -- history of rome` asks. Each has `--help`.
+
+{commands}## Exit codes
+
+{markdown_table("code | when", exit_codes())}
+## Environment
+
+{markdown_table("variable | meaning", variables())}
+## Configuration
+
+`ask config path` tells where config.toml is. {IN_CONFIG}
+
+{markdown_table("key | type | default | meaning", settings)}"""
+
+
+def option_table(options: Sequence[Option]) -> str:
+    rows = [(code(f"{option.names} {option.value}".strip()), option.help) for option in options]
+    return f"{markdown_table('option | meaning', rows)}\n" if rows else ""
+
+
+def code(text: str) -> str:
+    return f"`{text}`"
+
+
+def markdown(paragraphs: Sequence[str]) -> str:
+    """Paragraphs of a command's help."""
+    return "\n".join(
+        f"```\n{text[2:]}\n```\n" if text.startswith("\b\n") else f"{' '.join(text.split())}\n" for text in paragraphs
+    )
+
+
+def markdown_table(heading: str, rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table."""
+    columns = heading.count(" | ") + 1
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    lines = [f"| {heading} |", "|---" * columns + "|", *(f"| {' | '.join(row)} |" for row in cells)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

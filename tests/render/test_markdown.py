@@ -1,0 +1,158 @@
+"""Conversations as Markdown: readable, and nothing in one reaches beyond its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from ask.history.transfer import Saved, from_value
+from ask.render.excerpts import Part, prompt_parts
+from ask.render.markdown import as_document, literal
+from ask.render.safe_markdown import LONGEST, as_html, as_markdown, fenced
+from tests.any_conversation import CANARY, HOSTILE, TEXTS, conversations
+
+CALL = {"id": "1", "name": "bash", "arguments": '{"command": "ls"}', "started": 1, "seconds": 0.5, "exit_status": 2}
+TRUSTING = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+def saved(*messages: dict[str, Any], **run: Any) -> Saved:
+    about = {"format": "ask-conversation", "version": 1, "id": "abc", "title": "a *title*"}
+    return from_value({**about, "runs": [{"provider": "demo", "model": "m", "messages": list(messages), **run}]})
+
+
+def document(*several: Saved) -> str:
+    runs = {id(one.conversation): one.runs for one in several}
+    return "".join(as_document([one.conversation for one in several], lambda one: runs[id(one)]))
+
+
+def outline(text: str) -> list[tuple[str, str]]:
+    """Kind and content of each block at the top level, as the most trusting reader sees it."""
+    tokens = TRUSTING.parse(text)
+    blocks = []
+    for place, token in enumerate(tokens):
+        if token.level == 0 and token.nesting >= 0:
+            inner = tokens[place + 1].content if token.nesting else token.content
+            blocks.append((token.type.removesuffix("_open"), inner))
+    return blocks
+
+
+def test_a_conversation_reads_as_it_took_place() -> None:
+    text = document(
+        saved(
+            {"role": "user", "content": "why *this*?"},
+            {"role": "assistant", "content": "I look.", "calls": [CALL]},
+            {"role": "tool", "tool_call_id": "1", "content": "a.c\n```\n"},
+            {"role": "assistant", "content": "Because of **that**", "whole": False},
+            exit_code=10,
+            error="the stream was cut",
+        )
+    )
+    assert outline(text)[2:] == [
+        ("blockquote", ""),
+        ("paragraph", "I look."),
+        ("paragraph", "**bash** (0.5 s, exit code 2)"),
+        ("fence", "$ ls\n"),
+        ("fence", "a.c\n```\n"),
+        ("paragraph", "Because of **that**"),
+        ("paragraph", "*The answer was cut off here.*"),
+        ("paragraph", "*exit code 10: the stream was cut*"),
+    ]
+    assert text.startswith("# a \\*title\\*\n")
+    assert "\n> why \\*this\\*?\n" in text
+    assert "<p>why *this*?</p>" in TRUSTING.render(text)
+
+
+def test_a_call_that_the_run_did_not_live_to_see_says_so() -> None:
+    open_call = {**CALL, "seconds": None, "exit_status": None}
+    text = document(saved({"role": "user", "content": "x"}, {"role": "assistant", "calls": [open_call]}))
+    assert "**bash** (interrupted)" in text
+    assert "it may or may not have run" in text
+    assert "under way, or was killed" in text
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+def test_each_answer_ends_where_it_ends_and_holds_no_html(answers: list[str]) -> None:
+    messages = [{"role": "assistant", "content": answer, "calls": [{**CALL, "id": "x"}]} for answer in answers]
+    tokens = TRUSTING.parse(document(saved({"role": "user", "content": "q"}, *messages)))
+    calls = [token for token in tokens if token.type == "inline" and token.level == 1 and "bash** (" in token.content]
+    assert len(calls) == len(answers)
+    for token in tokens:
+        for part in (token, *(token.children or ())):
+            assert part.type not in ("html_block", "html_inline", "image")
+            assert not str(part.attrGet("href") or "").startswith(("javascript:", "data:", "file:"))
+
+
+@given(TEXTS)
+def test_text_as_it_is_says_what_it_says(text: str) -> None:
+    shown = literal(" ".join(text.split()))
+    tokens = TRUSTING.parse(f"> {shown}")
+    kinds = {child.type for token in tokens for child in token.children or ()}
+    assert kinds <= {"text", "text_special", "softbreak", "hardbreak"}
+    assert {token.type for token in tokens} <= {
+        *("blockquote_open", "blockquote_close", "paragraph_open", "paragraph_close", "inline"),
+    }
+
+
+@given(TEXTS)
+def test_no_text_gets_out_of_a_fence(text: str) -> None:
+    (token,) = TRUSTING.parse(fenced(text))
+    assert token.type == "fence"
+
+
+@given(conversations())
+def test_any_conversation_can_be_written(value: dict[str, Any]) -> None:
+    text = document(from_value(value))
+    text.encode()
+    assert not set(text) & {"\x1b", "\x07", "\u202e", "\u2066", "\x9b", "\0", "\r"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain *text* with `<code>`", "plain *text* with `<code>`"),
+        ("a <b>bold</b> word", "a &lt;b>bold&lt;/b> word"),
+        ("![seen](http://host/x.png)", "\\![seen](http://host/x.png)"),
+        ("see <https://host/> and [a file](a/b.c)", "see <https://host/> and [a file](a/b.c)"),
+        ("```c\nint a<b>;", "```c\nint a<b>;\n```"),
+        ("~~~~\nx", "~~~~\nx\n~~~~"),
+        ("[a](javascript:alert(1))", "```\n[a](javascript:alert(1))\n```"),
+    ],
+)
+def test_as_little_is_changed_as_is_safe(text: str, shown: str) -> None:
+    assert as_markdown(text) == shown
+
+
+@pytest.mark.parametrize("text", ["[" * LONGEST, "![[" * 60_000, "x" * (LONGEST + 1), "`" * 1_000 + "[" * 5_001])
+def test_what_would_take_long_to_read_is_shown_as_it_is(text: str) -> None:
+    assert as_html(text) == f"<pre>{text}</pre>\n"
+    assert as_markdown(text) == fenced(text)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "parts"),
+    [
+        ("just words", [("", "just words")]),
+        ("<stdin>\nlog\n</stdin>", [("standard input", "log")]),
+        ("why?\n\n<stdin>\nlog\n\nmore\n</stdin>", [("", "why?"), ("standard input", "log\n\nmore")]),
+        ('q\n\n<file name="a b.c">\n1\n</file>\n\n<file-2 name="é">\n</file>\n</file-2>', ["q", "a b.c", "é"]),
+        ('<file name="a">\n\n</file>', [("a", "")]),
+        ("<stdin>\nnever closed", [("", "<stdin>\nnever closed")]),
+        ("<stdin>\nx\n</stdin> and on", [("", "<stdin>\nx\n</stdin> and on")]),
+        ("a <stdin> b", [("", "a <stdin> b")]),
+    ],
+)
+def test_a_prompt_is_taken_apart_as_it_was_put_together(prompt: str, parts: list[Any]) -> None:
+    found = prompt_parts(prompt)
+    if isinstance(parts[0], str):
+        assert [part.title or part.text for part in found] == parts
+    else:
+        assert found == [Part(*part) for part in parts]
+
+
+def test_several_conversations_are_apart() -> None:
+    text = document(saved({"role": "user", "content": CANARY}), saved({"role": "user", "content": HOSTILE[5]}))
+    assert [kind for kind, _ in outline(text) if kind in ("heading", "hr")] == ["heading", "hr", "heading"]

@@ -1,0 +1,336 @@
+"""A run on a terminal: what is to be seen in the end, and that nothing of it was touched after it was done."""
+
+from __future__ import annotations
+
+import random
+import re
+import signal
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.model_server import HOLD, ModelServer, Reply, Step
+from tests.program import ASK, CTRL_C, Ask, Running
+from tests.screen import Screen, lines_shown
+
+CODE = "\n".join(f"def function_{number}(x):  # and a comment" for number in range(60))
+ANSWER = f"""# Heading
+
+Some *running* text of **several** words, with `code`, a [link](https://example.org/a) in it, and 漢字 🎉 that are wide.
+
+1. First
+   - nested
+2. Second
+
+| Name | Size |
+|------|-----:|
+| one  |    1 |
+
+```python
+{CODE}
+```
+> Quoted
+
+End."""
+SHOWN = [
+    "Heading",
+    "",
+    "Some running text of several words, with code, a link (https://example.org/a) in",
+    "it, and 漢字 🎉 that are wide.",
+    "",
+    "1. First",
+    "   ◦ nested",
+    "2. Second",
+    "",
+    "Name │ Size",
+    "─────┼─────",
+    "one  │    1",
+    "",
+    *CODE.split("\n"),
+    "│ Quoted",
+    "",
+    "End.",
+]
+
+
+def streamed(text: str, pause: float = 0.0, *, end: bool = True) -> Reply:
+    """An answer that comes in pieces of a few characters."""
+    dice = random.Random(text)
+    places = [0]
+    while places[-1] < len(text):
+        places.append(places[-1] + dice.randint(1, 9))
+    steps: list[Step] = []
+    for begin, until in pairwise(places):
+        steps += [wire.event(wire.text(text[begin:until])), pause]
+    ending: list[Step] = [wire.event(wire.finish()), b"data: [DONE]\n\n"] if end else [HOLD]
+    return Reply([*steps, *ending], content_type="text/event-stream")
+
+
+def sized(ask: Ask, columns: int, *options: str, rows: int = 24) -> Running:
+    """`ask` on a terminal of some size."""
+    script = f"stty cols {columns} rows {rows} && exec {ASK} {' '.join(options)} hi"
+    return Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True)
+
+
+def states(data: bytes, screen: Screen) -> Iterator[list[str]]:
+    """What the terminal shows after each write, as far as these can be told apart."""
+    for piece in re.split(rb"(?<=\n)|(?=\r)|(?=\x1b\[\d*A)", data):
+        screen.feed(piece)
+        yield screen.lines
+
+
+def test_markdown_is_laid_out_and_nothing_above_the_last_rows_is_touched(ask: Ask, server: ModelServer) -> None:
+    server.reply(streamed(ANSWER, 0.0005))
+    result = ask.on_terminal("--no-tools", "-q", "hi")
+    *before, last = states(result.stdout, Screen())
+    assert last == SHOWN
+    for lines in before:
+        settled = lines[: -24 * 3 // 4 - 1]
+        assert settled == last[: len(settled)]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_however_it_comes_it_looks_the_same(columns: int, ask: Ask, server: ModelServer) -> None:
+    server.reply(streamed(ANSWER), streamed(ANSWER, 0.0005), wire.says(ANSWER, whole=True))
+    looks = []
+    for _ in range(3):
+        with sized(ask, columns, "--no-tools", "-q") as running:
+            looks.append(lines_shown(running.finish().stdout, columns))
+    assert looks[0] == looks[1] == looks[2]
+    assert max(map(len, looks[0])) <= columns
+
+
+def test_code_is_coloured_and_headings_are_bold(ask: Ask, server: ModelServer) -> None:
+    server.reply(
+        streamed('# Title\n\nSome **strong** word and `a b`.\n\n```python\ndef f():\n    return "text"\n```\n')
+    )
+    screen = Screen()
+    screen.feed(ask.on_terminal("--no-tools", "-q", "hi").stdout)
+    looks = {text: screen.styles_of(text) for text in ("Title", "strong", "word", "a b", "def", '"text"')}
+    assert looks == {
+        "Title": {"bold", "underscore"},
+        "strong": {"bold"},
+        "word": set(),
+        "a b": {"cyan"},
+        "def": {"magenta"},
+        '"text"': {"green"},
+    }
+
+
+def test_code_can_be_copied_as_it_is(ask: Ask, server: ModelServer) -> None:
+    line = "printf '%s\\n' " + "x" * 100
+    server.reply(streamed(f"```bash\n{line}\n\tafter a tab\n```"))
+    shown = ask.on_terminal("--no-tools", "-q", "hi").text
+    assert f"{line}\n\tafter a tab\n" in re.sub(r"\x1b\[[\d;]*m", "", shown)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "[red]no markup[/red] :smile: [link=http://x]y[/link]",
+        "<b>no</b> <script>html</script>",
+        "[a](javascript:alert(1))",
+        "[1]: http://example.org",
+        "![picture](http://example.org/x.png)",
+    ],
+)
+def test_no_word_is_hidden(hostile: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(streamed(hostile))
+    (line,) = lines_shown(ask.on_terminal("--no-tools", "-q", "hi").stdout)
+    assert set(re.findall(r"\w+", hostile)) <= set(re.findall(r"\w+", line))
+
+
+def test_nothing_from_outside_reaches_the_terminal_raw(ask: Ask, server: ModelServer) -> None:
+    evil = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202e&#x202e;&#13;&#12;<http://x/%1b%0d>"
+    server.reply(
+        wire.streams(
+            wire.reasoning(evil),
+            *wire.stream(
+                f"# {evil}\n\n`{evil}` [{evil}](http://x/{evil})\n\n```{evil}\n{evil}\n```\n|{evil}|\n|-|\n", []
+            ),
+            *wire.stream("", [("bash", {"command": "printf '\\033[2J\\033]0;x\\007'"}), (evil, evil)]),
+        ),
+        wire.says("done"),
+    )
+    shown = ask.on_terminal("-v", "hi").stdout
+    ours = re.sub(rb"\x1b\[[\d;]*m|\r\x1b\[2K|\r(?:\x1b\[\d+A)?\x1b\[J|\r\n", b"", shown)
+    assert not set(ours) & {*range(9), *range(11, 32), 127}
+    assert not set("\u202e\x9b") & set(ours.decode())
+
+
+def test_what_is_half_open_at_the_end_is_shown(ask: Ask, server: ModelServer) -> None:
+    server.reply(streamed("A **bold\n\n```python\nx = 1", end=False))
+    with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
+        running.wait_for("= ")
+        running.wait_for("\x1b[36m1\x1b[0m")
+        running.type_in(CTRL_C)
+        result = running.finish()
+    assert result.code == 130
+    shown = lines_shown(result.stdout.replace(b"^C", b""))
+    assert shown[:3] == ["A **bold", "", "x = 1"]
+    assert shown[3].startswith("ask: interrupted")
+
+
+def test_a_line_without_end_is_shown_and_the_answer_goes_on_below(ask: Ask, server: ModelServer) -> None:
+    words = "word " * 6_000
+    server.reply(streamed(f"# One\n\n{words}\n\n# Two"))
+    shown = "\n".join(lines_shown(ask.on_terminal("--no-tools", "-q", "hi").stdout))
+    assert shown.startswith("One\n\nword word")
+    assert shown.replace("\n", "").count("word") == 6_000 or shown.count("wo") >= 6_000 - 400
+    assert shown.endswith("\n\nTwo")
+
+
+@pytest.mark.parametrize(
+    ("option", "environment"),
+    [("--plain", {}), ("-q", {"NO_COLOR": "1"}), ("-q", {"TERM": "dumb"}), ("-q", {"TERM": ""})],
+)
+def test_where_it_is_not_wanted_or_cannot_be_the_text_comes_as_it_is(
+    option: str, environment: dict[str, str], ask: Ask, server: ModelServer
+) -> None:
+    server.reply(streamed(ANSWER))
+    assert ask.on_terminal("--no-tools", option, "hi", env=environment).text == f"{ANSWER}\n"
+
+
+def test_a_pipe_and_a_file_get_the_very_text(ask: Ask, server: ModelServer) -> None:
+    server.reply(streamed(ANSWER))
+    for script in (f"{ASK} --no-tools hi | cat", f"{ASK} --no-tools hi > out; cat out"):
+        with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
+            assert running.finish().text == f"{ANSWER}\n"
+
+
+def test_code_alone_is_no_markdown(ask: Ask, server: ModelServer) -> None:
+    server.reply(streamed("```python\n# one\n\n\nx = '**a**'\n```"))
+    assert ask.on_terminal("--code", "--no-tools", "hi").text == "# one\n\n\nx = '**a**'\n"
+
+
+# Beside the answer
+
+
+def test_a_clock_runs_while_the_model_is_waited_for_and_leaves_nothing(ask: Ask, server: ModelServer) -> None:
+    waiting: list[Step] = [1.3, *wire.says("yes").steps]
+    server.reply(Reply(waiting, content_type="text/event-stream"))
+    result = ask.on_terminal("--no-tools", "hi")
+    assert "waiting for the model, 1 s" in result.text
+    assert lines_shown(result.stdout) == ["yes"]
+
+
+@pytest.mark.parametrize("options", [["-q"], ["--plain"]])
+def test_no_clock_where_it_is_not_wanted(options: list[str], ask: Ask, server: ModelServer) -> None:
+    server.reply(Reply([0.8, *wire.says("yes").steps], content_type="text/event-stream"))
+    assert ask.on_terminal("--no-tools", *options, "hi").text == "yes\n"
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_clock_is_gone_however_the_run_ends(how: int, code: int, ask: Ask, server: ModelServer) -> None:
+    server.reply(Reply([HOLD]))
+    with ask.start_on_terminal("--no-tools", "hi") as running:
+        running.wait_for("waiting for the model")
+        running.signal(how)
+        result = running.finish()
+    assert result.code == code
+    assert not any("waiting" in line for line in lines_shown(result.stdout))
+
+
+def test_a_call_is_one_line_with_what_came_of_it(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "note.txt").write_text("marzipan\n")
+    read = ("read_file", {"filepath": "note.txt"})
+    server.reply(wire.calls(read, ("read_file", {"filepath": "no"}), content="I look."), wire.says("Done."))
+    first, entry, failed, why, last = lines_shown(ask.on_terminal("hi").stdout)[-5:]
+    assert (first, last) == ("I look.", "Done.")
+    assert re.fullmatch(r'· read_file \{"filepath": "note.txt"\} · \d+ characters in \d\.\d s', entry)
+    assert re.fullmatch(r'· read_file \{"filepath": "no"\} · failed in \d\.\d s', failed)
+    assert why.startswith("  Error: no: no such file")
+
+
+def test_an_entry_keeps_to_its_row(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("read_file", {"filepath": "漢" * 200})), wire.says("Done."))
+    with sized(ask, 40) as running:
+        shown = lines_shown(running.finish().stdout, 40)
+    entry, why, last = shown[-3:]
+    assert re.fullmatch(r"· read_file .*… · failed in \d\.\d s", entry)
+    assert why.startswith("  Error: ")
+    assert last == "Done."
+
+
+def test_a_commands_output_is_shown_as_it_comes_and_measured(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo first; sleep 60"})))
+    with ask.start_on_terminal("hi") as running:
+        running.wait_for("first\r\n")
+    server.reply(wire.calls(("bash", {"command": "printf part"})), wire.says("Done."))
+    begun, part, entry, last = lines_shown(ask.on_terminal("--command-timeout", "5", "hi").stdout)[-4:]
+    assert (begun, part, last) == ('· bash {"command": "printf part"}', "part", "Done.")
+    assert re.fullmatch(r"· \d+ characters in \d\.\d s", entry)
+
+
+def test_a_silent_command_has_a_clock(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "sleep 1.2"})), wire.says("Done."))
+    result = ask.on_terminal("hi")
+    assert 'bash {"command": "sleep 1.2"}, 1 s' in result.text
+    assert lines_shown(result.stdout)[-2].startswith('· bash {"command": "sleep 1.2"} · ')
+
+
+def test_no_clock_runs_while_the_user_is_asked(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "true"})), wire.says("Done."))
+    with ask.start_on_terminal("--confirm", "hi") as running:
+        running.wait_for("Run this?")
+        place = len(running.stdout)
+        with pytest.raises(AssertionError, match="was not shown"):
+            running.wait_for(", ", 1.0, after=place)
+        running.type_in("y\n")
+        assert lines_shown(running.finish().stdout)[-1] == "Done."
+
+
+def test_reasoning_comes_before_the_answer_and_a_closing_line_tells_the_cost(ask: Ask, server: ModelServer) -> None:
+    used = wire.usage(100, 20, cost=0.0125)
+    server.reply(
+        wire.streams(wire.reasoning("I "), wire.reasoning("wonder"), wire.text("**yes**"), wire.finish(), used)
+    )
+    result = ask.on_terminal("-v", "--no-tools", "hi")
+    assert lines_shown(result.stdout) == ["I wonder", "yes", "· no tool calls, 100 tokens in, 20 out, $0.0125"]
+    assert b"\x1b[2mwonder\x1b[0m" in result.stdout
+
+
+def test_only_the_answer_is_laid_out_where_errors_go_elsewhere(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo out"}), content="**I** look."), streamed("**yes**"))
+    script = f"{ASK} hi 2>file; cat file"
+    with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
+        shown = lines_shown(running.finish().stdout)
+    assert shown == ["I look.", "yes", '· bash {"command": "echo out"}']
+    assert "\x1b" not in Path(ask.cwd / "file").read_text()
+
+
+def test_an_error_stands_below_what_came(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("so **far"), wire.error("it broke")))
+    shown = lines_shown(ask.on_terminal("--no-tools", "hi").stdout)
+    assert shown[0] == "so **far"
+    assert shown[1].startswith("ask: ")
+
+
+def test_going_on_after_a_stop_repeats_the_block_under_way(ask: Ask, server: ModelServer) -> None:
+    server.reply(streamed("# One\n\nSome text", end=False))
+    with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
+        running.wait_for("Some text")
+        running.signal(signal.SIGSTOP)
+        running.signal(signal.SIGCONT)
+        running.signal(signal.SIGINT)
+        shown = lines_shown(running.finish().stdout)
+    assert [line for line in shown if line and not line.startswith("ask: ")] == ["One", "Some text", "Some text"]
+
+
+def test_a_terminal_that_becomes_narrower_loses_nothing(ask: Ask, server: ModelServer) -> None:
+    words = [f"word{number}" for number in range(60)]
+    server.reply(streamed("Above.\n\n" + " ".join(words), 0.003))
+    screen = Screen()
+    with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
+        place = running.wait_for("word20")
+        running.resize(24, 40)
+        result = running.finish()
+    screen.feed(result.stdout[:place])
+    screen.resize(40)
+    screen.feed(result.stdout[place:])
+    shown = " ".join(screen.lines).split()
+    assert shown[0] == "Above."
+    assert shown[-len(words) :] == words

@@ -1,0 +1,213 @@
+"""A user's machine in small, to break out into: a home with secrets, a folder to work in, and servers that listen."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.program import Result, Running
+from tests.safety.installation import ROOT, as_user, installation, ordinary
+
+DRIVER = Path(__file__).with_name("driver.py")
+TOKEN = "canary-5f1c9e77"
+"""What is in every secret file, and in the environment and arguments of the program that runs the calls."""
+SECRETS = (
+    "outside/secret",
+    "home/.ssh/id_rsa",
+    "home/.netrc",
+    "home/.aws/credentials",
+    "home/.bashrc",
+    "config/ask/keys.toml",
+    "data/ask/history.db",
+)
+
+
+class Ground(NamedTuple):
+    """The folders of a user, and the user."""
+
+    base: Path
+    user: str
+    listener: Listener
+
+    @property
+    def work(self) -> Path:
+        return self.base / "work"
+
+    def fill(self, template: str) -> str:
+        """The text with `@name@` replaced by what it stands for on this ground."""
+        names = {
+            **{name: str(self.base / name) for name in ("work", "home", "outside", "config", "data")},
+            "base": str(self.base),
+            "python": installation(self.user).python,
+            "token": TOKEN,
+            "shared": f"ask-test-{self.base.name}",
+            **self.listener.addresses,
+        }
+        for name, value in names.items():
+            template = template.replace(f"@{name}@", value)
+        return template
+
+    def request(self, calls: Sequence[tuple[str, Mapping[str, Any]]], *, safe: bool = True, **more: Any) -> bytes:
+        """What the driver reads."""
+        asked = {
+            "root": str(installation(self.user).root),
+            "work": str(self.work),
+            "allowed": [],
+            "config": str(self.base / "config/ask"),
+            "data": str(self.base / "data/ask"),
+            "open": str(self.base / "outside/secret"),
+            "timeout": 20,
+            "limits": {},
+            "safe": safe,
+            "calls": [[tool, json.loads(self.fill(json.dumps(arguments)))] for tool, arguments in calls],
+        }
+        return json.dumps({**asked, **more}).encode() + b"\n"
+
+    @property
+    def command(self) -> list[str]:
+        """What starts the driver, as the user."""
+        python, root, _ = installation(self.user)
+        driver = root / "driver.py" if root != ROOT else DRIVER
+        if driver != DRIVER and not driver.exists():
+            shutil.copy2(DRIVER, driver)
+        return [*as_user(self.user), python, str(driver), TOKEN]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The driver's environment, with all that a user might have in it."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.base / "home"),
+            "LANG": "C.UTF-8",
+            "SECRET_KEY": TOKEN,
+            "BASH_ENV": str(self.base / "home/.bash_env"),
+        }
+
+    def hand_over(self) -> None:
+        """Make all of it the user's own."""
+        if os.geteuid() == 0 and self.user != "root":
+            for path in (self.base, *self.base.rglob("*")):
+                os.chown(path, ordinary(), ordinary(), follow_symlinks=False)
+
+    def start(self, calls: Sequence[tuple[str, Mapping[str, Any]]], **more: Any) -> Running:
+        """Start the driver; use the result as a context."""
+        return Running(self.command, env=self.environment, cwd=self.work, stdin=self.request(calls, **more))
+
+    def run(self, *calls: tuple[str, Mapping[str, Any]], **more: Any) -> list[str]:
+        """What came of the calls."""
+        result, lines = self.finish(*calls, **more)
+        assert len(lines) == len(calls) + 1, (lines, result.stderr)
+        return lines[1:]
+
+    def finish(self, *calls: tuple[str, Mapping[str, Any]], **more: Any) -> tuple[Result, list[Any]]:
+        """How the driver ended, and all that it said."""
+        with self.start(calls, **more) as running:
+            result = running.finish(120)
+        return result, [json.loads(line) for line in result.text.splitlines()]
+
+    def bash(self, *commands: str, **more: Any) -> list[str]:
+        """What came of the commands."""
+        return self.run(*(("bash", {"command": command}) for command in commands), **more)
+
+
+@contextmanager
+def ground(user: str) -> Iterator[Ground]:
+    """A new ground, which is gone with all on it afterwards."""
+    with ExitStack() as stack:
+        base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ask-ground-"))).resolve()
+        base.chmod(0o755)
+        for folder in ("work", "work_evil", "home/.ssh", "home/.aws", "outside", "config/ask", "data/ask"):
+            (base / folder).mkdir(parents=True)
+        for name in SECRETS:
+            (base / name).write_text(TOKEN)
+            (base / name).chmod(0o600)
+        (base / "home/.bash_env").write_text("echo from-bash-env-$((6 * 7))")
+        for folder in ("pkg", "part"):
+            (base / "work" / folder).mkdir()
+        for name in (".env", ".env.moved", "pkg/.env.local", "part/.env"):
+            (base / "work" / name).write_text(f"KEY={TOKEN}")
+        (base / "work/notes.txt").write_text("marzipan\n")
+        subprocess.run(["git", "init", "-q", str(base / "work")], check=True, env={"PATH": os.environ["PATH"]})
+        (base / "work/to-secret").symlink_to(base / "outside/secret")
+        (base / "work/to-outside").symlink_to(base / "outside")
+        listener = stack.enter_context(Listener(base / "work/server.sock"))
+        here = Ground(base, user, listener)
+        here.hand_over()
+        for folder in ("/tmp", "/dev/shm"):
+            stack.callback(Path(folder, here.fill("@shared@")).unlink, missing_ok=True)
+        yield here
+
+
+class Listener:
+    """Servers that note what they hear: TCP, UDP, a socket with a path, and an abstract one."""
+
+    def __init__(self, path: Path) -> None:
+        self._abstract = f"ask-{path.parent.parent.name}"
+        self._heard = bytearray()
+        self._sentinels = 0
+        self._changed = threading.Condition()
+        self._servers = {
+            "tcp": socket.create_server(("127.0.0.1", 0)),
+            "udp": socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+            "path": socket.socket(socket.AF_UNIX),
+            "abstract": socket.socket(socket.AF_UNIX),
+        }
+        self._servers["udp"].bind(("127.0.0.1", 0))
+        self._servers["path"].bind(str(path))
+        self._servers["abstract"].bind("\0" + self._abstract)
+        path.chmod(0o777)
+        for name, server in self._servers.items():
+            if name != "udp":
+                server.listen(100)
+            threading.Thread(target=self._serve, args=(server,), daemon=True).start()
+        self.addresses = {
+            "tcp": str(self._servers["tcp"].getsockname()[1]),
+            "udp": str(self._servers["udp"].getsockname()[1]),
+            "path": str(path),
+            "abstract": self._abstract,
+        }
+
+    def _serve(self, server: socket.socket) -> None:
+        while True:
+            try:
+                data = server.recv(1000) if server.type == socket.SOCK_DGRAM else self._accept(server)
+            except OSError:
+                return
+            with self._changed:
+                self._heard += data
+                self._changed.notify_all()
+
+    def _accept(self, server: socket.socket) -> bytes:
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(5)
+            return b"[connected]" + connection.recv(1000)
+
+    def heard(self) -> str:
+        """All that was said to any of the servers up to now."""
+        self._sentinels += 1
+        for name, server in self._servers.items():
+            word = f"[end {self._sentinels} {name}]".encode()
+            with socket.socket(server.family, server.type) as client:
+                client.connect(server.getsockname())
+                client.sendall(word)
+            with self._changed:
+                assert self._changed.wait_for(lambda word=word: word in self._heard, 10)  # type: ignore[misc]
+        return self._heard.decode(errors="replace")
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers.values():
+            server.shutdown(socket.SHUT_RDWR) if server.type == socket.SOCK_STREAM else None
+            server.close()

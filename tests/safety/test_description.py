@@ -1,0 +1,146 @@
+"""A call in words: all of it there to be seen, whatever the model wrote."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ask.safety.approval import Proposal
+from ask.safety.description import describe, fold
+from ask.safety.preview import Preview
+from ask.tools import ToolContext
+from tests.any_json import any_json
+
+HERE = "/home/ann/project"
+TRICKS = st.sampled_from(
+    [
+        "\x1b[2K\r",
+        "\x1b]52;c;cm0gLXJmIC4=\x07",
+        "\u202e",
+        "\u200b",
+        "\u0440",
+        " " * 30,
+        " " * 2_000,
+        "\n",
+        "\n" * 50,
+        "\ud800",
+        "\U000e0041",
+        "\x9b2J",
+        "\t",
+        "\x00",
+    ]
+)
+TEXTS = st.lists(TRICKS | st.text(st.characters(), max_size=20), max_size=8).map("".join)
+
+
+def show(
+    tool: str, arguments: Mapping[str, Any], folder: str = HERE, timeout: float = 30, preview: Preview | None = None
+) -> list[str]:
+    """The lines of the description."""
+    context = ToolContext(Path(folder), {}, timeout, Path("/spill"), print)
+    return describe(Proposal(tool, arguments, context), preview or Preview()).split("\n")
+
+
+def folder_of(text: str) -> str:
+    return "/" + text.replace("\0", "")
+
+
+def test_a_call_is_shown_with_its_arguments_its_place_and_its_time() -> None:
+    assert show("write_file", {"filepath": "a b", "content": "x\ny"}) == [
+        "The model wants to call write_file:",
+        "  filepath: a b",
+        "  content: x",
+        "  | y",
+        "  in /home/ann/project, for 30 s at most",
+    ]
+
+
+def test_a_preview_stands_in_the_place_of_what_it_shows() -> None:
+    diff = Preview("the changes to /x:", ("@@ -1 +1 @@", "-a", "+\u0430\x1b"), frozenset({"content"}))
+    assert show("write_file", {"filepath": "x", "content": "\u0430\x1b"}, preview=diff) == [
+        "The model wants to call write_file:",
+        "  filepath: x",
+        "  the changes to /x:",
+        "  | @@ -1 +1 @@",
+        "  | -a",
+        r"  | +\u0430\x1b",
+        "  in /home/ann/project, for 30 s at most",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"), [(5, "5"), (0.5, "0.5"), (99, "30"), (-1, "30"), ("5", "30"), (None, "30")]
+)
+def test_the_time_is_the_shorter_of_the_models_and_the_users(wanted: object, shown: str) -> None:
+    assert show("bash", {"timeout": wanted})[-1] == f"  in /home/ann/project, for {shown} s at most"
+
+
+@settings(max_examples=200)
+@given(tool=TEXTS, name=TEXTS, value=any_json() | TEXTS, folder=TEXTS, lines=st.lists(TEXTS, min_size=1, max_size=4))
+def test_the_question_is_printable_ascii_whatever_the_model_wrote(
+    tool: str, name: str, value: object, folder: str, lines: list[str]
+) -> None:
+    preview = Preview(lines[0], tuple(lines[1:]))
+    question = "\n".join(show(tool, {name: value}, folder_of(folder), preview=preview))
+    assert re.fullmatch(r"[ -~\n]*", question)
+    assert re.fullmatch(r"[ -~\n]*", "\n".join(fold(question, 40)))
+
+
+@given(TEXTS)
+def test_the_whole_command_is_there_and_can_be_told(command: str) -> None:
+    plain = command.replace("\\", "/").replace("[", "(")  # with which escapes begin, and gaps
+    first, *rest = show("bash", {"command": plain})[1:-1]
+    shown = "\n".join([first.removeprefix("  command: "), *(line.removeprefix("  | ") for line in rest)])
+    assert read_back(shown) == plain
+
+
+@settings(max_examples=60)
+@given(tool=TEXTS, name=TEXTS, value=TEXTS, folder=TEXTS)
+def test_nothing_can_pass_for_another_line_of_the_question(tool: str, name: str, value: str, folder: str) -> None:
+    lines = show(tool, {name: value}, folder_of(folder))
+    own = [line for line in lines if not line.startswith("  | ")]
+    assert own[0].startswith("The model wants to call ")
+    assert len(own) == 3
+    assert own[2].startswith("  in ")
+
+
+def test_the_name_of_an_argument_cannot_pass_for_a_line_of_ours() -> None:
+    assert show("x", {"in /tmp, for 1 s at most": 1})[1] == '  "in /tmp, for 1 s at most": 1'
+
+
+@settings(max_examples=60)
+@given(any_json())
+def test_values_that_are_no_text_are_shown_as_json(value: object) -> None:
+    line = "\n".join(show("bash", {"value": value})[1:-1]).removeprefix("  value: ")
+    if not isinstance(value, str) and " " * 20 not in json.dumps(value):
+        assert line == json.dumps(value)
+
+
+def test_a_line_that_the_terminal_would_break_is_broken_with_a_mark() -> None:
+    forged = "  command: ls #" + "x" * 25 + "The model wants to call read_file:"
+    assert fold(forged, 40) == [
+        "  command: ls #xxxxxxxxxxxxxxxxxxxxxxxxx",
+        "  > The model wants to call read_file:",
+    ]
+
+
+@given(st.text(" ab\n", max_size=200), st.integers(20, 60))
+def test_a_folded_text_loses_nothing_and_fits(text: str, columns: int) -> None:
+    rows = fold(text, columns)
+    assert all(len(row) <= columns for row in rows)
+    assert "".join(rows).replace("  > ", "") == text.replace("\n", "")
+
+
+def read_back(shown: str) -> str:
+    """What was written, from how it is shown."""
+    lines = re.sub(r"\n\[(\d+) empty lines\]\n", lambda match: "\n" * (int(match[1]) + 1), shown)
+    spaces = re.sub(r"\[(\d+) spaces\]", lambda match: " " * int(match[1]), lines)
+    escape = r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})"
+    return re.sub(escape, lambda match: chr(int(match[1] or match[2] or match[3], 16)), spaces)

@@ -1,0 +1,88 @@
+"""A worker that was taken over: whatever it says, ask keeps its head."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.safety.frames import DONE, FRAME_LIMIT, encode
+from ask.safety.inmate import Inmate, WorkerLate, WorkerLost
+from ask.safety.profile import Confinement, View
+from ask.safety.sandbox import read_result
+from ask.tools import ToolError
+from tests.any_json import any_json
+
+TAKEN_OVER = """#!/bin/bash
+for word; do [[ $last == --info-fd ]] && info=$word; last=$word; done
+echo "{\\"child-pid\\": $$}" >&$info
+exec {info}>&-
+"""
+"""Stands in bubblewrap's place, and is then process and worker in one."""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "bwrap"
+    path.write_text(TAKEN_OVER)
+    path.chmod(0o755)
+    return path
+
+
+def answers(program: Path, confinement: Confinement, says: str, seconds: float = 10) -> Iterator[tuple[bytes, bytes]]:
+    program.write_text(TAKEN_OVER + says + "\n")
+    inmate = Inmate(str(program), confinement, View((), (), (), (), ()))
+    try:
+        yield from inmate.exchange(b"C", b"x" * 500_000, seconds)
+    finally:
+        inmate.end()
+
+
+def test_one_that_ends_is_lost(program: Path, confinement: Confinement) -> None:
+    with pytest.raises(WorkerLost):
+        list(answers(program, confinement, "exit 0"))
+
+
+def test_one_that_neither_reads_nor_answers_is_late(program: Path, confinement: Confinement) -> None:
+    with pytest.raises(WorkerLate):
+        list(answers(program, confinement, "exec sleep 600", 0.2))
+
+
+def test_one_that_trickles_is_late_too(program: Path, confinement: Confinement) -> None:
+    with pytest.raises(WorkerLate):
+        for _ in answers(program, confinement, "while :; do printf 'O\\0\\0\\0\\1x'; sleep 0.01; done", 0.3):
+            pass
+
+
+def test_one_that_announces_too_much_is_lost(program: Path, confinement: Confinement) -> None:
+    with pytest.raises(WorkerLost):
+        list(answers(program, confinement, "printf 'O\\377\\377\\377\\377'; exec sleep 600"))
+
+
+def test_what_it_says_comes_as_it_is(program: Path, confinement: Confinement) -> None:
+    assert next(answers(program, confinement, "printf 'D\\0\\0\\0\\2{}'; exec sleep 600")) == (DONE, b"{}")
+    assert len(encode(DONE, b"")) + 2 < FRAME_LIMIT
+
+
+PARTS = st.fixed_dictionaries({}, optional={name: any_json() for name in ("text", "failed", "exit_status", "error")})
+TOLD = (PARTS | any_json()).map(lambda value: json.dumps(value).encode())
+
+
+@given(told=st.binary() | TOLD)
+def test_any_result_is_one_an_error_or_nonsense(told: bytes) -> None:
+    try:
+        result = read_result(told)
+    except (ToolError, WorkerLost):
+        return
+    assert type(result.text) is str
+    assert type(result.failed) is bool
+    assert result.exit_status is None or 0 <= result.exit_status <= 255
+
+
+def test_a_result_nested_too_deeply_is_nonsense() -> None:
+    with pytest.raises(WorkerLost):
+        read_result(b"[" * 1_000_000)

@@ -1,0 +1,139 @@
+"""What a write would change, shown before it happens."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ask.safety.approval import Proposal
+from ask.safety.preview import LINES, NO_PREVIEW, WIDTH, Preview, preview
+from ask.tools import ToolContext
+
+LIMIT = 10 * 1024 * 1024
+
+
+class Bench:
+    """Previews in a folder; `outside` is a sibling that may not be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "work"
+        self.outside = folder / "outside"
+        self.folder.mkdir()
+        self.outside.mkdir()
+        self.asked: list[Path] = []
+
+    def may_read(self, path: Path) -> bool:
+        self.asked.append(path)
+        return path.is_relative_to(self.folder)
+
+    def __call__(self, tool: str, **arguments: object) -> Preview:
+        context = ToolContext(self.folder, {}, 30, self.folder / "spill", print)
+        return preview(Proposal(tool, arguments, context), self.may_read)
+
+    def write(self, name: str, content: str) -> Preview:
+        return self("write_file", filepath=name, content=content)
+
+    def edit(self, name: str, old: str, new: str) -> Preview:
+        return self("edit_file", filepath=name, old_text=old, new_text=new)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_only_what_writes_a_file_has_a_preview(bench: Bench) -> None:
+    (bench.folder / "x").write_text("a\n")
+    assert bench("bash", command="rm x") == NO_PREVIEW
+    assert bench("read_file", filepath="x") == NO_PREVIEW
+    assert bench("write_file", filepath="x") == NO_PREVIEW
+    assert bench("write_file", filepath="x", content=5) == NO_PREVIEW
+    assert bench.asked == []
+
+
+def test_overwriting_shows_the_difference(bench: Bench) -> None:
+    (bench.folder / "x").write_text("a\nb\nc\n")
+    assert bench.write("x", "a\nB\nc\nd") == Preview(
+        f"the changes to {bench.folder}/x:",
+        ("@@ -1,3 +1,4 @@", " a", "-b", "+B", " c", "+d", "\\ No newline at end of file"),
+        frozenset({"content"}),
+    )
+
+
+def test_an_edit_shows_the_lines_around_it(bench: Bench) -> None:
+    (bench.folder / "x").write_text("".join(f"{number}\n" for number in range(100)))
+    shown = bench.edit("x", "50\n51", "fifty")
+    assert shown.lines == ("@@ -48,8 +48,7 @@", *(" 47", " 48", " 49", "-50", "-51", "+fifty", " 52", " 53", " 54"))
+    assert shown.instead_of == {"old_text", "new_text"}
+
+
+def test_bytes_that_are_no_text_and_other_line_ends_are_seen(bench: Bench) -> None:
+    (bench.folder / "x").write_bytes(b"a\xff\r\nb\r\n")
+    assert bench.write("x", "a\n").lines == ("@@ -1,2 +1 @@", "-a\udcff\r", "-b\r", "+a")
+
+
+def test_a_new_file_is_called_new(bench: Bench) -> None:
+    assert bench.write("deep/x", "a") == Preview(f"{bench.folder}/deep/x is not there yet")
+    assert bench.edit("x", "a", "b") == Preview(f"{bench.folder}/x is not there yet")
+
+
+def test_a_link_is_named_by_where_it_leads(bench: Bench) -> None:
+    (bench.folder / "x").write_text("a\n")
+    (bench.folder / "link").symlink_to("x")
+    assert bench.write("link", "b\n").heading == f"the changes to {bench.folder}/x:"
+    (bench.folder / "new").symlink_to("y")
+    assert bench.write("new", "b\n").heading == f"{bench.folder}/y is not there yet"
+
+
+def test_nothing_outside_is_read(bench: Bench) -> None:
+    secret = bench.outside / "secret"
+    secret.write_text("hidden")
+    (bench.folder / "link").symlink_to(secret)
+    (bench.folder / "way").symlink_to(bench.outside)
+    told = Preview(f"no diff: {secret} is outside the folders that may be read")
+    for name in ("../outside/secret", "link", "way/secret", str(secret)):
+        assert bench.write(name, "x") == told
+    assert bench.write("../outside/none", "x").heading.endswith("outside the folders that may be read")
+
+
+def test_special_files_are_neither_read_nor_waited_for(bench: Bench) -> None:
+    os.mkfifo(bench.folder / "pipe")
+    assert "a pipe (FIFO)" in bench.write("pipe", "x").heading
+    assert "a directory" in bench.write(".", "x").heading
+    context = ToolContext(bench.folder, {}, 30, bench.folder, print)
+    device = Proposal("write_file", {"filepath": "/dev/zero", "content": "x"}, context)
+    assert "a device" in preview(device, lambda path: True).heading
+
+
+def test_what_cannot_be_compared_is_told(bench: Bench) -> None:
+    (bench.folder / "binary").write_bytes(b"a\0b")
+    assert bench.write("binary", "x").heading == f"no diff: {bench.folder}/binary is binary, 3 bytes"
+    with open(bench.folder / "large", "wb") as file:
+        file.truncate(LIMIT + 1)
+    assert "files over 10,485,760 are not read" in bench.write("large", "x").heading
+    (bench.folder / "x").write_text("aa")
+    assert bench.edit("x", "b", "c").heading.startswith("no diff: old_text was not found")
+    assert bench.edit("x", "a", "c").heading.startswith("no diff: old_text is there 2 times")
+    assert bench.write("x", "aa").heading == f"{bench.folder}/x would stay as it is"
+    (bench.folder / "loop").symlink_to("loop")
+    for name in ("loop", "a\0b", "", "\ud800", "x/y", "~nobody-of-that-name/x", "n" * 300):
+        shown = bench.write(name, "x")
+        assert shown.heading.startswith("no diff: ")
+        assert shown.lines == ()
+
+
+def test_too_much_is_not_compared_but_told(bench: Bench) -> None:
+    (bench.folder / "x").write_text("a\nb\n" * 10_000)
+    assert bench.write("x", "b\nc\na\n" * 10_000).heading.startswith("no diff: too much")
+    assert len(bench.write("x", "a\nb\n" * 9_999 + "a\n").lines) == 5
+
+
+def test_a_long_diff_is_cut_and_says_so(bench: Bench) -> None:
+    (bench.folder / "x").write_text("a\n")
+    shown = bench.write("x", "b\n" * 1_000)
+    assert len(shown.lines) == LINES + 1
+    assert shown.lines[-1] == f"[... {1_002 - LINES:,} more lines of the diff ...]"
+    [_, _, long] = bench.write("x", "c" * 5_000 + "\n").lines
+    assert long == "+" + "c" * (WIDTH - 1) + "[... 3,001 more characters ...]"

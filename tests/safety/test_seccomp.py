@@ -1,0 +1,143 @@
+"""The filter: what is shipped is what the source makes, and each machine's program decides as it should."""
+
+from __future__ import annotations
+
+import platform
+import struct
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.safety.seccomp import RULES, filter_path, make_filter
+from ask.safety.system_calls import LAST_NUMBER, MACHINES, NUMBERS, Machine
+
+ALLOWED, KILLED = 0x7FFF0000, 0x80000000
+EPERM, ENOSYS, EAFNOSUPPORT = (0x50000 | number for number in (1, 38, 97))
+OTHER_CONVENTION = {"x86_64": 0x40000003, "aarch64": 0x40000028}  # i386, 32-bit ARM
+
+
+def decide(program: bytes, number: int, arguments: tuple[int, ...] = (), audit: int | None = None) -> int:
+    """What the kernel would do with a call: a classic BPF machine, as far as the filter needs one."""
+    audit = struct.unpack_from("<HBBI", program, 8)[3] if audit is None else audit
+    data = struct.pack("<IIQ6Q", number & 0xFFFFFFFF, audit, 0, *(*arguments, *[0] * (6 - len(arguments))))
+    steps = list(struct.iter_unpack("<HBBI", program))
+    at = value = 0
+    while True:
+        operation, if_true, if_false, operand = steps[at]
+        at += 1
+        if operation == 0x20:
+            value = struct.unpack_from("<I", data, operand)[0]
+        elif operation == 0x54:
+            value &= operand
+        elif operation == 0x06:
+            return int(operand)
+        else:
+            holds = {0x15: value == operand, 0x25: value > operand, 0x45: bool(value & operand)}[operation]
+            at += if_true if holds else if_false
+
+
+class Case(NamedTuple):
+    call: str
+    arguments: tuple[int, ...]
+    decision: int
+
+
+CASES = [
+    Case("socket", (2, 1), ALLOWED),
+    Case("socket", (10, 2), ALLOWED),
+    *(Case("socket", (family, 1), EAFNOSUPPORT) for family in (0, 1, 16, 17, 31, 38, 40, 44)),
+    Case("socket", ((1 << 32) | 1, 1), EAFNOSUPPORT),  # the kernel takes the lower half
+    Case("socketpair", (1, 1 | 0o2000000), ALLOWED),
+    Case("socketpair", (1, 5), ALLOWED),
+    Case("socketpair", (1, 2 | 0o2000000), EPERM),
+    Case("socketpair", (16, 1), EAFNOSUPPORT),
+    Case("ioctl", (0, 0x5412), EPERM),
+    Case("ioctl", (0, (1 << 32) | 0x5412), EPERM),
+    Case("ioctl", (0, 0x541C), EPERM),
+    Case("ioctl", (0, 0x5413), ALLOWED),
+    Case("clone", (0x01200011,), ALLOWED),  # fork
+    Case("clone", (0x003D0F00,), ALLOWED),  # a thread
+    *(Case("clone", (1 << bit,), EPERM) for bit in (17, 25, 26, 27, 28, 29, 30)),
+    Case("clone3", (), ENOSYS),
+    Case("openat", (0, 0, 0o100, 0o644), ALLOWED),
+    Case("openat", (0, 0, 0o100, 0o4755), EPERM),
+    Case("openat", (0, 0, 0o20200000, 0o2755), EPERM),
+    Case("openat", (0, 0, 0, 0o4755), ALLOWED),
+    Case("openat2", (), ENOSYS),
+    Case("fchmod", (3, 0o1777), ALLOWED),
+    Case("fchmod", (3, 0o4755), EPERM),
+    Case("fchmodat", (0, 0, 0o2755), EPERM),
+    Case("fchmodat2", (0, 0, 0o4755), EPERM),
+    Case("mknodat", (0, 0, 0o010644), ALLOWED),
+    Case("mknodat", (0, 0, 0o020644, 1), EPERM),
+    Case("mknodat", (0, 0, 0o060644, 1), EPERM),
+    Case("mknodat", (0, 0, 0o104755), EPERM),
+    Case("prlimit64", (0, 7), ALLOWED),
+    Case("prlimit64", (1, 7), EPERM),
+    Case("setpriority", (0, 0, 5), ALLOWED),
+    Case("setpriority", (0, 1, 19), EPERM),
+    Case("setpriority", (2, 0, 19), EPERM),
+    Case("sched_setscheduler", (1, 5), EPERM),
+    *(Case(f"io_uring_{name}", (), ENOSYS) for name in ("setup", "enter", "register")),
+    *(Case(call, (), EPERM) for rule in RULES[:6] for call in rule.calls.split() if None not in NUMBERS[call]),
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+def test_the_shipped_filter_is_the_one_that_the_source_makes(machine: Machine) -> None:
+    path = filter_path(machine.name)
+    assert path is not None
+    assert path.read_bytes() == make_filter(machine), "run python -m ask.safety.seccomp"
+
+
+def test_this_machine_has_one() -> None:
+    assert filter_path(platform.machine())
+    assert filter_path("pdp11") is None
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.call} {case.arguments}")
+def test_it_decides(machine: Machine, case: Case) -> None:
+    number = machine.number(case.call)
+    assert number is not None
+    assert decide(make_filter(machine), number, case.arguments) == case.decision
+
+
+@pytest.mark.parametrize("call", [name for name, numbers in NUMBERS.items() if numbers[1] is None])
+def test_calls_of_x86_alone_are_dealt_with_there(call: str) -> None:
+    arguments = {"open": (0, 0o100, 0o4755), "mknod": (0, 0o060644), "chmod": (0, 0o4755), "creat": (0, 0o4755)}
+    number = MACHINES[0].number(call)
+    assert number is not None
+    assert decide(make_filter(MACHINES[0]), number, arguments.get(call, ())) == EPERM
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+@given(number=st.integers(0, 2**32 - 1), arguments=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
+def test_what_no_rule_names_is_allowed_and_what_is_unknown_is_not_there(
+    machine: Machine, number: int, arguments: tuple[int, ...]
+) -> None:
+    program = make_filter(machine)
+    named = {machine.number(call) for rule in RULES for call in rule.calls.split()}
+    decision = decide(program, number, arguments)
+    if machine.name == "x86_64" and number & 0x40000000:
+        assert decision == KILLED
+    elif number > LAST_NUMBER:
+        assert decision == ENOSYS
+    elif number not in named:
+        assert decision == ALLOWED
+    assert decide(program, number, arguments, OTHER_CONVENTION[machine.name]) == KILLED
+
+
+def test_those_that_must_never_be_open_are_named() -> None:
+    refused = {case.call for case in CASES if case.decision == EPERM}
+    assert refused > {
+        *("mount", "umount2", "pivot_root", "move_mount", "open_tree", "fsopen", "setns", "unshare", "ptrace"),
+        *("process_vm_readv", "process_vm_writev", "pidfd_getfd", "keyctl", "add_key", "request_key", "bpf"),
+        *("perf_event_open", "userfaultfd", "kexec_load", "kexec_file_load", "init_module", "open_by_handle_at"),
+    }
+
+
+def test_every_call_that_has_a_number_has_a_rule() -> None:
+    assert {call for rule in RULES for call in rule.calls.split()} == set(NUMBERS)

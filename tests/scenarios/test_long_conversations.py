@@ -1,0 +1,213 @@
+"""Scenarios: a conversation that goes on, in one process and in the next, and one that outgrows the model's context."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer, Reply, Request, Script
+from tests.program import Ask, Home
+from tests.scenarios.sent import Json, check_messages, results, roles, sent
+
+LIST = ("list_dir", {"dirpath": "."})
+TOO_LONG = "This endpoint's maximum context length is 4096 tokens. However, you requested about 9000 tokens"
+
+
+def configure(home: Home, text: str) -> None:
+    home.config.mkdir(exist_ok=True)
+    (home.config / "config.toml").write_text(text)
+
+
+def asks(server: ModelServer) -> list[Json]:
+    """The bodies of the requests to the model, each judged by itself."""
+    bodies = [request.json for request in server.requests if request.method == "POST"]
+    for body in bodies:
+        check_messages(body["messages"])
+        plain = wire.without_fields(body, {"num_ctx"})
+        assert wire.read_by_openai(plain) == plain
+    return bodies
+
+
+def beginnings(body: Json) -> list[str]:
+    """How the messages behind the system prompt begin."""
+    return [(message["content"] or "")[:12].strip() for message in body["messages"][1:]]
+
+
+def listing(length: int | None, *replies: Reply) -> Iterator[Script]:
+    """Scripted replies to questions, for a server whose models list tells of such a context length."""
+    entry = {"id": wire.MODEL} | ({} if length is None else {"context_length": length})
+    models = wire.whole_reply({"data": [entry]})
+    left = list(replies)
+
+    def answer(request: Request) -> Reply:
+        return models if request.method == "GET" else left.pop(0)
+
+    return itertools.repeat(answer, len(replies) + 3)
+
+
+def test_s15_the_second_question_carries_the_first_exchange_with_its_call_and_result(
+    ask: Ask, server: ModelServer
+) -> None:
+    (ask.cwd / "notes.txt").write_text("milk\n")
+    server.reply(wire.calls(LIST), wire.says("There is notes.txt."), wire.says("One."))
+    assert ask("What files are here?").code == 0
+    result = ask("-c", "How many?")
+    assert (result.text, result.code) == ("One.\n", 0)
+    _, second, third = sent(server)
+    assert roles(third) == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert third["messages"][: len(second["messages"])] == second["messages"]
+    assert third["messages"][3]["content"] == "file 5 notes.txt"
+    assert [third["messages"][place]["content"] for place in (4, 5)] == ["There is notes.txt.", "How many?"]
+
+
+def test_s16_a_new_process_tells_the_model_what_the_earlier_one_saw(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "sub").mkdir()
+    (ask.cwd / "a.txt").write_text("x")
+
+    def answer_from_the_history(request: Request) -> Reply:
+        [seen] = [m["content"] for m in request.json["messages"] if m["role"] == "tool"]
+        return wire.says(f"I saw: {' and '.join(line.split()[-1] for line in sorted(seen.splitlines()))}.")
+
+    server.reply(wire.calls(LIST), wire.says("Two things are here."), answer_from_the_history)
+    assert ask("What files are here?").code == 0
+    assert ask("-c", "What files did you see?").text == "I saw: sub and a.txt.\n"
+
+
+@pytest.mark.parametrize("told_by", ["models list", "config", "option"])
+def test_s17_the_oldest_exchanges_go_first_and_the_system_prompt_stays(
+    ask: Ask, server: ModelServer, home: Home, told_by: str
+) -> None:
+    """Each exchange has about 5,000 tokens, and the system prompt with the tools about 1,500."""
+    configure(home, "context_limit = 24000\n" if told_by == "config" else "")
+    options = ["-o", "num_ctx=24000"] if told_by == "option" else []
+    server.reply(*listing(24_000 if told_by == "models list" else None, *[wire.says("Noted.")] * 4))
+    for number in range(4):
+        again = ["-c"] if number else []
+        result = ask(*again, *options, f"{number} " + "word " * 3_000)
+        assert (result.text, result.code) == ("Noted.\n", 0)
+    bodies = asks(server)
+    assert [beginnings(body)[::2] for body in bodies[:3]] == [
+        ["0 word word"],
+        ["0 word word", "1 word word"],
+        ["0 word word", "1 word word", "2 word word"],
+    ]
+    assert beginnings(bodies[3]) == ["2 word word", "Noted.", "3 word word"]
+    assert bodies[3]["messages"][0] == bodies[0]["messages"][0]
+    [line] = [line for line in result.stderr.splitlines() if "too long" in line]
+    assert line == (
+        "ask: the conversation is too long for a context of 24,000 tokens; going on without its oldest 4 messages "
+        "(all of it stays saved, and ask -c --compact replaces what is old by a summary)"
+    )
+
+
+def test_s17_within_a_long_task_the_oldest_rounds_go_and_no_call_is_without_its_result(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    configure(home, "context_limit = 8000\n")
+    wanted = [wire.calls(("bash", {"command": f"printf '{n}%.0s' $(seq 3000)"})) for n in range(1, 9)]
+    server.reply(*listing(None, *wanted, wire.says("Done.")))
+    result = ask("Count.")
+    assert (result.text, result.code) == ("Done.\n", 0)
+    bodies = asks(server)
+    assert len(bodies) == 9
+    assert all(roles(body)[:2] == ["system", "user"] for body in bodies)
+    assert all(len(json.dumps(body)) < 3 * 8_000 for body in bodies)
+    for number, body in enumerate(bodies[1:], 1):
+        assert str(number) * 3_000 in results(body)[-1], "the newest result is in each request"
+    kept = [body["messages"] for body in bodies]
+    cuts = [later[: len(earlier)] != earlier for earlier, later in itertools.pairwise(kept)]
+    assert 1 <= sum(cuts) <= 4, "it is cut in steps, so that the beginning stays the same in between"
+    assert result.stderr.count("too long") == 1
+
+
+def test_s17_a_refusal_for_its_length_is_answered_with_about_half(ask: Ask, server: ModelServer) -> None:
+    """Nobody tells a limit until the provider refuses."""
+    answers = [wire.says("Noted.")] * 3
+    server.reply(*listing(None, *answers, wire.fails(400, TOO_LONG), wire.says("Short.")))
+    for number in range(3):
+        assert ask(*["-c"][:number], f"{number} " + "word " * 1_000).code == 0
+    result = ask("-c", "and now?")
+    assert (result.text, result.code) == ("Short.\n", 0)
+    refused, accepted = asks(server)[-2:]
+    assert len(json.dumps(accepted["messages"])) < len(json.dumps(refused["messages"])) * 0.6
+    assert beginnings(accepted)[-1] == "and now?"
+    assert accepted["messages"][0] == refused["messages"][0]
+    assert f"ask: {TOO_LONG} (openrouter, 400); asking once more without its oldest" in result.stderr
+
+
+def test_a_question_that_is_too_long_by_itself_is_sent_and_the_refusal_shown(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    configure(home, "context_limit = 3000\n")
+    server.reply(*listing(3_000, wire.fails(400, TOO_LONG)))
+    result = ask("word " * 9_000)
+    assert result.code == 6
+    assert result.stderr.splitlines()[-1].startswith(f"ask: {TOO_LONG} (openrouter, 400): send less")
+    assert len(asks(server)) == 1
+
+
+def test_small_conversations_ask_for_no_models_list_and_big_ones_once_a_day(ask: Ask, server: ModelServer) -> None:
+    server.reply(*listing(100_000, *[wire.says("Noted.")] * 3))
+    assert ask("hi").code == 0
+    assert [request.method for request in server.requests] == ["POST"]
+    big = "word " * 9_000
+    assert ask(big).code == 0
+    assert ask(big).code == 0
+    assert [request.method for request in server.requests] == ["POST", "GET", "POST", "POST"]
+
+
+@pytest.mark.parametrize("failure", [wire.fails(500), wire.whole_reply({"data": "nonsense"}), Reply((b"<html>",))])
+def test_a_models_list_that_cannot_be_had_fails_no_run_and_is_not_asked_for_at_once_again(
+    ask: Ask, server: ModelServer, failure: Reply
+) -> None:
+    def answer(request: Request) -> Reply:
+        return failure if request.method == "GET" else wire.says("Noted.")
+
+    server.reply(answer)
+    big = "word " * 9_000
+    for _ in range(2):
+        result = ask("-q", big)
+        assert (result.text, result.stderr, result.code) == ("Noted.\n", "", 0)
+    assert [request.method for request in server.requests] == ["GET", "POST", "POST"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"time": "x", "models": {"a": 1}}', b"\xff\xfe"])
+def test_a_cache_that_is_damaged_is_made_anew(ask: Ask, server: ModelServer, home: Home, content: bytes) -> None:
+    server.reply(*listing(100_000, wire.says("Noted."), wire.says("Noted.")))
+    big = "word " * 9_000
+    assert ask(big).code == 0
+    [file] = (home.path / "cache" / "ask" / "models").iterdir()
+    kept = json.loads(file.read_bytes())
+    assert kept["models"] == [{"id": wire.MODEL, "context_length": 100_000, "tools": None}]
+    file.write_bytes(content)
+    assert ask(big).code == 0
+    assert json.loads(file.read_bytes())["models"] == kept["models"]
+
+
+def test_what_the_user_says_after_a_failure_comes_as_one_message(ask: Ask, server: ModelServer) -> None:
+    """Some models refuse two of the user's in a row."""
+    server.reply(wire.fails(400, "no"), wire.says("Hello."))
+    assert ask("first").code == 6
+    assert ask("-c", "second").code == 0
+    body = asks(server)[-1]
+    assert roles(body) == ["system", "user"]
+    assert wire.asked(body) == "first\n\nsecond"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "told"), [(4_500, ["0 word word", "Noted.", "1 word word"]), (7_000, ["1 word word"])]
+)
+def test_usage_that_was_told_counts_more_than_the_estimate(
+    ask: Ask, server: ModelServer, home: Home, tokens: int, told: Sequence[str]
+) -> None:
+    """The same text: what its provider counts as many tokens has to go, what it counts as few may stay."""
+    configure(home, "context_limit = 8000\n")
+    first = wire.streams(wire.text("Noted."), wire.finish(), wire.usage(tokens, 5))
+    server.reply(*listing(None, first, wire.says("Two.")))
+    assert ask("0 " + "word " * 3_000).code == 0
+    assert ask("-c", "1 " + "word " * 600).code == 0
+    assert beginnings(asks(server)[-1]) == told

@@ -1,0 +1,76 @@
+"""Real shells on a terminal, with `ask init` in their start-up files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.program import ASK, Home, Running, run
+
+NAMES = ("bash", "zsh", "fish")
+READY = "ready> "
+START, ALT_A, ALT_E, TAB, KILL = "\x01", "\x1ba", "\x1be", "\t", "\x15"
+MODES = {
+    "emacs": {"bash": "set -o emacs", "zsh": "bindkey -e", "fish": "fish_default_key_bindings"},
+    "vi": {"bash": "set -o vi", "zsh": "bindkey -v", "fish": "fish_vi_key_bindings"},
+}
+PROMPTS = {
+    "bash": f"PS1='{READY}'\nbind 'set bell-style none'\n",
+    "zsh": f"PS1='{READY}'\nautoload -Uz compinit && compinit -u -D\n",
+    "fish": f"function fish_prompt; printf '{READY}'; end\nfunction fish_mode_prompt; end\nset -g fish_greeting\n",
+}
+EVALS = {"bash": 'eval "$(ask init bash{})"', "zsh": 'eval "$(ask init zsh{})"', "fish": "ask init fish{} | source"}
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A shell whose start-up file evaluates what `ask init` prints, between what is to be there before and after."""
+
+    name: str
+    home: Home
+    env: Mapping[str, str]
+    before: str = ""
+    after: str = ""
+    options: str = ""
+
+    def rc(self) -> Path:
+        """Write the start-up file."""
+        places = {"bash": "home/.bashrc", "zsh": "home/.zshrc", "fish": "config/fish/config.fish"}
+        file = self.home.path / places[self.name]
+        file.parent.mkdir(exist_ok=True)
+        evaluated = EVALS[self.name].format(self.options)
+        file.write_text("\n".join((PROMPTS[self.name], self.before, evaluated, self.after, "")))
+        return file
+
+    @property
+    def command(self) -> list[str]:
+        """What starts it."""
+        return ["bash", "--rcfile", str(self.rc()), "-i"] if self.name == "bash" else self.started("-i")
+
+    def started(self, option: str) -> list[str]:
+        """What starts it otherwise."""
+        self.rc()
+        return ["zsh", "-d", option] if self.name == "zsh" else [self.name, option]
+
+    @contextmanager
+    def on_terminal(self) -> Iterator[Running]:
+        """Start it on a terminal, and wait for its prompt."""
+        env = {**self.env, "HISTFILE": str(self.home.path / "shell_history")}
+        with Running(self.command, env=env, cwd=self.home.work, terminal=True) as running:
+            running.wait_for(READY, 30)
+            yield running
+
+
+def evaluate(home: Home, shell: str, options: str = "") -> str:
+    """What `ask init` prints."""
+    return run([ASK, "init", shell, *options.split()], env=home.env, cwd=home.work).text
+
+
+def words_after(running: Running, typed: str, wanted: str) -> None:
+    """Type something on an empty line, and see which words are on it then: "<ask><-p><demo>"."""
+    place = len(running.stdout)
+    running.type_in(f"{typed}{START}printf '<%s>' \r")
+    running.wait_for(wanted, 20, after=place)
+    running.wait_for(READY, 20, after=running.wait_for(wanted, after=place))

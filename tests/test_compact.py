@@ -1,0 +1,256 @@
+"""`--compact`: a summary takes the place of what is old, on every wire, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ask import Message, ToolCall
+from ask.context import SUMMARY
+from ask.history.compaction import compaction_of
+from ask.history.conversations import messages_of, told_by
+from ask.history.entries import Entry, Run
+from ask.messages import Usage
+from ask.prompts import prompt_text
+from tests import wire
+from tests.model_server import DROP, ModelServer, Reply
+from tests.program import TEST_KEY, Ask, Home
+from tests.wires import SERVICES, Thought, Wire
+
+INSTRUCTION = prompt_text("compact")
+LIST = ToolCall("call_1", "list_dir", '{"dirpath": "."}')
+
+
+@pytest.fixture
+def ask(ask: Ask) -> Ask:
+    return Ask({**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}, ask.cwd)
+
+
+def begin(ask: Ask, server: ModelServer, *questions: str) -> None:
+    """A conversation of so many questions, each answered in capitals."""
+    for place, question in enumerate(questions):
+        server.reply(wire.says(question.upper()))
+        assert ask(*["-c"][:place], question).code == 0
+
+
+def said(server: ModelServer, place: int = -1) -> list[str]:
+    """What a request tells behind the system prompt."""
+    messages = server.requests[place].json["messages"]
+    return [message["content"] or "" for message in messages[1:]]
+
+
+def rows(home: Home, query: str) -> list[Any]:
+    with sqlite3.connect(home.data / "history.db") as connection:
+        return connection.execute(query).fetchall()
+
+
+# What is asked
+
+
+def test_alone_it_prints_the_summary_and_the_next_question_goes_on_from_it(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one one one", "two two two", "three")
+    server.reply(wire.says("They counted to two."), wire.says("FOUR"))
+    result = ask("-c", "--compact")
+    assert (result.text, result.code) == ("They counted to two.\n", 0)
+    assert "ask: from now on a summary stands for 4 messages\n" in result.stderr
+    assert said(server) == ["one one one", "ONE ONE ONE", "two two two", "TWO TWO TWO", INSTRUCTION]
+    assert server.requests[-1].json["tool_choice"] == "none"
+    first = server.requests[0].json["messages"][0]
+    assert server.requests[-1].json["messages"][0] == first
+    assert ask("-c", "four").text == "FOUR\n"
+    assert said(server) == [f"{SUMMARY}They counted to two.\n\nthree", "THREE", "four"]
+
+
+def test_with_a_question_only_its_answer_is_printed(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one one one", "two")
+    server.reply(wire.says("They counted."), wire.says("THREE"))
+    result = ask("-c", "--compact", "three")
+    assert (result.text, result.code) == ("THREE\n", 0)
+    assert said(server) == [f"{SUMMARY}They counted.\n\ntwo", "TWO", "three"]
+
+
+def test_in_json_the_summary_is_the_text(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one one one", "two")
+    server.reply(wire.says("They counted."))
+    assert json.loads(ask("-c", "--compact", "--json").stdout)["text"] == "They counted."
+
+
+def test_a_single_exchange_is_summarised_as_a_whole(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one")
+    server.reply(wire.says("They began."), wire.says("TWO"))
+    assert ask("-c", "--compact").code == 0
+    assert said(server) == ["one", "ONE", INSTRUCTION]
+    assert ask("-c", "two").code == 0
+    assert said(server) == [f"{SUMMARY}They began.\n\ntwo"]
+
+
+def test_a_summary_is_summarised_again_with_what_came_since(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one one one", "two")
+    server.reply(wire.says("A summary."), wire.says("THREE"), wire.says("Another."), wire.says("FOUR"))
+    assert ask("-c", "--compact", "three").code == 0
+    assert ask("-c", "--compact").code == 0
+    assert said(server) == [f"{SUMMARY}A summary.\n\ntwo", "TWO", INSTRUCTION]
+    assert ask("-c", "four").code == 0
+    assert said(server) == [f"{SUMMARY}Another.\n\nthree", "THREE", "four"]
+
+
+def test_calls_in_a_summary_are_not_carried_out(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one one one", "two")
+    server.reply(wire.calls(("bash", {"command": "touch made"}), content="A summary."))
+    assert ask("-c", "--compact").code == 0
+    assert not list(ask.cwd.iterdir())
+
+
+def test_another_model_may_write_it_and_the_conversation_stays_with_its_own(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one one one", "two")
+    server.reply(wire.says("A summary."), wire.says("THREE"))
+    assert ask("-c", "--compact", "-m", "test/cheap").code == 0
+    assert server.requests[-1].json["model"] == "test/cheap"
+    assert ask("-c", "three").code == 0
+    assert server.requests[-1].json["model"] == wire.MODEL
+
+
+def test_all_that_was_said_stays_saved(ask: Ask, server: ModelServer, home: Home) -> None:
+    begin(ask, server, "one one one", "two")
+    before = rows(home, "SELECT number, content FROM messages ORDER BY number")
+    server.reply(wire.says("A summary."))
+    assert ask("-c", "--compact").code == 0
+    assert rows(home, "SELECT number, content FROM messages ORDER BY number")[: len(before)] == before
+    assert rows(home, "SELECT compacts FROM runs ORDER BY number") == [(None,), (None,), (2,)]
+    assert rows(home, "SELECT count(*) FROM conversations") == [(1,)]
+
+
+def test_a_conversation_that_is_too_long_is_summarised_in_what_fits(ask: Ask, server: ModelServer, home: Home) -> None:
+    begin(ask, server, *[f"{number} " + "word " * 1_000 for number in range(5)])
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("context_limit = 9000\n")
+    server.reply(lambda request: wire.whole_reply({"data": []}) if request.method == "GET" else wire.says("In short."))
+    result = ask("-c", "--compact")
+    assert (result.text, result.code) == ("In short.\n", 0)
+    asked = [text[:6] for text in said(server)]
+    assert "0 word" not in asked
+    assert asked[-3:] == ["3 word", "3 WORD", INSTRUCTION[:6]]
+    assert "too long for a context of 9,000 tokens" in result.stderr
+
+
+# What changes nothing
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (wire.fails(400, "no"), 6),
+        (wire.streams(wire.text("They co"), DROP), 10),
+        (wire.says("They co", finish="length"), 10),
+        (wire.calls(("list_dir", {"dirpath": "."})), 10),
+        (wire.streams(wire.finish()), 10),
+    ],
+    ids=["refused", "cut", "length", "calls alone", "empty"],
+)
+@pytest.mark.parametrize("words", [[], ["three"]])
+def test_without_a_whole_summary_nothing_changes_and_nothing_is_asked(
+    ask: Ask, server: ModelServer, reply: Reply, code: int, words: Sequence[str]
+) -> None:
+    begin(ask, server, "one one one", "two")
+    server.reply(reply)
+    assert ask("-c", "--compact", *words).code == code
+    assert said(server)[-1] == INSTRUCTION
+    server.reply(wire.says("AGAIN"))
+    assert ask("-c", "again").code == 0
+    assert said(server) == ["one one one", "ONE ONE ONE", "two", "TWO", "again"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--compact"], "--compact needs a conversation to go on with: use it with -c or --resume ID"),
+        (["--compact", "hi"], "--compact needs a conversation to go on with: use it with -c or --resume ID"),
+        (
+            ["-c", "--compact", "--no-save"],
+            "--compact saves a summary, and nothing is to be saved: leave out --no-save",
+        ),
+    ],
+)
+def test_where_it_makes_no_sense_it_says_so(
+    ask: Ask, server: ModelServer, arguments: Sequence[str], words: str
+) -> None:
+    begin(ask, server, "one")
+    result = ask(*arguments)
+    assert (result.stderr, result.code) == (f"ask: {words}\n", 2)
+    assert len(server.requests) == 1
+
+
+# On every wire
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_on_every_wire_the_summary_and_what_follows_are_taken(
+    name: str, home: Home, server: ModelServer, ask: Ask
+) -> None:
+    service = SERVICES[name]
+    env = environment(service, server, home)
+    command = Ask(env, ask.cwd)
+    thought = Thought("Pondering.", "cHJpdmF0ZQ==")
+    server.reply(
+        service.says(thought, "Let me see.", LIST),
+        service.says(thought, "Nothing is here, as far as I can see."),
+        service.says("Fine."),
+        service.says("They looked, and saw nothing."),
+        service.says("Well."),
+    )
+    for arguments in (["what is here?"], ["-c", "good"], ["-c", "--compact"], ["-c", "and now?"]):
+        result = command("-p", name, "-m", service.model, *arguments)
+        assert result.code == 0, result.stderr
+    *_, summary, after = (service.heard(request.json) for request in server.requests)
+    assert [message.role for message in summary] == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert summary[-1].content == INSTRUCTION
+    assert [message.role for message in after] == ["system", "user", "assistant", "user"]
+    assert after[1].content == f"{SUMMARY}They looked, and saw nothing.\n\ngood"
+    assert "Pondering" not in json.dumps(server.requests[-1].json)
+
+
+def environment(service: Wire, server: ModelServer, home: Home) -> dict[str, str]:
+    base = server.base_url.removesuffix("/api/v1") + service.address
+    prefix = service.name.upper()
+    keys = dict.fromkeys(service.provider.info.key_env, TEST_KEY)
+    return {**home.env, **keys, f"{prefix}_BASE_URL": base}
+
+
+# What stands for what
+
+
+def run(number: int, *texts: str, compacts: int | None = None, tokens: int | None = None) -> Run:
+    messages = [Message("user" if place % 2 == 0 else "assistant", text) for place, text in enumerate(texts)]
+    entries = tuple(
+        Entry(0, message, usage=Usage(tokens if message.role == "assistant" else None)) for message in messages
+    )
+    return Run(number, compacts, 0, 0, "1", "p", "m", "", "/", "", 0, "", 0, Usage(), entries)
+
+
+def test_the_newest_exchange_stays_unless_it_is_the_longer_part() -> None:
+    short, long = run(1, "a" * 100, "b" * 100), run(2, "c", "d" * 300)
+    assert compaction_of([short, run(2, "c", "d")]).until == 2
+    assert compaction_of([short, long]).until == 3
+    assert compaction_of([short, run(2, "c", "d"), run(3, "INSTRUCTION", "S", compacts=2)]).until == 4
+
+
+def test_after_two_summaries_the_newer_counts() -> None:
+    runs = [run(1, "a", "A"), run(2, "b", "B"), run(3, "i", "S", compacts=2), run(4, "c", "C")]
+    part = compaction_of(runs)
+    assert part.until == 4
+    assert [message.content for message in part.messages] == [f"{SUMMARY}S", "b", "B"]
+    runs.append(run(5, "i", "T", compacts=4))
+    assert [message.content for message in messages_of(runs)] == [f"{SUMMARY}T", "c", "C"]
+
+
+def test_what_was_told_counts_where_it_is_the_most_and_of_this_conversation() -> None:
+    runs = [run(1, "a", "A", tokens=500), run(2, "b", "B", tokens=800), run(3, "c", "C", tokens=600)]
+    assert told_by("p", "m", runs, list(messages_of(runs))) == (800, 3)
+    assert told_by("p", "other", runs, list(messages_of(runs))) == (0, 0)
+    runs += [run(4, "i", "S", compacts=3, tokens=900), run(5, "d", "D", tokens=70)]
+    assert told_by("p", "m", runs, list(messages_of(runs))) == (70, 4)
+    assert told_by("p", "m", [], []) == (0, 0)

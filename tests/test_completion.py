@@ -1,0 +1,112 @@
+"""`ask --complete`: the words that the completion scripts ask for, of which none can do harm on a command line."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.completion import SAFE
+from ask.models_cache import cache_file, keep_models, read_models
+from ask.provider import ModelInfo
+from tests import wire
+from tests.history.saved import save, user
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
+from tests.test_startup import HEAVY, watch
+
+DAY = 86_400
+
+
+def words(text: str) -> list[str]:
+    return [line.partition("\t")[0] for line in text.splitlines()]
+
+
+def test_providers_are_those_installed_and_those_described(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(
+        '[providers.groq]\nbase_url = "http://127.0.0.1:9/v1"\n[providers.openai]\nmodel = "m"\n'
+        '[providers.x]\nmodel = "m"\n'
+    )
+    for _ in range(2):  # the second reads what the first has found
+        found = words(ask("--complete", "providers").text)
+        assert {"demo", "openai", "openrouter", "groq"} <= set(found)
+        assert len(found) == len(set(found))
+        assert "x" not in found
+
+
+def test_models_are_asked_for_by_provider_or_prefix(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('provider = "openrouter"\n[aliases]\nfast = "openrouter:vendor/b"')
+    keep_models(cache(home), [ModelInfo(id="vendor/a"), ModelInfo(id="vendor/b")])
+    assert words(ask("--complete", "models", "", "openrouter").text) == ["vendor/a", "vendor/b"]
+    assert words(ask("--complete", "models", "openrouter:v").text) == ["openrouter:vendor/a", "openrouter:vendor/b"]
+    assert {"fast", "openrouter:", "demo:", "vendor/a"} <= set(words(ask("--complete", "models", "").text))
+    assert not words(ask("--complete", "models", "", "deepseek").text)
+
+
+def cache(home: Home) -> Path:
+    return cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
+
+
+def test_an_old_list_is_offered_at_once_and_fetched_anew_behind_the_users_back(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    server.reply(wire.whole_reply({"data": [{"id": "vendor/new"}]}))
+    keep_models(cache(home), [ModelInfo(id="vendor/old")], age=2 * DAY)
+    assert words(ask("--complete", "models", "", "openrouter").text) == ["vendor/old"]
+    server.wait_for_requests(1)
+    fresh = cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", server.base_url)
+    end = time.monotonic() + 20
+    while not read_models(fresh).models and time.monotonic() < end:
+        time.sleep(0.01)
+    assert words(ask("--complete", "models", "", "openrouter").text) == ["vendor/new"]
+    assert len(server.requests) == 1
+
+
+def test_a_list_that_does_not_come_is_not_asked_for_again_at_once(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(500, "down"))
+    ask("--complete", "models", "", "openrouter")
+    server.wait_for_requests(1)
+    came = len(server.requests)
+    for _ in range(3):
+        assert ask("--complete", "models", "", "openrouter").text == ""
+    assert came <= len(server.requests) <= 4, "only the tries of one process"
+
+
+def test_conversations_come_with_their_titles_the_newest_first(ask: Ask, home: Home) -> None:
+    assert ask("--complete", "conversations").text == ""
+    assert not home.data.exists(), "nothing is made for want of it"
+    save(home.data / "history.db", "aa11", user("one"), ago=10)
+    save(home.data / "history.db", "bb22", user("two\nlines \x1b[31m"))
+    assert ask("--complete", "conversations").text == "bb22\ttwo lines \\x1b[31m\naa11\tone\n"
+
+
+@pytest.mark.parametrize("kind", ["providers", "models", "conversations", "nothing", ""])
+def test_what_is_broken_offers_nothing_and_says_nothing(kind: str, ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("this is = not TOML")
+    home.data.mkdir()
+    (home.data / "history.db").write_text("no database")
+    result = ask("--complete", kind)
+    assert (result.code, result.stderr) == (0, "")
+
+
+@given(st.text())
+def test_no_word_that_is_offered_means_anything_else_to_a_shell(word: str) -> None:
+    if SAFE.fullmatch(word):
+        assert not set(word) & set(" \t\n'\"\\$`;&|<>(){}[]*?!#^")
+
+
+def test_tab_loads_neither_click_nor_a_provider(home: Home) -> None:
+    save(home.data / "history.db", "aa11", user("one"))
+    keep_models(cache(home), [ModelInfo(id="vendor/a")])
+    watch(home, "--complete", "providers")  # which finds what the next ones read
+    for arguments in (["providers"], ["models", "openrouter:"], ["conversations"]):
+        seen = watch(home, "--complete", *arguments)
+        allowed = {"sqlite3"} if arguments == ["conversations"] else set()
+        assert seen.modules & (HEAVY | {"click", "ask_providers", "ask.cli", "subprocess"}) <= allowed
+        assert not seen.writing

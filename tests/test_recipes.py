@@ -1,0 +1,249 @@
+"""Each recipe of the documentation is run, in bash or in the program that it is for, and prints what it shows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer, Reply
+from tests.needed import need
+from tests.pages import is_shown, steps
+from tests.program import ASK, CTRL_C, Ask, Home, Result, Running, run, run_on_terminal
+from tests.recipes import PAGE, Recipe, recipes
+
+RECIPES = {recipe.title: recipe for recipe in recipes()}
+CONSOLE = [title for title, recipe in RECIPES.items() if recipe.console]
+TMUX = "The screen of tmux"
+BETWEEN = "\x1e"
+"""Printed behind each command."""
+
+NOT_HERE = {"journalctl": "exec cat app.log", "ssh": "exec cat app.log"}
+"""Stand in for programs that need a machine of their own."""
+
+REPOSITORY = """
+git init -q -b main
+git config user.name me
+git config user.email me@home.test
+echo "PORT = 8080" > server.py
+git add server.py
+git commit -q -m "Begin"
+echo 'PORT = os.environ["PORT"]' > server.py
+git add server.py
+"""
+SETUP = {
+    "A build that fails": "printf 'app:\\n\\t@echo building; false\\n' > Makefile",
+    "Commit messages": REPOSITORY,
+    "A git hook that writes them": REPOSITORY,
+    "Code and patches": f"{REPOSITORY} git commit -q -m Second",
+    "A review in CI": f"{REPOSITORY} git commit -q -m Second",
+    "Whether there is an answer": f"{REPOSITORY} git commit -q -m Second",
+}
+PATCH = """\
+Here it is:
+
+```diff
+--- a/server.py
++++ b/server.py
+@@ -1,3 +1,2 @@
+-PORT = os.environ["PORT"]
++PORT = 9090
+```
+"""
+ANSWERS = {
+    "Code and patches": PATCH,
+    "Commit messages": "Read the port from the environment",
+    "A git hook that writes them": "Read the port from the environment",
+    "A review in CI": "BLOCK: the password is in the source.",
+    "Whether there is an answer": "Yes.",
+    "vim": "cache\ndb",
+}
+"""What a real model says in a recipe that needs one."""
+SHARED = {"app.log", "hosts"}
+"""Files that more than one recipe reads."""
+NEEDS = {
+    "A review in CI": ["jq"],
+    "Conversations in scripts": ["jq"],
+    "Records": ["jq"],
+    "The screen of tmux": ["tmux"],
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a recipe is run: a folder with its files, and a model."""
+
+    home: Home
+    env: Mapping[str, str]
+    server: ModelServer
+
+    @property
+    def work(self) -> Path:
+        return self.home.work
+
+    def bash(self, script: str, env: Mapping[str, str] | None = None) -> Result:
+        """Run a script."""
+        return run(["bash", "-c", script], env={**self.env, **(env or {})}, cwd=self.work)
+
+    def set(self, recipe: Recipe) -> None:
+        """Prepare all that a recipe stands on."""
+        prepared = self.bash(SETUP.get(recipe.title, ""))
+        assert prepared.code == 0, prepared
+        shared = {name: text for other in RECIPES.values() for name, text in other.files.items() if name in SHARED}
+        for name, text in {**shared, **recipe.files}.items():
+            (self.work / name).write_text(text)
+            (self.work / name).chmod(0o755 if text.startswith("#!") else 0o644)
+        if recipe.title in ANSWERS:
+            self.server.reply(wire.says(ANSWERS[recipe.title]))
+
+
+@pytest.fixture
+def stage(home: Home, ask: Ask, server: ModelServer) -> Stage:
+    programs = home.path / "programs"
+    programs.mkdir()
+    for name, script in NOT_HERE.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    return Stage(home, {**ask.env, "PATH": f"{programs}:{ask.env['PATH']}"}, server)
+
+
+@pytest.fixture
+def pane(stage: Stage) -> Iterator[Mapping[str, str]]:
+    """What the environment has in a pane of tmux on which the log was printed."""
+    need("tmux")
+    stage.set(RECIPES[TMUX])
+    folder = tempfile.mkdtemp()  # a socket's path must be short
+    tmux = f"tmux -f /dev/null -S {folder}/socket"
+    started = stage.bash(f"{tmux} new-session -d -x 80 -y 24 'cat app.log; exec sleep 600'")
+    assert started.code == 0, started
+    shown = stage.bash(f"until {tmux} capture-pane -p | grep -q orders; do sleep 0.01; done; {tmux} list-panes -F '#D'")
+    yield {"TMUX": f"{folder}/socket,0,0", "TMUX_PANE": shown.text.strip()}
+    stage.bash(f"{tmux} kill-server")
+    shutil.rmtree(folder)
+
+
+def check(stage: Stage, recipe: Recipe, env: Mapping[str, str] | None = None) -> None:
+    """Run the commands of a recipe in one shell, and compare what each prints."""
+    need(*NEEDS.get(recipe.title, ()))
+    told = [step for block in recipe.console for step in steps(block)]
+    script = "".join(f"{{ {line}\n}} 2>&1\nprintf '\\036'\n" for line, _ in told)
+    result = stage.bash(script, env)
+    printed = result.text.split(BETWEEN)
+    assert len(printed) == len(told) + 1, result
+    for (line, page), output in zip(told, printed, strict=False):
+        assert is_shown(output, page), f"{line}\nprints\n{output}"
+    if recipe.title in ANSWERS:
+        assert all(b"PORT = os.environ" in request.body for request in stage.server.requests)
+
+
+@pytest.mark.parametrize("title", [title for title in CONSOLE if title != TMUX])
+def test_a_recipe_prints_what_the_page_shows(stage: Stage, title: str) -> None:
+    stage.set(RECIPES[title])
+    check(stage, RECIPES[title])
+
+
+def test_a_recipe_reads_the_screen_of_tmux(stage: Stage, pane: Mapping[str, str]) -> None:
+    check(stage, RECIPES[TMUX], pane)
+
+
+def test_a_line_of_the_crontab_runs_as_cron_runs_it(stage: Stage) -> None:
+    recipe = RECIPES["cron"]
+    stage.set(recipe)
+    path, line = recipe.script.splitlines()
+    bin_folder = stage.work / ".local/bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "ask").symlink_to(ASK)
+    path = path.replace("/home/me", str(stage.work)).removeprefix("PATH=")
+    env = {"HOME": str(stage.work), "LOGNAME": "me", "SHELL": "/bin/sh", "PATH": path}
+    assert re.match(r"(?:[\d*]+ ){5}", line)
+    assert not re.search(r"(?<!\\)%", line)  # which cron would take for a line's end
+    mailed = run(["/bin/sh", "-c", line.split(" ", 5)[5]], env=env, cwd=Path("/"))
+    assert (mailed.text, mailed.stderr, mailed.code) == (recipe.printed, "", 0)
+
+
+def test_lines_of_vim_come_back_changed(stage: Stage) -> None:
+    need("vim")
+    recipe = RECIPES["vim"]
+    stage.set(recipe)
+    marks = ["1mark <", "$mark >"]
+    keys = [part for command in (*marks, recipe.script.strip().removeprefix(":"), "wq") for part in ("-c", command)]
+    assert run(["vim", "-N", "-u", "NONE", "-es", *keys, "hosts"], env=stage.env, cwd=stage.work).code == 0
+    assert (stage.work / "hosts").read_text() == recipe.printed
+    assert b"<stdin>\\ndb\\ncache\\n</stdin>" in stage.server.requests[0].body
+
+
+def test_watch_shows_it_again_and_again(stage: Stage) -> None:
+    need("watch")
+    recipe = RECIPES["Again and again"]
+    stage.set(recipe)
+    with Running(["bash", "-c", recipe.script], env=stage.env, cwd=stage.work, terminal=True) as running:
+        for line in recipe.printed.replace("...", "").splitlines():
+            running.wait_for(line.strip())
+        running.type_in(CTRL_C)
+        running.finish()
+
+
+def test_fzf_chooses_a_conversation(stage: Stage) -> None:
+    need("fzf")
+    recipe = RECIPES["Choosing a conversation with fzf"]
+    for question in ("run echo one", "run echo two"):
+        assert stage.bash(f"ask -q -p demo {question}").code == 0
+    answers = [("run echo one", "echo one"), ("1/2", "\r")]
+    plain = {**stage.env, "NO_COLOR": "1"}
+    result = run_on_terminal(["bash", "-c", recipe.script], env=plain, cwd=stage.work, answers=answers)
+    begin, _, _ = recipe.printed.partition("...")
+    assert begin in result.text
+    assert "> run echo one\n" in stage.bash("ask history show 1").text
+
+
+# Where it goes wrong
+
+
+def test_a_commit_without_a_message_is_refused(stage: Stage) -> None:
+    recipe = RECIPES["Commit messages"]
+    stage.set(recipe)
+    line = next(line for line, _ in steps(recipe.console[0]) if "git commit" in line)
+    refused = stage.bash(line, {"OPENROUTER_BASE_URL": "http://127.0.0.1:1/v1", "OPENROUTER_API_KEY": ""})
+    assert refused.code == 1
+    assert "empty commit message" in refused.stderr
+    assert stage.bash("git log --format=%s").text == "Begin\n"
+
+
+def test_the_hook_does_not_stand_in_the_way_of_a_commit(stage: Stage) -> None:
+    stage.set(RECIPES["A git hook that writes them"])
+    written = stage.bash("GIT_EDITOR='echo mine >' git commit -q", {"OPENROUTER_API_KEY": ""})
+    assert written.code == 0
+    assert stage.bash("git log -1 --format=%s").text == "mine\n"
+    assert stage.bash("git commit -q --amend --no-edit").code == 0
+    assert not stage.server.requests
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (wire.says("Good."), "Good.\n"),
+        (wire.says("Half of it", finish="length"), "no review: "),
+        (wire.fails(404), "no review: "),
+    ],
+)
+def test_only_a_review_that_says_so_blocks(stage: Stage, reply: Reply, said: str) -> None:
+    stage.server.reply(reply)
+    stage.set(RECIPES["A review in CI"])
+    result = stage.bash("./review")
+    assert result.code == 0
+    assert result.text.startswith(said)
+
+
+def test_every_recipe_is_run_or_said_not_to_be() -> None:
+    elsewhere = {recipe.title for recipe in RECIPES.values() if recipe.script}
+    assert {*CONSOLE, *elsewhere} == set(RECIPES) - {"# Recipes"}
+    assert elsewhere == {"Again and again", "The clipboard", "cron", "vim", "Choosing a conversation with fzf"}
+    assert (
+        "These alone are not run by the tests." in PAGE.read_text().partition("## The clipboard")[2].partition("##")[0]
+    )

@@ -1,0 +1,73 @@
+"""docs/safe-mode.md: each claim names tests, and each of these exists; what it lists is what the code has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ask.cli.ask import command
+from ask.config import KEYS
+from ask.safety.bubblewrap import NEEDED, PROGRAMS
+from ask.safety.places import INHERITED, PROTECTED
+from ask.safety.tripwire import TRIPWIRES
+from tests.escapes.test_escapes import GROUPS
+from tests.pages import blocks, is_shown, quoted, steps
+from tests.program import Ask, Home
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/safe-mode.md").read_text()
+NAMED = [name for name in quoted(PAGE) if name.startswith("test_") and not name.endswith(".py")]
+
+
+def rows(heading: str) -> list[list[str]]:
+    """The cells of the table under a heading."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+
+
+def test_each_test_that_is_named_exists() -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for name in NAMED:
+        function, _, group = name.rstrip("]").partition("[")
+        assert f"def {function}(" in source, name
+        assert group in {"", *GROUPS}, name
+
+
+def test_each_claim_names_one_and_each_group_of_ways_out_is_named() -> None:
+    unproven = [row[0] for row in (*rows("What holds"), *rows("What does not")) if "`test_" not in row[-1]]
+    assert unproven == ["A flaw in the kernel"]
+    assert {f"test_no_way_leads_out[{group}]" for group in GROUPS} <= set(NAMED)
+
+
+def test_all_known_gaps_are_told() -> None:
+    source = (ROOT / "tests/escapes/test_known_gaps.py").read_text()
+    assert set(re.findall(r"^def (test_\w+)\(", source, re.MULTILINE)) <= set(NAMED)
+
+
+def test_names_and_numbers_are_those_of_the_code() -> None:
+    assert {*PROTECTED, *INHERITED} <= set(quoted(PAGE))
+    assert {wire.name for wire in TRIPWIRES} - {"fork bomb"} <= set(quoted(PAGE))
+    assert f"bubblewrap {'.'.join(map(str, NEEDED))}" in PAGE
+    assert {str(Path(program).parent) for program in PROGRAMS} <= set(quoted(PAGE))
+
+
+def test_all_options_and_keys_are_told() -> None:
+    told = rows("Options and configuration")
+    flags = {option.opts[0] for option in command.params if option.opts[0].startswith("--allow-")}
+    assert {name.split()[0] for row in told for name in quoted(row[0])} == flags
+    cells = {name for row in told for name in quoted(row[1])}
+    assert {f"safe.{name}" for name in cells} == {key for key in KEYS if key.startswith("safe.")} - {"safe.enabled"}
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", PAGE))
+def test_every_link_leads_somewhere(target: str) -> None:
+    assert (ROOT / "docs" / target).exists()
+
+
+def test_the_example_prints_what_is_shown(home: Home) -> None:
+    [output] = [shown for block in blocks(PAGE, "console") for line, shown in steps(block) if line == "ask safe"]
+    result = Ask(home.env, home.work)("safe")
+    assert (result.code, is_shown(result.text, output)) == (0, True), result.text

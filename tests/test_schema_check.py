@@ -1,0 +1,115 @@
+"""A schema is checked itself, and checks values: what is wrong is told with its place, and nothing is fetched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from ask.errors import UsageError
+from ask.schemas.schema import Schema, checked
+from ask.schemas.short_form import parse
+from tests.any_json import any_json
+from tests.model_server import ModelServer
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+PERSON = checked(parse("name, age int, tags [string], born? date"))
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"name": "Ada", "age": 36, "tags": []}, ""),
+        ({"name": "Ada", "age": 36, "tags": ["a"], "born": "1815-12-10"}, ""),
+        ({"name": "Ada", "tags": []}, "$: 'age' is a required property"),
+        (
+            {"name": "Ada", "age": "36", "tags": [1]},
+            "$.age: '36' is not of type 'integer'; $.tags[0]: 1 is not of type",
+        ),
+        ({"name": "Ada", "age": 36, "tags": [], "more": 1}, "('more' was unexpected)"),
+        ({"name": "Ada", "age": 36, "tags": [], "born": "then"}, "$.born: 'then' is not a 'date'"),
+        ([], "$: [] is not of type 'object'"),
+        (None, "$: None is not of type 'object'"),
+    ],
+)
+def test_a_problem_is_told_with_its_place(value: Any, problem: str) -> None:
+    told = PERSON.problem(value)
+    assert problem in told
+    assert bool(told) == bool(problem)
+
+
+def test_a_problem_is_one_line_that_is_not_too_long() -> None:
+    told = PERSON.problem({"name": "\n\x1b[31m" * 1000, "age": "x" * 10_000, "tags": ["\n"] * 1000, "more": 1})
+    assert len(told.splitlines()) == 1
+    assert "\x1b" not in told
+    assert len(told) < 1000
+    assert PERSON.problem("\x1b") == "$: '\\x1b' is not of type 'object'"
+
+
+@given(any_json())
+def test_any_value_can_be_checked(value: Any) -> None:
+    assert isinstance(PERSON.problem(value), str)
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_a_value_that_is_too_deep_does_not_fit() -> None:
+    deep = checked({"type": "array", "items": {"$ref": "#"}})
+    assert deep.problem([[[]]]) == ""
+    assert "too deep" in deep.problem(nested(100_000))
+
+
+def test_a_number_that_is_too_large_does_not_fit() -> None:
+    assert "too large" in checked({"type": "number", "multipleOf": 0.5}).problem(10**400)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([], "a JSON Schema is an object"),
+        ({}, "it says nothing of the answer"),
+        ({"name": "Ada", "age": 36}, "it says nothing of the answer"),
+        ({"type": "objekt"}, "$.type: 'objekt' is not valid"),
+        (
+            {"type": "object", "properties": {"a": {"type": "object", "required": "b"}}},
+            "$.properties.a.required: 'b' is",
+        ),
+        ({"pattern": "("}, "$.pattern: '(' is not a 'regex'"),
+        ({"$ref": "#"}, "it refers to itself without end"),
+        ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "'/$defs/none' refers to nothing in it"),
+    ],
+)
+def test_a_wrong_schema_is_told_with_its_place(value: Any, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked(value)
+    assert told in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_nothing_is_fetched(server: ModelServer) -> None:
+    with pytest.raises(UsageError, match="refers to nothing in it"):
+        checked({"type": "object", "properties": {"a": {"$ref": f"{server.base_url}/schema.json"}}})
+    assert not server.requests
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$schema": DRAFT_7, "definitions": {"a": {"type": "integer"}}, "$ref": "#/definitions/a"},
+        {"$defs": {"a": {"type": "integer"}}, "anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]},
+        {"$defs": {"a": {"$anchor": "one", "type": "integer"}}, "$ref": "#one"},
+    ],
+)
+def test_schemas_of_several_drafts_with_references_check(schema: dict[str, Any]) -> None:
+    assert checked(schema).problem(1) == ""
+    assert checked(schema).problem("x")
+
+
+def test_a_schema_is_checked_only_where_it_is_used() -> None:
+    assert Schema({"type": "integer"}).value == {"type": "integer"}

@@ -1,0 +1,133 @@
+"""The short form of a schema: what it stands for, and where a wrong one is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from ask.errors import UsageError
+from ask.schemas.short_form import TYPES, parse
+
+TEXT = {"type": "string"}
+
+
+def fields(required: Any = None, **properties: Any) -> dict[str, Any]:
+    """The schema of an object with these properties, all required unless told."""
+    needed = list(properties) if required is None else required
+    return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
+
+
+def told(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+@pytest.mark.parametrize(
+    ("short", "schema"),
+    [
+        (
+            "name, age int, tags [string]",
+            fields(name=TEXT, age={"type": "integer"}, tags={"type": "array", "items": TEXT}),
+        ),
+        ("name", fields(name=TEXT)),
+        ("{name}", fields(name=TEXT)),
+        ("  name ,\n\n age  int,  ", fields(name=TEXT, age={"type": "integer"})),
+        ("a? int, b", fields(["b"], a={"type": "integer"}, b=TEXT)),
+        ("a int|null", fields(a={"type": ["integer", "null"]})),
+        ("a int | int", fields(a={"type": "integer"})),
+        ("a any|int", fields(a={})),
+        ("a 'S'|\"M\"", fields(a={"type": "string", "enum": ["S", "M"]})),
+        ("a 'S'|null", fields(a={"anyOf": [{"type": "string", "enum": ["S"]}, {"type": "null"}]})),
+        ("a date|null", fields(a={"anyOf": [TYPES["date"], {"type": "null"}]})),
+        ("a {b, c {d bool}}", fields(a=fields(b=TEXT, c=fields(d={"type": "boolean"})))),
+        ("[string]", {"type": "array", "items": TEXT}),
+        ("[[float]]", {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}),
+        ("[{name, age? int}]", {"type": "array", "items": fields(["name"], name=TEXT, age={"type": "integer"})}),
+        ("a: the name, b int: in years", fields(a=told("the name"), b={"type": "integer", "description": "in years"})),
+        ('a: "one, two\\" }"', fields(a=told('one, two" }'))),
+        ("a {b: the b}: all of it", fields(a=fields(b=told("the b")) | {"description": "all of it"})),
+        ("a:", fields(a=TEXT)),
+        ('"first name", größe-2 float', fields(**{"first name": TEXT, "größe-2": {"type": "number"}})),
+        ("string, int", fields(string=TEXT, int=TEXT)),
+    ],
+)
+def test_what_it_stands_for(short: str, schema: dict[str, Any]) -> None:
+    assert parse(short) == schema
+
+
+@pytest.mark.parametrize(
+    ("short", "told"),
+    [
+        ("age itn", "no type 'itn' (character 5): did you mean int?"),
+        ("age colour", "no type 'colour' (character 5): there are string,"),
+        ("a,\nb strng", "'strng' (line 2, character 3): did you mean string?"),
+        ("a, b, a", "'a' is there twice (character 8)"),
+        ("a int b", "'b' comes unexpected (character 7): fields are separated by commas"),
+        ("a int?", "? stands behind the type (character 6): it comes right after the name"),
+        ("", "there are no fields (character 1)"),
+        ("a {}", "there are no fields (character 4)"),
+        ("a []", "does not say what it holds (character 4)"),
+        ("[string", "a ] is missing before the end (character 8)"),
+        ("{a", "a } is missing before the end (character 3)"),
+        ("a [b, c]", "no type 'b'"),
+        ("a}", "'}' comes unexpected (character 2)"),
+        ("[string] b", "'b' comes unexpected (character 10)"),
+        ("5", "'5' is no name of a field (character 1)"),
+        ("a 5", "'5' is no type (character 3)"),
+        ("a 'x", "this quote does not end (character 3)"),
+        ("a |int", "'|int' is no type"),
+        ("a " + "[" * 100, "too deep"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(short: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(short)
+    assert told in str(caught.value)
+    assert str(caught.value).startswith("--schema: ")
+
+
+NAMES = st.from_regex(r"[a-zA-Zäé_][\w-]{0,8}", fullmatch=True)
+DESCRIPTIONS = st.from_regex(r"([a-zA-Z][a-zA-Z .?:'|\[\]{-]{0,20})?", fullmatch=True)
+
+
+def lists(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return inner.map(lambda text: f"[ {text}]")
+
+
+def objects(types: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """The fields of an object, without the braces."""
+    field = st.tuples(st.sampled_from(["", "?"]), st.one_of(st.just(""), types.map(" {}".format)), DESCRIPTIONS)
+    return st.dictionaries(NAMES, field, min_size=1, max_size=4).map(
+        lambda made: ", ".join(f"{name}{mark}{kind}: {told}" for name, (mark, kind, told) in made.items())
+    )
+
+
+ONE = st.recursive(
+    st.sampled_from([*TYPES, '"a text"', "'it\\'s'"]),
+    lambda inner: st.one_of(
+        lists(inner),
+        objects(inner).map("{{{}}}".format),
+        st.lists(inner, min_size=2, max_size=3).map(" | ".join),
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.one_of(objects(ONE), lists(ONE)))
+def test_any_short_form_is_a_schema(short: str) -> None:
+    Draft202012Validator.check_schema(parse(short))
+
+
+@given(st.text(alphabet="ab?:|,{}[]'\" \n\\int", max_size=20))
+def test_any_text_is_a_schema_or_told_to_be_none(text: str) -> None:
+    try:
+        schema = parse(text)
+    except UsageError as fault:
+        assert len(str(fault).splitlines()) == 1
+    else:
+        Draft202012Validator.check_schema(schema)
+        json.dumps(schema)

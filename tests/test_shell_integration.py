@@ -1,0 +1,250 @@
+"""What `ask init` makes of real shells: keys that ask, a name for the shell, and nothing of the user's undone."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.model_server import HOLD, ModelServer, Reply
+from tests.program import CTRL_C, Ask, Home, Running, run
+from tests.shells import ALT_A, ALT_E, EVALS, KILL, MODES, NAMES, READY, Shell, words_after
+
+WORDS = "print three letters"
+COMMAND = "printf '<%s>' a b"
+FAILING = "ls /no/such/folder"
+STATE = {
+    "bash": "declare -p PROMPT_COMMAND; trap -p; bind -X; bind -s; declare -f; shopt; set -o; echo $ASK_SESSION; jobs",
+    "zsh": "print -l $precmd_functions $preexec_functions; bindkey -L; trap; functions; setopt; print $ASK_SESSION",
+    "fish": "functions --all; bind; echo $fish_complete_path $ASK_SESSION; functions --handlers",
+}
+
+
+@pytest.fixture
+def env(ask: Ask) -> dict[str, str]:
+    return {**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}
+
+
+def asked(server: ModelServer) -> str:
+    """What the model was asked last."""
+    return json.dumps(server.requests[-1].json["messages"][1:], ensure_ascii=False)
+
+
+@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("mode", MODES)
+def test_the_key_turns_words_into_a_command_and_leaves_the_cursor_behind_it(
+    shell: str, mode: str, home: Home, env: dict[str, str], server: ModelServer
+) -> None:
+    server.reply(wire.says(COMMAND))
+    with Shell(shell, home, env, after=MODES[mode][shell]).on_terminal() as running:
+        running.type_in(WORDS + ALT_A)
+        shown = running.wait_for("a b", 20)
+        assert WORDS in asked(server)
+        assert b"<a>" not in running.stdout, "it is never run by itself"
+        running.type_in(" c\r")
+        running.wait_for("<a><b><c>", 20, after=shown)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_the_key_works_in_command_mode_of_vi(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+    server.reply(wire.says(COMMAND))
+    with Shell(shell, home, env, after=MODES["vi"][shell]).on_terminal() as running:
+        running.type_in(f"{WORDS}\x1b{ALT_A}")
+        shown = running.wait_for("a b", 20)
+        running.type_in("A c\r")
+        running.wait_for("<a><b><c>", 20, after=shown)
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_where_no_command_comes_the_line_stays(
+    shell: str, home: Home, env: dict[str, str], server: ModelServer
+) -> None:
+    server.reply(wire.fails(401, "bad key"), wire.says("a\x1b]0;b"), Reply((HOLD,)))
+    with Shell(shell, home, env).on_terminal() as running:
+        running.type_in(ALT_A)
+        place = len(running.stdout)
+        running.type_in("a b" + ALT_A)
+        running.wait_for("bad key", 20, after=place)
+        words_after(running, "", "<a><b>")
+        words_after(running, "a c" + ALT_A, "<a><c>")
+        place = len(running.stdout)
+        running.type_in("a d" + ALT_A)
+        server.wait_for_requests(3)
+        running.wait_for("asking...", after=place)
+        running.type_in(CTRL_C)
+        server.wait_for_abandoned()
+        words_after(running, "", "<a><d>")
+    assert len(server.requests) == 3, "an empty line asks nothing"
+
+
+@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("by", ["key", "function"])
+def test_a_failure_is_explained_from_its_text_and_status(
+    shell: str, by: str, home: Home, env: dict[str, str], server: ModelServer
+) -> None:
+    server.reply(wire.says("It is not there."))
+    with Shell(shell, home, env).on_terminal() as running:
+        place = len(running.stdout)
+        running.type_in("ask-explain\r")
+        running.wait_for("no command has failed", 20, after=place)
+        for line in ("(exit 4)" if shell != "fish" else "sh -c 'exit 4'", FAILING, "true", ""):
+            place = running.wait_for(READY, 20, after=place)
+            running.type_in(f"{line}\r")
+        running.wait_for(READY, 20, after=place)
+        running.type_in("half a line" + ALT_E if by == "key" else "ask-explain\r")
+        place = running.wait_for("It is not there.", 20, after=place)
+        if by == "key":
+            words_after(running, "", "<half><a><line>")
+    assert FAILING in asked(server)
+    assert "exit status 2" in asked(server)
+    assert "tools" not in server.requests[-1].json
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_under_tmux_the_output_is_explained_too(
+    shell: str, home: Home, env: dict[str, str], server: ModelServer
+) -> None:
+    server.reply(wire.says("Missing."))
+    one = Shell(shell, home, env)
+    (home.path / "tmux.conf").write_text("set -g status off\n")  # which would be drawn amid what is waited for
+    command = ["tmux", "-f", str(home.path / "tmux.conf"), "new-session", *one.command]
+    env = {**env, "TMUX_TMPDIR": str(home.path), "SHELL": "/bin/sh"}
+    with Running(command, env=env, cwd=home.work, terminal=True) as running:
+        place = running.wait_for(READY, 30)
+        running.type_in(f"echo before; {FAILING}; (exit 3)\r" if shell != "fish" else f"echo before; {FAILING}\r")
+        running.wait_for(READY, 20, after=running.wait_for("cannot access", 20, after=place))
+        running.type_in("ask-explain\r")
+        running.wait_for("Missing.", 30, after=place)
+        running.type_in("exit\r")
+        running.process.wait(20)
+    assert "cannot access" in asked(server)
+
+
+def states(home: Home, env: dict[str, str], shell: str, before: str) -> tuple[str, str, str, str]:
+    """A shell's state before the first evaluation, after it, after the second; and what evaluating showed."""
+    first, once, twice = (home.path / name for name in ("first", "once", "twice"))
+    dump = {"bash": "{ %s; } > %s 2>&1", "zsh": "{ %s } > %s 2>&1", "fish": "begin; %s; end > %s 2>&1"}[shell]
+    evaluated = EVALS[shell].format("")
+    lines = [dump % (STATE[shell], once), "echo [; " + evaluated, "echo ]", dump % (STATE[shell], twice)]
+    one = Shell(shell, home, env, f"{before}\n{dump % (STATE[shell], first)}", "\n".join(lines))
+    with one.on_terminal() as running:
+        said = running.stdout.decode().partition("[")[2].partition("]")[0]
+    return (*(file.read_text() for file in (first, once, twice)), said.strip())  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_evaluated_twice_it_changes_nothing_the_second_time_and_says_nothing(
+    shell: str, home: Home, env: dict[str, str]
+) -> None:
+    _, once, twice, said = states(home, env, shell, "")
+    assert "__ask" in once
+    assert once == twice
+    assert said == ""
+
+
+@pytest.mark.parametrize("array", [True, False])
+def test_prompt_command_traps_and_bindings_of_bash_stay(array: bool, home: Home, env: dict[str, str]) -> None:
+    before = """
+        trap 'DEBUGGED=1' DEBUG; trap 'ERRED=1' ERR; trap 'echo bye' EXIT; trap 'echo interrupted' INT
+        bind -m emacs '"\\ea": "mine"'; bind -m vi-insert -x '"\\ea": own_function'; bind '"\\ee": kill-word'
+    """
+    mine = 'echo "[status $?]"'
+    before += f"PROMPT_COMMAND=({mine!r} 'echo two')" if array else f"PROMPT_COMMAND={mine!r}"
+    first, once, _, _ = states(home, env, "bash", before)
+    for line in first.splitlines():
+        if line.startswith(("trap", '"')):
+            assert line in once
+    assert '"\\ee": "__ask_explain"' not in once.partition("vi")[0]
+    with Shell("bash", home, env, before).on_terminal() as running:
+        place = len(running.stdout)
+        running.type_in("(exit 3)\r")
+        place = running.wait_for("[status 3]", after=place)
+        words_after(running, f"x{ALT_A}y", "<xminey>")
+        running.type_in("exit\r")
+        running.wait_for("bye", after=place)
+
+
+def test_hooks_and_bindings_of_zsh_stay(home: Home, env: dict[str, str]) -> None:
+    before = """
+        precmd_functions=(mine); mine() { print "[status $?]" }; precmd() { print also }
+        bindkey -s '^[a' mine; zshexit() { print bye }; TRAPINT() { print interrupted; return 130 }
+    """
+    with Shell("zsh", home, env, before).on_terminal() as running:
+        place = len(running.stdout)
+        running.type_in("(exit 3)\r")
+        place = running.wait_for("[status 3]", after=running.wait_for("also", after=place) and place)
+        words_after(running, f"x{ALT_A}y", "<xminey>")
+        running.type_in("exit\r")
+        running.wait_for("bye", after=place)
+
+
+def test_bindings_of_fish_stay(home: Home, env: dict[str, str]) -> None:
+    with Shell("fish", home, env, "bind \\ea 'commandline -i mine'").on_terminal() as running:
+        words_after(running, f"x{ALT_A}y", "<xminey>")
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_a_key_that_is_named_is_bound(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+    server.reply(wire.says(COMMAND))
+    with Shell(shell, home, env, options=" --key ctrl-g --explain-key none").on_terminal() as running:
+        running.type_in(WORDS + "\x07")
+        running.wait_for("a b", 20)
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_each_interactive_shell_has_its_own_name_unless_the_user_gave_one(
+    shell: str, home: Home, env: dict[str, str]
+) -> None:
+    def named(**more: str) -> str:
+        command = Shell(shell, home, {}).started("-ic")
+        result = run([*command, "echo name=$ASK_SESSION"], env={**env, **more}, cwd=home.work)
+        (found,) = re.findall("^name=(.*)$", result.text, re.MULTILINE)
+        return str(found)
+
+    first = named()
+    assert first.startswith("shell-")
+    assert named(ASK_SESSION=first) != first
+    assert named(ASK_SESSION="work") == "work"
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_continue_means_this_shell(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+    server.reply(wire.says("Yes."))
+    with Shell(shell, home, env).on_terminal() as one, Shell(shell, home, env).on_terminal() as other:
+        for running, line in ((one, "ask first"), (other, "ask second"), (one, "sh -c 'ask -c third </dev/null'")):
+            place = len(running.stdout)
+            running.type_in(f"{line}\r")
+            running.wait_for(READY, 30, after=running.wait_for("Yes.", 30, after=place))
+    assert '"first' in asked(server)
+    assert "second" not in asked(server)
+
+
+@pytest.mark.parametrize("shell", NAMES)
+def test_a_shell_that_is_not_interactive_is_left_alone(shell: str, home: Home, env: dict[str, str]) -> None:
+    strict, name = ("", '"$ASK_SESSION"') if shell == "fish" else ("set -euo pipefail", "${ASK_SESSION-}")
+    script = f"{strict}\n{EVALS[shell].format('')}\necho name={name}."
+    result = run([shell, "-c", script], env=env, cwd=home.work)
+    assert (result.code, result.text, result.stderr) == (0, "name=.\n", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_it_works_in_a_strict_shell(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+    server.reply(wire.says(COMMAND))
+    strict = "set -euo pipefail"
+    with Shell(shell, home, env, strict).on_terminal() as running:
+        words_after(running, "ask -p openr\t", "<ask><-p><openrouter>") if shell == "bash" else None
+        running.type_in(WORDS + ALT_A)
+        running.wait_for("a b", 20)
+        running.type_in(KILL)
+        words_after(running, "fine", "<fine>")
+
+
+def test_bash_without_a_line_to_edit_says_nothing(home: Home, env: dict[str, str]) -> None:
+    Path(env["HOME"], ".bashrc").write_text(EVALS["bash"].format("") + "\n")
+    result = run(["bash", "-ic", "echo fine"], env=env, cwd=home.work)
+    assert result.text == "fine\n"
+    assert "bind" not in result.stderr

@@ -1,0 +1,226 @@
+"""Where shells and system services start programs: loops, cron, hooks, closed streams, other locales and users.
+
+What holds for single streams is in `render.test_streams`, signals in `test_main`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import ASK, PROGRAMS, Ask, Home, Result, Running, run
+from tests.safety.installation import installation
+
+DATE = '· bash {"command": "date"}\n'
+NOBODY = 54_321
+"""An id that no user has."""
+
+
+@pytest.fixture
+def demo(home: Home) -> Ask:
+    return Ask({**home.env, "ASK_PROVIDER": "demo"}, home.work)
+
+
+# Loops and pipelines
+
+
+@pytest.mark.parametrize("call", ['ask -q "run echo $name" < /dev/null', 'ask -q --no-stdin "run echo $name"'])
+def test_a_loop_keeps_its_lines_to_itself(call: str, demo: Ask) -> None:
+    script = f"printf '%s\\n' a b c | while read -r name; do {call}; done"
+    result = demo.shell(script)
+    assert (result.code, result.stderr) == (0, "")
+    assert [line for line in result.text.splitlines() if len(line) == 1] == ["a", "b", "c"]
+
+
+def test_a_loop_s_lines_are_standard_input_where_nothing_else_is(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    result = ask.shell("printf '%s\\n' a b c | while read -r name; do ask -m test/model \"is $name here?\"; done")
+    assert result.text == "yes\n"
+    assert wire.asked(server.requests[0].json) == "is a here?\n\n<stdin>\nb\nc\n</stdin>"
+
+
+def test_xargs_may_start_several_at_once(demo: Ask) -> None:
+    each = """sh -c 'ask -q "run echo $0" > $0.txt' {}"""
+    assert demo.shell(f"printf '%s\\0' one two three four | xargs -0 -P 4 -I{{}} {each}").code == 0
+    for word in ("one", "two", "three", "four"):
+        answer = (demo.cwd / f"{word}.txt").read_text()
+        assert answer == f"I ran `echo {word}` (exit code: 0).\n\n```\n{word}\n```\n"
+
+
+def test_a_strict_script_sees_how_it_ended(demo: Ask) -> None:
+    strict = "set -euo pipefail; "
+    assert demo.shell(f'{strict}x=$(ask -q "run echo hi"); grep -c hi <<< "$x"').text == "2\n"
+    assert demo.shell(f"{strict}seq 5 | ask -q 'how many?' | cat").code == 0
+    assert demo.shell(f"{strict}ask -q 'which files are here?' | head -n 1 > /dev/null; echo on").text == "on\n"
+    for failing, code in (("ask --no-such hi | cat", 2), ("ask -p none hi | cat", 4), ("ask --cmd love | cat", 10)):
+        result = demo.shell(f"{strict}{failing}; echo on")
+        assert (result.code, result.text) == (code, "")
+
+
+def test_it_works_as_a_background_job_and_under_timeout(demo: Ask) -> None:
+    assert demo.shell("ask -q 'run echo hi' > out & wait $!; echo $?; grep -c hi out").text == "0\n2\n"
+    assert demo.shell("set -m; ask -q 'run echo hi' > out & wait $!; echo $?; grep -c hi out").text == "0\n2\n"
+    result = demo.shell("timeout 0.7 ask 'run sleep 31.5'; echo $?")
+    assert result.text == "124\n"
+    assert "Traceback" not in result.stderr
+
+
+def test_a_git_hook_may_ask(demo: Ask) -> None:
+    hook = f'#!/bin/sh\n[ -n "$2" ] || git diff --staged | {ASK} -q --code -p demo \'hello in Python\' > "$1"\n'
+    script = f"""
+        set -e
+        git init -q . && git config user.name a && git config user.email a@b && touch x && git add x
+        cat > .git/hooks/prepare-commit-msg <<'EOF'\n{hook}EOF
+        chmod +x .git/hooks/prepare-commit-msg
+        GIT_EDITOR=true git commit -q && git log --format=%s
+    """
+    result = demo.shell(script)
+    assert (result.text, result.stderr, result.code) == ('print("Hello, world!")\n', "", 0)
+
+
+# Streams
+
+
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_trouble(closed: str, demo: Ask) -> None:
+    result = demo.shell(f"ask -q 'run date' {closed}")
+    assert (result.code, result.stderr) == (0, "")
+    assert result.text.startswith("I ran `date` (exit code: 0).")
+
+
+def test_without_standard_output_nothing_is_asked(demo: Ask) -> None:
+    for closed in (">&-", ">&- 2>&-", "<&- >&- 2>&-"):
+        result = demo.shell(f"ask 'run touch ran' {closed}")
+        assert (result.code, result.stdout) == (9, b"")
+    assert not (demo.cwd / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["--no-such"], 2), (["-p", "none", "hi"], 4), (["--cmd", "love"], 10), (["run true"], 0)]
+)
+def test_the_exit_code_stays_where_nobody_reads_the_errors(arguments: list[str], code: int, demo: Ask) -> None:
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    with open("/dev/full", "w") as full, open(ours, "w") as unread:
+        for stderr in (full, unread):
+            done = subprocess.run(
+                [ASK, *arguments],
+                env=dict(demo.env),
+                cwd=demo.cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                check=False,
+            )
+            assert done.returncode == code
+
+
+# Environments
+
+
+def test_cron_starts_it_with_nothing(home: Home) -> None:
+    result = run(["env", "-i", f"HOME={home.path}", "SHELL=/bin/sh", "LOGNAME=x", ASK, "-p", "demo", "run date"])
+    assert (result.code, result.stderr) == (0, DATE)
+    places = [path.name for path in (home.path / ".local/share/ask").iterdir()]
+    assert {"history.db", "audit.jsonl"} <= {*places}
+    bare = run(["env", "-i", f"XDG_DATA_HOME={home.path}", f"XDG_CACHE_HOME={home.path}", ASK, "-p", "demo", "run env"])
+    assert (bare.code, "TERM" in bare.text) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LC_ALL": "C"},
+        {"LC_ALL": "POSIX"},
+        {"LC_ALL": "xx_XX.ISO-8859-1"},
+        {"LANG": ""},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},  # as in a locale that is there, without UTF-8
+    ],
+    ids=lambda locale: ",".join(map("=".join, locale.items())),
+)
+def test_commands_and_files_are_in_utf_8_whatever_the_locale(locale: dict[str, str], demo: Ask) -> None:
+    assert demo("write größe.txt with 日本 ü", env=locale).code == 0
+    assert (demo.cwd / "größe.txt").read_text() == "日本 ü"
+    result = demo("-q", "run cat größe.txt", env=locale)
+    assert "日本 ü" in result.text
+    assert demo("-q", "-f", "größe.txt", "what is this?", env=locale).text.count("größe.txt") == 1
+    assert demo("--cmd", "run echo 日本", env=locale).text == "echo 日本\n"
+    assert "größe.txt" in demo("history", "list", env=locale).text
+    run_it = [("C(ancel): ", "r\n")]
+    shown = demo.on_terminal("--cmd", "run printf '<%s>' ü", answers=run_it, env={**locale, "SHELL": "/bin/sh"})
+    assert shown.text.endswith("<ü>")
+
+
+@pytest.fixture
+def others() -> Iterator[Path]:
+    """A folder that any user can come to, and only its own can write to."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("place", ["/", "locked", "file", "/proc/none"])
+@pytest.mark.parametrize("user", [65_534, NOBODY], ids=["a user", "an id without a user"])
+def test_a_home_that_cannot_be_written_costs_lines_and_no_answer(place: str, user: int, others: Path) -> None:
+    (others / "locked").mkdir(mode=0o555)
+    (others / "file").touch()
+    ask = as_stranger(user, others / place)
+    result = ask("-p", "demo", "run date")
+    assert result.code == 0
+    assert result.text.startswith("I ran `date` (exit code: 0).")
+    complaints = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
+    assert 0 < len(complaints) <= 3
+    assert "Traceback" not in result.stderr
+    for command in (["history"], ["providers"], ["tools"], ["keys", "list"], ["undo"], ["-c", "-p", "demo", "hi"]):
+        other = ask(*command)
+        assert other.code in (0, 2, 9)
+        assert "Traceback" not in other.stderr
+        assert other.stderr.count("\n") <= 1
+
+
+def test_a_home_of_somebody_else_is_named(others: Path) -> None:
+    (others / "home").mkdir(mode=0o000)
+    result = as_stranger(NOBODY, others / "home")("-p", "demo", "run date")
+    assert (result.code, result.stderr.count("\n")) == (4, 1)
+    assert "(Permission denied): make it readable; is HOME your own?" in result.stderr
+
+
+def as_stranger(user: int, home: Path) -> Callable[..., Result]:
+    """Runs `ask` as another user, where we are root; else as ourselves."""
+    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if os.geteuid() == 0 else []
+    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    return lambda *arguments: run([*become, installation("ordinary").ask, *arguments], env=env, cwd=Path("/"))
+
+
+@pytest.mark.parametrize("arguments", [["hi"], ["--cmd", "run date"], ["history"], ["tools"], ["providers"]])
+def test_a_folder_that_is_gone_costs_a_line_at_most(arguments: list[str], demo: Ask) -> None:
+    result = demo.shell(f"mkdir gone && cd gone && rmdir ../gone && ask {' '.join(map(repr, arguments))}")
+    assert result.stderr.count("\n") <= 1
+    assert "Traceback" not in result.stderr
+    assert result.code == (9 if "cd to another" in result.stderr else 0)
+
+
+def test_a_small_and_simple_terminal_will_do(demo: Ask) -> None:
+    script = f"stty cols 20 rows 5; exec {PROGRAMS}/ask --cmd 'find files over 20 GB in /some/where/far/away'"
+    env = {**demo.env, "TERM": "dumb", "SHELL": "/bin/sh"}
+    with Running(["sh", "-c", script], env=env, cwd=demo.cwd, terminal=True) as running:
+        running.wait_for("C(ancel): ")
+        running.type_in("\n")
+        result = running.finish()
+    assert result.code == 130
+    assert "\x1b" not in result.text
+    lines = result.text.splitlines()
+    assert "find /some/where/far" in lines
+    assert all(len(line) <= 20 for line in lines if not line.endswith("C(ancel): "))
+
+
+def test_a_terminal_without_a_name_will_do(demo: Ask) -> None:
+    result = demo.on_terminal("run date", env={"TERM": ""})
+    assert (result.code, "I ran `date`" in result.text) == (0, True)

@@ -1,0 +1,362 @@
+"""Getting what a URL names: redirects, time, size, and what may not be reached."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from ask.tools import ToolError
+from ask.tools.http_get import BODY_LIMIT, Page, get
+from ask.tools.reach import Restricted
+from tests.model_server import DROP, HOLD, ModelServer, Repeat, Reply
+
+BOMB = zlib.compressobj(9, wbits=31)
+ZEROS = BOMB.compress(bytes(100_000_000)) + BOMB.flush()
+
+
+def place(server: ModelServer) -> str:
+    return server.base_url.removesuffix("/api/v1")
+
+
+def port(server: ModelServer) -> str:
+    return place(server).rpartition(":")[2]
+
+
+def text(*steps: bytes, **more: object) -> Reply:
+    return Reply(steps, content_type="text/plain", **more)  # type: ignore[arg-type]
+
+
+def to(location: str, status: int = 302) -> Reply:
+    return Reply((b"moved",), status=status, headers={"Location": location})
+
+
+def refusal(url: str, restricted: Restricted | None = None, seconds: float = 20) -> str:
+    with pytest.raises(ToolError) as caught:
+        get(url, seconds, restricted)
+    return str(caught.value)
+
+
+class Names:
+    """A look-up that knows the names it is given, and counts what it is asked."""
+
+    def __init__(self, **addresses: Sequence[str]) -> None:
+        self.addresses = {name.replace("_", "."): found for name, found in addresses.items()}
+        self.asked: list[str] = []
+
+    def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        return self.addresses[host]
+
+
+def restricted(names: Names, *hosts: str, reach: str = "127.") -> Restricted:
+    """Restricted, to what begins with `reach` in place of what is public."""
+    return Restricted(frozenset(hosts), names, lambda address: address.startswith(reach))
+
+
+def test_a_page_comes_with_all_that_was_told_of_it(server: ModelServer) -> None:
+    server.reply(text(b"hello", framing="length"))
+    page = get(f"{place(server)}/a?b=c#d", 20, None)
+    assert page == Page(f"{place(server)}/a?b=c", "200 OK", False, "text/plain", b"hello", "", 5)
+    assert server.requests[0].path == "/a?b=c"
+
+
+def test_the_request_tells_nothing_of_the_user(server: ModelServer, tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login user password secret\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    server.reply(Reply((b"",), status=302, headers={"Location": "/next", "Set-Cookie": "a=b; Path=/"}), text(b"x"))
+    code = f"from ask.tools.http_get import get; print(get('{place(server)}/', 20, None).body)"
+    env = {**os.environ, "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=30)
+    for request in server.requests:
+        assert request.method == "GET"
+        assert request.headers["User-Agent"].startswith("ask/")
+        names = {name.lower() for name in request.headers}
+        assert names == {"host", "user-agent", "accept", "accept-encoding", "connection"}
+
+
+def test_redirects_are_followed_also_relative_ones(server: ModelServer) -> None:
+    server.reply(to("b?x=\xc3\xa9", 301), to("/c", 303), to(f"//127.0.0.1:{port(server)}/e", 307), text(b"there"))
+    page = get(f"{place(server)}/dir/a", 20, None)
+    assert [request.path for request in server.requests] == ["/dir/a", "/dir/b?x=%C3%A9", "/c", "/e"]
+    assert page.url == f"{place(server)}/e"
+
+
+def test_redirects_end_at_five(server: ModelServer) -> None:
+    server.reply(to("/again"))
+    assert refusal(place(server)) == f"stopped after 5 redirects, before {place(server)}/again"
+    assert len(server.requests) == 6
+
+
+@pytest.mark.parametrize("location", ["file:///etc/passwd", "http://u:p@127.0.0.1/", "http://[/", "http://127.1/"])
+def test_a_redirect_is_checked_as_the_url_is(server: ModelServer, location: str) -> None:
+    server.reply(to(location))
+    refusal(place(server))
+    assert len(server.requests) == 1
+
+
+def test_a_redirect_without_a_place_is_the_answer(server: ModelServer) -> None:
+    server.reply(text(b"choose", status=300))
+    assert get(place(server), 20, None).body == b"choose"
+
+
+def test_a_compressed_body_is_read(server: ModelServer) -> None:
+    packed = gzip.compress(b"hello " * 1000)
+    server.reply(text(packed, headers={"Content-Encoding": "gzip"}))
+    assert get(place(server), 20, None).body == b"hello " * 1000
+
+
+@pytest.mark.parametrize(
+    ("reply", "size", "note"),
+    [
+        (text(bytes(BODY_LIMIT)), BODY_LIMIT, ""),
+        (text(bytes(BODY_LIMIT + 1)), BODY_LIMIT, "cut at 10,000,000 bytes"),
+        (Reply((Repeat(bytes(1_000_000), 0),)), BODY_LIMIT, "cut at 10,000,000 bytes"),
+        (text(ZEROS, headers={"Content-Encoding": "gzip"}), BODY_LIMIT, "cut at 10,000,000 bytes"),
+        (text(gzip.compress(b"x")[:-9], headers={"Content-Encoding": "gzip"}), 1, "cut where its compression ends"),
+        (text(b"no gzip", headers={"Content-Encoding": "gzip"}), 0, "cut where its compression breaks"),
+        (Reply((b"part", DROP)), 4, "cut where the connection broke"),
+        (Reply((b"part", DROP), framing="length"), 4, "cut where the connection broke"),
+    ],
+    ids=["whole", "more", "endless", "bomb", "gzip-cut", "no-gzip", "cut", "short"],
+)
+def test_a_body_is_kept_as_far_as_it_goes(server: ModelServer, reply: Reply, size: int, note: str) -> None:
+    server.reply(reply)
+    page = get(place(server), 20, None)
+    assert (len(page.body), page.note) == (size, note)
+
+
+def test_a_compression_that_was_not_asked_for_is_refused(server: ModelServer) -> None:
+    server.reply(text(b"?", headers={"Content-Encoding": "br"}))
+    assert "came compressed with br" in refusal(place(server))
+
+
+def test_a_body_that_is_not_wanted_is_not_read(server: ModelServer) -> None:
+    server.reply(Reply((b"x", HOLD), content_type="image/png"))
+    page = get(place(server), 20, None, lambda kind: kind != "image/png")
+    assert page.body == b""
+    server.wait_for_abandoned()
+
+
+@pytest.mark.parametrize("reply", [Reply((HOLD,)), Reply((b"", HOLD))], ids=["no-headers", "no-body"])
+def test_the_time_holds_where_nothing_comes(server: ModelServer, reply: Reply) -> None:
+    server.reply(reply)
+    start = time.monotonic()
+    assert refusal(place(server), seconds=0.3) == f"{place(server)}/ had not come after 0.3 s"
+    assert time.monotonic() - start < 5
+    server.wait_for_abandoned()
+
+
+@pytest.mark.parametrize("reply", [Reply((Repeat(b"x", 0.01),)), Reply((b"x", HOLD))], ids=["dripping", "silent"])
+def test_the_time_holds_for_a_body_that_does_not_end(server: ModelServer, reply: Reply) -> None:
+    server.reply(reply)
+    start = time.monotonic()
+    page = get(place(server), 0.5, None)
+    assert page.body.startswith(b"x")
+    assert page.note == "cut after 0.5 s"
+    assert time.monotonic() - start < 5
+    server.wait_for_abandoned()
+
+
+def test_the_body_of_a_redirect_is_not_read(server: ModelServer) -> None:
+    server.reply(Reply((b"x", HOLD), status=302, headers={"Location": "/next"}), text(b"there"))
+    assert get(place(server), 20, None).body == b"there"
+
+
+def test_the_time_holds_for_headers_that_come_byte_by_byte() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stop = threading.Event()
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not stop.wait(0.02):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        start = time.monotonic()
+        assert "had not come after 0.3 s" in refusal(f"http://127.0.0.1:{listener.getsockname()[1]}/", seconds=0.3)
+        assert time.monotonic() - start < 5
+        stop.set()
+        thread.join()
+
+
+def test_why_there_is_no_connection_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        closed = listener.getsockname()[1]
+    assert refusal(f"http://127.0.0.1:{closed}/") == f"cannot connect to 127.0.0.1:{closed}: connection refused"
+
+
+def test_a_server_that_says_nothing_is_told(server: ModelServer) -> None:
+    server.reply(Reply((DROP,)))
+    assert "closed the connection without an answer" in refusal(place(server))
+
+
+# Restricted
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[::1]", "0.0.0.0"])
+def test_this_machine_is_reached_only_where_nothing_is_restricted(server: ModelServer, host: str) -> None:
+    server.reply(text(b"secret"))
+    url = f"http://{host}:{port(server)}/"
+    assert "safe mode reaches public hosts only" in refusal(url, Restricted(frozenset({"localhost", "127.0.0.1"})))
+    assert not server.requests
+    if host != "[::1]":
+        assert get(url, 20, None).body == b"secret"
+
+
+@pytest.mark.parametrize("url", ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://[fe80::1]/"])
+def test_no_private_address_is_reached(url: str) -> None:
+    assert "safe mode reaches public hosts only" in refusal(url, Restricted(frozenset()))
+
+
+def test_a_name_is_looked_up_once_and_the_connection_goes_there(server: ModelServer) -> None:
+    server.reply(text(b"here"))
+    names = Names(allowed_test=["127.0.0.1"])
+    page = get(f"http://Allowed.Test.:{port(server)}/x", 20, restricted(names))
+    assert (page.body, page.url) == (b"here", f"http://allowed.test:{port(server)}/x")
+    assert names.asked == ["allowed.test"]
+    assert server.requests[0].headers["Host"] == f"allowed.test:{port(server)}"
+
+
+@pytest.mark.parametrize("found", [["127.0.0.1", "10.0.0.1"], ["10.0.0.1", "127.0.0.1"], ["10.0.0.1"], ["::1"]])
+def test_a_name_with_even_one_forbidden_address_is_refused(server: ModelServer, found: list[str]) -> None:
+    assert "safe mode reaches" in refusal(f"http://a.test:{port(server)}/", restricted(Names(a_test=found)))
+    assert not server.requests
+
+
+def test_a_name_that_changes_its_address_is_checked_again_at_each_redirect(server: ModelServer) -> None:
+    server.reply(to("/next"))
+    names = Names(a_test=["127.0.0.1"])
+    answers = iter((["127.0.0.1"], ["10.0.0.1"]))
+    rebinding = Restricted(frozenset(), lambda host, port: next(answers), restricted(names).may_reach)
+    assert "a.test is at 10.0.0.1" in refusal(f"http://a.test:{port(server)}/", rebinding)
+    assert len(server.requests) == 1
+
+
+def test_the_next_address_is_tried_where_one_does_not_answer(server: ModelServer) -> None:
+    server.reply(text(b"here"))
+    names = Names(a_test=["127.0.0.9", "127.0.0.1"])
+    assert get(f"http://a.test:{port(server)}/", 20, restricted(names)).body == b"here"
+
+
+def test_a_redirect_leads_to_another_host_only_where_that_is_allowed(server: ModelServer) -> None:
+    names = Names(a_test=["127.0.0.1"], b_test=["127.0.0.1"])
+    other = f"http://b.test:{port(server)}/"
+    server.reply(to(other), to(other), text(b"there"))
+    start = f"http://a.test:{port(server)}/"
+    assert refusal(start, restricted(names)) == f"{start} redirects to another host; to go there, fetch {other}"
+    assert len(server.requests) == 1
+    assert get(start, 20, restricted(names, "b.test")).body == b"there"
+
+
+def test_a_redirect_to_an_allowed_host_is_still_held_to_public_addresses(server: ModelServer) -> None:
+    server.reply(to(f"http://localhost:{port(server)}/"))
+    names = Names(a_test=["127.0.0.1"], localhost=["::1"])
+    assert "localhost is at ::1" in refusal(f"http://a.test:{port(server)}/", restricted(names, "localhost"))
+    assert len(server.requests) == 1
+
+
+def test_a_name_that_is_not_known_is_told() -> None:
+    names = Names(a_test=[])
+    assert refusal("http://a.test/", restricted(names)) == "cannot connect to a.test: unknown host"
+    assert refusal("http://no-such-name.invalid/", Restricted(frozenset())).startswith("cannot connect to no-such-name")
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_a_proxy_is_used_only_where_nothing_is_restricted(server: ModelServer, safe: bool) -> None:
+    code = """if True:
+        import sys
+        from ask.tools import ToolError
+        from ask.tools.http_get import get
+        from ask.tools.reach import Restricted
+        safe = Restricted(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
+        try:
+            print(get("http://a.test:1/", 20, safe if sys.argv[1] == "True" else None).body.decode())
+        except ToolError as error:
+            print(error)
+    """
+    server.reply(text(b"from the proxy"))
+    env = {**os.environ, "http_proxy": place(server), "HTTP_PROXY": place(server), "no_proxy": ""}
+    done = subprocess.run([sys.executable, "-c", code, str(safe)], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ("cannot connect to a.test:1: connection refused" if safe else "from the proxy")
+    assert len(server.requests) == (0 if safe else 1)
+
+
+# TLS
+
+
+class SecureServer(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Stay silent: clients that refuse its certificate are what is tested."""
+
+
+class Hello(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"secure")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method's parameter
+        """Stay silent."""
+
+
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """A TLS server for secure.test: its port, and the certificate to trust."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-days", "2", "-subj", "/CN=secure.test", "-addext", "subjectAltName=DNS:secure.test"]
+    subprocess.run([*command, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate, key)
+    with SecureServer(("127.0.0.1", 0), Hello) as server:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_port, certificate
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("name", "trusted", "said"),
+    [
+        ("secure.test", True, "secure"),
+        ("secure.test", False, "its certificate is not valid (self-signed certificate)"),
+        ("other.test", True, "its certificate is not valid (Hostname mismatch"),
+        ("127.0.0.1", True, "its certificate is not valid (IP address mismatch"),
+    ],
+)
+def test_a_certificate_is_checked_for_the_name_not_the_address(
+    secure: tuple[int, Path], name: str, trusted: bool, said: str
+) -> None:
+    code = """if True:
+        import sys
+        from ask.tools import ToolError
+        from ask.tools.http_get import get
+        from ask.tools.reach import Restricted
+        safe = Restricted(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
+        try:
+            print(get(sys.argv[1], 20, safe).body.decode())
+        except ToolError as error:
+            print(error)
+    """
+    number, certificate = secure
+    env = {**os.environ, **({"REQUESTS_CA_BUNDLE": str(certificate)} if trusted else {})}
+    command = [sys.executable, "-c", code, f"https://{name}:{number}/"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=30)
+    assert said in done.stdout

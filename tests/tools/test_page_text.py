@@ -1,0 +1,106 @@
+"""HTML to Markdown, in a process that can be ended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ask.tools import ToolError
+from ask.tools.page_text import LARGE, page_text, read_html
+
+URL = "https://example.com/docs/page.html"
+ARTICLE = """<!doctype html><html><head><title>Marzipan</title><script>track()</script></head><body>
+<nav><a href=/>Home</a></nav>
+<main><h1>Marzipan<a class=headerlink href="#marzipan">¶</a></h1>
+<p>It is made of <a href="../almonds?x=1#y" title="nuts" onclick="x()">almonds</a> and <a href="#sugar">sugar</a>,
+<a href="javascript:alert(1)">not</a> <em>flour_or_2*3</em>.</p>
+<ul><li>one<ul><li>inner</ul><li>two</ul>
+<pre><code>mix(almonds,
+    sugar)</code></pre>
+<table><tr><th>what<th>grams<tr><td>almonds<td>200</table>
+<img src="data:image/png;base64,AAAA"></main>
+<footer>imprint</footer></body></html>"""
+
+
+def test_headings_links_lists_code_and_tables_are_kept() -> None:
+    assert read_html(ARTICLE, URL).splitlines() == [
+        "# Marzipan",
+        "",
+        "It is made of [almonds](https://example.com/almonds?x=1#y) and sugar,",
+        "not *flour_or_2*3*.",
+        "",
+        "- one",
+        "  - inner",
+        "- two",
+        "",
+        "```",
+        "mix(almonds,",
+        "    sugar)",
+        "```",
+        "",
+        "| what | grams |",
+        "| --- | --- |",
+        "| almonds | 200 |",
+    ]
+
+
+def test_a_page_without_a_main_part_is_kept_whole() -> None:
+    assert read_html("<title>T</title><article>a</article><article>b</article><p>c", URL) == "T\n\na\n\nb\n\nc"
+
+
+def test_a_main_part_that_is_not_most_of_the_page_is_not_taken_for_it() -> None:
+    text = read_html(f"<main>Please wait</main><div>{'word ' * 50}</div>", URL)
+    assert text.startswith("Please wait")
+    assert text.count("word") == 50
+
+
+def test_a_page_of_links_keeps_them() -> None:
+    html = "".join(f"<li><a href={number}>link {number}</a>" for number in range(50))
+    assert read_html(f"<ul>{html}</ul>", URL).count("](https://example.com/docs/") == 50
+
+
+def test_elements_that_are_nested_without_end_do_no_harm() -> None:
+    assert "deep" in page_text("<div>" * 3_000 + "deep", URL, 20, os.environ)
+
+
+@given(st.text(alphabet="<>/&;\"'= -![]?abcdeilnopruvst\n\0", max_size=200))
+@settings(max_examples=50)
+def test_anything_can_be_read(html: str) -> None:
+    read_html(html, URL)
+
+
+def test_it_is_read_in_another_process_with_the_same_result() -> None:
+    assert page_text(ARTICLE, URL, 20, os.environ) == read_html(ARTICLE, URL)
+
+
+def test_without_the_extra_the_page_is_still_readable(tmp_path: Path) -> None:
+    (tmp_path / "markdownify.py").write_text("raise ImportError('not installed')\n")
+    text = page_text(ARTICLE, URL, 20, {**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert "# Marzipan" in text
+    assert "[almonds](https://example.com/almonds?x=1#y)" in text
+    assert "imprint" not in text
+
+
+def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
+    for name in ("bs4", "lxml", "markdownify", "resource", "ask"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
+    code = f"import os; from ask.tools.page_text import page_text; print(page_text('<p>fine', {URL!r}, 20, os.environ))"
+    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "fine\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_very_long_page_is_read_too() -> None:
+    rows = "<tr><td><a href=x>y</a>" * (LARGE // 20)
+    assert page_text(f"<table>{rows}", URL, 20, os.environ).count("](https://example.com/docs/x)") == LARGE // 20
+
+
+def test_one_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(ToolError, match="could not be read in time"):
+        page_text("<table>" + "<tr><td><a href=x>y</a>" * 50_000, URL, 0.5, os.environ)

@@ -1,0 +1,183 @@
+"""The tool `fetch_url`: what a model reads of what a URL gives."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ask.tools import ToolContext, ToolError
+from ask.tools.output import RESULT_LIMIT
+from ask.tools.web import FETCH_URL
+from tests import wire
+from tests.model_server import HOLD, ModelServer, Reply
+from tests.program import Ask, Home, run
+from tests.tools.conftest import Run
+
+PAGE = "<html><head><title>Nuts</title></head><body><h1>Nuts</h1><p>See <a href=/almonds>almonds</a>: é</body></html>"
+
+
+@pytest.fixture
+def url(server: ModelServer) -> str:
+    return server.base_url.removesuffix("api/v1")
+
+
+def answer(body: bytes, content_type: str = "text/plain", **more: object) -> Reply:
+    return Reply((body,), content_type=content_type, **more)  # type: ignore[arg-type]
+
+
+def test_a_page_is_readable_text_below_a_line_that_tells_of_it(server: ModelServer, url: str, run: Run) -> None:
+    server.reply(answer(PAGE.encode(), "text/html; charset=utf-8"))
+    told = f"{url}: 200 OK, text/html, {len(PAGE.encode())} bytes"
+    assert run(FETCH_URL, url=url) == f"{told}\n\n# Nuts\n\nSee [almonds]({url}almonds): é"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", '{"a": [1, "é"], "html": "<b>x</b>"}\n'),
+        ("application/problem+json; charset=utf-8", '{"title": "x"}'),
+        ("text/plain", "one\n\n\n  two <b>\n"),
+        ("text/markdown", "# A\n\n[b](c)"),
+        ("application/xml", "<a><b/></a>"),
+        ("image/svg+xml", "<svg><text>hi</text></svg>"),
+        ("application/yaml", "a: 1"),
+        ("application/octet-stream", "#!/bin/sh\necho hi\n"),
+        ("", "plain"),
+    ],
+)
+def test_json_and_text_come_as_they_are(server: ModelServer, url: str, run: Run, content_type: str, body: str) -> None:
+    server.reply(answer(body.encode(), content_type))
+    assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == body
+
+
+@pytest.mark.parametrize("begin", ["<!doctype html><p>", " \n<HTML><p>", "\ufeff<html><p>"])
+def test_html_is_known_without_a_content_type(server: ModelServer, url: str, run: Run, begin: str) -> None:
+    server.reply(answer(f"{begin}hello".encode(), ""))
+    assert run(FETCH_URL, url=url) == f"{url}: 200 OK, no content type, {len(begin.encode()) + 5} bytes\n\nhello"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("text/html; charset=ISO-8859-1", "<p>caf\u00e9 \u201cx\u201d".encode("cp1252")),
+        ("text/html; charset='koi8-r'", "<p>caf\u00e9 \u201cx\u201d".encode("utf-8-sig")),
+        ("text/html", b"\xff\xfe" + "<p>caf\u00e9 \u201cx\u201d".encode("utf-16-le")),
+        ("text/html; charset=utf-16be", "<p>caf\u00e9 \u201cx\u201d".encode("utf-16-be")),
+        (
+            "text/html",
+            b'<meta content="text/html; charset=windows-1252">' + "<p>café “x”".encode("cp1252"),
+        ),
+        ("text/html", b'<meta charset="gb18030">' + "<p>café “x”".encode("gb18030")),
+        ("text/html; charset=punycode", "<p>café “x”".encode()),
+        ("text/html; charset=no-such", "<p>café “x”".encode()),
+        ("text/html", "<p>café “x”".encode("cp1252")),
+        ("text/html", "<p>café “x”".encode()),
+    ],
+)
+def test_text_is_read_in_its_own_encoding(
+    server: ModelServer, url: str, run: Run, content_type: str, body: bytes
+) -> None:
+    server.reply(answer(body, content_type))
+    assert run(FETCH_URL, url=url).endswith("\n\ncafé “x”")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply((b"\x89PNG", HOLD), content_type="image/png"),
+        Reply((b"%PDF-1.7", HOLD), content_type="Application/PDF"),
+        answer(b"a\0b", "text/plain"),
+        answer(b"\xff\xfa\xce", "application/octet-stream"),
+    ],
+    ids=["image", "pdf", "nul", "bytes"],
+)
+def test_binary_content_is_told_of_but_not_shown(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
+    server.reply(reply)
+    assert run(FETCH_URL, url=url).endswith("\n\n[binary content is not shown]")
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (answer(b""), "[the answer is empty]"),
+        (answer(b"", status=204), "[the answer is empty]"),
+        (
+            answer(b"<script>draw()</script><div></div>", "text/html"),
+            "[the page has no text without JavaScript]",
+        ),
+    ],
+    ids=["empty", "no-content", "application"],
+)
+def test_an_answer_without_text_is_told(server: ModelServer, url: str, run: Run, reply: Reply, told: str) -> None:
+    server.reply(reply)
+    assert run(FETCH_URL, url=url).endswith(f"\n\n{told}")
+
+
+def test_an_error_status_comes_with_its_text(server: ModelServer, url: str, refusal: Run) -> None:
+    server.reply(answer(b"<h1>No such page</h1><p>Try <a href=/b>b</a>", "text/html", status=404))
+    told = refusal(FETCH_URL, url=url)
+    assert told == f"{url}: 404 Not Found, text/html, 44 bytes\n\n# No such page\n\nTry [b]({url}b)"
+
+
+def test_the_user_s_time_holds(server: ModelServer, url: str, context: ToolContext) -> None:
+    server.reply(Reply((HOLD,)))
+    with pytest.raises(ToolError, match=r"had not come after 0\.2 s"):
+        FETCH_URL.run({"url": url}, context._replace(command_timeout=0.2))
+
+
+def test_it_reaches_public_hosts_only_where_the_run_says(server: ModelServer, url: str, context: ToolContext) -> None:
+    server.reply(answer(b"secret"))
+    with pytest.raises(ToolError, match="public hosts only"):
+        FETCH_URL.run({"url": url}, context._replace(restrict_hosts=frozenset({"127.0.0.1"})))
+    assert not server.requests
+    assert FETCH_URL.run({"url": url}, context).text.endswith("secret")
+
+
+def test_it_changes_nothing_and_is_loaded_without_what_it_needs() -> None:
+    assert not FETCH_URL.changes
+    code = "import sys; from ask.tools import builtin_tools; builtin_tools(); print(sorted(sys.modules))"
+    loaded = run([sys.executable, "-c", code]).text
+    assert "'ask.tools.web'" in loaded
+    for module in ("requests", "ask.tools.http_get", "ask.tools.page_text", "bs4", "idna", "ssl", "html.parser"):
+        assert f"'{module}'" not in loaded
+
+
+@pytest.fixture
+def site() -> Iterator[ModelServer]:
+    with ModelServer() as site:
+        yield site
+
+
+def test_a_model_reads_a_page(ask: Ask, server: ModelServer, site: ModelServer) -> None:
+    site.reply(answer(PAGE.encode(), "text/html; charset=utf-8"))
+    server.reply(wire.calls(("fetch_url", {"url": f"{site.base_url}/nuts"})), wire.says("They are fine."))
+    result = ask("are nuts fine?")
+    assert (result.code, result.text) == (0, "They are fine.\n")
+    read = wire.asked(server.requests[-1].json)
+    assert read.startswith(f"{site.base_url}/nuts: 200 OK, text/html, ")
+    assert read.endswith("\n\n# Nuts\n\nSee [almonds](" + site.base_url.removesuffix("/api/v1") + "/almonds): é")
+
+
+def test_a_long_page_is_capped_and_kept_whole(ask: Ask, home: Home, server: ModelServer, site: ModelServer) -> None:
+    site.reply(answer(b"".join(b"<p>paragraph %d" % number for number in range(5_000)), "text/html"))
+    server.reply(wire.calls(("fetch_url", {"url": site.base_url})), wire.says("Long."))
+    assert ask("how long is it?").code == 0
+    read = wire.asked(server.requests[-1].json)
+    assert len(read) <= RESULT_LIMIT
+    assert read.endswith("paragraph 4999")
+    [kept] = (home.data / "results").iterdir()
+    assert str(kept) in read
+    assert "\n\nparagraph 2500\n\n" in kept.read_text()
+
+
+def test_ctrl_c_ends_the_wait_for_a_page(ask: Ask, server: ModelServer, site: ModelServer) -> None:
+    site.reply(Reply((HOLD,)))
+    server.reply(wire.calls(("fetch_url", {"url": site.base_url})))
+    with ask.start("what is there?") as running:
+        site.wait_for_requests(1)
+        running.signal(signal.SIGINT)
+        assert running.finish(10).code == 130
+    site.wait_for_abandoned()
