@@ -75,10 +75,9 @@ def edited(copy: Path, path: Path, check: Check, console: Console) -> bytes:
 
 def wants_more() -> bool:
     """Whether the user goes on editing; the end of the input is a no."""
-    try:
-        return click.confirm("Edit it again? No gives up what you wrote.", default=True, err=True)
-    except click.Abort:
-        return False
+    from ask.safety.approval import confirm
+
+    return bool(confirm("Edit it again? No gives up what you wrote.", default=True))
 
 
 def content(path: Path) -> bytes:

@@ -91,16 +91,24 @@ def ask_on_terminal(
         return None
 
 
-def confirm(question: str) -> bool | None:
-    """Ask a question, in printable ASCII, to which anything but yes is no; None where there is no terminal."""
+def confirm(question: str, *, default: bool = False) -> bool | None:
+    """Ask a question, in printable ASCII, to which anything but yes is no; None where there is no terminal.
+
+    Args:
+        question: what is asked.
+        default: what an empty line says.
+    """
     from ask.safety.terminal import NoTerminal, Terminal
 
     try:
         with Terminal() as terminal:
-            answer = terminal.ask(f"{question} [y/N] ")
+            answer = terminal.ask(f"{question} [{'Y/n' if default else 'y/N'}] ")
     except NoTerminal:
         return None
-    return answer is not None and ANSWERS.get(answer.strip().lower()) is Consent.YES
+    if answer is None:
+        return False
+    words = answer.strip().lower()
+    return ANSWERS.get(words) is Consent.YES if words else default
 
 
 class _Dialogue:

@@ -6,6 +6,8 @@ Whatever state it was left in, it echoes and takes lines while a question is ask
 from __future__ import annotations
 
 import os
+import select
+import signal
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -73,6 +75,7 @@ class Terminal:
         with self._line_ended(), _told():
             self.write(prompt)
             while not line.endswith(b"\n"):
+                _wait_for_input(self._file)
                 piece = os.read(self._file, 4096)
                 if not piece:
                     self.write("\n")
@@ -105,6 +108,21 @@ class Terminal:
             with suppress(NoTerminal):
                 self.write("\n")
             raise
+
+
+def _wait_for_input(file: int) -> None:
+    """Wait until there is something to read. A plain read would not hear a Ctrl-C that comes just before it."""
+    hearing, telling = os.pipe()
+    try:
+        os.set_blocking(telling, False)
+        before = signal.set_wakeup_fd(telling)
+        try:
+            select.select([file, hearing], [], [])
+        finally:
+            signal.set_wakeup_fd(before)
+    finally:
+        os.close(hearing)
+        os.close(telling)
 
 
 @contextmanager

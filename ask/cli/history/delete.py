@@ -102,6 +102,7 @@ def confirm(chosen: Sequence[Conversation], console: Console) -> None:
     import sys
 
     from ask.errors import UsageError
+    from ask.safety import approval
     from ask.text import one_line
 
     if sys.stdin is None or not sys.stdin.isatty() or not console.terminal:
@@ -111,4 +112,5 @@ def confirm(chosen: Sequence[Conversation], console: Console) -> None:
     if len(chosen) > SHOWN:
         console.line(f"and {len(chosen) - SHOWN} more")
     what = "this conversation" if len(chosen) == 1 else f"these {len(chosen)} conversations"
-    click.confirm(f"Delete {what}?", abort=True, err=True)
+    if not approval.confirm(f"Delete {what}?"):
+        raise click.Abort
