@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.cli.inputs import as_text, compose_prompt, marked, read_file, read_options, read_stdin
 from ask.cli.target import Target, Wish, choose, first_model
+from ask.cli.toolbox import Toolbox
 from ask.cli.workspace import Workspace
 from ask.config import Settings, resolve
 from ask.context import Told
@@ -18,7 +18,7 @@ from ask.errors import FileError, UsageError
 from ask.keys import Secrets
 from ask.messages import Message
 from ask.render.streams import Console
-from ask.tools import Tool, builtin_tools
+from ask.tools import Tool
 
 if TYPE_CHECKING:
     from ask.cli.confinement import Confined
@@ -43,6 +43,7 @@ class Question(NamedTuple):
         asked: the user's message.
         system: what the user adds to the system prompt for this conversation.
         directory: where the run takes place.
+        toolbox: the tools that there are.
         tools: what to offer.
         settings: how the run works.
         target: whom to ask.
@@ -60,6 +61,7 @@ class Question(NamedTuple):
     asked: Message
     system: str
     directory: Path
+    toolbox: Toolbox
     tools: Sequence[Tool]
     settings: Settings
     target: Target
@@ -107,7 +109,8 @@ def read_all_but_prompt(
     for warning in workspace.config.warnings:
         console.line(f"ask: {warning}")
     conversation = past.id if past else new_id()
-    tools = choose_tools(settings, chosen)
+    toolbox = Toolbox(workspace, console, cleanup)
+    tools = toolbox.offered(settings, chosen)
     target = choose(workspace, read_wish(flags, past, chosen))
     secrets = workspace.secrets(target.key)
     console.redact = secrets.redact
@@ -122,6 +125,7 @@ def read_all_but_prompt(
         asked=Message("user", ""),
         system=system,
         directory=directory,
+        toolbox=toolbox,
         tools=tools,
         settings=settings,
         target=target,
@@ -248,24 +252,6 @@ def read_settings(flags: Mapping[str, Any], system: str, workspace: Workspace, c
         if flags[flag] and not settings.safe:
             raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} has no meaning without --safe", "add --safe")
     return settings
-
-
-def choose_tools(settings: Settings, chosen: Chosen | None) -> list[Tool]:
-    """The tools to offer: of those that the settings leave, the ones that a named prompt allows.
-
-    Raises:
-        UsageError: one is to be left out that does not exist, which would leave the one that was meant.
-        ConfigError: a named prompt allows one that does not exist.
-    """
-    tools = builtin_tools()
-    names = [tool.spec.name for tool in tools]
-    for name in settings.disabled_tools:
-        if name not in names:
-            nearest = difflib.get_close_matches(name, names, 1)
-            raise UsageError(f"there is no tool {name!r} to disable", f"did you mean {(nearest or names)[0]}?")
-    allowed = chosen.tools(names) if chosen else frozenset(names)
-    allowed -= settings.disabled_tools
-    return [tool for tool in tools if settings.tools and tool.spec.name in allowed]
 
 
 def confine_run(

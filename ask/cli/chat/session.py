@@ -11,7 +11,6 @@ from ask.cli.chat.past import delete, last_exchange, read_again
 from ask.cli.inputs import as_text, marked, read_file
 from ask.cli.question import (
     Question,
-    choose_tools,
     confine_run,
     new_id,
     read_all_but_prompt,
@@ -193,7 +192,7 @@ class Session:
         settings = read_settings(self.flags, question.system, self.workspace, self._chosen)
         if self._tools is not None:
             settings = settings._replace(tools=self._tools)
-        tools = choose_tools(settings, self._chosen)
+        tools = question.toolbox.offered(settings, self._chosen)
         confined = question.confined
         if settings.safe and not confined:
             place = (question.directory, question.conversation, self.workspace, self.console)
