@@ -43,12 +43,12 @@ class ChatStreamReader:
         self._choice: dict[str, Any] = {"index": 0, "finish_reason": None}
 
     def feed(self, event: ServerEvent) -> list[Delta]:
-        if event.data.strip() == "[DONE]":
-            self.ended = True
-            return []
         try:
             chunk = json.loads(event.data)
         except (ValueError, RecursionError):
+            if event.data.strip() == "[DONE]":
+                self.ended = True
+                return []
             chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
         if event.event == "error" and find_error(chunk) is None:
             chunk = {"error": chunk}

@@ -9,8 +9,9 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from ask.chat_stream import find_error
@@ -236,13 +237,17 @@ class Exchange:
         shown = False
         failure: AskError | None = None
         try:
-            for event in reply.events():
-                with self.provider.faults:
-                    deltas = reader.feed(event)
+            for events in reply.batches():
+                seen: list[Delta] = []
+                try:
+                    with self.provider.faults:
+                        for event in events:
+                            seen += reader.feed(event)
+                finally:
+                    shown = shown or bool(seen)
+                    for delta in joined(seen, joiners):
+                        show(delta)
                 reply.ending = reader.ended
-                for delta in deltas:
-                    shown = True
-                    show(joined(delta, joiners))
             if not reader.ended:
                 message = "the answer was cut off in the middle" if shown else "the answer never came"
                 raise StreamCut(message, ASK_AGAIN, again=True)
@@ -350,12 +355,14 @@ def is_too_long(error: ProviderError) -> bool:
     return error.status in (None, 400, 422) and TOO_LONG.search(error.message) is not None
 
 
-def joined(delta: Delta, joiners: Mapping[type, PairJoiner]) -> Delta:
-    """The delta, its text as far as no character in it is torn."""
-    if isinstance(delta, CallDelta):
-        return delta
-    text = joiners[type(delta)].feed(delta.text)
-    return delta if text is delta.text else type(delta)(text)
+def joined(deltas: Iterable[Delta], joiners: Mapping[type, PairJoiner]) -> Iterator[Delta]:
+    """The deltas, pieces of one text made one, as far as no character in it is torn."""
+    for kind, pieces in groupby(deltas, type):
+        if kind is CallDelta:
+            yield from pieces
+        else:
+            text = "".join(piece.text for piece in pieces)  # type: ignore[union-attr]  # CallDelta is behind us
+            yield kind(joiners[kind].feed(text))
 
 
 def advice_for(error: ProviderError, provider: str) -> str:

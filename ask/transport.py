@@ -157,7 +157,7 @@ class Reply:
         """Whether the body is a stream of events, by its first byte: labels are wrong in both directions.
 
         Raises:
-            NetworkError, StreamCut: as `events`.
+            NetworkError, StreamCut: as `batches`.
         """
         if self._framing == "ndjson":
             return True
@@ -171,8 +171,8 @@ class Reply:
             self._progress = time.monotonic()
         return not whole
 
-    def events(self) -> Iterator[ServerEvent]:
-        """The events of a stream, as they come.
+    def batches(self) -> Iterator[list[ServerEvent]]:
+        """The events of a stream, as they come: those that came together in one list.
 
         Raises:
             NetworkError: nothing came for too long; comments do not count.
@@ -181,17 +181,17 @@ class Reply:
         frames = ServerSentEvents() if self._framing == "sse" else JsonLines()
         chunk, self._head = self._head or self._read(), b""
         while chunk:
-            yield from frames.feed(chunk)
+            yield frames.feed(chunk)
             if frames.progress:
                 self._progress = time.monotonic()
             chunk = self._read()
-        yield from frames.close()
+        yield frames.close()
 
     def text(self) -> str:
         """The whole body.
 
         Raises:
-            NetworkError, StreamCut: as `events`.
+            NetworkError, StreamCut: as `batches`.
         """
         parts = [self._head]
         while chunk := self._read():

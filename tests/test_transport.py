@@ -9,6 +9,7 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def data_of(answer: Answer) -> Iterator[str]:
     """The events' data, `ending` set at the end marker as the exchange does."""
-    for event in answer.events():
+    for event in chain.from_iterable(answer.batches()):
         answer.ending = answer.ending or event.data == "[DONE]"
         yield event.data
 
@@ -113,7 +114,7 @@ def test_each_event_is_seen_before_the_next_is_sent(server: ModelServer, framing
         steps.append(packer.flush())
     server.reply(Reply(steps, framing=framing, headers={"Content-Encoding": "gzip"} if compressed else {}))
     with Transport(server.base_url, ENOUGH).send(CHAT) as answer:
-        for number, said in enumerate(answer.events()):
+        for number, said in enumerate(chain.from_iterable(answer.batches())):
             assert said.data == str(number)
             seen[number].set()
 
