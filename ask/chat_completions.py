@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 from binascii import crc32
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask.chat_stream import ChatStreamReader, find_error
 from ask.errors import ProviderError, Remedy
 from ask.json_values import as_dict, as_int, as_list, as_number, as_text
-from ask.messages import Answer, Finish, Message, Native, ToolCall, Usage
+from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, Usage
 from ask.provider import ChatRequest, HttpRequest, ModelInfo, Provider, ProviderInfo, default_remedy
 
 FINISHES = {
@@ -27,6 +27,13 @@ FINISHES = {
     "error": Finish.ERROR,
 }
 """Finish reasons that mean something; any other is a normal stop."""
+USUAL_ATTACHMENTS = (
+    *("image/png", "image/jpeg", "image/gif", "image/webp"),
+    *("application/pdf", "audio/wav", "audio/mpeg"),
+)
+"""What the wire itself has a form for. Which of it a service takes is another matter."""
+AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
+"""What the wire calls audio whose MIME type has another name."""
 LONGEST_ID = 40
 LONGEST_NAME = 64
 """Of calls, in characters, where a service is as strict as OpenAI."""
@@ -46,6 +53,7 @@ class ChatCompletions(Provider):
         tells_cost: whether its answers tell what they cost.
         offline_advice: what to do where it does not answer.
         no_model_advice: what to do where it lists no model.
+        attachments: the MIME types of files that a message may hold, of images, PDF and audio; none by default.
     """
 
     native_fields: tuple[str, ...] = ()
@@ -66,7 +74,9 @@ class ChatCompletions(Provider):
         tells_cost: bool = False,
         offline_advice: str = "",
         no_model_advice: str = "",
+        attachments: Sequence[str] = (),
     ) -> None:
+        self.attachments = frozenset(attachments)
         names = (key_env,) if isinstance(key_env, str) else tuple(key_env)
         super().__init__(
             ProviderInfo(
@@ -123,6 +133,9 @@ class ChatCompletions(Provider):
         if message.role == "tool":
             return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
         wire: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.attachments:
+            text = [{"type": "text", "text": message.content}] if message.content else []
+            wire["content"] = [*text, *map(self.format_attachment, message.attachments)]
         if message.tool_calls:
             wire["content"] = message.content or None
             wire["tool_calls"] = [
@@ -137,6 +150,19 @@ class ChatCompletions(Provider):
                 for call in message.tool_calls
             ]
         return wire | dict(self.native_for(message, model))
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        return media_type in self.attachments
+
+    def format_attachment(self, attachment: Attachment) -> dict[str, Any]:
+        """One file as a content part: an image, audio, or any other file under its name."""
+        group = attachment.media_type.partition("/")[0]
+        if group == "image":
+            return {"type": "image_url", "image_url": {"url": attachment.data_url}}
+        if group == "audio":
+            name = AUDIO_FORMATS.get(attachment.media_type) or attachment.media_type.partition("/")[2]
+            return {"type": "input_audio", "input_audio": {"data": attachment.base64, "format": name}}
+        return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.data_url}}
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"role": "tool", "tool_call_id": legal_id(tool_call_id), "content": result}

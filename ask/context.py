@@ -43,7 +43,16 @@ def tokens_in(*texts: str) -> int:
 def weight_of(message: Message) -> int:
     """About as many tokens as a message has."""
     calls = sum(PER_MESSAGE + tokens_in(call.name, call.arguments, call.id) for call in message.tool_calls)
-    return PER_MESSAGE + tokens_in(message.content, message.tool_call_id) + calls
+    return PER_MESSAGE + tokens_in(message.content, message.tool_call_id) + calls + weight_of_files(message)
+
+
+def weight_of_files(message: Message) -> int:
+    """About as many tokens as a message's attachments have."""
+    if not message.attachments:
+        return 0
+    from ask.attachments import weight_of as weight
+
+    return weight(message.attachments)
 
 
 def weight_of_tools(tools: Sequence[ToolSpec]) -> int:

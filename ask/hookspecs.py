@@ -1,8 +1,9 @@
 """The hooks that a provider plugin implements, each with when it runs and what it returns.
 
 An implementation is any attribute whose name begins with `provider_`, on an instance of `ask.Provider`
-or in a module; a module must have every hook. All hooks but `provider_adapter` are pure: no I/O, no
-waiting, no printing. An exception other than an `ask.AskError` counts as a fault of the plugin.
+or in a module; a module must have every hook but `provider_adapter` and `provider_takes_attachment`. All
+hooks but `provider_adapter` are pure: no I/O, no waiting, no printing. An exception other than an
+`ask.AskError` counts as a fault of the plugin.
 """
 
 from __future__ import annotations
@@ -43,6 +44,16 @@ class ProviderHooks:
     @hookspec(firstresult=True)
     def provider_supports_tools(self, model: str) -> bool:  # type: ignore[empty-body]
         """Whether to send tools to this model. Runs before a request that would carry them."""
+
+    @hookspec(firstresult=True)
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:  # type: ignore[empty-body]
+        """Whether a message to this model may hold a file of that MIME type. False is the default.
+
+        Runs before a request whose messages hold such files, and to tell the user what may be attached. False only
+        where it is known that it may not: the user is told then before anything is sent, and what was attached
+        earlier in the conversation stands there as a note. So `provider_build_request` meets in
+        `Message.attachments` only what was said yes to, in messages of the user's.
+        """
 
     @hookspec(firstresult=True)
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:  # type: ignore[empty-body]

@@ -5,6 +5,7 @@ They are named tuples, as are the other values that every run needs: dataclasses
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -60,6 +61,16 @@ class Attachment(NamedTuple):
     media_type: str
     data: bytes
 
+    @property
+    def base64(self) -> str:
+        """The data in Base64, without line breaks."""
+        return b2a_base64(self.data, newline=False).decode("ascii")
+
+    @property
+    def data_url(self) -> str:
+        """The data as a URL that holds it."""
+        return f"data:{self.media_type};base64,{self.base64}"
+
 
 class Native(NamedTuple):
     """What the model that wrote a message needs back verbatim: thinking, signatures.
@@ -112,10 +123,14 @@ def _sum(a: N | None, b: N | None) -> N | None:
 
 
 class Answer(NamedTuple):
-    """A whole answer, as `provider_parse_response` reads it."""
+    """A whole answer, as `provider_parse_response` reads it.
+
+    `reason` is what the provider says of why a filter stopped it, in its own words, for the user; "" for nothing.
+    """
 
     text: str = ""
     reasoning: str = ""
     finish: Finish = Finish.STOP
     usage: Usage = Usage()
     native: Native | None = None
+    reason: str = ""

@@ -165,6 +165,8 @@ REQUIRED_HOOKS = (
     "provider_parse_response",
 )
 """The hooks for which no default would do."""
+OPTIONAL_HOOKS = ("provider_adapter", "provider_takes_attachment")
+"""The hooks that a module may lack: it answers then as the default does."""
 
 
 class Provider:
@@ -181,6 +183,9 @@ class Provider:
 
     def provider_supports_tools(self, model: str) -> bool:
         return True
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        return False
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return [tool.as_function() for tool in tools]

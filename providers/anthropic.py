@@ -39,13 +39,17 @@ from ask import (
 )
 
 from .anthropic_blocks import (
+    IMAGES,
+    PDF,
     THINKING,
     CallIds,
     calls_of,
     content_of,
+    file_block,
     legal_name,
     mark_for_caching,
     may_return,
+    refusal_reason,
     text_blocks,
     text_of,
 )
@@ -88,6 +92,9 @@ class Anthropic(Provider):
     """Anthropic's Messages API."""
 
     # Requests
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        return media_type in (*IMAGES, PDF)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/v1/messages", self.body(request), headers(key))
@@ -147,7 +154,8 @@ class Anthropic(Provider):
                 role = "user"
                 content = [self.provider_format_tool_result(call_id, message.tool_name, message.content)]
             else:
-                role, content = "user", text_blocks(message.content)
+                files = [file_block(attachment) for attachment in message.attachments]
+                role, content = "user", files + text_blocks(message.content)
             if content and wire and wire[-1]["role"] == role:
                 wire[-1]["content"] += content
             elif content:
@@ -190,6 +198,7 @@ class Anthropic(Provider):
             finish=finish,
             usage=parse_usage(as_dict(response.get("usage"))),
             native=self.native(response, blocks, finish),
+            reason=refusal_reason(response),
         )
         error = response.get("error") or (None if "content" in response else find_error(dict(response)))
         if error:

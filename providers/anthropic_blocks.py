@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask import as_list, as_text
+from ask import Attachment, as_dict, as_list, as_text
 
 CACHE_MARKER = {"type": "ephemeral"}
 THINKING = {"thinking": "signature", "redacted_thinking": "data"}
@@ -16,11 +16,23 @@ NEEDED = {**THINKING, "text": "text"}
 ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")
 """What ids and names of tools may not hold."""
 LONGEST_NAME = 128
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""https://platform.claude.com/docs/en/build-with-claude/vision"""
+PDF = "application/pdf"
+LONGEST_TITLE = 200
 
 
 def text_blocks(*texts: str) -> list[dict[str, Any]]:
     """A block for each text; none for a blank one, which the API refuses."""
     return [{"type": "text", "text": text} for text in texts if text.strip()]
+
+
+def file_block(attachment: Attachment) -> dict[str, Any]:
+    """An image or a document. They stand before the text, where the models understand them best."""
+    source = {"type": "base64", "media_type": attachment.media_type, "data": attachment.base64}
+    if attachment.media_type != PDF:
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": attachment.name[:LONGEST_TITLE] or "document"}
 
 
 def content_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -35,6 +47,14 @@ def text_of(blocks: Sequence[Mapping[str, Any]]) -> str:
 def calls_of(blocks: Sequence[Mapping[str, Any]]) -> list[str]:
     """The ids of the calls among blocks."""
     return [as_text(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
+
+
+def refusal_reason(response: Mapping[str, Any]) -> str:
+    """What a refusal says of its cause: the category of the policy, and an explanation; "" where there is none."""
+    details = as_dict(response.get("stop_details"))
+    if response.get("stop_reason") != "refusal":
+        return ""
+    return ": ".join(filter(None, (as_text(details.get("category")), as_text(details.get("explanation")))))
 
 
 def may_return(block: Mapping[str, Any], *, thinking: bool = True) -> bool:

@@ -20,6 +20,8 @@ from ask import (
     first_choice,
 )
 
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""https://api-docs.deepseek.com/guides/vision"""
 TOP_UP = "top up at https://platform.deepseek.com/top_up"
 
 
@@ -27,6 +29,10 @@ class DeepSeek(ChatCompletions):
     """DeepSeek, with its reasoning, its JSON answers and its cache numbers."""
 
     native_fields = ("reasoning_content",)
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        """The flash models see; any other refuses what is not text."""
+        return super().provider_takes_attachment(model, media_type) and "flash" in model
 
     def response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """It refuses a schema, and guarantees JSON where a message speaks of it, as the system message does."""
@@ -62,5 +68,6 @@ provider = DeepSeek(
     base_url="https://api.deepseek.com",
     key_env="DEEPSEEK_API_KEY",
     default_model="deepseek-flash",
+    attachments=IMAGES,
     docs="https://api-docs.deepseek.com",
 )

@@ -29,6 +29,11 @@ ARGUMENTS_PIECE = 8
 class Demo(ChatCompletions):
     """Chat Completions, answered inside the process."""
 
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        from .demo_files import ATTACHMENTS
+
+        return media_type in ATTACHMENTS
+
     def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         return True
 
@@ -78,7 +83,8 @@ def respond(request: PreparedRequest) -> Response:
 
 def answer(body: Mapping[str, Any]) -> dict[str, Any]:
     """The completion for a request's body, decided by the last user message and what was done since."""
-    messages = [as_dict(message) for message in as_list(body["messages"])]
+    given = [as_dict(message) for message in as_list(body["messages"])]
+    messages = [in_words(message) for message in given]
     form = form_of("".join(as_text(message.get("content")) for message in messages if message.get("role") == "system"))
     asked = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages))
     words, blocks = read_question("".join(as_text(message.get("content")) for message in messages[asked : asked + 1]))
@@ -101,8 +107,28 @@ def answer(body: Mapping[str, Any]) -> dict[str, Any]:
 
         return completion(body, json.dumps(value_for(schema, words), ensure_ascii=False), [])
     if not said:
-        said.append(about_input(words, blocks) if blocks else small_talk(words))
+        about = (about_files_in(given[asked : asked + 1]), about_input(words, blocks) if blocks else "")
+        said = [part for part in about if part] or [small_talk(words)]
     return completion(body, "\n\n".join(said), [])
+
+
+def in_words(message: dict[str, Any]) -> dict[str, Any]:
+    """The message with its text alone, where it has parts."""
+    if not isinstance(message.get("content"), list):
+        return message
+    from .demo_files import as_words
+
+    return message | {"content": as_words(message["content"])}
+
+
+def about_files_in(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What is to say of the files in messages; "" where there are none."""
+    contents = [message["content"] for message in messages if isinstance(message.get("content"), list)]
+    if not contents:
+        return ""
+    from .demo_files import about_files
+
+    return "\n\n".join(filter(None, map(about_files, contents)))
 
 
 def form_of(system: str) -> str:
@@ -143,7 +169,7 @@ def completion(body: Mapping[str, Any], text: str, calls: Sequence[Call]) -> dic
             }
             for number, call in enumerate(calls, made + 1)
         ]
-    read, said = sum(len(as_text(m.get("content")).split()) for m in messages), len(text.split())
+    read, said = sum(len(as_text(in_words(m).get("content")).split()) for m in messages), len(text.split())
     return {
         "id": "chatcmpl-demo",
         "object": "chat.completion",

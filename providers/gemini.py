@@ -52,6 +52,7 @@ from .gemini_answer import (
     is_spoken,
     parts_of,
     text_of,
+    told_reason,
     usage_of,
 )
 from .gemini_schema import gemini_schema
@@ -72,6 +73,14 @@ OPTIONS = {
 """What Gemini calls the parameters that have a common name."""
 BESIDE_THE_CONFIG = ("safetySettings", "cachedContent", "serviceTier")
 """Parameters that stand in the body itself, not in its generationConfig."""
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic")
+ATTACHMENTS = (
+    *(*IMAGES, "application/pdf"),
+    *("audio/wav", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"),
+)
+"""https://ai.google.dev/gemini-api/docs/image-understanding, .../document-processing and .../audio"""
+MIME_TYPES = {"audio/mpeg": "audio/mp3"}
+"""What Gemini calls those that have another name elsewhere."""
 BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
 """Tokens to think with: https://ai.google.dev/gemini-api/docs/openai#thinking"""
 
@@ -86,6 +95,10 @@ class Gemini(Provider):
         return {"x-goog-api-key": key} if key else {}
 
     # Requests
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        """Gemini sees, reads and hears; Gemma sees."""
+        return media_type in (IMAGES if "gemma" in model else ATTACHMENTS)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
@@ -138,7 +151,7 @@ class Gemini(Provider):
                 part["functionResponse"] |= {"id": given} if given else {}
                 parts = [part]
             else:
-                parts = [{"text": message.content}] if message.role == "user" else []
+                parts = user_parts(message) if message.role == "user" else []
             role = "model" if message.role == "assistant" else "user"
             if parts and turns and turns[-1]["role"] == role:
                 turns[-1]["parts"] += parts
@@ -193,6 +206,7 @@ class Gemini(Provider):
             finish=finish_of(reason, calls=bool(calls_in(parts))),
             usage=usage_of(as_dict(response.get("usageMetadata"))),
             native=Native(self.info.name, as_text(response.get("modelVersion")), {"parts": kept}) if needed else None,
+            reason=told_reason(response, reason),
         )
         failure = self.failure(response, reason)
         if failure:
@@ -259,6 +273,20 @@ class Gemini(Provider):
             for entry in entries
             if as_text(entry.get("name")) and "generateContent" in as_list(entry.get("supportedGenerationMethods"))
         ]
+
+
+def user_parts(message: Message) -> list[Part]:
+    """The parts of a message of the user's: its files before its text, as Google advises."""
+    files: list[Part] = [
+        {
+            "inlineData": {
+                "mimeType": MIME_TYPES.get(attachment.media_type, attachment.media_type),
+                "data": attachment.base64,
+            }
+        }
+        for attachment in message.attachments
+    ]
+    return [*files, {"text": message.content}] if message.content or not files else files
 
 
 def is_old(model: str) -> bool:

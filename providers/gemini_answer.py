@@ -84,6 +84,19 @@ def finish_reason(response: Mapping[str, Any]) -> str:
     return as_text(reason)
 
 
+def told_reason(response: Mapping[str, Any], reason: str) -> str:
+    """What a filter says: the reason in Gemini's word, its message, and the kinds of harm that it saw; "" for none."""
+    prompt, candidate = as_dict(response.get("promptFeedback")), first_candidate(response)
+    if reason not in FILTERS:
+        return ""
+    blocked = prompt.get("blockReason")
+    word = f"prompt blocked: {blocked}" if blocked else reason
+    message = as_text(prompt.get("blockReasonMessage") if blocked else candidate.get("finishMessage"))
+    ratings = (as_dict(rating) for rating in as_list((prompt if blocked else candidate).get("safetyRatings")))
+    harms = [as_text(rating.get("category")) for rating in ratings if rating.get("blocked") is True]
+    return ": ".join(filter(None, (word, message, ", ".join(filter(None, harms)))))
+
+
 def finish_of(reason: str, *, calls: bool) -> Finish:
     """Why the answer ended. Any reason that is not known is a normal end."""
     if reason in FILTERS:

@@ -11,6 +11,8 @@ from typing import Any
 
 from ask import Answer, ChatCompletions, ChatRequest, ModelInfo, as_dict, as_int, as_list, as_text
 
+IMAGES = ("image/png", "image/jpeg")
+"""Its server knows WebP too, but not at this address: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1752"""
 CALL_IN_TEXT = "[TOOL_REQUEST]"
 EMBEDDING = "text-embedding-"
 """How LM Studio begins the names of models that only embed; one of them comes with it."""
@@ -53,6 +55,7 @@ provider = LMStudio(
     base_url="http://localhost:1234/v1",
     key_env=("LMSTUDIO_API_KEY", "LM_API_TOKEN"),
     needs_key=False,
+    attachments=IMAGES,
     docs="https://lmstudio.ai/docs/developer",
     offline_advice="start its server with lms server start, or set LMSTUDIO_BASE_URL to where it runs",
     no_model_advice="load one with lms load MODEL, or in its window",

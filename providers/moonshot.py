@@ -5,6 +5,7 @@ They need their reasoning back, and refuse empty texts. Older ones write reasoni
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,10 @@ from .moonshot_thinking import MoonshotStreamReader, with_thinking_apart
 NO_MORE_CREDIT = "exceeded_current_quota_error"
 """An account without money, which is a 429 like too many requests."""
 TOP_UP = "top up at https://platform.kimi.ai/console, or use another key"
+IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+"""https://platform.kimi.ai/docs/guide/use-kimi-vision-model"""
+TEXT_ONLY = re.compile(r"moonshot-v1-(?!.*vision)|kimi-k2(?:-|$)")
+"""Models that do not see; kimi-k2.5 and later ones do."""
 BLANK = " "
 """Stands for a text that is not there: Moonshot takes an empty one for missing."""
 
@@ -23,6 +28,9 @@ class Moonshot(ChatCompletions):
     """Moonshot, with the reasoning of its models."""
 
     native_fields = ("reasoning_content",)
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY.match(model)
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().body(request)
@@ -64,5 +72,6 @@ provider = Moonshot(
     base_url="https://api.moonshot.ai/v1",
     key_env="MOONSHOT_API_KEY",
     default_model="kimi-k3",
+    attachments=IMAGES,
     docs="https://platform.kimi.ai/docs",
 )

@@ -41,7 +41,7 @@ from ask import (
     read_tool_calls,
 )
 
-from .ollama_requests import context_size, size_in_bytes, sorted_options
+from .ollama_requests import IMAGES, context_size, size_in_bytes, sorted_options, without_images
 
 MOST_BYTES_PER_TOKEN = 8
 """More than any text has: a model that read fewer tokens than that makes has not read it all."""
@@ -56,6 +56,10 @@ class Ollama(Provider):
 
     # Requests
 
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        """Images, of models that see; it takes sound too, in the same place, but models make up what they hear."""
+        return media_type in IMAGES
+
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/api/chat", self.body(request), headers(key))
 
@@ -69,7 +73,9 @@ class Ollama(Provider):
         elif request.schema is not None:  # beside tools, it would keep the model from calling any
             body["format"] = dict(request.schema)
         beside, options = sorted_options(request.options)
-        options.setdefault("num_ctx", context_size([body["messages"], tools], options.get("num_predict")))
+        texts = [[without_images(wire) for wire in body["messages"]], tools]
+        images = sum(len(message.attachments) for message in request.messages)
+        options.setdefault("num_ctx", context_size(texts, options.get("num_predict"), images))
         return body | beside | {"options": options}
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
@@ -77,6 +83,8 @@ class Ollama(Provider):
         if message.role == "tool":
             return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
         wire: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.attachments:
+            wire["images"] = [attachment.base64 for attachment in message.attachments]
         if message.tool_calls:
             wire["tool_calls"] = [
                 {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments) or {}}}
@@ -153,7 +161,8 @@ class Ollama(Provider):
         and is None where an old server told nothing.
         """
         read = answer.usage.input_tokens
-        messages = [self.format_message(m._replace(native=None), request.model) for m in request.messages]
+        bare = [message._replace(native=None, attachments=()) for message in request.messages]
+        messages = [self.format_message(message, request.model) for message in bare]
         sent = size_in_bytes([messages, self.provider_format_tools(request.tools)]) // MOST_BYTES_PER_TOKEN
         if read is None or read >= sent:
             return ""

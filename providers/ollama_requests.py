@@ -12,6 +12,9 @@ RENAMED = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict", 
 BESIDE_OPTIONS = {"format", "keep_alive", "logprobs", "shift", "think", "top_logprobs", "truncate"}
 EFFORTS = {"none": False, "minimal": "low"}
 """What it calls the levels of `reasoning_effort` that it knows by another name."""
+IMAGES = ("image/png", "image/jpeg", "image/webp")
+TOKENS_PER_IMAGE = 2_048
+"""Rather many: 256 to 1,600 are usual."""
 SMALLEST_CONTEXT = 8192
 ROOM_FOR_ANSWER = 4096
 """Tokens, where `max_tokens` does not say how long the answer may be."""
@@ -36,13 +39,19 @@ def sorted_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     return beside, options
 
 
-def context_size(prompt: Any, most_to_answer: Any) -> int:
-    """Tokens of context that hold a prompt and its answer.
+def without_images(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message with nothing but texts in it."""
+    return {name: value for name, value in message.items() if name != "images"}
+
+
+def context_size(prompt: Any, most_to_answer: Any, images: int = 0) -> int:
+    """Tokens of context that hold a prompt, so many images and the answer.
 
     Powers of two, so that few rounds of a conversation change it: with each change the model is loaded anew.
     """
     answer = as_int(most_to_answer) or 0
-    needed = size_in_bytes(prompt) // BYTES_PER_TOKEN + (answer if answer > 0 else ROOM_FOR_ANSWER)
+    read = size_in_bytes(prompt) // BYTES_PER_TOKEN + images * TOKENS_PER_IMAGE
+    needed = read + (answer if answer > 0 else ROOM_FOR_ANSWER)
     return max(SMALLEST_CONTEXT, 1 << (needed - 1).bit_length())
 
 

@@ -15,6 +15,10 @@ NO_MORE_CREDIT = ("insufficient_quota", "credit_balance_exhausted")
 ADD_CREDIT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
 DEFAULT_MODEL = "gpt-6-sol"
 CALLS_WITHOUT_REASONING = f"use --no-tools, or a model that calls tools without reasoning (-m {DEFAULT_MODEL})"
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+AUDIO = ("audio/wav", "audio/mpeg")
+"""https://developers.openai.com/api/docs/guides/images-vision and .../audio; of other files, this wire takes PDF."""
+TEXT_ONLY = re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k|$)|o1-(?:mini|preview)|o3-mini|gpt-oss")
 REASONS_UNLESS_TOLD = (5, 5)
 """The version of GPT from which on a model refuses tools in this wire unless its reasoning is switched off."""
 
@@ -23,6 +27,13 @@ class OpenAI(ChatCompletions):
     """OpenAI, with what its own models ask for."""
 
     schema_beside_tools = True
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        """Audio goes to the models that are named for it, which see nothing; all else to those that do."""
+        hears = "audio" in model
+        if media_type in AUDIO or hears:
+            return hears and media_type in AUDIO
+        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY.match(model)
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().body(request)
@@ -56,5 +67,6 @@ provider = OpenAI(
     base_url="https://api.openai.com/v1",
     key_env="OPENAI_API_KEY",
     default_model=DEFAULT_MODEL,
+    attachments=(*IMAGES, "application/pdf", *AUDIO),
     docs="https://developers.openai.com/api/reference/chat",
 )

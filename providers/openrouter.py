@@ -31,12 +31,17 @@ from ask import (
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
+ATTACHMENTS = (
+    *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
+    *("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
+)
+"""https://openrouter.ai/docs/features/multimodal. Whether a model takes them it says itself; of PDF, every one does."""
 ROUTERS = ("openrouter", "@preset")
 """What stands before the slash where OpenRouter picks the model, as in openrouter/auto."""
 SCHEMA_BESIDE_TOOLS = ("anthropic", "openai", "x-ai")
 """Vendors whose models take a schema in a request with tools."""
+# Without HTTP-Referer, which would name the program's own page on the web: https://openrouter.ai/docs/app-attribution
 ATTRIBUTION = {
-    "HTTP-Referer": "https://github.com/ask-gents/ask",
     "X-Title": "ask",
     "X-OpenRouter-Categories": "cli-agent",
 }
@@ -133,8 +138,9 @@ def marked_for_caching(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     last_said = max((i for i, message in enumerate(parts) if message["role"] == "assistant"), default=0)
     for end in {0, max(last_said - 1, 0), len(parts) - 1}:
         content = parts[end]["content"]
-        if isinstance(content, list) and content:
-            content[-1]["cache_control"] = CACHE_MARKER
+        texts = [part for part in content if part["type"] == "text"] if isinstance(content, list) else []
+        for last in texts[-1:]:  # only texts can be marked
+            last["cache_control"] = CACHE_MARKER
     return parts
 
 
@@ -178,4 +184,5 @@ provider = OpenRouter(
     default_model="~anthropic/claude-sonnet-latest",
     docs="https://openrouter.ai/docs/api-reference",
     tells_cost=True,
+    attachments=ATTACHMENTS,
 )

@@ -12,6 +12,9 @@ from typing import Any
 from ask import ChatCompletions, ModelInfo, ProviderError, Remedy, Usage, as_int, as_number
 
 ADD_CREDITS = "buy credits or raise the limit at https://console.x.ai, or use another key"
+IMAGES = ("image/jpeg", "image/png")
+"""https://docs.x.ai/developers/model-capabilities/images/understanding"""
+TEXT_ONLY = re.compile(r"grok-(?:3|code|build|2(?!.*vision)|beta)")
 TICKS_PER_DOLLAR = 10**10
 """The unit in which an answer's cost is told."""
 LISTED_PRICE_PER_DOLLAR = 10_000
@@ -22,6 +25,9 @@ class XAI(ChatCompletions):
     """xAI, with its errors, its counting and its prices."""
 
     schema_beside_tools = True
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY.match(model)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
@@ -71,6 +77,7 @@ provider = XAI(
     base_url="https://api.x.ai/v1",
     key_env=("XAI_API_KEY", "GROK_API_KEY"),
     default_model="grok-latest",
+    attachments=IMAGES,
     docs="https://docs.x.ai",
     tells_cost=True,
 )

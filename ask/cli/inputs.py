@@ -35,17 +35,23 @@ FLAGS = {"model": "-m", "messages": "the prompt and -s", "tools": "--disable-too
 """Parts of a request that have an option of their own, and would be lost behind one given with -o."""
 
 
-def read_stdin(limit: int, notice: Callable[[str], None]) -> str:
-    """The text on standard input; "" where it is a terminal, closed or empty.
+def read_stdin(limit: int, notice: Callable[[str], None], *, typed: bool = False) -> bytes:
+    """What is on standard input; nothing where it is a terminal, closed or empty.
+
+    Args:
+        limit: of a text, in bytes. A file that goes along as it is has a limit of its own.
+        notice: takes a line for the user where nothing comes.
+        typed: whether a terminal is read as well.
 
     Raises:
-        FileError: it is longer than `limit` bytes, holds no text, or cannot be read.
+        FileError: it is too long, or cannot be read.
     """
-    if sys.stdin is None or sys.stdin.isatty():
-        return ""
+    if sys.stdin is None or (sys.stdin.isatty() and not typed):
+        return b""
     descriptor = sys.stdin.fileno()
     parts: list[bytes] = []
     size = 0
+    most: int | None = None
     try:
         if not select.select([descriptor], [], [], STDIN_PATIENCE)[0]:
             notice("waiting for standard input to end (Ctrl-D; --no-stdin does not read it)")
@@ -53,12 +59,28 @@ def read_stdin(limit: int, notice: Callable[[str], None]) -> str:
             parts.append(part)
             size += len(part)
             if size > limit:
-                raise FileError(f"standard input is longer than {limit} bytes", "raise stdin_limit in config.toml")
+                most = most or max(limit, limit_of(b"".join(parts[:2]), 0))
+                if size > most:
+                    raise too_long(most, limit)
     except OSError as fault:
         if fault.errno == errno.EBADF:
-            return ""  # open for writing alone, which is how nohup takes it away
+            return b""  # open for writing alone, which is how nohup takes it away
         raise FileError(f"cannot read standard input ({fault.strerror})") from fault
-    return decode(b"".join(parts), "standard input")
+    return b"".join(parts)
+
+
+def too_long(most: int, limit: int) -> FileError:
+    """The error for a standard input of more bytes than may be."""
+    advice = "raise stdin_limit in config.toml" if most == limit else "give a smaller one"
+    return FileError(f"standard input is longer than {most} bytes", advice)
+
+
+def limit_of(beginning: bytes, text: int) -> int:
+    """The most bytes that a content may have, by how it begins; `text` for one that goes along as text."""
+    from ask.attachments import KINDS, LIMITS, media_type_of
+
+    kind = KINDS.get(media_type_of(beginning))
+    return LIMITS.get(kind.group, text) if kind else text
 
 
 def read_file(path: str) -> str:
@@ -82,8 +104,13 @@ def as_text(argument: str) -> str:
     return os.fsencode(argument).decode("utf-8", "backslashreplace")
 
 
-def decode(data: bytes, what: str) -> str:
+def decode(data: bytes, what: str, wanted: str = "text") -> str:
     """Bytes as text: UTF-8, or UTF-16 by its mark. Stray bytes in a text are shown as escapes.
+
+    Args:
+        data: the bytes.
+        what: whose they are.
+        wanted: what they might have been.
 
     Raises:
         FileError: it is binary.
@@ -91,7 +118,7 @@ def decode(data: bytes, what: str) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     if b"\0" in data:
-        raise FileError(f"{what} is binary, not text", "turn it into text first")
+        raise FileError(f"{what} is binary, not {wanted}", "turn it into text first")
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")
 
 

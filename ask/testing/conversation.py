@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ask import Message, ToolCall, ToolSpec
+from ask import Attachment, Message, ToolCall, ToolSpec
 
 # Each text occurs once, so that it can be counted in a body.
 
@@ -26,6 +26,20 @@ LOOK_UP_PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"
 LOOK_UP = ToolSpec("look_up", "Explains a word.", LOOK_UP_PARAMETERS)
 CLOCK = ToolSpec("clock", "Tells the time.", {"type": "object", "properties": {}})
 TOOLS = (LOOK_UP, CLOCK)
+
+ATTACHMENTS = tuple(
+    Attachment(name, media_type, f"content of {name}".encode())
+    for name, media_type in (
+        ("a.png", "image/png"),
+        ("b.jpg", "image/jpeg"),
+        ("c.gif", "image/gif"),
+        ("d.webp", "image/webp"),
+        ("e.pdf", "application/pdf"),
+        ("f.wav", "audio/wav"),
+        ("g.mp3", "audio/mpeg"),
+    )
+)
+"""Files of the usual kinds; no provider looks into them."""
 
 OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from ask import HttpRequest, Native
 from ask.testing.conversation import (
+    ATTACHMENTS,
     CALLS,
     FOREIGN_PARTS,
     KEY,
@@ -45,6 +46,33 @@ class RequestTests(Subject):
 
     def test_supports_tools_says_yes_or_no(self) -> None:
         assert isinstance(self.call("provider_supports_tools", model=self.model), bool)
+
+    def test_takes_attachment_says_yes_or_no(self) -> None:
+        for media_type in ("image/png", "application/pdf", "audio/wav", "application/x-no-such-thing"):
+            self.takes(media_type)
+        assert not self.takes("application/x-no-such-thing"), "what nobody knows is not taken"
+
+    def test_attachment_that_is_taken_is_sent_once_and_whole(self) -> None:
+        for attachment in filter(lambda one: self.takes(one.media_type), ATTACHMENTS):
+            data = attachment.base64
+            question = QUESTION._replace(attachments=(attachment,))
+            body = self.build((SYSTEM, question)).body
+            assert len(places(data, body)) == 1, f"{attachment.media_type} is there once, in Base64"
+            assert len(places(QUESTION.content, body)) == 1, "the text beside it is there once"
+            longer = self.build((SYSTEM, question, *LONGER[2:]), tools=TOOLS).body
+            assert len(places(data, longer)) == 1, "it stays in the conversation"
+            shorter = without_cache_markers(self.build((SYSTEM, question), tools=TOOLS).body)
+            assert is_beginning(shorter, without_cache_markers(longer)), "as what was sent before"
+            alone = self.build((SYSTEM, QUESTION._replace(content="", attachments=(attachment,)))).body
+            assert len(places(data, alone)) == 1, "it may come without a text"
+
+    def test_several_attachments_stay_in_order(self) -> None:
+        taken = [attachment for attachment in ATTACHMENTS if self.takes(attachment.media_type)]
+        for one, other in pairwise(taken):
+            body = self.build((SYSTEM, QUESTION._replace(attachments=(one, other)))).body
+            found = [places(attachment.base64, body) for attachment in (one, other)]
+            assert all(len(each) == 1 for each in found), "each is there once"
+            assert found == sorted(found), "and in order"
 
     def test_formatted_tools_keep_names_descriptions_and_parameters(self) -> None:
         tools = self.call("provider_format_tools", tools=TOOLS)

@@ -57,6 +57,14 @@ class Subject:
         function = getattr(self.provider, hook)
         return function(**{name: arguments[name] for name in taken_arguments(function)})
 
+    def takes(self, media_type: str) -> bool:
+        """Whether a message may hold such a file; a module that does not say takes none."""
+        if not hasattr(self.provider, "provider_takes_attachment"):
+            return False
+        taken = self.call("provider_takes_attachment", model=self.model, media_type=media_type)
+        assert isinstance(taken, bool), "provider_takes_attachment returns True or False"
+        return taken
+
     def build(self, messages: Sequence[Message] = TALK, key: str = KEY, model: str = "", **fields: Any) -> HttpRequest:
         """The request for a conversation, which must be JSON."""
         request = ChatRequest(model or self.model, messages, **fields)

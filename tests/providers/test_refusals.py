@@ -1,0 +1,127 @@
+"""Why a filter stopped an answer is told to the user in the provider's own words, streamed or not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from ask import Answer, ChatRequest, Finish, Message
+from ask.exchange import LONGEST_REASON
+from providers.anthropic import provider as anthropic
+from providers.anthropic_blocks import refusal_reason
+from providers.gemini import provider as gemini
+from providers.gemini_answer import told_reason
+from tests import exchanges
+from tests.any_json import any_json
+from tests.model_server import ModelServer, Reply
+from tests.program import Ask
+from tests.providers import anthropic_wire, gemini_wire
+
+ASKED = ChatRequest("some-model", [Message("user", "hi")])
+FILTERED = "the model refused, or a content filter stopped the answer"
+WORDS = "This request seems to be about malware."
+DETAILS = {"type": "refusal", "category": "cyber", "explanation": WORDS}
+HARM = {"category": "HARM_CATEGORY_DANGEROUS_CONTENT", "probability": "HIGH", "blocked": True}
+HARMLESS = {"category": "HARM_CATEGORY_HARASSMENT", "probability": "NEGLIGIBLE"}
+
+
+def json_reply(body: Any) -> Reply:
+    return Reply((json.dumps(body).encode(),))
+
+
+def told(provider: Any, server: ModelServer, reply: Reply, stream: bool) -> str:
+    """What the user reads."""
+    server.reply(reply)
+    turn = exchanges.put(provider, server, ASKED._replace(stream=stream)).turn
+    assert turn.answer.finish is Finish.FILTER
+    assert turn.failure
+    assert turn.failure.exit_code == 10
+    return str(turn.failure)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        (DETAILS, f" (cyber: {WORDS})"),
+        ({**DETAILS, "explanation": None}, " (cyber)"),
+        ({**DETAILS, "category": None}, f" ({WORDS})"),
+        (None, ""),
+    ],
+)
+def test_anthropic(server: ModelServer, details: Any, reason: str, stream: bool) -> None:
+    if stream:
+        end = anthropic_wire.ends("refusal")
+        end[0]["delta"]["stop_details"] = details
+        reply = anthropic_wire.streams(anthropic_wire.begins(), anthropic_wire.text(0, "Well,"), end)
+    else:
+        reply = json_reply(anthropic_wire.message_of(reason="refusal") | {"stop_details": details})
+    assert told(anthropic, server, reply, stream) == FILTERED + reason
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}, "prompt blocked: PROHIBITED_CONTENT"),
+        (
+            {
+                "promptFeedback": {
+                    "blockReason": "SAFETY",
+                    "blockReasonMessage": "No.",
+                    "safetyRatings": [HARM, HARMLESS],
+                }
+            },
+            "prompt blocked: SAFETY: No.: HARM_CATEGORY_DANGEROUS_CONTENT",
+        ),
+        ({"candidates": [{"finishReason": "SPII"}]}, "SPII"),
+        (
+            {
+                "candidates": [
+                    {"finishReason": "SAFETY", "finishMessage": "Too hot.", "safetyRatings": [HARMLESS, HARM]}
+                ]
+            },
+            "SAFETY: Too hot.: HARM_CATEGORY_DANGEROUS_CONTENT",
+        ),
+    ],
+)
+def test_gemini(server: ModelServer, body: Any, reason: str, stream: bool) -> None:
+    reply = gemini_wire.streamed(body) if stream else json_reply(body)
+    assert told(gemini, server, reply, stream) == f"{FILTERED} ({reason})"
+
+
+def test_the_words_are_one_line_and_not_endless(server: ModelServer) -> None:
+    details = {**DETAILS, "explanation": "one\n\ntwo " + "word " * 1_000}
+    reply = json_reply(anthropic_wire.message_of(reason="refusal") | {"stop_details": details})
+    line = told(anthropic, server, reply, False)
+    assert line.startswith(f"{FILTERED} (cyber: one two word ")
+    assert len(line) <= len(FILTERED) + LONGEST_REASON + 3
+
+
+def test_the_user_reads_it_in_the_one_line_of_the_error(ask: Ask, server: ModelServer) -> None:
+    server.reply(json_reply(anthropic_wire.message_of(reason="refusal") | {"stop_details": DETAILS}))
+    env = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": server.base_url}
+    result = ask("-p", "anthropic", "--no-stream", "hi", env=env)
+    assert result.code == 10
+    assert result.stderr.splitlines()[-1] == f"ask: {FILTERED} (cyber: {WORDS})"
+
+
+def test_other_answers_have_no_reason() -> None:
+    assert Answer().reason == ""
+    assert anthropic.provider_parse_response(anthropic_wire.message_of(reason="end_turn")).reason == ""
+    assert gemini.provider_parse_response(gemini_wire.whole(gemini_wire.text("Hi."))).reason == ""
+
+
+@given(any_json())
+def test_whatever_stands_there_is_text_or_nothing(value: Any) -> None:
+    for body in (
+        {"stop_reason": "refusal", "stop_details": value},
+        {"stop_reason": "refusal", "stop_details": DETAILS | {"category": value}},
+    ):
+        assert isinstance(refusal_reason(body), str)
+    for feedback in (value, {"blockReason": value or "SAFETY", "safetyRatings": value, "blockReasonMessage": value}):
+        body = {"promptFeedback": feedback, "candidates": [{"safetyRatings": value, "finishMessage": value}]}
+        assert isinstance(told_reason(body, "SAFETY"), str)

@@ -1,0 +1,131 @@
+"""What a content is taken for, whatever it is called, and what stands for a file where a model does not take it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ask import Attachment, Message
+from ask.attachments import ATTACHABLE, HEAD, KINDS, SIGNATURES, media_type_of, what_is_taken, with_notes
+from ask.cli.sources import Given, content_of
+from ask.context import weight_of
+from ask.errors import FileError
+from tests.sample_files import BEGINNINGS, PAPER, PHOTO, SPEECH, pdf, png, wav
+
+TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
+
+
+@pytest.mark.parametrize("media_type", sorted(KINDS))
+def test_a_file_is_known_by_how_it_begins(media_type: str) -> None:
+    assert media_type_of(BEGINNINGS[media_type]) == media_type
+
+
+@pytest.mark.parametrize("head", [b"\xff\xfb\x90\x64\0", b"\xff\xf3\x84\xc4", b"ID3\x03\0\0"])
+def test_sound_with_and_without_a_title_is_mp3(head: bytes) -> None:
+    assert media_type_of(head + bytes(9)) == "audio/mpeg"
+
+
+@given(TEXT)
+@example("ID3\x02 tags are old")
+@example("BM")
+@example("GIF89a is a format")
+@example("RIFF....WAVE")
+@example("1234ftypheic")
+@example("....ftypM4A ")
+@example("fLaC, a codec")
+@example("PK\x03\x04")
+@example("II*")
+@example("ä" * HEAD)
+@example("a" + "€" * HEAD)
+def test_text_stays_text(text: str) -> None:
+    if text.lstrip().startswith("%PDF-"):
+        return
+    data = text.encode()
+    assert media_type_of(data) == ""
+    kept = content_of("a", data)
+    assert kept == Given(texts=(("a", text.removeprefix("\ufeff")),))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "latin-1"])
+def test_text_in_another_encoding_stays_text(encoding: str) -> None:
+    ((_, text),) = content_of("a", "Zwölf Boxkämpfer".encode(encoding)).texts
+    assert text.startswith("Zw")
+    assert text.endswith("mpfer")
+
+
+@given(
+    st.binary()
+    | st.builds(lambda head, more: head[:20] + more, st.sampled_from(list(BEGINNINGS.values())), st.binary())
+)
+def test_any_bytes_are_a_text_or_an_attachment_or_refused_in_one_line(data: bytes) -> None:
+    try:
+        kept = content_of("a", data)
+    except FileError as refusal:
+        assert "\n" not in str(refusal)
+        assert refusal.advice
+        return
+    assert len(kept.texts) + len(kept.attachments) == 1
+    for attachment in kept.attachments:
+        assert attachment.media_type in ATTACHABLE
+        assert attachment.data is data
+
+
+def test_every_kind_has_a_signature_and_every_signature_a_kind() -> None:
+    assert {media_type for _, media_type in SIGNATURES} | {"application/pdf"} == set(KINDS)
+
+
+# What stands for them
+
+
+def test_what_a_model_does_not_take_becomes_a_note_in_its_place() -> None:
+    said = [Message("user", "what?", attachments=(PHOTO, PAPER)), Message("assistant", "A."), Message("user", "why?")]
+    asked: list[str] = []
+
+    def takes(media_type: str) -> bool:
+        asked.append(media_type)
+        return media_type == "image/png"
+
+    shown = with_notes([*said, said[0]], takes)
+    note = f"[PDF paper.pdf, {len(PAPER.data):,} bytes: not shown to this model]"
+    assert shown[0] == shown[3] == Message("user", f"what?\n\n{note}", attachments=(PHOTO,))
+    assert shown[1:3] == said[1:]
+    assert sorted(asked) == ["application/pdf", "image/png"], "each is asked about once"
+
+
+def test_a_file_alone_becomes_a_note_alone() -> None:
+    (shown,) = with_notes([Message("user", "", attachments=(PHOTO,))], lambda _: False)
+    assert shown == Message("user", f"[image photo.png, {len(PHOTO.data):,} bytes: not shown to this model]")
+
+
+def test_a_file_that_an_import_put_elsewhere_is_a_note_on_one_line() -> None:
+    odd = Attachment("a\nb", "text/x-odd", b"12")
+    (shown,) = with_notes([Message("assistant", "A.", attachments=(odd, PHOTO))], lambda _: True)
+    notes = "[file a b, 2 bytes: not shown to this model]", f"[image photo.png, {len(PHOTO.data):,} bytes"
+    assert shown.content.startswith("A.\n\n" + "\n\n".join(notes))
+    assert shown.attachments == ()
+
+
+def test_what_is_taken_is_told_by_group() -> None:
+    assert what_is_taken(
+        lambda media_type: media_type in ("image/png", "image/gif", "audio/wav", "application/pdf")
+    ) == ("images (PNG, GIF), PDF, audio (WAV)")
+    assert what_is_taken(lambda _: False) == ""
+
+
+# What they weigh
+
+
+def weight(attachment: Attachment) -> int:
+    return weight_of(Message("user", "", attachments=(attachment,))) - weight_of(Message("user", ""))
+
+
+def test_a_picture_weighs_the_same_however_many_bytes_it_has() -> None:
+    large = PHOTO._replace(data=png(more=bytes(5_000_000)))
+    assert weight(PHOTO) == weight(large) < 5_000
+
+
+def test_a_document_weighs_by_its_pages_and_sound_by_its_length() -> None:
+    assert weight(PAPER._replace(data=pdf(10))) == 10 * weight(PAPER)
+    assert weight(PAPER._replace(data=b"%PDF-1.7\n" + bytes(500_000))) > weight(PAPER)
+    assert 100 * weight(SPEECH) > weight(SPEECH._replace(data=wav(10))) > weight(SPEECH)

@@ -1,0 +1,144 @@
+"""What a stranger's provider must do for attachments: the contract finds what it does wrong; none need know them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ask import Attachment, ChatCompletions, ChatRequest
+from ask.plugins import check_provider
+from ask.testing import ProviderContract
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
+from tests.sample_files import png
+from tests.strangers import install_provider
+from tests.test_attachments_command import asked, files_in
+from tests.test_testing import ROOT, Service, as_module, run_pytest
+
+KINDS = ("image/png", "image/jpeg", "application/pdf", "audio/mpeg")
+
+
+class Seeing(Service):
+    """A service that takes files, for the mutants to spoil; `broken` names the test that a mutant fails."""
+
+    broken = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attachments = frozenset(KINDS)
+
+
+class TestServiceThatTakesFiles(ProviderContract):
+    provider = Seeing()
+
+
+class Forgets(Seeing):
+    broken = "test_attachment_that_is_taken_is_sent_once_and_whole"
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().body(request._replace(messages=[m._replace(attachments=()) for m in request.messages]))
+
+
+class ForgetsEarlier(Seeing):
+    broken = "test_attachment_that_is_taken_is_sent_once_and_whole"
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        last = len(request.messages) - 1
+        kept = [m if i == last else m._replace(attachments=()) for i, m in enumerate(request.messages)]
+        return super().body(request._replace(messages=kept))
+
+
+class Cuts(Seeing):
+    broken = "test_attachment_that_is_taken_is_sent_once_and_whole"
+
+    def format_attachment(self, attachment: Attachment) -> dict[str, Any]:
+        return super().format_attachment(attachment._replace(data=attachment.data[:-3]))
+
+
+class Turns(Seeing):
+    broken = "test_several_attachments_stay_in_order"
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        turned = [m._replace(attachments=m.attachments[::-1]) for m in request.messages]
+        return super().body(request._replace(messages=turned))
+
+
+class TakesAnything(Seeing):
+    broken = "test_takes_attachment_says_yes_or_no"
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        return True
+
+
+class SaysMaybe(Seeing):
+    broken = "test_takes_attachment_says_yes_or_no"
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        return None  # type: ignore[return-value]
+
+
+MUTANTS = (Forgets, ForgetsEarlier, Cuts, Turns, TakesAnything, SaysMaybe)
+
+
+def test_each_broken_provider_fails_the_test_named_for_it(tmp_path: Path) -> None:
+    lines = ["from ask.testing import ProviderContract", "from tests import test_attachments_contract as t"]
+    lines += [f"class Test{one.__name__}(ProviderContract): provider = t.{one.__name__}()" for one in MUTANTS]
+    file = tmp_path / "test_mutants.py"
+    file.write_text("\n".join(lines))
+    done = run_pytest(*(f"{file}::Test{one.__name__}::{one.broken}" for one in MUTANTS), "--tb=no", "-rf", path=[ROOT])
+    failed = set(re.findall(r"^FAILED \S+::Test(\w+)::", done.stdout, re.MULTILINE))
+    assert failed == {one.__name__ for one in MUTANTS}, done.stdout
+
+
+def test_a_module_need_not_have_the_hook_and_takes_nothing_then() -> None:
+    module = as_module(Seeing())
+    assert check_provider(module, "service", "").takes("m", "image/png")
+    del module.provider_takes_attachment
+    assert not check_provider(module, "service", "").takes("m", "image/png")
+
+
+def test_a_service_that_says_nothing_takes_nothing() -> None:
+    assert not any(Service().provider_takes_attachment("m", kind) for kind in KINDS)
+
+
+SOURCE = """
+from ask import ChatCompletions
+provider = ChatCompletions(name="owl", base_url="{url}", needs_key=False, default_model="owl-1"{more})
+"""
+
+
+@pytest.mark.parametrize("more", ["", ', attachments=("image/png",)'])
+def test_a_strangers_provider_is_sent_what_it_takes(more: str, ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("Hoo."))
+    (ask.cwd / "photo.png").write_bytes(png())
+    packages = install_provider(home.path / "packages", "owl", SOURCE.format(url=server.base_url, more=more))
+    ask = replace(ask, env={**ask.env, "PYTHONPATH": str(packages)})
+    result = ask("-p", "owl", "-f", "photo.png", "what?")
+    if more:
+        assert (result.text, result.code) == ("Hoo.\n", 0)
+        assert files_in(asked(server)[0]) == [png()]
+        return
+    assert (result.code, server.requests) == (7, [])
+    assert "owl-1 of owl takes no PNG image (photo.png): it takes text alone" in result.stderr
+
+
+def test_a_plugin_that_fails_when_it_is_asked_is_named(ask: Ask, home: Home, server: ModelServer) -> None:
+    (ask.cwd / "photo.png").write_bytes(png())
+    source = SOURCE.format(url=server.base_url, more="") + "provider.provider_takes_attachment = lambda model: 1 / 0\n"
+    packages = install_provider(home.path / "packages", "owl", source)
+    result = ask("-p", "owl", "-f", "photo.png", "what?", env={"PYTHONPATH": str(packages)})
+    assert (result.code, server.requests) == (6, [])
+    assert "the provider's plugin failed: ZeroDivisionError" in result.stderr
+
+
+def test_the_wire_has_a_form_for_every_kind() -> None:
+    parts = [
+        ChatCompletions(name="a", base_url="http://a").format_attachment(Attachment("x", kind, b"1"))["type"]
+        for kind in KINDS
+    ]
+    assert parts == ["image_url", "image_url", "file", "input_audio"]

@@ -1,0 +1,55 @@
+"""docs/attachments.md: its examples print what they show, its table and its numbers are the code's."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ask.attachments import IMAGE_TOKENS, LIMIT_IN_ALL, LIMITS, PAGE_TOKENS
+from ask.cli.clipboard import READERS
+from ask.cli.folder import MOST_FILES
+from ask.cli.inputs import FILE_LIMIT
+from ask.tools.http_get import BODY_LIMIT
+from tests.attachment_table import BEGIN, END, PAGE, taken
+from tests.pages import blocks, is_shown, quoted, steps, table
+from tests.program import Ask
+
+TEXT = PAGE.read_text()
+BLOCKS = blocks(TEXT, "console")
+
+
+def test_examples_print_what_is_shown(ask: Ask) -> None:
+    assert len(BLOCKS) > 3
+    for line, shown in (step for block in BLOCKS for step in steps(block)):
+        result = ask.shell(f"{{ {line}; }} 2>&1 | grep -v '^· conversation'")
+        assert is_shown(result.text, shown), result.text
+
+
+def test_the_table_is_what_the_code_makes() -> None:
+    written = TEXT.partition(BEGIN)[2].partition(END)[0]
+    assert written == f"\n{taken()}\n", "write it anew: python -m tests.attachment_table"
+
+
+@pytest.mark.parametrize(
+    ("what", "limit"),
+    [
+        ("a text, or all of a folder together", FILE_LIMIT),
+        ("files in a folder", MOST_FILES),
+        ("an image", LIMITS["image"]),
+        ("a PDF", LIMITS["PDF"]),
+        ("sound", LIMITS["audio"]),
+        ("what a URL gives", BODY_LIMIT),
+        ("images, PDF and sound of a message together", LIMIT_IN_ALL),
+    ],
+)
+def test_a_limit_is_the_codes(what: str, limit: int) -> None:
+    assert re.match(r"[\d,]+", table(TEXT, "what")[what])[0] == f"{limit:,}"  # type: ignore[index]
+
+
+def test_the_weights_are_the_codes() -> None:
+    assert f"{IMAGE_TOKENS:,} tokens and a page of a PDF as {PAGE_TOKENS:,}" in TEXT
+
+
+def test_every_program_that_reads_a_clipboard_is_named() -> None:
+    assert {reader.program for reader in READERS} <= set(quoted(TEXT))
