@@ -2,6 +2,10 @@
 
 from ask import ChatCompletions
 provider = ChatCompletions(name="groq", base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY")
+
+from ask import tool
+@tool
+def words(text: str) -> int: ...
 """
 
 from __future__ import annotations
@@ -51,6 +55,9 @@ if TYPE_CHECKING:
         model_family,
         retry_after,
     )
+    from ask.tool_plugins.functions import as_tool
+    from ask.tool_plugins.mark import tool
+    from ask.tools import Tool, ToolContext, ToolError, ToolResult
     from ask.version import VERSION
 
 _HOMES = {
@@ -86,6 +93,9 @@ _HOMES = {
         "model_family",
         "retry_after",
     ),
+    "ask.tool_plugins.functions": ("as_tool",),
+    "ask.tool_plugins.mark": ("tool",),
+    "ask.tools": ("Tool", "ToolContext", "ToolError", "ToolResult"),
     "ask.version": ("VERSION",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -115,7 +125,11 @@ __all__ = [
     "ServerEvent",
     "StreamReader",
     "TextDelta",
+    "Tool",
     "ToolCall",
+    "ToolContext",
+    "ToolError",
+    "ToolResult",
     "ToolSpec",
     "Usage",
     "arguments_object",
@@ -124,6 +138,7 @@ __all__ = [
     "as_list",
     "as_number",
     "as_text",
+    "as_tool",
     "default_remedy",
     "error_text",
     "find_error",
@@ -135,6 +150,7 @@ __all__ = [
     "parse_json",
     "read_tool_calls",
     "retry_after",
+    "tool",
 ]
 
 

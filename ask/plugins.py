@@ -1,7 +1,8 @@
-"""Finds provider plugins by their metadata, loads the one that is chosen, and checks it.
+"""Finds plugins by their metadata; of providers it loads the one that is chosen, and checks it.
 
-Finding imports no plugin. What was found is kept in the cache folder until a folder of packages changes,
-because reading the metadata of every installed package takes longer than all the rest of a start.
+How tools are loaded is in `tool_plugins`. Finding imports no plugin. What was found is kept in the cache folder until
+a folder of packages changes, because reading the metadata of every installed package takes longer than all the rest
+of a start.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, cast
@@ -20,13 +22,18 @@ import pluggy
 
 from ask.errors import AskError, ConfigError, ProviderError
 from ask.hookspecs import PROJECT, ProviderHooks
-from ask.provider import REQUIRED_HOOKS, Provider, ProviderInfo
+from ask.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
 
 GROUP = "ask.providers"
+GROUPS = (GROUP, "ask.tools")
+CACHE_KEYS = ("rows", "tools")
+"""Under which each of them is kept."""
+Rows = dict[str, list[list[str]]]
+"""By group: the name, target and distribution of each entry point."""
 
 
 class Claim(NamedTuple):
-    """A distribution's word that it has a provider of that name, at `target` ("module:attribute")."""
+    """A distribution's word that it has a provider of that name, or tools, at `target` ("module:attribute")."""
 
     name: str
     target: str
@@ -57,9 +64,30 @@ class LoadedProvider(NamedTuple):
     info: ProviderInfo
     faults: Faults
 
+    def takes(self, model: str, media_type: str) -> bool:
+        """Whether a message to this model may hold a file of that MIME type.
 
-def find_claims(cache: Path | None) -> dict[str, tuple[Claim, ...]]:
-    """Every provider name on offer, sorted, with the distributions that claim it.
+        Raises:
+            ProviderError: the plugin failed.
+        """
+        with self.faults:
+            return bool(self.hooks.provider_takes_attachment(model=model, media_type=media_type))
+
+
+class Found(NamedTuple):
+    """The plugins that are installed.
+
+    Attributes:
+        providers: every provider name on offer, sorted, with the distributions that claim it.
+        tools: every distribution with tools, sorted, with all that it names.
+    """
+
+    providers: dict[str, tuple[Claim, ...]]
+    tools: dict[str, tuple[Claim, ...]]
+
+
+def find_plugins(cache: Path | None) -> Found:
+    """What is installed.
 
     `cache` is the file that keeps the result; None reads the metadata anew.
     """
@@ -68,10 +96,21 @@ def find_claims(cache: Path | None) -> dict[str, tuple[Claim, ...]]:
     if rows is None:
         rows = _scan()
         _write_cache(cache, stamp, rows)
-    claims: dict[str, tuple[Claim, ...]] = {}
-    for name, target, distribution in sorted(rows):
-        claims[name] = (*claims.get(name, ()), Claim(name, target, distribution))
-    return claims
+    providers, tools = (sorted(Claim(*row) for row in rows[group]) for group in GROUPS)
+    return Found(_by("name", providers), _by("distribution", tools))
+
+
+def find_claims(cache: Path | None) -> dict[str, tuple[Claim, ...]]:
+    """Every provider name on offer, as `find_plugins` has them."""
+    return find_plugins(cache).providers
+
+
+def _by(field: str, claims: list[Claim]) -> dict[str, tuple[Claim, ...]]:
+    grouped: dict[str, tuple[Claim, ...]] = {}
+    for claim in sorted(claims, key=attrgetter(field)):
+        key = getattr(claim, field)
+        grouped[key] = (*grouped.get(key, ()), claim)
+    return grouped
 
 
 def _changed(path: str) -> int:
@@ -81,41 +120,46 @@ def _changed(path: str) -> int:
         return 0
 
 
-def _scan() -> list[list[str]]:
-    """Name, target and distribution of each entry point; of a distribution installed twice, the first counts."""
+def _scan() -> Rows:
+    """The entry points of each group; of a distribution installed twice, the first counts."""
     from importlib.metadata import distributions
 
-    rows: list[list[str]] = []
+    rows: Rows = {group: [] for group in GROUPS}
     seen: set[str] = set()
     for distribution in distributions():
         with suppress(Exception):  # what a broken installation left behind must not hide the others
             text = distribution.read_text("entry_points.txt") or ""
-            if f"[{GROUP}]" not in text or distribution.name in (None, *seen):
+            if not any(f"[{group}]" in text for group in GROUPS) or distribution.name in (None, *seen):
                 continue
             seen.add(distribution.name)
-            rows += [[e.name, e.value, distribution.name] for e in distribution.entry_points if e.group == GROUP]
+            for entry in distribution.entry_points:
+                if entry.group in rows:
+                    rows[entry.group].append([entry.name, entry.value, distribution.name])
     return rows
 
 
-def _read_cache(cache: Path | None, stamp: list[Any]) -> list[list[str]] | None:
+def _read_cache(cache: Path | None, stamp: list[Any]) -> Rows | None:
+    """What is kept, if it is up to date, and whole: an older ask kept less."""
     if cache is None:
         return None
     try:
         kept = json.loads(cache.read_bytes())
-        rows = [[str(name), str(target), str(distribution)] for name, target, distribution in kept["rows"]]
-        return rows if kept["rows"] == rows and kept["stamp"] == stamp else None
+        of_group = {group: kept[key] for group, key in zip(GROUPS, CACHE_KEYS, strict=True)}
+        rows = {group: [[str(a), str(b), str(c)] for a, b, c in of_group[group]] for group in GROUPS}
+        return rows if of_group == rows and kept["stamp"] == stamp else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _write_cache(cache: Path | None, stamp: list[Any], rows: list[list[str]]) -> None:
+def _write_cache(cache: Path | None, stamp: list[Any], rows: Rows) -> None:
     """Keep the rows for the next run; a cache that cannot be written only costs time."""
     if cache is None:
         return
     fresh = cache.with_name(f"{cache.name}.{os.getpid()}")
+    kept = {key: rows[group] for group, key in zip(GROUPS, CACHE_KEYS, strict=True)}
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps({"stamp": stamp, "rows": rows}))
+        fresh.write_text(json.dumps({"stamp": stamp, **kept}))
         fresh.replace(cache)
     except OSError:
         with suppress(OSError):
@@ -179,11 +223,11 @@ class ProviderManager(pluggy.PluginManager):
 
 
 def missing_hooks(value: object) -> list[str]:
-    """The hooks that a provider must have and has not; a module needs every one."""
+    """The hooks that a provider must have and has not; a module needs all but the optional ones."""
     if isinstance(value, Provider):
         return [hook for hook in REQUIRED_HOOKS if getattr(type(value), hook) is getattr(Provider, hook)]
     if isinstance(value, ModuleType):
-        return [hook for hook in hook_names() if hook not in vars(value) and hook != "provider_adapter"]
+        return [hook for hook in hook_names() if hook not in vars(value) and hook not in OPTIONAL_HOOKS]
     return ["base class: it must be an instance of ask.Provider, or a module"]
 
 

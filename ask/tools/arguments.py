@@ -1,6 +1,7 @@
 """From the arguments as the model wrote them to a dict that fits the tool's schema.
 
-Of JSON Schema it knows `type`, `enum`, `required` and `properties`; whatever else a schema says is not checked.
+`type`, `enum`, `required` and `properties` are checked here, as most tools say no more, and in words made for a model.
+What else a schema says is left to `schemas`. Of one that cannot be understood, no more is checked.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 }
 _OPEN = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref")
 """Where a schema has one of these, names other than its `properties` may be right."""
+_KNOWN = frozenset(
+    {"type", "enum", "required", "properties", "title", "description", "default", "examples"}
+    | {"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly"}
+)
+"""What is checked here, and what says nothing of a value."""
 _QUOTED = 200
 
 
@@ -39,11 +45,38 @@ def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
         value = _read_json(text) if text.strip() else {}
         if not isinstance(value, dict):
             _refuse(f"must be one JSON object, not {_kind(value)}")
-        return _fit_object(value, spec.parameters, "")
+        return _fit_all(value, spec.parameters)
     except _Misfit as misfit:
         begin = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
         wrote = f". You wrote: {begin}" if begin.strip() else ""
         raise ToolError(f"nothing was run: the arguments of {spec.name} {misfit}{wrote}") from None
+
+
+def _fit_all(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    fitting = _fit_object(value, schema, "")
+    if _says_more(schema) and (problem := _problem(schema, fitting)):
+        _refuse(f"do not fit: {problem}")
+    return fitting
+
+
+def _says_more(schema: Any) -> bool:
+    """Whether a schema says anything that is not checked here."""
+    if not isinstance(schema, Mapping):
+        return False
+    if any(name not in _KNOWN for name in schema if (name, schema[name]) != ("additionalProperties", False)):
+        return True
+    properties = schema.get("properties")
+    return isinstance(properties, Mapping) and any(map(_says_more, properties.values()))
+
+
+def _problem(schema: Mapping[str, Any], value: Any) -> str:
+    """What keeps a value from fitting all that a schema says; "" for nothing, and where that cannot be told."""
+    from ask.schemas.schema import checked
+
+    try:
+        return checked(dict(schema)).problem(value)
+    except Exception:  # noqa: BLE001 - the schema is a stranger's: it may be none, or have patterns of another language
+        return ""
 
 
 class _Misfit(Exception):
@@ -76,6 +109,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def _fit_object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> dict[str, Any]:
     properties = schema.get("properties")
     required = as_list(schema.get("required"))
+    declared = properties if isinstance(properties, Mapping) else {}
     fitting = {}
     for name, item in value.items():
         part = properties.get(name) if isinstance(properties, Mapping) else {}
@@ -83,7 +117,7 @@ def _fit_object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str)
             if not schema.get("additionalProperties") and not any(key in schema for key in _OPEN):
                 _refuse(_unknown(where + name, [where + known for known in properties or ()]))
             part = {}
-        if item is None and name not in required and "null" not in _types(part):
+        if item is None and name in declared and name not in required and not _takes_null(part):
             continue
         fitting[name] = _fit(item, part, where + name)
     missing = [where + name for name in required if name not in fitting]
@@ -111,6 +145,14 @@ def _types(schema: Any) -> list[str]:
     named = schema.get("type") if isinstance(schema, Mapping) else None
     names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     return names if all(name in _TYPES for name in names) else []
+
+
+def _takes_null(schema: Any) -> bool:
+    """Whether a schema names null as a value."""
+    if not isinstance(schema, Mapping):
+        return False
+    alternatives = [*as_list(schema.get("anyOf")), *as_list(schema.get("oneOf"))]
+    return "null" in _types(schema) or None in as_list(schema.get("enum")) or any(map(_takes_null, alternatives))
 
 
 def _is(value: Any, name: str) -> bool:
