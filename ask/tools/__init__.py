@@ -62,15 +62,15 @@ class Tool(NamedTuple):
 
     Attributes:
         run: takes the arguments, which fit the specification's schema; raises `ToolError` where it cannot.
-        changes: whether it runs or writes something, so that `--confirm` asks first.
-        origin: the distribution it comes from.
+        changes: whether it runs or writes something, so that `--confirm` asks first; a tool that only reads says so.
+        origin: the distribution it comes from; filled in by the host.
         host_of: for a tool that touches nothing here but reaches a host: which, by a call's arguments; raises
             `ToolError` where none can be told.
     """
 
     spec: ToolSpec
     run: Callable[[Mapping[str, Any], ToolContext], ToolResult]
-    changes: bool = False
+    changes: bool = True
     origin: str = "ask"
     host_of: Callable[[Mapping[str, Any]], str] | None = None
 

@@ -167,6 +167,7 @@ READ_FILE = Tool(
         },
     ),
     read_file,
+    changes=False,
 )
 
 WRITE_FILE = Tool(
@@ -208,4 +209,5 @@ LIST_DIR = Tool(
         {"type": "object", "properties": {"dirpath": {"type": "string"}}, "required": ["dirpath"]},
     ),
     list_dir,
+    changes=False,
 )

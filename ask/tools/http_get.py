@@ -9,12 +9,13 @@ import os
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
+from ask.messages import NOTHING
 from ask.tools import ToolError
 from ask.tools.addresses import Target, is_address, parse_url
 from ask.tools.reach import Restricted
@@ -22,6 +23,8 @@ from ask.transport import causes, connect_reason, leave_alone
 from ask.version import VERSION
 
 if TYPE_CHECKING:
+    from socket import socket
+
     import requests
 
 BODY_LIMIT = 10_000_000
@@ -38,6 +41,7 @@ _HEADERS = {
     "Accept": "text/markdown, text/html;q=0.9, application/json;q=0.9, text/plain;q=0.9, */*;q=0.5",
     "Accept-Encoding": "gzip",
 }
+_GZIP = b"\x1f\x8b"
 _REDIRECTING = (301, 302, 303, 307, 308)
 
 
@@ -64,7 +68,15 @@ class Page(NamedTuple):
 
 
 def get(
-    url: str, seconds: float, restricted: Restricted | None, wanted: Callable[[str], bool] = lambda content_type: True
+    url: str,
+    seconds: float,
+    restricted: Restricted | None,
+    wanted: Callable[[str], bool] = lambda content_type: True,
+    *,
+    headers: Mapping[str, str] = NOTHING,
+    data: bytes | None = None,
+    redirects: int = REDIRECTS,
+    body_seconds: float | None = None,
 ) -> Page:
     """Get what the URL names.
 
@@ -73,12 +85,17 @@ def get(
         seconds: how long the whole may take, look-ups included.
         restricted: what may be reached; None for everything, also by way of the proxies in the environment.
         wanted: tells by the content type whether to read the body.
+        headers: what the request says beside the usual, or in its place.
+        data: what is posted; None for nothing.
+        redirects: how many are followed at most.
+        body_seconds: after how many seconds of these the body is cut, where it has begun; None for all of them.
 
     Raises:
         ToolError: nothing came, or it may not be reached.
     """
     target = parse_url(url)
-    getter = _Getter(seconds, restricted)
+    getter = _Getter(seconds, restricted, {**_HEADERS, **headers}, data, redirects)
+    getter.body_seconds = seconds if body_seconds is None else body_seconds
     pages: list[Page] = []
     faults: list[BaseException] = []
 
@@ -105,16 +122,31 @@ def get(
 class _Getter:
     """One call's way through redirects; `abandoned` makes it stop."""
 
-    def __init__(self, seconds: float, restricted: Restricted | None) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        restricted: Restricted | None,
+        headers: Mapping[str, str],
+        data: bytes | None,
+        redirects: int,
+    ) -> None:
         self.abandoned = False
+        self._headers = headers
+        self._data = data
+        self._redirects = redirects
         self._seconds = seconds
-        self._deadline = time.monotonic() + seconds
+        self._began = time.monotonic()
+        self.body_seconds = seconds
         self._restricted = restricted
 
     @property
     def late(self) -> bool:
         """Whether the time is over, or nobody waits any more."""
-        return self.abandoned or time.monotonic() >= self._deadline
+        return self.abandoned or time.monotonic() >= self._began + self._seconds
+
+    @property
+    def _body_is_late(self) -> bool:
+        return self.late or time.monotonic() >= self._began + self.body_seconds
 
     def too_late(self, target: Target) -> ToolError:
         """The error for what does not come in time."""
@@ -124,7 +156,7 @@ class _Getter:
         import requests
 
         allowed = {target.host, *(self._restricted.hosts if self._restricted else ())}
-        for _ in range(REDIRECTS + 1):
+        for _ in range(self._redirects + 1):
             with requests.Session() as session, closing(self._open(session, target)) as response:
                 following = _redirect(target, response)
                 if following is None:
@@ -132,7 +164,7 @@ class _Getter:
             if self._restricted and following.host not in allowed:
                 raise ToolError(f"{target.url} redirects to another host; to go there, fetch {following.url}")
             target = following
-        raise ToolError(f"stopped after {REDIRECTS} redirects, before {target.url}")
+        raise ToolError(f"stopped after {self._redirects} redirects, before {target.url}")
 
     def _open(self, session: requests.Session, target: Target) -> requests.Response:
         """The response, its body unread; a session of its own holds no cookies."""
@@ -160,11 +192,13 @@ class _Getter:
 
         if self.late:
             raise self.too_late(target)
-        left = max(self._deadline - time.monotonic(), 0.01)
+        left = max(self._began + self._seconds - time.monotonic(), 0.01)
         try:
             url = target._replace(host=connect_to).url
-            headers = {**_HEADERS, "Host": target.place}
-            request = session.prepare_request(requests.Request("GET", url, headers=headers, auth=leave_alone))
+            headers = {**self._headers, "Host": target.place}
+            method = "GET" if self._data is None else "POST"
+            wish = requests.Request(method, url, headers=headers, data=self._data, auth=leave_alone)
+            request = session.prepare_request(wish)
             around = session.merge_environment_settings(url, {}, None, None, None)
             # Not the session's own way to send: that reads the whole body of a redirect.
             return session.get_adapter(url).send(
@@ -203,26 +237,59 @@ class _Getter:
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise ToolError(f"{target.url} came compressed with {encoding}, which was not asked for")
-        inflate: Any = zlib.decompressobj(31) if encoding.endswith("gzip") else None
+        inflate = _Inflater() if encoding.endswith("gzip") else None
         body = bytearray()
         note = ""
         try:
-            while not self.late and (chunk := response.raw.read1(_READ_BYTES, decode_content=False)):
+            _be_patient(response, self._began + self.body_seconds - time.monotonic())
+            while not self._body_is_late and (chunk := response.raw.read1(_READ_BYTES, decode_content=False)):
                 room = BODY_LIMIT + 1 - len(body)
-                body += inflate.decompress(chunk, room) if inflate else chunk[:room]
+                body += inflate.feed(chunk, room) if inflate else chunk[:room]
                 if len(body) > BODY_LIMIT:
                     return bytes(body[:BODY_LIMIT]), f"cut at {BODY_LIMIT:,} bytes"
-            if inflate and not inflate.eof:
+            if inflate and not inflate.ended:
                 note = "cut where its compression ends"
         except zlib.error:
             note = "cut where its compression breaks"
         except (HTTPError, HTTPException, OSError):
             note = "cut where the connection broke"
-        if self.late:
+        if self._body_is_late:
             if not body:
                 raise self.too_late(target)
-            note = f"cut after {self._seconds:g} s"
+            note = f"cut after {self.body_seconds:g} s"
         return bytes(body), note
+
+
+def _be_patient(response: requests.Response, seconds: float) -> None:
+    """Wait so long for the next bytes of a body: what was set for the headers is too long for it."""
+    file = getattr(getattr(response.raw, "_original_response", None), "fp", None)
+    sock: socket | None = getattr(getattr(file, "raw", None), "_sock", None)
+    if sock is not None:
+        sock.settimeout(max(seconds, 0.01))
+
+
+class _Inflater:
+    """Decompresses gzip, also where several of its streams follow each other, and holds a bomb to a size."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(31)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last stream is whole."""
+        return self._stream.eof
+
+    def feed(self, data: bytes, room: int) -> bytes:
+        """What the bytes hold, cut to the room there is."""
+        out = b""
+        while data and len(out) < room:
+            if self._stream.eof:
+                if not data.startswith(_GZIP):
+                    break  # what stands behind is passed over, as by gzip itself
+                self._stream = zlib.decompressobj(31)
+            out += self._stream.decompress(data, room - len(out))
+            data = self._stream.unused_data
+        return out
 
 
 def _redirect(target: Target, response: requests.Response) -> Target | None:

@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup, Tag
 from bs4.builder import builder_registry
 from markdownify import MarkdownConverter
 
-from ask.tools.plain_html import LEFT_OUT
+from ask.tools.plain_html import LEFT_OUT, leads_on, tidy
 
 if builder_registry.lookup("lxml") is None:
     raise ImportError("lxml is not installed", name="lxml")
@@ -21,7 +21,7 @@ _MAIN_SHARE = 0.3
 """The share of a page's text that what it calls its main part must have, to stand for the whole."""
 _ANCHORS = ("", "#", "§", "¶", "\N{LINK SYMBOL}")
 """What links to the very heading in which they stand show."""
-_GAPS = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+_LANGUAGE = re.compile(r"(?:language|lang|highlight-source)-([\w+#.-]{1,30})")
 
 
 def to_markdown(html: str, link: Callable[[str], str]) -> str:
@@ -35,9 +35,15 @@ def to_markdown(html: str, link: Callable[[str], str]) -> str:
         RecursionError: its elements are nested more deeply than calls may be.
     """
     soup = BeautifulSoup(html, "lxml")
-    title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    for unwanted in soup([*LEFT_OUT, "title"]):
+    title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
+    onward = "\n\n".join(
+        filter(
+            None, (leads_on({name: str(value) for name, value in meta.attrs.items()}, link) for meta in soup("meta"))
+        )
+    )
+    for unwanted in (*soup([*LEFT_OUT, "title"]), *soup(_is_hidden)):
         unwanted.decompose()
+    _stand_in(soup, link)
     for anchor in soup("a"):
         href = str(anchor.get("href") or "")
         if href.startswith("#") and anchor.get_text(strip=True) in _ANCHORS:
@@ -49,12 +55,44 @@ def to_markdown(html: str, link: Callable[[str], str]) -> str:
     converter = MarkdownConverter(
         heading_style="ATX",
         bullets="-",
-        strip=["img"],
+        code_language_callback=_language,
         escape_asterisks=False,
         escape_underscores=False,
     )
-    text = _GAPS.sub("\n\n", converter.convert_soup(_main_part(soup))).strip()
-    return text if not title or title in text[: len(title) + 200] else f"{title}\n\n{text}"
+    text = tidy(converter.convert_soup(_main_part(soup)))
+    heading = "" if title in text[: len(title) + 200] else title
+    return "\n\n".join(filter(None, (heading, onward, text)))
+
+
+def _is_hidden(tag: Tag) -> bool:
+    """Whether a page shows nothing of an element: what nobody can see there, nobody means to be read."""
+    if tag.name in ("html", "body"):  # shown by a script, once it is loaded
+        return False
+    style = "".join(str(tag.get("style") or "").lower().split())
+    return tag.has_attr("hidden") or "display:none" in style or "visibility:hidden" in style
+
+
+def _stand_in(soup: BeautifulSoup, link: Callable[[str], str]) -> None:
+    """Puts what stands for an element in its place, where it has no text of its own: an image, or a frame."""
+    for image in soup("img"):
+        image.replace_with(" ".join(str(image.get("alt") or "").split()))
+    for frame in soup("frame"):
+        place = link(str(frame.get("src") or ""))
+        paragraph, anchor = soup.new_tag("p"), soup.new_tag("a", href=place)
+        anchor.string = "frame"
+        paragraph.append(anchor)
+        frame.replace_with(paragraph if place else "")
+    for summary in soup("summary"):
+        summary.name = "p"
+
+
+def _language(element: Tag) -> str:
+    """The language of a block of code, where its classes name it as highlighters have them."""
+    for part in (element, *element("code")):
+        for name in part.get_attribute_list("class"):
+            if name and (match := _LANGUAGE.fullmatch(name)):
+                return match[1]
+    return ""
 
 
 def _main_part(soup: BeautifulSoup) -> Tag:

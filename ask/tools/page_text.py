@@ -5,20 +5,22 @@ It is `markdown_html` that reads it, with the packages of the extra `web`; witho
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
+from html import unescape
 from urllib.parse import urljoin
 
 from ask.tools import ToolError
+from ask.tools.own_process import limit_memory, run_apart
 
-MEMORY_LIMIT = 2 << 30
-"""Bytes that the reading process may take."""
 LARGE = 2_000_000
 """Characters of HTML above which only `plain_html` is quick enough."""
+_BASE = re.compile(r"<base\s[^>]{0,200}?href\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
+_HEAD = 50_000
+"""Characters in which a page says where its links start."""
 _LINKS = ("http://", "https://", "mailto:")
-_START = "import sys; sys.path.append(sys.argv[2]); from ask.tools.page_text import main; main()"
 
 
 def page_text(html: str, url: str, seconds: float, environment: Mapping[str, str]) -> str:
@@ -33,42 +35,31 @@ def page_text(html: str, url: str, seconds: float, environment: Mapping[str, str
     Raises:
         ToolError: it takes too long, or too much memory.
     """
-    from subprocess import TimeoutExpired, run
+    from subprocess import CalledProcessError, TimeoutExpired
 
-    # -P: no file in the working directory is taken for a module.
-    command = [sys.executable, "-P", "-c", _START, url, str(Path(__file__).parents[2])]
     try:
-        done = run(
-            command,
-            input=html.encode(),
-            capture_output=True,
-            timeout=max(seconds, 0.1),
-            env=environment,
-            start_new_session=True,
-            check=False,
-        )
+        return run_apart(__name__, html.encode(), seconds, environment, url).decode()
     except TimeoutExpired:
         raise ToolError(f"{url} came, but its HTML could not be read in time") from None
-    if done.returncode:
-        raise ToolError(f"{url} came, but its HTML could not be read")
-    return done.stdout.decode()
+    except CalledProcessError:
+        raise ToolError(f"{url} came, but its HTML could not be read") from None
 
 
 def main() -> None:
     """Reads HTML from standard input and writes its text; the first argument is where it came from."""
-    import resource
-
-    with suppress(ValueError, OSError):  # not every system limits it
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    limit_memory()
     sys.stdout.buffer.write(read_html(sys.stdin.buffer.read().decode(), sys.argv[1]).encode())
 
 
 def read_html(html: str, url: str) -> str:
     """The text of a page, here and now, however long it takes."""
+    base = _BASE.search(html, 0, _HEAD)
+    with suppress(ValueError):
+        url = urljoin(url, unescape(base[1])) if base else url
 
     def link(href: str) -> str:
         """A link as the model can follow it; "" where it stays on the page, or runs something."""
-        if href.startswith("#"):
+        if not href.strip() or href.startswith("#"):
             return ""
         with suppress(ValueError):
             whole = urljoin(url, href.strip())

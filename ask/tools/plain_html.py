@@ -6,11 +6,14 @@ It keeps headings, links, lists and code as Markdown has them, and the text of e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 
 LEFT_OUT = frozenset(
-    ("aside", "button", "canvas", "footer", "iframe", "nav", "noscript", "object", "script", "select", "style", "svg")
+    (
+        *("aside", "button", "canvas", "footer", "iframe", "nav", "noscript", "object", "script", "select", "style"),
+        *("svg", "template"),
+    )
 )
 """Elements of which nothing is kept: what runs, what is not seen, and what is the same on every page."""
 _BLOCKS = {
@@ -19,6 +22,8 @@ _BLOCKS = {
 }
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _GAPS = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+_CODE = re.compile(r"(^[ \t]*```.*?^[ \t]*```[ \t]*$)", re.MULTILINE | re.DOTALL)
+_REFRESH = re.compile(r"\s*[\d.]*\s*[;,]\s*(?:url\s*=)?\s*[\"']?([^\"']+)", re.IGNORECASE)
 
 
 def to_text(html: str, link: Callable[[str], str]) -> str:
@@ -31,7 +36,23 @@ def to_text(html: str, link: Callable[[str], str]) -> str:
     reader = _Reader(link)
     reader.feed(html)
     reader.close()
-    return _GAPS.sub("\n\n", "".join(reader.parts)).strip()
+    return tidy("".join(reader.parts))
+
+
+def tidy(text: str) -> str:
+    """The text without wide gaps, but in code."""
+    parts = _CODE.split(text)
+    parts[::2] = [_GAPS.sub("\n\n", part) for part in parts[::2]]
+    return "".join(parts).strip()
+
+
+def leads_on(attributes: Mapping[str, str | None], link: Callable[[str], str]) -> str:
+    """Where a page says that it leads on to, in an element `meta` with these attributes; "" where it does not."""
+    if (attributes.get("http-equiv") or "").strip().lower() != "refresh":
+        return ""
+    place = _REFRESH.match(attributes.get("content") or "")
+    whole = link(place[1]) if place else ""
+    return f"[this page leads on to]({whole})" if whole else ""
 
 
 class _Reader(HTMLParser):
@@ -57,8 +78,20 @@ class _Reader(HTMLParser):
             self._close_link()
             self._href = self._link(dict(attrs).get("href") or "")
             self._say("[" if self._href else "")
+        elif tag in ("frame", "img", "meta"):
+            self._stand_in(tag, dict(attrs))
         else:
             self._start_block(tag)
+
+    def _stand_in(self, tag: str, attributes: Mapping[str, str | None]) -> None:
+        """Says what stands for an element that has no text of its own."""
+        if tag == "img":
+            self._say(re.sub(r"\s+", " ", attributes.get("alt") or ""))
+        elif tag == "meta":
+            told = leads_on(attributes, self._link)
+            self.parts.append(f"\n\n{told}\n\n" if told else "")
+        elif place := self._link(attributes.get("src") or ""):
+            self.parts.append(f"\n\n[frame]({place})\n\n")
 
     def _start_block(self, tag: str) -> None:
         if tag == "li":

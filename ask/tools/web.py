@@ -20,8 +20,17 @@ _BINARY = re.compile(r"(?!.*\+(?:xml|json))(?:image|audio|video|font)/|applicati
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_XML = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _ENCODINGS = re.compile(r"(?!utf_?7)(utf|iso|latin|l1|ascii|us|cp|windows|koi|mac|gb|big5|euc|shift|sjis|tis|ks_c)")
 """Python has more text encodings, of which a few take for ever to read a long text."""
+_SIGNATURES = (b"%PDF-", b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"\x1f\x8b", b"\x7fELF")
+"""What begins like this is binary, whatever it is called."""
+_TAG = "!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p"
+_LOOKS_LIKE_HTML = re.compile(rf"\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<(?:{_TAG})[\s>])", re.IGNORECASE)
+"""As browsers know it where no content type says so: https://mimesniff.spec.whatwg.org"""
+_BODY_SHARE = 0.8
+"""The share of the time in which a body must have come; the rest is for reading it."""
+NOT_SHOWN = "[binary content is not shown]"
 _LOOKED_AT = 4_096
 """Bytes in which a page says what it is."""
 
@@ -50,8 +59,14 @@ def fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
     deadline = time.monotonic() + context.command_timeout
     restricted = None if context.restrict_hosts is None else Restricted(context.restrict_hosts)
-    page = get(arguments["url"], context.command_timeout, restricted, lambda kind: not _BINARY.match(_media(kind)))
-    text = f"{_first_line(page)}\n\n{_text(page, deadline, context)}"
+    page = get(
+        arguments["url"],
+        context.command_timeout,
+        restricted,
+        lambda kind: not _BINARY.match(_media(kind)),
+        body_seconds=context.command_timeout * _BODY_SHARE,
+    )
+    text = f"{_first_line(page)}\n\n{text_of(page, deadline, context.environment)}"
     if page.failed:
         raise ToolError(text)
     return ToolResult(text)
@@ -68,23 +83,45 @@ def _first_line(page: Page) -> str:
     return f"{page.url}: {', '.join([*told, page.note] if page.note else told)}"
 
 
-def _text(page: Page, deadline: float, context: ToolContext) -> str:
+def text_of(page: Page, deadline: float, environment: Mapping[str, str]) -> str:
+    """What came, as text: a page's readable text, or what stands for it where there is none.
+
+    Args:
+        page: what came.
+        deadline: on the monotonic clock, when the text is to be there.
+        environment: of the process that reads it.
+
+    Raises:
+        ToolError: it takes too long, or too much memory.
+    """
     media = _media(page.content_type)
-    if _BINARY.match(media):
-        return "[binary content is not shown]"
+    if _BINARY.match(media) or page.body.startswith(_SIGNATURES):
+        return NOT_SHOWN
     if not page.body:
         return "[the answer is empty]"
     encoding = _encoding(page)
     if not encoding:
-        return "[binary content is not shown]"
+        return NOT_SHOWN
     text = page.body.decode(encoding, "replace").removeprefix("\ufeff")
-    begins = text[:_LOOKED_AT].lstrip().lower()
-    if media in _HTML or (not media and begins.startswith(("<!doctype html", "<html"))):
+    if (media in _HTML and not _is_json(text)) or (not media and _LOOKS_LIKE_HTML.match(text)):
         from ask.tools.page_text import page_text
 
-        read = page_text(text, page.url, deadline - time.monotonic(), context.environment)
+        read = page_text(text, page.url, deadline - time.monotonic(), environment)
         return read or "[the page has no text without JavaScript]"
     return text
+
+
+def _is_json(text: str) -> bool:
+    """Whether what is called a page is JSON, as programs answer that set no content type."""
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    import json
+
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _encoding(page: Page) -> str:
@@ -98,9 +135,10 @@ def _encoding(page: Page) -> str:
         return known
     if b"\0" in head:
         return ""
-    meta = _META.search(head)
-    if meta and (known := _known(meta[1].decode("ascii", "replace"))):
-        return known
+    told = _XML.match(head) or _META.search(head)
+    if told and (known := _known(told[1].decode("ascii", "replace"))):
+        # A page whose bytes could be read to find this is not in UTF-16, as browsers know.
+        return "utf-8" if known.startswith(("utf-16", "utf-32")) else known
     try:
         codecs.getincrementaldecoder("utf-8")().decode(page.body)
     except UnicodeDecodeError:
@@ -127,5 +165,6 @@ FETCH_URL = Tool(
         {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
     ),
     fetch_url,
+    changes=False,
     host_of=reached_host,
 )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from ask.messages import ToolSpec
 from ask.tools import ToolError
 from ask.tools.arguments import parse_arguments
+from tests.program import run
 
 SPEC = ToolSpec(
     "pick",
@@ -48,7 +50,7 @@ def test_nothing_is_an_empty_object(text: str) -> None:
 
 
 def test_arguments_that_fit_come_as_they_were_written() -> None:
-    whole = {"count": 2, "share": 0.5, "deep": True, "kind": 3, "box": {"size": 1}, "items": ["a", 1]}
+    whole = {"count": 2, "share": 0.5, "deep": True, "kind": 3, "box": {"size": 1}, "items": ["a", "b"]}
     assert fit(**whole) == {"filepath": "x", **whole}
 
 
@@ -122,17 +124,61 @@ def test_an_enum_tells_true_from_one() -> None:
         {},
         {"type": "object"},
         {"properties": {"b": {}}, "additionalProperties": True},
-        {"properties": {"b": {}}, "additionalProperties": {"type": "string"}},
         {"properties": {"b": {}}, "patternProperties": {"^a": {}}},
         {"properties": {"b": {}}, "anyOf": [{"properties": {"a": {}}}]},
         {"properties": {"a": True}},
         {"properties": {"a": {"type": "date"}}},
         {"properties": {"a": {"$ref": "#/$defs/a"}}},
         {"properties": {"a": {"type": "integer", "required": True, "minimum": 9}}},
+        {"properties": {"a": True}, "patternProperties": {"(?<year>": {}}},
+        {"properties": {"a": {"minimum": "nine"}}},
     ],
 )
-def test_what_a_schema_says_beyond_the_subset_is_not_checked(schema: dict[str, Any]) -> None:
+def test_a_schema_that_is_none_or_open_lets_pass_what_it_cannot_judge(schema: dict[str, Any]) -> None:
     assert parse_arguments(ToolSpec("t", "", schema), '{"a": 1}') == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("part", "good", "bad", "told"),
+    [
+        ({"type": "array", "items": {"type": "integer"}}, [1], ["a"], "$.a[0]: 'a' is not of type 'integer'"),
+        ({"type": "integer", "minimum": 9}, 9, 5, "$.a: 5 is less than the minimum of 9"),
+        ({"type": "string", "maxLength": 2}, "ab", "abc", "$.a: 'abc' is too long"),
+        ({"type": "string", "pattern": "^x"}, "xy", "y", "$.a: 'y' does not match '^x'"),
+        ({"anyOf": [{"type": "integer"}, {"type": "boolean"}]}, True, "x", "is not valid under any"),
+        ({"type": "object", "additionalProperties": {"type": "integer"}}, {"k": 1}, {"k": "x"}, "$.a.k: 'x' is not"),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, {"k": "v"}, {"k": 1}, "$.a.k: 1 is not"),
+        ({"const": 5}, 5, 6, "$.a: 5 was expected"),
+        ({"type": "object", "properties": {"n": {"maximum": 3}}}, {"n": 3}, {"n": 4}, "$.a.n: 4 is greater"),
+        ({"$ref": "#/$defs/word"}, "w", 7, "$.a: 7 is not of type 'string'"),
+        ({"type": "array", "uniqueItems": True}, [1, 2], [1, 1], "$.a: [1, 1] has non-unique elements"),
+    ],
+)
+def test_what_a_schema_says_beyond_types_is_checked_too(
+    part: dict[str, Any], good: object, bad: object, told: str
+) -> None:
+    spec = ToolSpec("t", "", {"type": "object", "properties": {"a": part}, "$defs": {"word": {"type": "string"}}})
+    assert parse_arguments(spec, json.dumps({"a": good})) == {"a": good}
+    assert told in refusal(json.dumps({"a": bad}), spec)
+
+
+@pytest.mark.parametrize(
+    "part", [{"anyOf": [{"type": "array"}, {"type": "null"}]}, {"enum": ["a", None]}, {"type": ["string", "null"]}]
+)
+def test_null_stays_wherever_a_schema_names_it(part: dict[str, Any]) -> None:
+    assert parse_arguments(ToolSpec("t", "", {"properties": {"a": part}}), '{"a": null}') == {"a": None}
+
+
+def test_a_schema_of_types_alone_loads_no_more_to_check_it() -> None:
+    code = "import sys, json; from ask.messages import ToolSpec; from ask.tools.arguments import parse_arguments\n"
+    code += "parse_arguments(ToolSpec('t', '', json.loads(sys.argv[1])), '{\"a\": [1]}')\n"
+    code += "print('jsonschema' in sys.modules)"
+
+    def loads(part: dict[str, Any]) -> str:
+        return run([sys.executable, "-c", code, json.dumps({"properties": {"a": part}})]).text
+
+    assert loads({"type": "array", "description": "numbers"}) == "False\n"
+    assert loads({"type": "array", "items": {"type": "integer"}}) == "True\n"
 
 
 anything = st.recursive(
@@ -164,7 +210,10 @@ def test_whatever_passes_fits_the_schema(arguments: dict[str, Any]) -> None:
 
 
 @given(st.dictionaries(st.text(), anything))
-def test_without_properties_everything_passes_but_null(arguments: dict[str, Any]) -> None:
-    kept = {name: value for name, value in arguments.items() if value is not None}
-    top = parse_arguments(ToolSpec("t", "", {}), json.dumps(arguments))
-    assert top.keys() == kept.keys()
+def test_without_properties_everything_passes(arguments: dict[str, Any]) -> None:
+    assert parse_arguments(ToolSpec("t", "", {}), json.dumps(arguments)) == arguments
+
+
+def test_null_in_an_object_of_any_names_is_a_value() -> None:
+    spec = ToolSpec("t", "", {"properties": {"body": {"type": "object"}, "left": {"type": "string"}}})
+    assert parse_arguments(spec, '{"body": {"a": null}, "left": null}') == {"body": {"a": None}}

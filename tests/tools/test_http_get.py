@@ -117,6 +117,15 @@ def test_a_compressed_body_is_read(server: ModelServer) -> None:
     assert get(place(server), 20, None).body == b"hello " * 1000
 
 
+@pytest.mark.parametrize("step", [10_000, 7])
+def test_a_body_of_several_compressed_streams_is_read_whole(server: ModelServer, step: int) -> None:
+    packed = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two") + bytes(50)
+    pieces = [packed[i : i + step] for i in range(0, len(packed), step)]
+    server.reply(text(*pieces, headers={"Content-Encoding": "gzip"}))
+    page = get(place(server), 20, None)
+    assert (page.body, page.note) == (b"one two", "")
+
+
 @pytest.mark.parametrize(
     ("reply", "size", "note"),
     [
@@ -124,12 +133,17 @@ def test_a_compressed_body_is_read(server: ModelServer) -> None:
         (text(bytes(BODY_LIMIT + 1)), BODY_LIMIT, "cut at 10,000,000 bytes"),
         (Reply((Repeat(bytes(1_000_000), 0),)), BODY_LIMIT, "cut at 10,000,000 bytes"),
         (text(ZEROS, headers={"Content-Encoding": "gzip"}), BODY_LIMIT, "cut at 10,000,000 bytes"),
+        (
+            text(gzip.compress(b"x") + ZEROS, headers={"Content-Encoding": "gzip"}),
+            BODY_LIMIT,
+            "cut at 10,000,000 bytes",
+        ),
         (text(gzip.compress(b"x")[:-9], headers={"Content-Encoding": "gzip"}), 1, "cut where its compression ends"),
         (text(b"no gzip", headers={"Content-Encoding": "gzip"}), 0, "cut where its compression breaks"),
         (Reply((b"part", DROP)), 4, "cut where the connection broke"),
         (Reply((b"part", DROP), framing="length"), 4, "cut where the connection broke"),
     ],
-    ids=["whole", "more", "endless", "bomb", "gzip-cut", "no-gzip", "cut", "short"],
+    ids=["whole", "more", "endless", "bomb", "bomb-behind", "gzip-cut", "no-gzip", "cut", "short"],
 )
 def test_a_body_is_kept_as_far_as_it_goes(server: ModelServer, reply: Reply, size: int, note: str) -> None:
     server.reply(reply)

@@ -104,3 +104,49 @@ def test_a_very_long_page_is_read_too() -> None:
 def test_one_that_takes_too_long_is_ended() -> None:
     with pytest.raises(ToolError, match="could not be read in time"):
         page_text("<table>" + "<tr><td><a href=x>y</a>" * 50_000, URL, 0.5, os.environ)
+
+
+@pytest.mark.parametrize("package", ["", "bs4"])
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<base href='/other/'><a href=x.html>x</a>", "[x](https://example.com/other/x.html)"),
+        ('<base target=_top href="https://b.test/?a&amp;b"><a href=x>x</a>', "[x](https://b.test/x)"),
+        ("<base href='javascript:x'><a href=x>x</a>", "x"),
+        ("<base href='http://['><a href=x>x</a>", "[x](https://example.com/docs/x)"),
+        ("<meta http-equiv=refresh content='0; url=/next'>", "[this page leads on to](https://example.com/next)"),
+        ("<meta http-equiv=refresh content='0; url=javascript:x()'>x", "x"),
+        ("<frameset><frame src=a.html><frame></frameset>", "[frame](https://example.com/docs/a.html)"),
+        ("<p>a<img alt='b &amp; c' src=data:x></p>", "ab & c"),
+        ("<pre>a\n\n\n\nb</pre>", "```\na\n\n\n\nb\n```"),
+    ],
+)
+def test_both_ways_to_read_tell_where_it_goes_on_and_what_is_shown(package: str, html: str, text: str) -> None:
+    if not package:
+        assert read_html(html, URL) == text
+    else:
+        code = "import sys; sys.modules['bs4'] = None; from ask.tools.page_text import read_html; "
+        code += "print(read_html(sys.argv[1], sys.argv[2]))"
+        done = subprocess.run([sys.executable, "-c", code, html, URL], capture_output=True, text=True, check=True)
+        assert done.stdout == f"{text}\n"
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p hidden>no<p style='Display: none'>no<p style='visibility:hidden'>no<p>yes", "yes"),
+        ("<div hidden>a<div hidden>b<img alt=c><nav>d</nav></div></div>yes", "yes"),
+        ("<body style='display:none'><p>yes", "yes"),
+        ("<details><summary>What?</summary>That.</details>", "What?\n\nThat."),
+        ("<title>One\n\n 2. Two</title><p>x", "One 2. Two\n\nx"),
+        (
+            "<title>T</title><meta http-equiv=refresh content='0;/n'>",
+            "T\n\n[this page leads on to](https://example.com/n)",
+        ),
+        ("<div class='highlight'><pre><code class='hljs language-c++'>x</code></pre></div>", "```c++\nx\n```"),
+        ("<pre class='lang-py'>x</pre>", "```py\nx\n```"),
+        ("<pre class='language-a`b'>x</pre>", "```\nx\n```"),
+    ],
+)
+def test_what_nobody_sees_is_left_out_and_what_is_seen_is_kept(html: str, text: str) -> None:
+    assert read_html(html, URL) == text

@@ -46,6 +46,9 @@ def test_a_page_is_readable_text_below_a_line_that_tells_of_it(server: ModelServ
         ("application/yaml", "a: 1"),
         ("application/octet-stream", "#!/bin/sh\necho hi\n"),
         ("", "plain"),
+        ("", "<note>plain</note>"),
+        ("text/html", '{"a": "<b>x</b>"}'),
+        ("text/html; charset=utf-8", "[1, 2]"),
     ],
 )
 def test_json_and_text_come_as_they_are(server: ModelServer, url: str, run: Run, content_type: str, body: str) -> None:
@@ -53,7 +56,17 @@ def test_json_and_text_come_as_they_are(server: ModelServer, url: str, run: Run,
     assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == body
 
 
-@pytest.mark.parametrize("begin", ["<!doctype html><p>", " \n<HTML><p>", "\ufeff<html><p>"])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "<!doctype html><p>",
+        " \n<HTML><p>",
+        "\ufeff<html><p>",
+        "<p>",
+        "<!-- a --><p>",
+        "<?xml version='1.0'?>\n<html><p>",
+    ],
+)
 def test_html_is_known_without_a_content_type(server: ModelServer, url: str, run: Run, begin: str) -> None:
     server.reply(answer(f"{begin}hello".encode(), ""))
     assert run(FETCH_URL, url=url) == f"{url}: 200 OK, no content type, {len(begin.encode()) + 5} bytes\n\nhello"
@@ -74,6 +87,8 @@ def test_html_is_known_without_a_content_type(server: ModelServer, url: str, run
         ("text/html; charset=punycode", "<p>café “x”".encode()),
         ("text/html; charset=no-such", "<p>café “x”".encode()),
         ("text/html", "<p>café “x”".encode("cp1252")),
+        ("text/html", '<meta charset="utf-16"><p>café “x”'.encode()),
+        ("application/xhtml+xml", '<?xml version="1.0" encoding="cp1252"?><p>café “x”'.encode("cp1252")),
         ("text/html", "<p>café “x”".encode()),
     ],
 )
@@ -91,8 +106,11 @@ def test_text_is_read_in_its_own_encoding(
         Reply((b"%PDF-1.7", HOLD), content_type="Application/PDF"),
         answer(b"a\0b", "text/plain"),
         answer(b"\xff\xfa\xce", "application/octet-stream"),
+        answer(b"%PDF-1.4 1 0 obj", "text/plain"),
+        answer(b"\xff\xd8\xff\xe0 JFIF", "text/html"),
+        answer(b"PK\x03\x04", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     ],
-    ids=["image", "pdf", "nul", "bytes"],
+    ids=["image", "pdf", "nul", "bytes", "pdf-as-text", "image-as-page", "document"],
 )
 def test_binary_content_is_told_of_but_not_shown(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
     server.reply(reply)
@@ -120,6 +138,20 @@ def test_an_error_status_comes_with_its_text(server: ModelServer, url: str, refu
     server.reply(answer(b"<h1>No such page</h1><p>Try <a href=/b>b</a>", "text/html", status=404))
     told = refusal(FETCH_URL, url=url)
     assert told == f"{url}: 404 Not Found, text/html, 44 bytes\n\n# No such page\n\nTry [b]({url}b)"
+
+
+def test_an_xml_feed_is_read_in_the_encoding_that_it_names(server: ModelServer, url: str, run: Run) -> None:
+    feed = '<?xml version="1.0" encoding="ISO-8859-1"?><rss><title>café</title></rss>'
+    server.reply(answer(feed.encode("latin-1"), "application/rss+xml"))
+    assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == feed
+
+
+def test_a_page_that_does_not_end_is_read_as_far_as_it_came(
+    server: ModelServer, url: str, context: ToolContext
+) -> None:
+    server.reply(Reply((b"<p>one<p>two", HOLD), content_type="text/html"))
+    text = FETCH_URL.run({"url": url}, context._replace(command_timeout=10)).text
+    assert text == f"{url}: 200 OK, text/html, 12 bytes, cut after 8 s\n\none\n\ntwo"
 
 
 def test_the_user_s_time_holds(server: ModelServer, url: str, context: ToolContext) -> None:

@@ -1,0 +1,77 @@
+"""DuckDuckGo's results by the package `ddgs`, of the extra `web`: it reads the pages that DuckDuckGo makes for people.
+
+It works in a process of its own, as it reads HTML, and cannot be interrupted. Of the engines that it knows it asks
+this one alone, so that no host is reached but DuckDuckGo's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ask.tools import ToolContext, ToolError
+from ask.tools.own_process import limit_memory, run_apart
+
+if TYPE_CHECKING:
+    from ask.tools.search import Found
+
+NOTHING_FOUND = "No results found."
+_SAID = 200
+
+
+def search(words: str, count: int, context: ToolContext) -> list[Found]:
+    """What DuckDuckGo finds.
+
+    Args:
+        words: what to look for.
+        count: how many results there are to be at most.
+        context: of the run.
+
+    Raises:
+        ToolError: it cannot be asked, or gives nothing.
+    """
+    from subprocess import SubprocessError, TimeoutExpired
+
+    from ask.tools.search import Found
+
+    environment, seconds = context.environment, context.command_timeout
+    certificates = environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE") or True
+    wish = {"words": words, "count": count, "timeout": max(int(seconds), 1), "verify": certificates}
+    try:
+        told = json.loads(run_apart(__name__, json.dumps(wish).encode(), seconds, environment))
+    except TimeoutExpired:
+        raise ToolError(f"duckduckgo had not answered after {seconds:g} s") from None
+    except (SubprocessError, ValueError):
+        advice = "the user can install it anew: pip install 'ask-gents[web]'"
+        raise ToolError(f"the package ddgs failed: {advice}") from None
+    if isinstance(told, str):
+        raise ToolError(told)
+    return [Found(**result) for result in told]
+
+
+def main() -> None:
+    """Reads from standard input what to look for; writes what was found, or in a word why nothing was."""
+    limit_memory()
+    sys.stdout.write(json.dumps(_search(**json.load(sys.stdin))))
+
+
+def _search(words: str, count: int, timeout: int, verify: str | bool) -> list[dict[str, str]] | str:
+    from ddgs import DDGS
+    from ddgs.exceptions import DDGSException, TimeoutException
+
+    try:
+        found: list[dict[str, Any]] = DDGS(timeout=timeout, verify=verify).text(
+            words, region="wt-wt", backend="duckduckgo", max_results=count
+        )
+    except TimeoutException:
+        return "duckduckgo did not answer in time: search again later, or do without"
+    except DDGSException as fault:
+        if str(fault) == NOTHING_FOUND:  # which it says too of a page that asks whether one is a robot
+            return "duckduckgo found nothing, or takes no more requests for now: try other words, or do without"
+        reason = str(fault).partition(" > ")[2] or str(fault)
+        return f"duckduckgo could not be asked: {' '.join(reason.rstrip(')').split())[:_SAID]}"
+    return [
+        {name: str(result.get(key) or "") for name, key in (("title", "title"), ("url", "href"), ("snippet", "body"))}
+        for result in found
+    ]

@@ -1,0 +1,205 @@
+"""DuckDuckGo by the package `ddgs`, which is pointed at a server here by a proxy and a certificate of our own."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ask.tools import ToolContext, ToolError
+from ask.tools.search import DUCKDUCKGO, ENGINES, Engine, is_installed, search_tool
+from tests.program import run
+
+ROOT = Path(__file__).parents[2]
+HOST = "html.duckduckgo.com"
+PAGE = """<html><body><div id="links">
+<div class="result results_links results_links_deep web-result">
+<div class="links_main links_deep result__body">
+<h2 class="result__title"><a class="result__a" href="https://nuts.test/">All about <b>nuts</b></a></h2>
+<a class="result__snippet" href="https://nuts.test/?a=b&amp;c=d">They are <b>nuts</b>.</a></div></div>
+<div class="links_main links_deep result__body">
+<h2 class="result__title"><a class="result__a" href="https://nuts.test/almonds">Almonds, also nuts</a></h2>
+<a class="result__snippet" href="https://nuts.test/almonds">Seeds.</a></div>
+</div></body></html>"""
+
+
+def certify(folder: Path) -> tuple[Path, Path, Path]:
+    """An authority's certificate, and one that it gave to DuckDuckGo, with its key."""
+    authority, authority_key = folder / "authority.pem", folder / "authority.key"
+    certificate, key = folder / "certificate.pem", folder / "certificate.key"
+    new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    new += ["-days", "2"]
+    commands: list[list[Any]] = [
+        [*new, "-subj", "/CN=Authority", "-keyout", authority_key, "-out", authority],
+        [
+            *new,
+            *("-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}"),
+            *("-addext", "basicConstraints=critical,CA:FALSE"),
+            *("-CA", authority, "-CAkey", authority_key, "-keyout", key, "-out", certificate),
+        ],
+    ]
+    for command in commands:
+        subprocess.run(command, check=True, capture_output=True)
+    return authority, certificate, key
+
+
+class Duck:
+    """A proxy behind which every host is one server, which answers each request in the same way.
+
+    Attributes:
+        answer: the whole answer; None for silence.
+        asked: what the proxy was asked to connect to.
+        requests: the requests that came.
+    """
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self.answer: bytes | None = page()
+        self.asked: list[bytes] = []
+        self.requests: list[bytes] = []
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.load_cert_chain(certificate, key)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._listen)]
+        self._threads[0].start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def close(self) -> None:
+        self._over.set()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                thread = threading.Thread(target=self._serve, args=(connection,))
+                thread.start()
+                self._threads.append(thread)
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            self.asked.append(read_head(connection).split()[1])
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            with self._tls.wrap_socket(connection, server_side=True) as secure:
+                head = read_head(secure)
+                self.requests.append(head)
+                if self.answer is None:
+                    self._over.wait()
+                else:
+                    secure.sendall(self.answer)
+
+
+def read_head(connection: socket.socket) -> bytes:
+    head = b""
+    while b"\r\n\r\n" not in head and (data := connection.recv(65_536)):
+        head += data
+    return head
+
+
+def page(body: str = PAGE, status: str = "200 OK") -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return (head + body).encode()
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> Iterator[Duck]:
+    _, certificate, key = certify(tmp_path)
+    duck = Duck(certificate, key)
+    yield duck
+    duck.close()
+
+
+@pytest.fixture
+def behind(duck: Duck, context: ToolContext, tmp_path: Path) -> ToolContext:
+    """A run that reaches nothing but the duck."""
+    reached = {"HTTPS_PROXY": duck.url, "REQUESTS_CA_BUNDLE": str(tmp_path / "authority.pem")}
+    return context._replace(environment={**context.environment, **reached}, command_timeout=30)
+
+
+def search(context: ToolContext, **arguments: object) -> str:
+    return search_tool(Engine(DUCKDUCKGO, ENGINES[DUCKDUCKGO])).run({"query": "nuts", **arguments}, context).text
+
+
+def refusal(context: ToolContext) -> str:
+    with pytest.raises(ToolError) as caught:
+        search(context)
+    return str(caught.value)
+
+
+def test_results_are_numbered_text_and_nobody_else_is_asked(duck: Duck, behind: ToolContext) -> None:
+    assert search(behind) == (
+        "Found by duckduckgo:\n\n"
+        "1. All about nuts\n   https://nuts.test/?a=b&c=d\n   They are nuts.\n\n"
+        "2. Almonds, also nuts\n   https://nuts.test/almonds\n   Seeds."
+    )
+    assert duck.asked == [f"{HOST}:443".encode()]
+    assert "2. " not in search(behind, max_results=1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (page("<html><body>Are you a robot?</body></html>", "202 Accepted"), "or takes no more requests for now"),
+        (page("<html><body>No results.</body></html>"), "duckduckgo found nothing, or takes no more requests for now"),
+        (page("no", "403 Forbidden"), "or takes no more requests for now"),
+        (page("no", "500 Internal Server Error"), "or takes no more requests for now"),
+        (b"", "duckduckgo could not be asked: "),
+        (b"what?\r\n\r\n", "duckduckgo could not be asked: "),
+    ],
+)
+def test_an_error_is_told_with_what_to_do(duck: Duck, behind: ToolContext, answer: bytes, told: str) -> None:
+    duck.answer = answer
+    assert told in refusal(behind)
+
+
+def test_the_user_s_time_holds(duck: Duck, behind: ToolContext) -> None:
+    duck.answer = None
+    told = refusal(behind._replace(command_timeout=2))
+    assert told in (
+        "duckduckgo had not answered after 2 s",
+        "duckduckgo did not answer in time: search again later, or do without",
+    )
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(duck: Duck, behind: ToolContext) -> None:
+    environment = {name: value for name, value in behind.environment.items() if name != "REQUESTS_CA_BUNDLE"}
+    told = refusal(behind._replace(environment=environment))
+    assert told.startswith("duckduckgo could not be asked: ")
+    assert "certificate" in told
+    assert duck.requests == []
+
+
+def test_without_a_network_it_says_so(context: ToolContext) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        closed = listener.getsockname()[1]
+    environment = {**context.environment, "HTTPS_PROXY": f"http://127.0.0.1:{closed}"}
+    assert refusal(context._replace(environment=environment)).startswith("duckduckgo could not be asked: ")
+
+
+def test_a_package_that_is_broken_is_told(context: ToolContext, tmp_path: Path) -> None:
+    (tmp_path / "ddgs.py").write_text("raise SystemExit(3)")
+    environment = {**context.environment, "PYTHONPATH": str(tmp_path)}
+    told = refusal(context._replace(environment=environment))
+    assert told == "the package ddgs failed: the user can install it anew: pip install 'ask-gents[web]'"
+
+
+def test_it_is_looked_for_without_being_loaded() -> None:
+    assert is_installed()
+    code = "import sys; from ask.tools.search import is_installed; print(is_installed(), 'ddgs' in sys.modules)"
+    assert run([sys.executable, "-c", code]).text == "True False\n"
+    without_packages = [sys.executable, "-S", "-c", code]
+    assert run(without_packages, env={"PYTHONPATH": str(ROOT)}).text == "False False\n"
