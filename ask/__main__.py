@@ -9,11 +9,16 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-INTERRUPTED = 130
+INTERRUPTED, UNFORESEEN = 130, 1
 
 
 def main() -> None:
-    """Run the command line of this process, and exit."""
+    """Run the command line of this process, and leave at once: the kernel takes back sooner than Python what it had."""
+    os._exit(serve())
+
+
+def serve() -> int:
+    """Run the command line of this process; return the exit code. All output is written then."""
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         # In a locale without UTF-8, a model's commands and file names could not be said to the system.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - ourselves
@@ -26,10 +31,11 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         pass
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is done cannot be interrupted any more
-        _discard_output()
-    sys.exit(code)
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else UNFORESEEN
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is done cannot be interrupted any more
+    _write_output()
+    return code
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -37,27 +43,36 @@ def run(arguments: Sequence[str]) -> int:
     from ask.errors import AskError, ReaderGone, unforeseen
 
     try:
-        if arguments[:1] == ["--complete"]:  # before Click is loaded, which takes longer than the rest of it
-            from ask.completion import write_words
-
-            return write_words(arguments[1:])
-        import click
-
-        from ask.cli import run as run_command
-
-        try:
-            return run_command(arguments)
-        except click.exceptions.Abort:
-            return INTERRUPTED
-        except click.ClickException as error:
-            _say(usage_line(error))
-            return error.exit_code
+        return _start(arguments)
     except (BrokenPipeError, ReaderGone):
         return 0
     except Exception as fault:  # noqa: BLE001 - the last resort
         failure = fault if isinstance(fault, AskError) else unforeseen(fault)
         _say(str(failure))
         return failure.exit_code
+
+
+def _start(arguments: Sequence[str]) -> int:
+    """Run a command line; return the exit code."""
+    if arguments[:1] == ["--complete"]:  # before Click is loaded, which takes longer than the rest of it
+        from ask.completion import write_words
+
+        return write_words(arguments[1:])
+    if arguments and arguments[0].partition("=")[0] == "--profile":  # before Click, so that it is timed too
+        from ask.profile import profiled
+
+        return profiled(arguments, run)
+    import click
+
+    from ask.cli import run as run_command
+
+    try:
+        return run_command(arguments)
+    except click.exceptions.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        _say(usage_line(error))
+        return error.exit_code
 
 
 def usage_line(error: Exception) -> str:
@@ -85,8 +100,8 @@ def _end(signal_number: int, _: FrameType | None) -> None:
     sys.exit(128 + signal_number)
 
 
-def _discard_output() -> None:
-    """Keep the interpreter from complaining, while it exits, of output that could not be written."""
+def _write_output() -> None:
+    """Write what waits to be written; what cannot be is forgotten, since it was told of before."""
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -95,4 +110,4 @@ def _discard_output() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(serve())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 from ask.json_values import as_dict, as_int, as_list, as_text
@@ -37,7 +38,7 @@ class ChatStreamReader:
     def __init__(self) -> None:
         self.ended = False
         self._head: dict[str, Any] = {}
-        self._pieces: dict[str, list[str]] = {}
+        self._texts: dict[str, StringIO] = {}
         self._calls = CallFragments()
         self._details: dict[Any, dict[str, Any]] = {}
         self._choice: dict[str, Any] = {"index": 0, "finish_reason": None}
@@ -89,7 +90,7 @@ class ChatStreamReader:
             if value is None or name not in JOINED_FIELDS:
                 continue
             text = as_text(value)
-            self._pieces.setdefault(name, []).append(text)
+            self._texts.setdefault(name, StringIO()).write(text)
             if name in REASONING_FIELDS:
                 reasoning = reasoning or text
             elif text:
@@ -109,7 +110,7 @@ class ChatStreamReader:
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
-        message |= {name: "".join(pieces) for name, pieces in self._pieces.items()}
+        message |= {name: text.getvalue() for name, text in self._texts.items()}
         if self._details:
             message["reasoning_details"] = list(self._details.values())
         calls = self._calls.as_wire()

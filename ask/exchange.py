@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -20,14 +19,23 @@ from ask.errors import (
     IncompleteAnswer,
     Interrupted,
     NetworkError,
-    ParameterError,
     ProviderError,
     Remedy,
     StreamCut,
 )
 from ask.messages import Answer, Finish, Native, ToolCall
 from ask.plugins import LoadedProvider
-from ask.provider import CallDelta, ChatRequest, Delta, HttpRequest, ModelInfo, ReasoningDelta, ServerEvent, TextDelta
+from ask.provider import (
+    CallDelta,
+    ChatRequest,
+    Delta,
+    HttpRequest,
+    ModelInfo,
+    ReasoningDelta,
+    ServerEvent,
+    StreamReader,
+    TextDelta,
+)
 from ask.text import PairJoiner, mend
 from ask.transport import Reply, Transport
 
@@ -35,34 +43,14 @@ T = TypeVar("T")
 
 ASK_AGAIN = "ask again"
 
-TOOLS_REFUSED = re.compile(
-    r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
-    r"|(?:tools?|tool use|tool calling|function calling) (?:is|are) not (?:supported|enabled)",
-    re.IGNORECASE,
-)
-"""How services say, each in its own words, that a model cannot call tools."""
-
-SCHEMA_REFUSED = re.compile(
-    r"schema|response.?(?:format|mime)|structured.?output|formatted output|output_(?:config|format)|grammar"
-    r"|too many states",
-    re.IGNORECASE,
-)
-"""How services say, each in its own words, that they cannot hold a model to a schema, or not to this one."""
-
-TOO_LONG = re.compile(
-    r"context_length_exceeded|exceed_context_size|(?:prompt|input) is too long|prompt too long"
-    r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
-    r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
-    r"|(?:than|with) (?:the )?context length|reduce the length of the messages",
-    re.IGNORECASE,
-)
-"""How services say, each in its own words, that a conversation is longer than the model's context."""
-
 OTHER_KEY_STATUSES = (401, 402, 429)
 """After these another key may work: it is not valid, or its account is used up."""
 
 LONGEST_WAIT = 60.0
 """Seconds: a provider that asks for a longer pause gets none, and the user is told."""
+
+LONGEST_REASON = 300
+"""Characters of a provider's own words on why an answer is not whole."""
 
 INCOMPLETE = {
     Finish.LENGTH: ("the answer stopped at the token limit", "raise it with -o max_tokens=N"),
@@ -122,6 +110,8 @@ class Exchange:
         try:
             turn = self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
+            from ask.refusals import blame_option, schema_is_refused
+
             self._named(failure)
             if request.schema is not None and schema_is_refused(failure):
                 failure.remedy = Remedy.WITHOUT_SCHEMA
@@ -233,21 +223,12 @@ class Exchange:
     def _read_stream(self, request: ChatRequest, reply: Reply, show: Callable[[Delta], None]) -> Turn:
         with self.provider.faults:
             reader = self.provider.hooks.provider_stream_reader()
-        joiners: Mapping[type, PairJoiner] = {TextDelta: PairJoiner(), ReasoningDelta: PairJoiner()}
         shown = False
         failure: AskError | None = None
         try:
-            for events in reply.batches():
-                seen: list[Delta] = []
-                try:
-                    with self.provider.faults:
-                        for event in events:
-                            seen += reader.feed(event)
-                finally:
-                    shown = shown or bool(seen)
-                    for delta in joined(seen, joiners):
-                        show(delta)
-                reply.ending = reader.ended
+            for delta in self._deltas(reader, reply):
+                shown = True
+                show(delta)
             if not reader.ended:
                 message = "the answer was cut off in the middle" if shown else "the answer never came"
                 raise StreamCut(message, ASK_AGAIN, again=True)
@@ -270,6 +251,19 @@ class Exchange:
             failure = failure if isinstance(failure, Interrupted) else error
             return Turn(said._replace(finish=Finish.ERROR), failure=failure)
 
+    def _deltas(self, reader: StreamReader, reply: Reply) -> Iterator[Delta]:
+        """What there is to show of a stream, as it comes; of what came together, each kind in one piece."""
+        joiners: Mapping[type, PairJoiner] = {TextDelta: PairJoiner(), ReasoningDelta: PairJoiner()}
+        for events in reply.batches():
+            seen: list[Delta] = []
+            try:
+                with self.provider.faults:
+                    for event in events:
+                        seen += reader.feed(event)
+            finally:  # what came before a fault, too
+                yield from joined(seen, joiners)
+            reply.ending = reader.ended
+
     def _finish(self, request: ChatRequest, response: Mapping[str, Any], failure: AskError | None) -> Turn:
         """Read a response, whole or as far as it came."""
         try:
@@ -289,7 +283,9 @@ class Exchange:
         if answer.finish is Finish.ERROR:
             raise self._named(ProviderError("the model stopped with an error"))
         if answer.finish in INCOMPLETE:
-            return Turn(answer, failure=IncompleteAnswer(*INCOMPLETE[answer.finish]))
+            message, advice = INCOMPLETE[answer.finish]
+            reason = mend(" ".join(answer.reason.split()))[:LONGEST_REASON]
+            return Turn(answer, failure=IncompleteAnswer(f"{message} ({reason})" if reason else message, advice))
         return Turn(answer, tuple(call._replace(arguments=mend(call.arguments)) for call in calls))
 
     def _parse_whole(self, reply: Reply) -> Mapping[str, Any]:
@@ -333,26 +329,11 @@ class Exchange:
             return self._named(hooks.provider_parse_error(status=reply.status, headers=reply.headers, body=body))
 
     def _named(self, error: ProviderError) -> ProviderError:
-        """The error with its provider's name, and advice where the plugin gave none."""
+        """The error with its provider's name, and what its words tell."""
+        from ask.refusals import recognise
+
         error.provider = self.provider.info.name
-        if error.remedy == Remedy.NONE and error.status in (400, 404, 422) and TOOLS_REFUSED.search(error.message):
-            error.remedy = Remedy.WITHOUT_TOOLS
-            error.advice = error.advice or "use --no-tools, or a model that can call tools"
-        elif error.remedy == Remedy.NONE and (error.status == 413 or is_too_long(error)):
-            error.remedy = Remedy.SHORTER
-            error.advice = error.advice or "send less, or use a model with a longer context"
-        error.advice = error.advice or advice_for(error, self.provider.info.name)
-        return error
-
-
-def schema_is_refused(error: ProviderError) -> bool:
-    """Whether a provider refuses a request for the schema in it."""
-    return error.status in (400, 404, 422) and SCHEMA_REFUSED.search(error.message) is not None
-
-
-def is_too_long(error: ProviderError) -> bool:
-    """Whether a provider refuses a request for its length."""
-    return error.status in (None, 400, 422) and TOO_LONG.search(error.message) is not None
+        return recognise(error)
 
 
 def joined(deltas: Iterable[Delta], joiners: Mapping[type, PairJoiner]) -> Iterator[Delta]:
@@ -363,28 +344,3 @@ def joined(deltas: Iterable[Delta], joiners: Mapping[type, PairJoiner]) -> Itera
         else:
             text = "".join(piece.text for piece in pieces)  # type: ignore[union-attr]  # CallDelta is behind us
             yield kind(joiners[kind].feed(text))
-
-
-def advice_for(error: ProviderError, provider: str) -> str:
-    """What helps against most errors of that status."""
-    if error.status in (400, 404) and "model" in error.message.lower():
-        return f"ask models -p {provider} lists the models"
-    advice = {
-        400: "change the prompt, the options (-o) or the model (-m)",
-        401: f"check the key (ask keys set {provider})",
-        402: "add credits to your account",
-        403: "use another key or model",
-        404: "check the model and the base URL",
-        422: "change the prompt, the options (-o) or the model (-m)",
-        429: "wait a while, or use another model",
-    }
-    return advice.get(error.status or 0, "ask again later, or use another model")
-
-
-def blame_option(error: ProviderError, options: Mapping[str, Any]) -> AskError:
-    """The error as one about a parameter, where the provider refuses one that the user set."""
-    named = (o for o in options if o == error.parameter or re.search(rf"\b{re.escape(o)}\b", error.message))
-    refused = next(named, "")
-    if not refused or error.status not in (400, 422):
-        return error
-    return ParameterError(error.brief, f"leave out or change {refused}")

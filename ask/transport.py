@@ -6,12 +6,14 @@ It sends one request and classifies what goes wrong; whether to try again is `as
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
+from ask.dialing import CONNECT_SECONDS, Dial, dialled_adapter
 from ask.errors import ConfigError, NetworkError, StreamCut
 from ask.framing import JsonLines, ServerSentEvents
 from ask.provider import HttpRequest, ServerEvent
@@ -21,10 +23,11 @@ if TYPE_CHECKING:
     import requests
     from requests.adapters import BaseAdapter
 
-CONNECT_SECONDS = 10.0
 GRACE_SECONDS = 2.0
 """How long to wait for what may follow the end marker: a usage chunk, the end of the connection."""
 READ_BYTES = 65_536
+ERROR_BYTES = 1_000_000
+"""How much of an error's body is read at most, about."""
 NO_CONNECTION = {
     "Connection refused": "connection refused",
     "Name or service not known": "unknown host",
@@ -46,12 +49,15 @@ class Transport:
         base_url: where the provider lives.
         stall_seconds: how long to wait while nothing of an answer comes.
         adapter: answers in place of the network, for an embedded provider.
+        dialled: the first connection, where it is being opened already.
 
     Raises:
         ConfigError: the base URL is no http(s) address.
     """
 
-    def __init__(self, base_url: str, stall_seconds: float, adapter: BaseAdapter | None = None) -> None:
+    def __init__(
+        self, base_url: str, stall_seconds: float, adapter: BaseAdapter | None = None, dialled: Dial | None = None
+    ) -> None:
         import requests
 
         parts = address(base_url)
@@ -59,6 +65,10 @@ class Transport:
         self.place = parts.netloc.rpartition("@")[2]
         self.stall_seconds = stall_seconds
         self._session = requests.Session()
+        # Or else requests reads the body of a redirect that it does not follow, however long that is.
+        self._session.get_redirect_target = nowhere  # type: ignore[method-assign]
+        if adapter is None and dialled is not None:
+            adapter = dialled_adapter(dialled)
         if adapter is not None:
             self._session.mount(f"{parts.scheme}://", adapter)
 
@@ -188,14 +198,18 @@ class Reply:
         yield frames.close()
 
     def text(self) -> str:
-        """The whole body.
+        """The whole body; of an error, as much as can be told; of a redirect, nothing.
 
         Raises:
             NetworkError, StreamCut: as `batches`.
         """
+        if 300 <= self.status < 400:
+            return ""
         parts = [self._head]
-        while chunk := self._read():
+        room = sys.maxsize if self.status == 200 else ERROR_BYTES
+        while room > 0 and (chunk := self._read()):
             parts.append(chunk)
+            room -= len(chunk)
             if chunk.strip():
                 self._progress = time.monotonic()
         return b"".join(parts).decode("utf-8-sig", "replace")
@@ -246,6 +260,10 @@ def address(base_url: str) -> SplitResult:
 def no_address(base_url: str) -> ConfigError:
     """The error for a base URL that nothing can be sent to."""
     return ConfigError(f"{base_url!r} is not an http(s) address", "correct the base URL")
+
+
+def nowhere(resp: requests.Response) -> None:
+    """Stands in for where a redirect leads: it is not followed, as keys would travel along."""
 
 
 def leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ask.cli.inputs import as_text, compose_prompt, marked, read_file, read_options, read_stdin
-from ask.cli.target import Target, Wish, choose, first_model
+from ask.cli.inputs import as_text, compose_prompt, decode, marked, read_file, read_options, read_stdin
+from ask.cli.target import Target, Wish, choose, dialled, first_model
 from ask.cli.toolbox import Toolbox
 from ask.cli.workspace import Workspace
 from ask.config import Settings, resolve
@@ -22,6 +23,7 @@ from ask.tools import Tool
 
 if TYPE_CHECKING:
     from ask.cli.confinement import Confined
+    from ask.cli.sources import Given, Means
     from ask.cli.structured import Shape
     from ask.cli.template import Chosen
     from ask.history.compaction import Compaction
@@ -90,9 +92,13 @@ def read_question(
         AskError: something in it makes no sense, or cannot be read.
     """
     question, chosen = read_all_but_prompt(flags, workspace, console, cleanup)
-    prompt = read_prompt(flags, words, question.settings, console, chosen)
+    asked = read_prompt(flags, words, question, console, chosen)
+    if asked.attachments:
+        from ask.cli.sources import check_taken
+
+        check_taken(asked.attachments, question.target)
     tell_once(question, flags, workspace, console)
-    return question._replace(asked=Message("user", prompt))
+    return question._replace(asked=asked)
 
 
 def read_all_but_prompt(
@@ -108,10 +114,10 @@ def read_all_but_prompt(
     compaction = read_compaction(settings, past.id if past else "", workspace) if flags["compact"] else None
     for warning in workspace.config.warnings:
         console.line(f"ask: {warning}")
+    target = dialled(choose(workspace, read_wish(flags, past, chosen)))
     conversation = past.id if past else new_id()
-    toolbox = Toolbox(workspace, console, cleanup)
+    toolbox = Toolbox(workspace, console, cleanup, flags["functions"])
     tools = toolbox.offered(settings, chosen)
-    target = choose(workspace, read_wish(flags, past, chosen))
     secrets = workspace.secrets(target.key)
     console.redact = secrets.redact
     confined = confine_run(settings, directory, conversation, workspace, console) if settings.safe else None
@@ -271,17 +277,44 @@ def confine_run(
 
 
 def read_prompt(
-    flags: Mapping[str, Any], words: Sequence[str], settings: Settings, console: Console, chosen: Chosen | None
-) -> str:
+    flags: Mapping[str, Any], words: Sequence[str], question: Question, console: Console, chosen: Chosen | None
+) -> Message:
     """The user's message, from a named prompt, words, files and standard input."""
-    files = [(as_text(path), read_file(path)) for path in flags["files"]]
-    piped = "" if flags["no_stdin"] else read_stdin(settings.stdin_limit, lambda text: console.line(f"ask: {text}"))
+    piped = partial(read_stdin, question.settings.stdin_limit, lambda text: console.line(f"ask: {text}"))
     said = as_text(" ".join(words))
-    if chosen and chosen.asks:
-        return chosen.question(marked(said, files, piped))
-    if flags["compact"] and not words and not files and not piped.strip():
-        return ""
-    return compose_prompt(said, files, piped)
+    read = b"" if flags["no_stdin"] or "-" in flags["files"] else piped()
+    if not flags["files"] and not needs_look(read):
+        text = decode(read, "standard input")
+        if chosen and chosen.asks:
+            return Message("user", chosen.question(marked(said, (), text)))
+        if flags["compact"] and not words and not text.strip():
+            return Message("user", "")
+        return Message("user", compose_prompt(said, (), text))
+    from ask.cli.sources import compose_message, gather, of_stdin
+
+    means = means_of(question, None if flags["no_stdin"] else partial(piped, typed=True))
+    given = gather(flags["files"], means).and_more(of_stdin(read))
+    if flags["verbose"]:
+        tell_of(given, console)
+    return compose_message(said, given, chosen)
+
+
+def needs_look(data: bytes) -> bool:
+    """Whether a content may be something else than text."""
+    return b"\0" in data or data.lstrip().startswith((b"%PDF-", b"\xff"))
+
+
+def means_of(question: Question, stdin: Callable[[], bytes] | None) -> Means:
+    """What it takes to read what -f names."""
+    from ask.cli.sources import Means
+
+    return Means(question.settings.command_timeout, question.secrets.clean_environment(), stdin)
+
+
+def tell_of(given: Given, console: Console) -> None:
+    """Say what goes along with the text, and what of a folder does not."""
+    for line in given.lines:
+        console.dim(f"· {line}\n")
 
 
 def tell_once(question: Question, flags: Mapping[str, Any], workspace: Workspace, console: Console) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ask.agent import told_cost
 from ask.cli.workspace import Workspace
 from ask.config import Settings
+from ask.dialing import Dial, dial
 from ask.errors import ConfigError
 from ask.exchange import Exchange
 from ask.keys import stem
@@ -18,6 +19,9 @@ from ask.messages import Usage
 from ask.plugins import LoadedProvider
 from ask.provider import ProviderInfo
 from ask.transport import Transport
+
+if TYPE_CHECKING:
+    from requests.adapters import BaseAdapter
 
 FIRST_CHOICE = "openrouter"
 TOKENS_PER_PRICE = 1_000_000
@@ -31,12 +35,16 @@ class Target(NamedTuple):
         model: the model to ask; "" for the first that the provider lists.
         base_url: where its requests go.
         key: its key, "" for none, or several with "|" between them.
+        adapter: answers in place of the network, for an embedded provider.
+        dialled: the first connection to it, where that is being opened already.
     """
 
     provider: LoadedProvider
     model: str
     base_url: str
     key: str
+    adapter: BaseAdapter | None = None
+    dialled: Dial | None = None
 
     @property
     def name(self) -> str:
@@ -74,7 +82,18 @@ def choose(workspace: Workspace, wish: Wish) -> Target:
     loaded = workspace.load(name)
     model = model or workspace.config.provider(loaded.info.name).get("model") or loaded.info.default_model
     base_url = wish.base_url or base_url_of(workspace, loaded.info)
-    return Target(loaded, model, base_url, wish.key or key_of(workspace, loaded.info))
+    return reached(loaded, model, base_url, wish.key or key_of(workspace, loaded.info))
+
+
+def reached(provider: LoadedProvider, model: str, base_url: str, key: str) -> Target:
+    """The target with what answers for it, where that is not the network."""
+    with provider.faults:
+        return Target(provider, model, base_url, key, provider.hooks.provider_adapter())
+
+
+def dialled(target: Target) -> Target:
+    """The target, to which a connection is opened from now on."""
+    return target if target.adapter else target._replace(dialled=dial(target.base_url))
 
 
 def name_and_model(workspace: Workspace, wish: Wish) -> tuple[str, str]:
@@ -186,9 +205,7 @@ def completed(address: str, base_url: str) -> str:
 
 def open_exchange(target: Target, notice: Callable[[str], None], settings: Settings) -> Exchange:
     """Make a provider ready to be asked; `notice` takes what there is to say meanwhile."""
-    with target.provider.faults:
-        adapter = target.provider.hooks.provider_adapter()
-    transport = Transport(target.base_url, settings.timeout, adapter)
+    transport = Transport(target.base_url, settings.timeout, target.adapter, target.dialled)
     return Exchange(
         target.provider, transport, target.key, tries=settings.tries, backoff=settings.backoff, notice=notice
     )

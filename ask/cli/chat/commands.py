@@ -19,6 +19,8 @@ KEYS = {
     "Ctrl-C": "stops the answer; at the prompt, clears the line",
     "Ctrl-D": "leaves",
 }
+MOST_NAMED = 3
+"""Files of which each is told; more are counted."""
 
 
 def carry_out(order: Order, session: Session) -> None:
@@ -85,8 +87,20 @@ def safe(session: Session, word: str) -> None:
 
 def file(session: Session, path: str) -> None:
     """/file"""
-    lines = session.add_file(path)
-    session.tell(f"{path} goes with the next message ({lines} {'line' if lines == 1 else 'lines'})")
+    from ask.attachments import told_of
+
+    given = session.add_file(path)
+    texts = given.texts[:-1] if given.left_out else given.texts
+    if len(texts) > MOST_NAMED:
+        session.tell(f"{len(texts)} texts of {path} go with the next message")
+    for name, text in texts if len(texts) <= MOST_NAMED else ():
+        lines = len(text.splitlines())
+        session.tell(f"{name} goes with the next message ({lines} {'line' if lines == 1 else 'lines'})")
+    if given.left_out:
+        more = "; ..." if len(given.left_out) > MOST_NAMED else ""
+        session.tell(f"Left out, as it is no text: {'; '.join(given.left_out[:MOST_NAMED])}{more}")
+    for attachment in given.attachments:
+        session.tell(f"{told_of(attachment)} goes with the next message")
 
 
 def retry(session: Session, _: str) -> None:

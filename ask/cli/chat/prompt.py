@@ -15,6 +15,7 @@ from prompt_toolkit.utils import is_dumb_terminal
 
 from ask.cli.chat.completer import ChatCompleter
 from ask.cli.chat.session import Session
+from ask.cli.chat.tty import ended_in_order
 from ask.cli.chat.typed import KeptHistory
 from ask.cli.inputs import as_text
 from ask.render.streams import wants_colour
@@ -67,7 +68,8 @@ class Prompt:
             return as_text(self._session.prompt(default=text)).rstrip()
         output = self._session.output
         try:
-            typed = as_text(self._session.prompt(default=text)).rstrip()
+            with ended_in_order(self._session.app):
+                typed = as_text(self._session.prompt(default=text)).rstrip()
         except SystemExit:  # a signal ends it, and nothing is unwound
             output.reset_attributes()
             output.disable_bracketed_paste()

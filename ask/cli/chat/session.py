@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ask.agent import Outcome
 from ask.cli.chat.past import delete, last_exchange, read_again
-from ask.cli.inputs import as_text, marked, read_file
 from ask.cli.question import (
     Question,
     confine_run,
+    means_of,
     new_id,
     read_all_but_prompt,
     read_settings,
+    tell_of,
     tell_once,
 )
 from ask.cli.run import converse_as_settled, open_renderer
@@ -25,6 +26,9 @@ from ask.errors import Interrupted, UsageError
 from ask.events import Event
 from ask.messages import Message
 from ask.render.streams import Console
+
+if TYPE_CHECKING:
+    from ask.cli.sources import Given
 
 
 class Session:
@@ -54,7 +58,7 @@ class Session:
         self._cleanup = cleanup
         self.question, self._chosen = read_all_but_prompt(self.flags, workspace, console, cleanup)
         self._opening = self._chosen if self._chosen and self._chosen.asks else None
-        self._files = [(as_text(path), read_file(path)) for path in flags["files"]]
+        self._given = self._read(flags["files"]) if flags["files"] else None
         self._tools: bool | None = None
         self.used = Outcome([])
         self.messages = 0
@@ -68,11 +72,26 @@ class Session:
         Raises:
             AskError: what ended the run, after everything that was said is shown. The chat can go on.
         """
-        given = marked(text, self._files, "")
-        asked = Message("user", self._opening.question(given) if self._opening else given)
-        self._files, self._opening = [], None
+        asked = self._message(text)
         outcome, saved = self._work(asked)
         self._go_on(outcome, saved=saved)
+
+    def _message(self, text: str) -> Message:
+        """The next message: what was said, with the files that were added to it.
+
+        Raises:
+            ParameterError: the model does not take one of them; they are left out of later messages.
+        """
+        given, opening = self._given, self._opening
+        self._given = None
+        if given is None:
+            self._opening = None
+            return Message("user", opening.question(text) if opening else text)
+        from ask.cli.sources import check_taken, compose_message
+
+        check_taken(given.attachments, self.question.target)
+        self._opening = None
+        return compose_message(text, given, opening)
 
     def retry(self) -> None:
         """Ask the last message again. What was answered before goes once there is another answer.
@@ -201,15 +220,27 @@ class Session:
             tools = confined.offered(tools)
         self.question = question._replace(settings=settings, tools=tools, confined=confined)
 
-    def add_file(self, path: str) -> int:
-        """Add a text file to the next message; how many lines it has.
+    def add_file(self, typed: str) -> Given:
+        """Add what a path names, or several, to the next message; what that is.
 
         Raises:
-            FileError: it cannot be read, is too long, or holds no text.
+            AskError: it cannot be had, or is nothing that the model takes.
         """
-        text = read_file(path)
-        self._files.append((as_text(path), text))
-        return len(text.splitlines())
+        from ask.cli.sources import check_taken, dropped_paths
+
+        given = self._read(dropped_paths(typed))
+        check_taken(given.attachments, self.question.target)
+        self._given = self._given.and_more(given) if self._given else given
+        return given
+
+    def _read(self, sources: Sequence[str]) -> Given:
+        """Read files for the next message: standard input is what is typed."""
+        from ask.cli.sources import gather
+
+        given = gather(sources, means_of(self.question, None))
+        if self.flags["verbose"]:
+            tell_of(given, self.console)
+        return given
 
     def compact(self) -> None:
         """Have a summary stand for what is old.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
 
+from prompt_toolkit import Application
+
+ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 LOCAL = 3  # its place in what tcgetattr returns
 
 
@@ -25,3 +31,31 @@ def terminal_kept() -> Iterator[None]:
         if before is not None:
             with suppress(termios.error):  # it is gone, and its state with it
                 termios.tcsetattr(descriptor, termios.TCSANOW, before)
+
+
+@contextmanager
+def ended_in_order(prompt: Application[Any]) -> Iterator[None]:
+    """Have a signal that ends the program end the prompt first: an exception in the middle of its loop may hang it.
+
+    The prompt raises SystemExit then.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        ending = SystemExit(128 + number)
+        if prompt.loop is None or not prompt.is_running:
+            raise ending
+        prompt.loop.call_soon_threadsafe(leave, ending)
+
+    def leave(ending: SystemExit) -> None:
+        if prompt.future is not None and not prompt.future.done():
+            prompt.exit(exception=ending)
+
+    before = {ending: signal.getsignal(ending) for ending in ENDINGS}
+    heard = [ending for ending, handler in before.items() if callable(handler)]
+    for ending in heard:
+        signal.signal(ending, end)
+    try:
+        yield
+    finally:
+        for ending in heard:
+            signal.signal(ending, before[ending])

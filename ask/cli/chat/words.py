@@ -33,7 +33,7 @@ WORDS = {
     "system": Word("[TEXT]", "Add this to the system prompt (@FILE; - for nothing).", True),
     "tools": Word("[on|off|list]", "Let the model call tools, or none."),
     "safe": Word("[on]", "Confine what tools can do. Nothing turns it off."),
-    "file": Word("PATH", "Add a text file to the next message."),
+    "file": Word("PATH", "Add a file, folder, image, PDF or URL."),
     "retry": Word("", "Ask the last message again, in place of its answer."),
     "drop": Word("", "Take out the last message and its answer."),
     "undo": Word("[OPTIONS]", "Put back the files that the last run changed."),

@@ -1,0 +1,91 @@
+"""What a provider's error is about, told from its words: the tools, the schema, the length, or a parameter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ask.errors import AskError, ParameterError, ProviderError, Remedy
+
+TOOLS_REFUSED = re.compile(
+    r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
+    r"|(?:tools?|tool use|tool calling|function calling) (?:is|are) not (?:supported|enabled)",
+    re.IGNORECASE,
+)
+"""How services say, each in its own words, that a model cannot call tools."""
+
+SCHEMA_REFUSED = re.compile(
+    r"schema|response.?(?:format|mime)|structured.?output|formatted output|output_(?:config|format)|grammar"
+    r"|too many states",
+    re.IGNORECASE,
+)
+"""How services say, each in its own words, that they cannot hold a model to a schema, or not to this one."""
+
+TOO_LONG = re.compile(
+    r"context_length_exceeded|exceed_context_size|(?:prompt|input) is too long|prompt too long"
+    r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
+    r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
+    r"|(?:than|with) (?:the )?context length|reduce the length of the messages",
+    re.IGNORECASE,
+)
+"""How services say, each in its own words, that a conversation is longer than the model's context."""
+
+_NAMED = (
+    r"[\"'`](?:\w+\.)*{name}[\"'`]|(?:^|[\s.]){name}(?: ?[:=]|(?: value)? (?:is|must|does|should)\b)"
+    r"|\b(?:parameters?|arguments?|options?|fields?|invalid|unsupported|unknown|unrecognized):? {name}\b|: {name}\.?$"
+)
+"""How services name what they refuse: quoted, with a colon, as the subject of what is said, or behind such a word."""
+
+
+def recognise(error: ProviderError) -> ProviderError:
+    """The error, with a remedy where its words tell of one, and with advice where it has none."""
+    if error.remedy == Remedy.NONE and error.status in (400, 404, 422) and TOOLS_REFUSED.search(error.message):
+        error.remedy = Remedy.WITHOUT_TOOLS
+        error.advice = error.advice or "use --no-tools, or a model that can call tools"
+    elif error.remedy == Remedy.NONE and (error.status == 413 or is_too_long(error)):
+        error.remedy = Remedy.SHORTER
+        error.advice = error.advice or "send less, or use a model with a longer context"
+    error.advice = error.advice or advice_for(error)
+    return error
+
+
+def schema_is_refused(error: ProviderError) -> bool:
+    """Whether a provider refuses a request for the schema in it."""
+    return error.status in (400, 404, 422) and SCHEMA_REFUSED.search(error.message) is not None
+
+
+def is_too_long(error: ProviderError) -> bool:
+    """Whether a provider refuses a request for its length."""
+    return error.status in (None, 400, 422) and TOO_LONG.search(error.message) is not None
+
+
+def blame_option(error: ProviderError, options: Mapping[str, Any]) -> AskError:
+    """The error as one about a parameter, where the provider refuses one that the user set."""
+    refused = next((o for o in options if o == error.parameter or is_named(o, error.message)), "")
+    if not refused or error.status not in (400, 422):
+        return error
+    return ParameterError(error.brief, f"leave out or change {refused}")
+
+
+def is_named(option: str, message: str) -> bool:
+    """Whether an error's text is about a parameter; many are called as an English word is, which says nothing."""
+    name = re.escape(option)
+    pattern = rf"\b{name}\b" if "_" in option else _NAMED.format(name=name)
+    return re.search(pattern, message, re.IGNORECASE | re.MULTILINE) is not None
+
+
+def advice_for(error: ProviderError) -> str:
+    """What helps against most errors of that status."""
+    if error.status in (400, 404) and "model" in error.message.lower():
+        return f"ask models -p {error.provider} lists the models"
+    advice = {
+        400: "change the prompt, the options (-o) or the model (-m)",
+        401: f"check the key (ask keys set {error.provider})",
+        402: "add credits to your account",
+        403: "use another key or model",
+        404: "check the model and the base URL",
+        422: "change the prompt, the options (-o) or the model (-m)",
+        429: "wait a while, or use another model",
+    }
+    return advice.get(error.status or 0, "ask again later, or use another model")
