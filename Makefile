@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint smoke clean
+.PHONY: demo test lint smoke bench bench-peers clean
 
 demo: .venv/installed  ## run the main job on the embedded provider: no account, no network
 	@$(BIN)/ask -p demo "which files are here?"
@@ -19,8 +19,13 @@ lint: .venv/installed-dev
 smoke: .venv/installed  ## a few real calls to every provider whose key is set; costs a little money
 	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/smoke
 
+bench: .venv/installed  ## measure beside a bare script, and beside the peers that are installed; BENCH takes cases and options
+	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-peers: .venv-peers/llm/bin/llm .venv-peers/sgpt/bin/sgpt bench  ## the same, with llm and sgpt installed for it
+
 clean:
-	rm -rf .venv build *.egg-info
+	rm -rf .venv .venv-peers build *.egg-info
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -32,3 +37,9 @@ clean:
 .venv/installed-dev: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@ .venv/installed
+
+.venv-peers/llm/bin/llm: PACKAGE = llm
+.venv-peers/sgpt/bin/sgpt: PACKAGE = shell-gpt click  # which it imports, and does not ask for
+.venv-peers/%:
+	$(PYTHON) -m venv $(@D)/..
+	$(@D)/python -m pip install --quiet --disable-pip-version-check $(PACKAGE)

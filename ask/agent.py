@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from ask.calls import CallRunner
@@ -139,6 +140,14 @@ class Agent:
             self._show(Notice(f"{job.model} cannot call tools; asking without"))
         return job.tools if supported else ()
 
+    def _shown(self, messages: Sequence[Message], model: str) -> Sequence[Message]:
+        """The messages as this model can be shown them: what it does not take of earlier ones' files is a note."""
+        if not any(message.attachments for message in messages):
+            return messages
+        from ask.attachments import with_notes
+
+        return with_notes(messages, partial(self._exchange.provider.takes, model))
+
     def _loop(self, outcome: Outcome, job: Job, tools: Sequence[ToolSpec]) -> None:
         system = Message("system", job.system(tools))
         window = Window(tokens_in(system.content) + weight_of_tools(tools))
@@ -149,7 +158,7 @@ class Agent:
             self._fit(window, outcome, job)
             request = ChatRequest(
                 model=job.model,
-                messages=(system, *window.view(outcome.messages)),
+                messages=(system, *self._shown(window.view(outcome.messages), job.model)),
                 tools=tools,
                 tool_choice="none" if last else "auto",
                 options=job.options,

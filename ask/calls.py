@@ -156,7 +156,8 @@ class CallRunner:
         name = tool.spec.name
         if (name, decision.rule) in self._always:
             return Permit(Decision(Verdict.ALLOW, f"{decision.rule}: always"), arguments)
-        reply = self._approve(Proposal(name, arguments, self._context))
+        host = tool.host_of(arguments) if tool.host_of else ""
+        reply = self._approve(Proposal(name, arguments, self._context, host))
         if reply is None:
             self.unasked = decision
             self._show(Notice(f"{name} was denied by {decision.rule}: there is no terminal to ask on"))

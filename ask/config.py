@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ask.errors import ConfigError
 from ask.messages import NOTHING
+from ask.server_tables import SERVER_KEYS, check_servers
 
 APPLICATION = "ask"
 
@@ -31,6 +32,8 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "tools.command_timeout": (int, float),
     "tools.confirm": bool,
     "history.enabled": bool,
+    "search.engine": str,
+    "mcp.files": list,
     "safe.enabled": bool,
     "safe.allow_dirs": list,
     "safe.allow_hosts": list,
@@ -40,7 +43,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "network.tries": int,
     "network.backoff": (int, float),
 }
-"""What config.toml may hold, beside the free tables `aliases`, `options` and `providers`."""
+"""What config.toml may hold, beside the free tables `aliases`, `options`, `providers` and `mcp.servers`."""
 
 MEANINGS = {
     "provider": "the provider to ask",
@@ -57,9 +60,11 @@ MEANINGS = {
     "tools.command_timeout": "seconds that a command may take",
     "tools.confirm": "ask before what runs or writes",
     "history.enabled": "keep conversations, and what files held before",
+    "search.engine": "what search_web asks: brave, tavily or duckduckgo",
+    "mcp.files": "JSON files that name further MCP servers",
     "safe.enabled": "confine what tools can do, always",
     "safe.allow_dirs": "further folders that tools may write, when confined",
-    "safe.allow_hosts": "hosts that fetch_url may reach without asking, when confined",
+    "safe.allow_hosts": "hosts that fetch_url and search_web may reach without asking, when confined",
     "safe.allow_tools": "tools that are not ask's own to offer, when confined",
     "safe.environment": "further variables that commands may see, when confined",
     "safe.tripwires": "commands to refuse, when confined: built-in ones by name, others as regular expressions",
@@ -72,6 +77,8 @@ FIELDS = {
     "tools.enabled": "tools",
     "tools.disabled": "disabled_tools",
     "history.enabled": "save",
+    "search.engine": "search_engine",
+    "mcp.files": "mcp_files",
     "safe.enabled": "safe",
     "safe.environment": "safe_environment",
 }
@@ -81,6 +88,9 @@ TABLES = (*dict.fromkeys(key.partition(".")[0] for key in KEYS if "." in key), "
 
 MOST = 1_000_000_000
 """No number in config.toml may be greater: as a time in seconds it means for ever."""
+
+SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
+"""What search.engine may name."""
 
 PROVIDER_KEYS = ("base_url", "key_env", "model")
 """What a table `[providers.NAME]` may hold, all strings."""
@@ -188,8 +198,13 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
             _check_type(path, key, value, str)
         elif key.startswith("providers."):
             warnings += _check_provider(path, key, value)
+        elif key == "mcp.servers":
+            strays = check_servers(path, value)
+            warnings += [f"{path}: {unknown(name, list(SERVER_KEYS))} in [{table}]" for table, name in strays]
         elif key in KEYS:
             _check_type(path, key, value, KEYS[key])
+            if key == "search.engine" and value not in SEARCH_ENGINES:
+                raise ConfigError(f"{path}: {key} must be one of {', '.join(SEARCH_ENGINES)}", f"it is {value!r}")
         else:
             warnings.append(f"{path}: {unknown(key, list(KEYS))}")
     return warnings
@@ -268,6 +283,8 @@ class Settings(NamedTuple):
     stdin_limit: int = 10_000_000
     save: bool = True
     context_limit: int | None = None
+    search_engine: str = ""
+    mcp_files: tuple[str, ...] = ()
     safe: bool = False
     allow_dirs: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
@@ -313,6 +330,8 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
         stdin_limit=config.get("stdin_limit", defaults.stdin_limit),
         save=config.get("history.enabled", True) and not flags.get("no_save"),
         context_limit=config.get("context_limit"),
+        search_engine=config.get("search.engine", defaults.search_engine),
+        mcp_files=tuple(config.get("mcp.files", ())),
         # Nothing but the user's own configuration and command line can loosen it, and nothing can turn it off.
         safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or environment.get("ASK_SAFE") == "1",
         allow_dirs=gather("allow_dirs"),

@@ -14,8 +14,9 @@ SHORTEST_REDACTED = 8
 VENDOR_NAMES = (
     *("OPENROUTER", "OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "XAI", "GROK", "GEMINI", "GOOGLE"),
     *("OLLAMA", "LMSTUDIO"),
+    *("BRAVE", "TAVILY"),
 )
-"""Vendors whose keys are known as `<NAME>_API_KEY` whether or not their provider is installed."""
+"""Vendors whose keys are known as `<NAME>_API_KEY` whether or not their provider is installed; two search the web."""
 
 
 class KeyStore:

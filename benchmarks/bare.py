@@ -1,10 +1,12 @@
-"""The floor: what a script with click, requests and pluggy needs to send one request and stream the answer."""
+"""The floor: what a script with click, requests and pluggy needs to send requests, stream answers and run commands."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from typing import Any
 
 import click
 import pluggy
@@ -16,13 +18,28 @@ import requests
 def main(words: tuple[str, ...]) -> None:
     """Ask the server in BASE_URL."""
     pluggy.PluginManager("bare")
-    body = {"model": "m", "messages": [{"role": "user", "content": " ".join(words)}], "stream": True}
-    answer = requests.Session().post(os.environ["BASE_URL"] + "/chat/completions", json=body, stream=True, timeout=60)
+    session = requests.Session()
+    messages: list[dict[str, Any]] = [{"role": "user", "content": " ".join(words)}]
+    while call := ask(session, messages):
+        done = subprocess.run(
+            ["bash", "-c", json.loads(call["function"]["arguments"])["command"]], capture_output=True, check=False
+        )
+        messages.append({"role": "assistant", "content": "", "tool_calls": [call]})
+        messages.append({"role": "tool", "tool_call_id": call["id"], "content": done.stdout.decode()})
+
+
+def ask(session: requests.Session, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Show the answer as it comes; the call in it, if there is one."""
+    call = None
+    body = {"model": "m", "messages": messages, "stream": True}
+    answer = session.post(os.environ["BASE_URL"] + "/chat/completions", json=body, stream=True, timeout=60)
     for line in answer.iter_lines(chunk_size=None):
         if line.startswith(b"data: {"):
-            choices = json.loads(line[6:])["choices"]
-            sys.stdout.write(choices[0]["delta"].get("content") or "" if choices else "")
+            delta = json.loads(line[6:])["choices"][0]["delta"]
+            sys.stdout.write(delta.get("content") or "")
             sys.stdout.flush()
+            call = delta["tool_calls"][0] if "tool_calls" in delta else call
+    return call
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
 function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''
-            string split ' ' -- '-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --timeout'
+            string split ' ' -- '-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --schema --timeout'
         case 'chat'
-            string split ' ' -- '-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --timeout'
+            string split ' ' -- '-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var --resume --disable-tool --tool --max-rounds --max-cost --command-timeout --allow-dir --allow-host --allow-tool --timeout'
         case 'config'
             string split ' ' -- ''
         case 'config list'
@@ -49,6 +49,16 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'keys set'
             string split ' ' -- ''
+        case 'mcp'
+            string split ' ' -- ''
+        case 'mcp list'
+            string split ' ' -- ''
+        case 'mcp add'
+            string split ' ' -- '--env --header --cwd --timeout --only --from'
+        case 'mcp remove'
+            string split ' ' -- ''
+        case 'mcp test'
+            string split ' ' -- ''
         case 'models'
             string split ' ' -- '-p --provider --timeout'
         case 'prompts'
@@ -66,7 +76,7 @@ function __ask_valued -a command  # the options of a command that take a value
         case 'safe'
             string split ' ' -- ''
         case 'tools'
-            string split ' ' -- ''
+            string split ' ' -- '--tool'
         case 'undo'
             string split ' ' -- ''
     end
@@ -74,19 +84,21 @@ end
 function __ask_commands -a command  # what a command consists of
     switch "$command"
         case ''
-            string split ' ' -- 'chat config doctor history init keys models prompts providers safe tools undo'
+            string split ' ' -- 'chat config doctor history init keys mcp models prompts providers safe tools undo'
         case 'config'
             string split ' ' -- 'list get set unset path edit'
         case 'history'
             string split ' ' -- 'list show search export import delete stats'
         case 'keys'
             string split ' ' -- 'list remove set'
+        case 'mcp'
+            string split ' ' -- 'list add remove test'
         case 'prompts'
             string split ' ' -- 'list show new edit'
     end
 end
-set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url
-set -g __ask_keys provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff
+set -g __ask_tools read_file write_file edit_file list_dir bash fetch_url search_web
+set -g __ask_keys provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff
 set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Talk: one conversation, message after message'
 complete -c ask -n '__ask_first \'\'' -f -a config -d 'See and change the settings'
@@ -94,6 +106,7 @@ complete -c ask -n '__ask_first \'\'' -f -a doctor -d 'Look for what is missing 
 complete -c ask -n '__ask_first \'\'' -f -a history -d 'See, search and keep the saved conversations'
 complete -c ask -n '__ask_first \'\'' -f -a init -d 'Make ask a part of bash, zsh or fish'
 complete -c ask -n '__ask_first \'\'' -f -a keys -d 'Keep API keys: set, list, remove'
+complete -c ask -n '__ask_first \'\'' -f -a mcp -d 'Keep MCP servers, whose tools a model may call'
 complete -c ask -n '__ask_first \'\'' -f -a models -d 'List a provider\'s models'
 complete -c ask -n '__ask_first \'\'' -f -a prompts -d 'See and keep named prompts, which -t asks with'
 complete -c ask -n '__ask_first \'\'' -f -a providers -d 'List the providers'
@@ -105,7 +118,7 @@ complete -c ask -n '__ask_in \'\'' -s m -l model -x -a '(__ask_model)' -d 'Ask t
 complete -c ask -n '__ask_in \'\'' -l base-url -x -d 'Reach the provider at this address'
 complete -c ask -n '__ask_in \'\'' -l key -x -d 'Use this API key'
 complete -c ask -n '__ask_in \'\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'
-complete -c ask -n '__ask_in \'\'' -s f -l file -r -F -d 'Add a text file to the prompt'
+complete -c ask -n '__ask_in \'\'' -s f -l file -r -F -d 'Add a file, folder, image, PDF or URL'
 complete -c ask -n '__ask_in \'\'' -s o -l option -x -a '(__ask_parameter)' -d 'Set a model parameter'
 complete -c ask -n '__ask_in \'\'' -s t -l template -x -a '(__ask_template)' -d 'Ask with this named prompt, or NAME:TASK (ask prompts list)'
 complete -c ask -n '__ask_in \'\'' -l var -x -d 'With -t: fill in a {{placeholder}}'
@@ -115,6 +128,7 @@ complete -c ask -n '__ask_in \'\'' -l compact -d 'With -c or --resume: first rep
 complete -c ask -n '__ask_in \'\'' -l no-save -d 'Keep neither the conversation nor what files held before'
 complete -c ask -n '__ask_in \'\'' -l no-tools -d 'Let the model call no tools'
 complete -c ask -n '__ask_in \'\'' -l disable-tool -x -a '(__ask_tool)' -d 'Leave these tools out'
+complete -c ask -n '__ask_in \'\'' -l tool -r -F -d 'Offer this Python function too'
 complete -c ask -n '__ask_in \'\'' -l max-rounds -x -d 'Allow N rounds of tool calls (10)'
 complete -c ask -n '__ask_in \'\'' -l max-cost -x -d 'Allow no more rounds once this is spent'
 complete -c ask -n '__ask_in \'\'' -l command-timeout -x -d 'Stop a command after S s (30)'
@@ -142,7 +156,7 @@ complete -c ask -n '__ask_in \'chat\'' -s m -l model -x -a '(__ask_model)' -d 'A
 complete -c ask -n '__ask_in \'chat\'' -l base-url -x -d 'Reach the provider at this address'
 complete -c ask -n '__ask_in \'chat\'' -l key -x -d 'Use this API key'
 complete -c ask -n '__ask_in \'chat\'' -s s -l system -x -a '(__ask_system)' -d 'Add to the system prompt; @file reads a file'
-complete -c ask -n '__ask_in \'chat\'' -s f -l file -r -F -d 'Add a text file to the prompt'
+complete -c ask -n '__ask_in \'chat\'' -s f -l file -r -F -d 'Add a file, folder, image, PDF or URL'
 complete -c ask -n '__ask_in \'chat\'' -s o -l option -x -a '(__ask_parameter)' -d 'Set a model parameter'
 complete -c ask -n '__ask_in \'chat\'' -s t -l template -x -a '(__ask_template)' -d 'Ask with this named prompt, or NAME:TASK (ask prompts list)'
 complete -c ask -n '__ask_in \'chat\'' -l var -x -d 'With -t: fill in a {{placeholder}}'
@@ -151,6 +165,7 @@ complete -c ask -n '__ask_in \'chat\'' -l resume -x -k -a '(__ask_conversation)'
 complete -c ask -n '__ask_in \'chat\'' -l no-save -d 'Keep neither the conversation nor what files held before'
 complete -c ask -n '__ask_in \'chat\'' -l no-tools -d 'Let the model call no tools'
 complete -c ask -n '__ask_in \'chat\'' -l disable-tool -x -a '(__ask_tool)' -d 'Leave these tools out'
+complete -c ask -n '__ask_in \'chat\'' -l tool -r -F -d 'Offer this Python function too'
 complete -c ask -n '__ask_in \'chat\'' -l max-rounds -x -d 'Allow N rounds of tool calls (10)'
 complete -c ask -n '__ask_in \'chat\'' -l max-cost -x -d 'Allow no more rounds once this is spent'
 complete -c ask -n '__ask_in \'chat\'' -l command-timeout -x -d 'Stop a command after S s (30)'
@@ -254,6 +269,29 @@ complete -c ask -n '__ask_in \'keys remove\'' -s h -l help -d 'Show this message
 complete -c ask -n '__ask_words \'keys remove\'' -f -a '(__ask_provider)'
 complete -c ask -n '__ask_in \'keys set\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'keys set\'' -f -a '(__ask_provider)'
+complete -c ask -n '__ask_first \'mcp\'' -f -a list -d 'List the MCP servers and where they are from'
+complete -c ask -n '__ask_first \'mcp\'' -f -a add -d 'Add an MCP server to config.toml: a command, which is started when a model'
+complete -c ask -n '__ask_first \'mcp\'' -f -a remove -d 'Take an MCP server out of config.toml'
+complete -c ask -n '__ask_first \'mcp\'' -f -a test -d 'Start the MCP servers, all or those that are named, and say what they are'
+complete -c ask -n '__ask_in \'mcp\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'mcp\'' -f
+complete -c ask -n '__ask_in \'mcp list\'' -l tools -d 'Start all servers, and list their tools'
+complete -c ask -n '__ask_in \'mcp list\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'mcp list\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'mcp list\'' -f
+complete -c ask -n '__ask_in \'mcp add\'' -l env -x -d 'Set a variable for the command'
+complete -c ask -n '__ask_in \'mcp add\'' -l header -x -d 'Send a header to the URL'
+complete -c ask -n '__ask_in \'mcp add\'' -l cwd -x -a '(__fish_complete_directories)' -d 'Run the command in this folder'
+complete -c ask -n '__ask_in \'mcp add\'' -l timeout -x -d 'Let it take S s to start (10)'
+complete -c ask -n '__ask_in \'mcp add\'' -l only -x -d 'Offer this tool of it, and no other that is not named'
+complete -c ask -n '__ask_in \'mcp add\'' -l sse -d 'Speak to the URL as older servers want it'
+complete -c ask -n '__ask_in \'mcp add\'' -l from -r -F -d 'Take servers over from the mcp.json of another program'
+complete -c ask -n '__ask_in \'mcp add\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_in \'mcp remove\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'mcp remove\'' -f
+complete -c ask -n '__ask_in \'mcp test\'' -l json -d 'Print a JSON array'
+complete -c ask -n '__ask_in \'mcp test\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'mcp test\'' -f
 complete -c ask -n '__ask_in \'models\'' -s p -l provider -x -a '(__ask_provider)' -d 'List this provider\'s models'
 complete -c ask -n '__ask_in \'models\'' -l timeout -x -d 'Give up when nothing comes for S s (30)'
 complete -c ask -n '__ask_in \'models\'' -l json -d 'Print a JSON array'
@@ -281,6 +319,7 @@ complete -c ask -n '__ask_words \'providers\'' -f
 complete -c ask -n '__ask_in \'safe\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'safe\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'safe\'' -f
+complete -c ask -n '__ask_in \'tools\'' -l tool -r -F -d 'List this Python function too'
 complete -c ask -n '__ask_in \'tools\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'tools\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'tools\'' -f

@@ -14,8 +14,8 @@ _ask_arguments() {  # COMMAND
         '(--key)--key=[Use this API key]:KEY:' \
         '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '*-f+[Add a text file to the prompt]:PATH:_files' \
-        '*--file=[Add a text file to the prompt]:PATH:_files' \
+        '*-f+[Add a file, folder, image, PDF or URL]:PATH:_files' \
+        '*--file=[Add a file, folder, image, PDF or URL]:PATH:_files' \
         '*-o+[Set a model parameter]:KEY=VALUE:_ask_parameter' \
         '*--option=[Set a model parameter]:KEY=VALUE:_ask_parameter' \
         '(-t --template)-t+[Ask with this named prompt, or NAME\:TASK (ask prompts list)]:NAME:_ask_template' \
@@ -28,6 +28,7 @@ _ask_arguments() {  # COMMAND
         '(--no-save)--no-save[Keep neither the conversation nor what files held before]' \
         '(--no-tools)--no-tools[Let the model call no tools]' \
         '*--disable-tool=[Leave these tools out]:A,B:_ask_tool' \
+        '*--tool=[Offer this Python function too]:FILE\:FUNCTION:_files' \
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Allow no more rounds once this is spent]:USD:' \
         '(--command-timeout)--command-timeout=[Stop a command after S s (30)]:S:' \
@@ -67,8 +68,8 @@ _ask_arguments() {  # COMMAND
         '(--key)--key=[Use this API key]:KEY:' \
         '(-s --system)-s+[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
         '(-s --system)--system=[Add to the system prompt; @file reads a file]:TEXT:_ask_system' \
-        '*-f+[Add a text file to the prompt]:PATH:_files' \
-        '*--file=[Add a text file to the prompt]:PATH:_files' \
+        '*-f+[Add a file, folder, image, PDF or URL]:PATH:_files' \
+        '*--file=[Add a file, folder, image, PDF or URL]:PATH:_files' \
         '*-o+[Set a model parameter]:KEY=VALUE:_ask_parameter' \
         '*--option=[Set a model parameter]:KEY=VALUE:_ask_parameter' \
         '(-t --template)-t+[Ask with this named prompt, or NAME\:TASK (ask prompts list)]:NAME:_ask_template' \
@@ -80,6 +81,7 @@ _ask_arguments() {  # COMMAND
         '(--no-save)--no-save[Keep neither the conversation nor what files held before]' \
         '(--no-tools)--no-tools[Let the model call no tools]' \
         '*--disable-tool=[Leave these tools out]:A,B:_ask_tool' \
+        '*--tool=[Offer this Python function too]:FILE\:FUNCTION:_files' \
         '(--max-rounds)--max-rounds=[Allow N rounds of tool calls (10)]:N:' \
         '(--max-cost)--max-cost=[Allow no more rounds once this is spent]:USD:' \
         '(--command-timeout)--command-timeout=[Stop a command after S s (30)]:S:' \
@@ -243,6 +245,42 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_provider' ;;
+    mcp)
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '1: :_ask_first' \
+        '*: :' ;;
+    'mcp list')
+      _arguments -s -S -A '-*' \
+        '(--tools)--tools[Start all servers, and list their tools]' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'mcp add')
+      _arguments -s -S -A '-*' \
+        '*--env=[Set a variable for the command]:K=V:' \
+        '*--header=[Send a header to the URL]:K=V:' \
+        '(--cwd)--cwd=[Run the command in this folder]:DIR:_files -/' \
+        '(--timeout)--timeout=[Let it take S s to start (10)]:S:' \
+        '*--only=[Offer this tool of it, and no other that is not named]:TOOL:' \
+        '(--sse)--sse[Speak to the URL as older servers want it]' \
+        '(--from)--from=[Take servers over from the mcp.json of another program]:FILE:_files' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_files' ;;
+    'mcp remove')
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
+    'mcp test')
+      _arguments -s -S -A '-*' \
+        '(--json)--json[Print a JSON array]' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
     models)
       _arguments -s -S -A '-*' \
         '(-p --provider)-p+[List this provider'"'"'s models]:NAME:_ask_provider' \
@@ -294,6 +332,7 @@ _ask_arguments() {  # COMMAND
         '*: :' ;;
     tools)
       _arguments -s -S -A '-*' \
+        '*--tool=[List this Python function too]:FILE\:FUNCTION:_files' \
         '(--json)--json[Print a JSON array]' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -315,16 +354,17 @@ _ask_arguments() {  # COMMAND
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Talk: one conversation, message after message' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed') ;;
+    '') reply=('chat:Talk: one conversation, message after message' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed') ;;
     config) reply=('list:List every setting with its value and where that is from: a variable,' 'get:Print the value of KEY: the one that counts, from environment, config.toml or' 'set:Set KEY to VALUE in config.toml' 'unset:Take KEY out of config.toml: a setting, a table such as providers.groq, or' 'path:Print where config.toml is, or would be' 'edit:Change config.toml in the editor that VISUAL or EDITOR names') ;;
     history) reply=('list:List the conversations, the newest first: the newest 20 on a terminal, all in' 'show:Show a conversation, the newest where none is named' 'search:Find the conversations with a message that holds all WORDS, the newest first' 'export:Export conversations, by default the newest, named as --resume takes them' 'import:Import conversations from FILE, or from standard input: all in it, or none' 'delete:Delete conversations for good' 'stats:Tell runs, tokens and cost by day and model, and calls by tool, of the last') ;;
     keys) reply=('list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER' 'set:Keep the key of PROVIDER, typed without being shown, or read from standard') ;;
+    mcp) reply=('list:List the MCP servers and where they are from' 'add:Add an MCP server to config.toml: a command, which is started when a model' 'remove:Take an MCP server out of config.toml' 'test:Start the MCP servers, all or those that are named, and say what they are') ;;
     prompts) reply=('list:List the named prompts with their tasks; ask -t takes NAME or NAME:TASK' 'show:Print the file of a named prompt, or of NAME:TASK the text that is asked' 'new:Make a named prompt of your own, and print where it is' 'edit:Change a named prompt in the editor that VISUAL or EDITOR names') ;;
     *) reply=() ;;
   esac
 }
-_ask_tools=(read_file write_file edit_file list_dir bash fetch_url)
-_ask_keys=(provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff)
+_ask_tools=(read_file write_file edit_file list_dir bash fetch_url search_web)
+_ask_keys=(provider model system max_rounds max_cost timeout stream stdin_limit context_limit tools.enabled tools.disabled tools.command_timeout tools.confirm history.enabled search.engine mcp.files safe.enabled safe.allow_dirs safe.allow_hosts safe.allow_tools safe.environment safe.tripwires network.tries network.backoff)
 _ask_parameters=(frequency_penalty max_tokens presence_penalty reasoning_effort seed stop temperature top_k top_p)
 # to here
 

@@ -17,6 +17,7 @@ from ask.cli import COMMANDS
 from ask.cli.ask import command as root
 from ask.config import KEYS
 from ask.tools import builtin_tools
+from ask.tools.search import SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"
 BEGIN = "# python -m tests.completion_scripts writes from here\n"
@@ -29,6 +30,7 @@ OPTION_VALUES = {
     "--option": "parameter",
     "--disable-tool": "tool",
     "--allow-tool": "tool",
+    "--tool": "file",
     "--template": "template",
     "--schema": "file",
 }
@@ -38,6 +40,7 @@ WORDS = {
     **dict.fromkeys(("config get", "config set", "config unset"), "key"),
     **dict.fromkeys(("prompts edit", "prompts show"), "template"),
     "prompts new": "nothing",
+    "mcp add": "file",
 }
 """What completes the words of a command whose metavars do not tell."""
 METAVARS = {
@@ -46,6 +49,7 @@ METAVARS = {
     "DIR": "directory",
     "ID": "conversation",
     "PROVIDER": "provider",
+    **dict.fromkeys(("SERVER", "TOOL"), "nothing"),
     **dict.fromkeys(("URL", "KEY", "N", "S", "USD", "AGE", "HOST", "KEYS", "VALUE", "WORDS", "K=V"), "nothing"),
 }
 PARAMETERS = (
@@ -150,7 +154,7 @@ def bash(every: Sequence[Command]) -> str:
 
 
 def tool_names() -> list[str]:
-    return [tool.spec.name for tool in builtin_tools()]
+    return [*(tool.spec.name for tool in builtin_tools()), SEARCH_WEB.name]
 
 
 LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(KEYS), "_ask_parameters": list(PARAMETERS)}

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
+
+from tests.program import run
+
+ROOT = Path(__file__).parents[1]
 
 CHAT_PROVIDER = """
 from ask import ChatCompletions
@@ -12,7 +18,13 @@ provider = ChatCompletions(name="{name}", base_url="http://127.0.0.1:9/v1", need
 """
 
 
-def install(folder: Path, distribution: str, entry_points: Mapping[str, str], modules: Mapping[str, str]) -> Path:
+def install(
+    folder: Path,
+    distribution: str,
+    entry_points: Mapping[str, str],
+    modules: Mapping[str, str],
+    group: str = "ask.providers",
+) -> Path:
     """Install a distribution with providers in a folder, which then belongs on PYTHONPATH; the folder.
 
     Args:
@@ -20,12 +32,13 @@ def install(folder: Path, distribution: str, entry_points: Mapping[str, str], mo
         distribution: its name.
         entry_points: "module:attribute" by provider name.
         modules: the source of each module by its name.
+        group: what it has: "ask.tools" for tools.
     """
     lines = [f"{name} = {target}" for name, target in entry_points.items()]
     info = folder / f"{distribution.replace('-', '_')}-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("\n".join(["[ask.providers]", *lines, ""]))
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
     for name, source in modules.items():
         (folder / f"{name}.py").write_text(dedent(source))
     return folder
@@ -37,3 +50,18 @@ def install_provider(folder: Path, name: str, source: str = "", attribute: str =
     return install(
         folder, f"ask-{name}", {name: module + attribute}, {module: source or CHAT_PROVIDER.format(name=name)}
     )
+
+
+def install_tools(folder: Path, name: str, source: str, attribute: str = "") -> Path:
+    """Install the distribution `ask-NAME` with the tools of the module `ask_NAME`, or what stands in it."""
+    module = f"ask_{name}"
+    return install(folder, f"ask-{name}", {name: module + attribute}, {module: source}, "ask.tools")
+
+
+def install_example(folder: Path, name: str) -> Path:
+    """Install one of the examples as pip does, from a copy of its source; the folder for PYTHONPATH."""
+    source = shutil.copytree(ROOT / "examples" / name, folder / "source")
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
+    installed = run([sys.executable, "-m", "pip", "install", *options, "--target", str(folder / "site"), str(source)])
+    assert installed.code == 0, installed.stderr
+    return folder / "site"

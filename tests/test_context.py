@@ -22,7 +22,7 @@ from ask.context import (
     weight_of,
     weight_of_tools,
 )
-from ask.exchange import is_too_long
+from ask.refusals import is_too_long
 
 TEXTS = st.text(max_size=60)
 

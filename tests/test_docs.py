@@ -28,6 +28,7 @@ from ask.plugins import hook_names
 from ask.provider import REQUIRED_HOOKS
 from ask.testing import EXPECTED
 from ask.tools import builtin_tools
+from ask.tools.search import KEYED, SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.pages import Example, blocks, is_shown, quoted, steps, table
@@ -101,7 +102,10 @@ def test_every_subcommand_is_in_the_readme_and_no_other() -> None:
 
 
 def test_every_tool_is_in_the_readme_and_no_other() -> None:
-    assert [quoted(row)[0] for row in table(README, "tool")] == [tool.spec.name for tool in builtin_tools()]
+    assert [quoted(row)[0] for row in table(README, "tool")] == [
+        *(tool.spec.name for tool in builtin_tools()),
+        SEARCH_WEB.name,
+    ]
 
 
 def test_every_exit_code_is_in_the_readme_and_no_other() -> None:
@@ -131,6 +135,7 @@ def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
     assert config.aliases == aliases
     chosen = {name: values[name] for name in ("system", "max_cost", "context_limit")}
     chosen |= {"options": options, "disabled_tools": frozenset(tables["tools"]["disabled"])}
+    chosen |= {"search_engine": tables["search"]["engine"]}
     assert resolve({}, {}, config) == Settings(**chosen), "all else in the example is the default"
 
 
@@ -141,6 +146,7 @@ def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
     for _, provider in providers():
         info = provider.provider_info()
         read |= {*info.key_env, *info.base_url_env} - {*variables_of(info.name)}
+    read |= {variables_of(name)[0] for name in KEYED}
     told = {name for row in table(README, "variable") for name in quoted(row)}
     assert told == read | STANDARD
     mentioned = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", README)) - {"OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"}

@@ -28,7 +28,11 @@ PUBLIC = [
     ),
     *("ProviderError", "ProviderInfo", "ReasoningDelta", "Remedy", "ServerEvent", "StreamReader", "TextDelta"),
     *(
+        "Tool",
         "ToolCall",
+        "ToolContext",
+        "ToolError",
+        "ToolResult",
         "ToolSpec",
         "Usage",
         "arguments_object",
@@ -37,10 +41,11 @@ PUBLIC = [
         "as_list",
         "as_number",
         "as_text",
+        "as_tool",
         "default_remedy",
     ),
     *("error_text", "find_error", "first_choice", "hookimpl", "invent_id", "model_family", "page_text", "parse_json"),
-    *("read_tool_calls", "retry_after"),
+    *("read_tool_calls", "retry_after", "tool"),
 ]
 
 

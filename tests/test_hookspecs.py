@@ -14,7 +14,13 @@ from ask.plugins import hook_names
 from ask.provider import REQUIRED_HOOKS
 
 HOOKS = [
-    *("provider_info", "provider_adapter", "provider_supports_tools", "provider_format_tools"),
+    *(
+        "provider_info",
+        "provider_adapter",
+        "provider_supports_tools",
+        "provider_takes_attachment",
+        "provider_format_tools",
+    ),
     *("provider_parse_tool_calls", "provider_format_tool_result", "provider_build_request", "provider_stream_reader"),
     *("provider_parse_response", "provider_parse_error", "provider_notice"),
     *("provider_models_request", "provider_parse_models"),

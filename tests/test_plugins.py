@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.plugins import Claim, explain, find_claims, hook_names
+from ask.plugins import Claim, explain, find_claims, find_plugins, hook_names
 from tests.strangers import install, install_provider
 
 
@@ -55,6 +55,26 @@ def test_other_groups_of_entry_points_are_left_alone(packages: Path) -> None:
     install(packages, "plain", {}, {})
     (packages / "plain-1.0.dist-info/entry_points.txt").write_text("[console_scripts]\nplain = plain:main\n")
     assert "plain" not in find_claims(None)
+
+
+def test_tools_are_found_by_distribution_beside_providers_in_one_cache(packages: Path, cache: Path) -> None:
+    install(packages, "tools-b", {"z": "one", "a": "two:f [extra]"}, {}, "ask.tools")
+    install(packages, "tools-a", {"z": "three"}, {}, "ask.tools")
+    for found in (find_plugins(None), find_plugins(cache), find_plugins(cache)):
+        assert found.providers == find_claims(None)
+        assert list(found.tools) == ["tools-a", "tools-b"]
+        assert found.tools["tools-b"] == (Claim("a", "two:f [extra]", "tools-b"), Claim("z", "one", "tools-b"))
+    forge(cache, tools=[["only", "in:cache", "kept"]])
+    assert find_plugins(cache).tools == {"kept": (Claim("only", "in:cache", "kept"),)}
+
+
+def test_what_an_older_ask_kept_is_read_anew(packages: Path, cache: Path) -> None:
+    install(packages, "tools", {"z": "one"}, {}, "ask.tools")
+    find_plugins(cache)
+    kept = json.loads(cache.read_text())
+    del kept["tools"]
+    cache.write_text(json.dumps(kept))
+    assert list(find_plugins(cache).tools) == ["tools"]
 
 
 def test_two_distributions_with_one_name_are_both_told(packages: Path) -> None:

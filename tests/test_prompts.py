@@ -12,6 +12,7 @@ import pytest
 from ask import VERSION, ToolSpec
 from ask.prompts import system_prompt
 from ask.tools import builtin_tools
+from ask.tools.search import SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -70,7 +71,7 @@ def test_it_is_the_same_each_time() -> None:
 
 
 def test_it_and_all_tools_fit_into_4500_bytes() -> None:
-    specs = [tool.spec for tool in builtin_tools()]
+    specs = [*(tool.spec for tool in builtin_tools()), SEARCH_WEB]
     sent = json.dumps([spec.as_function() for spec in specs], separators=(",", ":")) + prompt(*specs)
     assert len(sent.encode()) <= 4_500
 

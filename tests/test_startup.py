@@ -94,6 +94,8 @@ def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home, option:
         "prompts",
         "prompts new",
         "safe",
+        "mcp",
+        "mcp add",
     ],
 )
 def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home, command: str) -> None:
@@ -127,6 +129,30 @@ def test_what_checks_a_schema_is_loaded_only_with_one(home: Home) -> None:
     assert checks("--schema", "name") == {"jsonschema", "ask.schemas", "ask.strict_schema"}
 
 
+def test_what_reads_files_is_loaded_only_with_one(home: Home) -> None:
+    (home.work / "src").mkdir()
+    (home.work / "src/a.py").write_text("pass\n")
+    readers = {"ask.attachments", "ask.cli.sources", "ask.cli.folder", "pathspec", "ask_providers.demo_files"}
+
+    def reading(*args: str) -> set[str]:
+        return readers & watch(home, "-p", "demo", *args, "hi").modules
+
+    assert reading() == set()
+    assert reading("-f", "src/a.py") == {"ask.attachments", "ask.cli.sources"}
+    assert reading("-f", "src") == readers - {"ask_providers.demo_files"}
+
+
+def test_what_runs_the_tools_of_others_is_loaded_only_with_some(home: Home) -> None:
+    def others(*args: str) -> set[str]:
+        modules = watch(home, "-p", "demo", *args, "hi").modules
+        return {name for name in modules if name.startswith(("ask.tool_plugins", "ask.cli.other_tools", "docstring"))}
+
+    (home.work / "mine.py").write_text("def f() -> None: ...")
+    assert others() == set()
+    assert "ask.tool_plugins.source" in others("--tool", "mine.py:f")
+    assert "docstring_parser" not in others("--tool", "mine.py:f"), "functions are read in a process of their own"
+
+
 def test_a_chat_without_a_terminal_loads_nothing_to_type_with(home: Home) -> None:
     assert "prompt_toolkit" not in watch(home, "chat", "-p", "demo", "hi").modules
 
@@ -145,6 +171,8 @@ def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
     assert seen.providers == {"demo", "demo_rules"}
     assert "ask.tools.files" in seen.modules
     assert not any(module.startswith("ask.originals") for module in seen.modules), "nothing was written"
+    of_servers = ("ask.mcp", "ask.cli.mcp", "mcp", "asyncio", "anyio", "httpx2", "pydantic")
+    assert not any(module.split(".")[0] in of_servers or module.startswith(of_servers[:2]) for module in seen.modules)
 
 
 def test_a_mistake_on_the_command_line_costs_no_more_than_help(home: Home) -> None:

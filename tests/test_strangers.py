@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +15,7 @@ from ask.provider import REQUIRED_HOOKS
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, Result, run
-from tests.strangers import CHAT_PROVIDER, install, install_provider
+from tests.strangers import CHAT_PROVIDER, install, install_example, install_provider
 
 ROOT = Path(__file__).parents[1]
 OURS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["ask.providers"])
@@ -193,12 +191,7 @@ def test_one_whose_hook_fails_is_named(ask: Ask, home: Home, server: ModelServer
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example plugin, installed into a folder of its own from a copy of its source."""
-    folder = tmp_path_factory.mktemp("example")
-    source = shutil.copytree(ROOT / "examples/ask-provider-example", folder / "source")
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
-    installed = run([sys.executable, "-m", "pip", "install", *options, "--target", str(folder / "site"), str(source)])
-    assert installed.code == 0, installed.stderr
-    return folder / "site"
+    return install_example(tmp_path_factory.mktemp("example"), "ask-provider-example")
 
 
 def test_s34_a_provider_from_another_package_reads_a_file(

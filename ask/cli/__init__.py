@@ -14,6 +14,7 @@ COMMANDS = {
     "history": "See, search and keep the saved conversations.",
     "init": "Make ask a part of bash, zsh or fish.",
     "keys": "Keep API keys: set, list, remove.",
+    "mcp": "Keep MCP servers, whose tools a model may call.",
     "models": "List a provider's models.",
     "prompts": "See and keep named prompts, which -t asks with.",
     "providers": "List the providers.",

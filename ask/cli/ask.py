@@ -44,7 +44,7 @@ def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) ->
 @click.option("--base-url", metavar="URL", help="Reach the provider at this address.")
 @click.option("--key", metavar="KEY", help="Use this API key.")
 @click.option("-s", "--system", metavar="TEXT", help="Add to the system prompt; @file reads a file.")
-@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a text file to the prompt.")
+@click.option("-f", "--file", "files", metavar="PATH", multiple=True, help="Add a file, folder, image, PDF or URL.")
 @click.option("-o", "--option", "options", metavar="KEY=VALUE", multiple=True, help="Set a model parameter.")
 @click.option("-t", "--template", metavar="NAME", help="Ask with this named prompt, or NAME:TASK (ask prompts list).")
 @click.option("--var", "variables", metavar="K=V", multiple=True, help="With -t: fill in a {{placeholder}}.")
@@ -54,6 +54,7 @@ def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) ->
 @click.option("--no-save", is_flag=True, help="Keep neither the conversation nor what files held before.")
 @click.option("--no-tools", is_flag=True, help="Let the model call no tools.")
 @click.option("--disable-tool", metavar="A,B", multiple=True, callback=comma_list, help="Leave these tools out.")
+@click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer this Python function too.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
 @click.option(
     "--max-cost",

@@ -17,12 +17,17 @@ def command() -> None:
 @command.command("set", cls=WordedCommand)
 @click.argument("provider")
 def set_key(provider: str) -> None:
-    """Keep the key of PROVIDER, typed without being shown, or read from standard input."""
+    """Keep the key of PROVIDER, typed without being shown, or read from standard input.
+
+    A search engine's key is kept in the same way: brave or tavily.
+    """
     from ask.cli.workspace import Workspace
     from ask.errors import UsageError
+    from ask.tools.search import KEYED
 
     workspace = Workspace()
-    provider = workspace.load(provider).info.name
+    if provider not in KEYED:
+        provider = workspace.load(provider).info.name
     key = read_key(f"Key for {provider}").strip()
     if not key:
         raise UsageError("no key was given", f"ask keys set {provider}")
@@ -49,10 +54,11 @@ def list_keys(*, as_json: bool) -> None:
     from ask.cli.workspace import Workspace
     from ask.render.streams import Output
     from ask.render.table import write_table
+    from ask.tools.search import KEYED
 
     workspace = Workspace()
     rows = []
-    for name in sorted({*workspace.names, *workspace.keys.stored()}):
+    for name in sorted({*workspace.names, *KEYED, *workspace.keys.stored()}):
         _, origin = workspace.keys.find(name, workspace.key_variables(name))
         if origin:
             rows.append({"provider": name, "from": origin})

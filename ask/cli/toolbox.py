@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from ask.cli.inputs import as_text
+from ask.cli.searching import search_tools
 from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import UsageError
 from ask.render.streams import Console
 from ask.tools import Tool, builtin_tools
+from ask.tools.search import SEARCH_WEB
 
 if TYPE_CHECKING:
     from ask.cli.template import Chosen
@@ -28,13 +31,23 @@ class Toolbox:
         workspace: what is installed and configured.
         console: takes lines about tools that cannot be had.
         cleanup: is closed when the run is over, and ends with it what was started.
+        functions: what `--tool` names.
     """
 
-    def __init__(self, workspace: Workspace, console: Console, cleanup: ExitStack) -> None:
+    def __init__(
+        self, workspace: Workspace, console: Console, cleanup: ExitStack, functions: Sequence[str] = ()
+    ) -> None:
         self._workspace = workspace
         self._console = console
         self._cleanup = cleanup
+        self._functions = functions
         self._all: list[Tool] = []
+        self._lacking = False
+        """Whether there may be tools that are not loaded, whose names are so not known."""
+        self._absent: tuple[str, ...] = ()
+        """What the names of tools begin with whose MCP server is not there."""
+        self._named: set[str] = set()
+        self._not_offered: set[str] = set()
 
     def offered(self, settings: Settings, chosen: Chosen | None) -> list[Tool]:
         """The tools to offer: of those that the settings leave, the ones that a named prompt allows.
@@ -43,15 +56,46 @@ class Toolbox:
             UsageError: one is to be left out that does not exist, which would leave the one that was meant.
             ConfigError: a named prompt allows one that does not exist.
         """
+        if self._functions and not settings.tools:
+            advice = "leave out what switches tools off"
+            raise UsageError("--tool has no meaning where the model may call no tools", advice)
         tools = self.all(settings) if settings.tools else builtin_tools()
-        names = [tool.spec.name for tool in tools]
+        # What cannot be had here is no mistake to name: whoever has no engine to search with lacks nothing else.
+        names = list(dict.fromkeys([*(tool.spec.name for tool in tools), SEARCH_WEB.name]))
+        if self._lacking or (not settings.tools and self._workspace.tool_plugins):
+            wanted = chosen.template.tools if chosen else False
+            names += [*settings.disabled_tools, *(() if isinstance(wanted, bool) else wanted)]
+        names += self._of_absent_servers(settings, chosen)
         for name in settings.disabled_tools if settings.tools else ():
             if name not in names:
                 nearest = difflib.get_close_matches(name, names, 1)
                 raise UsageError(f"there is no tool {name!r} to disable", f"did you mean {(nearest or names)[0]}?")
         allowed = chosen.tools(names) if chosen else frozenset(names)
         allowed -= settings.disabled_tools
+        self._tell_of_functions(settings, allowed)
         return [tool for tool in tools if settings.tools and tool.spec.name in allowed]
+
+    def _of_absent_servers(self, settings: Settings, chosen: Chosen | None) -> list[str]:
+        """The names that are meant for tools of MCP servers that are not there."""
+        if settings.tools and not self._absent:
+            return []
+        wanted = chosen.template.tools if chosen else False
+        meant = [*settings.disabled_tools, *(() if isinstance(wanted, bool) else wanted)]
+        known = settings.tools or not may_have_servers(self._workspace)
+        return [name for name in meant if (name.startswith(self._absent) if known else "__" in name)]
+
+    def _tell_of_functions(self, settings: Settings, allowed: frozenset[str]) -> None:
+        """Say which tools the user names for this run and does not get."""
+        for name in sorted(self._named - self._not_offered):
+            unsafe = settings.safe and name not in settings.allow_tools
+            if unsafe and name not in settings.disabled_tools:
+                self._leave_out(name, "runs outside the sandbox", f"--allow-tool {name} offers it")
+            elif name not in allowed and name not in settings.disabled_tools:
+                self._leave_out(name, "is not one of the prompt's tools", "")
+
+    def _leave_out(self, name: str, reason: str, advice: str) -> None:
+        self._not_offered.add(name)
+        self._console.line(f"ask: {name} {reason} and is not offered" + (f": {advice}" if advice else ""))
 
     def all(self, settings: Settings) -> list[Tool]:
         """Every tool, in the order in which they are offered; in safe mode those of others only where allowed."""
@@ -60,7 +104,62 @@ class Toolbox:
         return self._all
 
     def _gather(self, settings: Settings) -> Iterator[Tool]:
-        yield from builtin_tools()
+        known = [*builtin_tools(), *search_tools(self._workspace, settings, self._console)]
+        if self._functions:
+            known += self._from_functions(settings, known)
+        yield from known
+        if self._workspace.tool_plugins:
+            yield from self._from_plugins(settings, known)
+        if may_have_servers(self._workspace):
+            from ask.cli.mcp.offering import mcp_tools
+
+            offered = mcp_tools(self._workspace, settings, self._console, self._cleanup)
+            self._absent = offered.absent
+            yield from offered.tools
+
+    def _from_functions(self, settings: Settings, own: Iterable[Tool]) -> list[Tool]:
+        """The tools that `--tool` names; in safe mode no file is run of which nothing may be offered.
+
+        Raises:
+            UsageError: it makes no sense, or a tool has a name that is taken.
+            FileError, ConfigError: one cannot be read, or loaded.
+        """
+        from ask.cli.other_tools import function_tools, read_target
+
+        if settings.safe and not settings.allow_tools:
+            for value in self._functions:
+                place, name, _ = read_target(value)
+                advice = f"--allow-tool {name or 'NAME'} offers it"
+                self._leave_out(as_text(place), "runs outside the sandbox", advice)
+            self._lacking = True
+            return []
+        tools = function_tools(self._functions, self._workspace, settings, self._cleanup)
+        owners = {tool.spec.name: tool.origin for tool in own}
+        for tool in tools:
+            name = tool.spec.name
+            if name in owners:
+                advice = "give it another, with @tool(name=...)"
+                raise UsageError(f"the name of the tool {name} of {tool.origin} is taken by {owners[name]}", advice)
+            if not NAME.fullmatch(name):
+                raise UsageError(f"no provider takes a tool named {name!r}", "give it another, with @tool(name=...)")
+            owners[name] = tool.origin
+        self._named |= {tool.spec.name for tool in tools}
+        return tools
+
+    def _from_plugins(self, settings: Settings, others: Iterable[Tool]) -> Iterator[Tool]:
+        """The tools of installed plugins; in safe mode they are loaded only where one of them may be meant."""
+        meant = {*settings.allow_tools}.difference(tool.spec.name for tool in others)
+        if settings.safe and not meant:
+            self._lacking = True
+            return
+        from ask.cli.other_tools import Fault, plugin_tools
+
+        for found in plugin_tools(self._workspace.tool_plugins, self._workspace, settings, self._cleanup):
+            if isinstance(found, Fault):
+                self._lacking = True
+                self._console.line(f"ask: {found}")
+            else:
+                yield found
 
     def _told_apart(self, tools: Iterable[Tool]) -> Iterator[Tool]:
         """The tools whose names a provider takes, each name once: the first that has it keeps it."""
@@ -74,3 +173,8 @@ class Toolbox:
             else:
                 owners[name] = origin
                 yield tool
+
+
+def may_have_servers(workspace: Workspace) -> bool:
+    """Whether MCP servers may be configured, as far as can be told without reading a file of theirs."""
+    return bool(workspace.config.values.get("mcp")) or (workspace.places.config / "mcp.json").exists()

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import click
 
-from ask.chat_completions import ChatCompletions
+from ask.chat_completions import USUAL_ATTACHMENTS, ChatCompletions
 from ask.config import Config, Places, read_config
 from ask.errors import AskError, ConfigError, ReaderGone, unforeseen
 from ask.keys import KeyStore, Secrets
-from ask.plugins import Claim, LoadedProvider, check_provider, find_claims, load_provider
+from ask.plugins import Claim, Found, LoadedProvider, check_provider, find_plugins, load_provider
 from ask.render.streams import Console
 
 
@@ -65,9 +65,19 @@ class Workspace:
         return KeyStore(self.places.config / "keys.toml", self.environment)
 
     @cached_property
+    def plugins(self) -> Found:
+        """What is installed."""
+        return find_plugins(self.places.cache / "plugins.json")
+
+    @property
     def claims(self) -> dict[str, tuple[Claim, ...]]:
         """The installed providers."""
-        return find_claims(self.places.cache / "plugins.json")
+        return self.plugins.providers
+
+    @property
+    def tool_plugins(self) -> dict[str, tuple[Claim, ...]]:
+        """The installed distributions with tools."""
+        return self.plugins.tools
 
     @property
     def names(self) -> list[str]:
@@ -90,6 +100,7 @@ class Workspace:
                 key_env=table.get("key_env", ()),
                 default_model=table.get("model", ""),
                 needs_key="key_env" in table,
+                attachments=USUAL_ATTACHMENTS,  # whether it takes them is for the service to say
             )
             return check_provider(described, name, "config.toml")
         nearest = difflib.get_close_matches(name, self.names, 1)

@@ -67,11 +67,15 @@ def search(store: Store, words: Sequence[str], limit: int = -1) -> list[Hit]:
         return []
     messages = _newest_messages(store, query, limit)
     rows = store.rows(EXCERPTS, (query, min(messages, default=0), json.dumps(messages)))
-    hits = [
-        Hit(Conversation(*(row[name] for name in Conversation._fields)), row["role"], row["time"], row["excerpt"])
-        for row in rows
-    ]
-    return sorted(hits, key=lambda hit: -hit.time)  # what was imported is older than its number says
+    try:
+        hits = [
+            Hit(Conversation(*(row[name] for name in Conversation._fields)), row["role"], row["time"], row["excerpt"])
+            for row in rows
+        ]
+        hits.sort(key=lambda hit: -hit.time)  # what was imported is older than its number says
+    except (IndexError, TypeError) as fault:  # other columns, or no number
+        raise store.damage() from fault
+    return hits
 
 
 def _newest_messages(store: Store, query: str, limit: int) -> list[int]:

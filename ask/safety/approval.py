@@ -24,11 +24,15 @@ LONGEST_EDITED = 4_000
 
 
 class Proposal(NamedTuple):
-    """A call that the model wants to make; `context` says where it would run, and for how long."""
+    """A call that the model wants to make; `context` says where it would run, and for how long.
+
+    `host` is the host that it would reach, which need not stand in the arguments; "" for none.
+    """
 
     tool: str
     arguments: Mapping[str, Any]
     context: ToolContext
+    host: str = ""
 
     @property
     def command(self) -> str | None:

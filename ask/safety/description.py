@@ -32,6 +32,8 @@ def _lines(proposal: Proposal, preview: Preview) -> Iterator[str]:
             yield f"  {told}: {spelled_out(value if isinstance(value, str) else json.dumps(value))}"
     if preview.heading:
         yield "  " + spelled_out("\n".join((preview.heading, *preview.lines)))
+    if proposal.host:
+        yield f"  at the host {spelled_out(proposal.host)}"
     yield f"  in {spelled_out(str(proposal.context.directory))}, for {seconds:g} s at most"
 
 

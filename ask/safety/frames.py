@@ -1,4 +1,7 @@
-"""What ask and its worker say to each other: a kind, a length and that many bytes. What it means is theirs to know."""
+"""What ask and a worker of its say to each other: a kind, a length and that many bytes. What it means is theirs to know.
+
+The sandbox has such a worker, and so has each plugin with tools.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from collections.abc import Iterator
 FRAME_LIMIT = 4 << 20
 """Bytes that a frame of the worker may have."""
 
-READY, OUTPUT, OPEN, SPILL, DONE = b"R", b"O", b"F", b"S", b"D"
-"""The worker's frames: it can start; live output; a spilled file begins; a piece of it; the result."""
+READY, OUTPUT, OPEN, SPILL, TEXT, DONE = b"R", b"O", b"F", b"S", b"T", b"D"
+"""The worker's frames: it can start; live output; a spilled file begins; a piece of it; one of the result; the result.
+"""
 START, CALL = b"B", b"C"
 """Ask's frames: what there is to know at the start; a call."""
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ask.cli.config.file import REMOVED, find_value, rewritten
 from ask.cli.config.keys import find_key, read_value, word_of
-from ask.config import KEYS, MEANINGS, PROVIDER_KEYS, Config, Settings, default_of, resolve
+from ask.config import KEYS, MEANINGS, PROVIDER_KEYS, SEARCH_ENGINES, Config, Settings, default_of, resolve
 from tests.program import Ask, Home, Result, run
 
 COMMENTED = """\
@@ -436,7 +436,7 @@ def test_every_key_has_a_meaning_and_its_default_is_that_of_a_run() -> None:
 def test_a_value_as_a_word_is_that_value_again(key: str, data: st.DataObject) -> None:
     found = find_key(key)
     examples = {
-        str: st.text(),
+        str: st.sampled_from(SEARCH_ENGINES) if key == "search.engine" else st.text(),
         int: st.integers(1, 1_000_000),
         float: st.floats(0.001, 1e6),
         bool: st.booleans(),

@@ -191,7 +191,7 @@ def test_files_that_cannot_be_taken_are_refused(ask: Ask, server: ModelServer) -
     (ask.cwd / "binary").write_bytes(b"\x7fELF\0")
     for name, reason in {
         "missing": "cannot read missing (No such file or directory)",
-        "folder": "cannot read folder (Is a directory)",
+        "folder": "there is no text file in folder",
         "large": "large is longer than 10000000 bytes",
         "binary": "binary is binary, not text",
         "a\nb\x1b]0;": "cannot read a b\\x1b]0; (No such file or directory)",

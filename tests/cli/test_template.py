@@ -12,7 +12,7 @@ from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result
 
 ANSWER = "```sh\n#!/bin/sh\n```"
-TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url"]
+TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url", "search_web"]
 
 
 @pytest.fixture

@@ -8,14 +8,16 @@ from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
-NAMES = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url"]
+NAMES = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url", "search_web"]
 
 
 def test_a_pipe_gets_a_row_for_each(ask: Ask) -> None:
     lines = [line.split("\t") for line in ask("tools").text.splitlines()]
     assert [line[0] for line in lines] == NAMES
     assert lines[0][1] == "filepath, offset?, limit?"
-    assert [line[3:] for line in lines] == [[runs, "yes", "ask"] for runs in ("no", "yes", "yes", "no", "yes", "no")]
+    assert [line[3] for line in lines] == ["no", "yes", "yes", "no", "yes", "no", "no"]
+    assert [line[5] for line in lines] == ["sandboxed"] * 5 + ["asks for hosts"] * 2
+    assert {(line[4], line[6]) for line in lines} == {("yes", "ask")}
 
 
 def test_a_terminal_gets_a_heading(ask: Ask) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ask.errors import AskError
 from ask.history.conversations import continuation, find
+from ask.history.search import search
 from ask.history.store import Store
 from ask.messages import Message
 from tests.history.test_recorder import EVENTS, play
@@ -56,6 +57,8 @@ def test_damage_is_an_error_and_no_crash(damage: list[tuple[float, bytes]]) -> N
             for number in range(SAVED):
                 with suppress(AskError):
                     continuation(store, find(store, f"a{number}"))
+            with suppress(AskError):
+                search(store, ["question"])
         notices: list[str] = []
         saved = save_one(path, "new", notices)
         assert len(notices) == (0 if saved else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.errors import FileError
 from ask.history.search import HIT, HIT_END, match_expression, search
 from ask.history.store import Store
 from tests.history.saved import assistant, called, result, save, user
@@ -110,3 +112,20 @@ def test_a_text_is_found_by_its_own_words(text: str) -> None:
     count = connection.execute("SELECT count(*) FROM texts WHERE texts MATCH ?", [query or '""']).fetchone()[0]
     connection.close()
     assert count == bool(query)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE messages SET time = 'yesterday'",
+        "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = replace(sql, 'title', 'tit1e')",
+    ],
+)
+def test_a_damaged_file_is_told_as_one(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "history.db"
+    save(path, "one", user("word"))
+    with sqlite3.connect(path) as connection:
+        connection.executescript(damage)
+    connection.close()
+    with Store(path) as store, pytest.raises(FileError, match="is damaged"):
+        search(store, ["word"])

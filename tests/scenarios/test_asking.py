@@ -8,13 +8,14 @@ from datetime import date
 import pytest
 
 from ask.tools import builtin_tools
+from ask.tools.search import SEARCH_WEB
 from ask.version import VERSION
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask
 from tests.scenarios.sent import offered, roles, sent
 
-TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url"]
+TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url", "search_web"]
 NO_TOOLS = 'No endpoints found that support tool use. Try disabling "read_file".'
 
 
@@ -82,7 +83,7 @@ def test_s04_every_tool_is_offered_and_the_choice_is_the_models(ask: Ask, server
     server.reply(wire.says("Hello."))
     assert ask("hello").code == 0
     [body] = sent(server)
-    assert body["tools"] == [tool.spec.as_function() for tool in builtin_tools()]
+    assert body["tools"] == [spec.as_function() for spec in (*(tool.spec for tool in builtin_tools()), SEARCH_WEB)]
     assert offered(body) == TOOLS
     assert body["tool_choice"] == "auto"
 

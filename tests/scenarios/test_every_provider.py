@@ -12,6 +12,7 @@ import pytest
 
 from ask import Message, ToolCall
 from ask.tools import builtin_tools
+from ask.tools.search import SEARCH_WEB
 from ask.version import VERSION
 from tests import wire as chat_wire
 from tests.model_server import ModelServer, Reply
@@ -20,7 +21,7 @@ from tests.providers import anthropic_wire
 from tests.wires import SERVICES, Thought, Wire
 
 LOCAL = ("ollama", "lmstudio")
-TOOLS = [tool.spec.name for tool in builtin_tools()]
+TOOLS = [*(tool.spec.name for tool in builtin_tools()), SEARCH_WEB.name]
 THOUGHT = Thought("I should look.", "bG9vaw==")
 READ = ToolCall("call_read", "read_file", '{"filepath": "config.json"}')
 Json = dict[str, Any]

@@ -240,11 +240,11 @@ def test_s32_tools_left_out_are_neither_offered_nor_run(ask: Ask, server: ModelS
     assert (result.text, result.code) == ("I cannot.\n", 0)
     assert list(ask.cwd.iterdir()) == []
     first, second = sent(server)
-    assert offered(first) == ["read_file", "edit_file", "list_dir", "fetch_url"]
+    assert offered(first) == ["read_file", "edit_file", "list_dir", "fetch_url", "search_web"]
     assert "bash" not in first["messages"][0]["content"]
     assert "write_file" not in first["messages"][0]["content"]
     for name, said in zip(["bash", "write_file"], results(second), strict=True):
-        assert said == f"Error: there is no tool {name!r}; there are: read_file, edit_file, list_dir, fetch_url"
+        assert said == f"Error: there is no tool {name!r}; there are: {', '.join(offered(first))}"
     assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
         ("bash", "deny", "not offered"),
         ("write_file", "deny", "not offered"),
@@ -256,7 +256,7 @@ def test_s32_they_can_be_left_out_one_by_one_and_by_configuration(ask: Ask, serv
     (home.config / "config.toml").write_text('[tools]\ndisabled = ["list_dir"]\n')
     server.reply(wire.says("Hello."))
     assert ask("--disable-tool", "bash", "--disable-tool", "edit_file", "hello").code == 0
-    assert offered(sent(server)[0]) == ["read_file", "write_file", "fetch_url"]
+    assert offered(sent(server)[0]) == ["read_file", "write_file", "fetch_url", "search_web"]
 
 
 def test_s32_a_name_that_no_tool_has_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer) -> None:

@@ -48,10 +48,12 @@ def examine(workspace: Workspace, *, offline: bool) -> list[Finding]:
     """All findings, without keys, in the order in which they are shown."""
     from ask.cli.doctor.configuration import check_choice, check_config_file, check_keys, check_tools
     from ask.cli.doctor.installation import check_packages, check_program, check_versions
+    from ask.cli.doctor.mcp import check_mcp_servers
     from ask.cli.doctor.places import check_folders, check_history
     from ask.cli.doctor.providers import check_providers
     from ask.cli.doctor.safe_mode import safe_mode_findings
     from ask.cli.doctor.shell import check_completions, check_shell
+    from ask.cli.doctor.tool_plugins import check_tool_plugins
 
     def providers(workspace: Workspace) -> Iterator[Finding]:
         return check_providers(workspace, offline=offline)
@@ -59,7 +61,7 @@ def examine(workspace: Workspace, *, offline: bool) -> list[Finding]:
     checks: list[Callable[[Workspace], Iterator[Finding]]] = [
         *(check_versions, check_program, check_packages),
         *(check_config_file, check_keys),  # before those that read what these two mend, if need be
-        *(check_folders, check_history, check_tools, safe_mode_findings),
+        *(check_folders, check_history, check_tools, check_tool_plugins, check_mcp_servers, safe_mode_findings),
         *(check_shell, check_completions, check_choice, providers),
     ]
     findings = [finding for check in checks for finding in results(check, workspace)]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
+from ask.cli.searching import find_engine, how_to_have
 from ask.cli.target import Wish, choose
 from ask.cli.workspace import Workspace
 from ask.config import Config, resolve
@@ -16,6 +17,7 @@ from ask.errors import ConfigError
 from ask.keys import KeyStore
 from ask.render.amounts import counted
 from ask.tools import builtin_tools
+from ask.tools.search import DUCKDUCKGO, KEYED, SEARCH_WEB
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -50,23 +52,42 @@ def check_keys(workspace: Workspace) -> Iterator[Finding]:
         yield Finding(OK, "keys.toml", f"{counted(len(stored), 'key')} in {path}")
     else:
         yield Finding(OK, "keys.toml", "no key is kept", "ask keys set PROVIDER keeps one")
-    for name in sorted(stored.keys() - workspace.names):
+    for name in sorted(stored.keys() - {*workspace.names, *KEYED}):
         yield Finding(WARNING, "keys.toml", f"there is no provider {name}", f"install it, or ask keys remove {name}")
 
 
 def check_tools(workspace: Workspace) -> Iterator[Finding]:
     """Which tools a model is offered, and whether they would work."""
     settings = resolve({}, workspace.environment, workspace.config)
-    names = [tool.spec.name for tool in builtin_tools()]
-    offered = [name for name in names if name not in settings.disabled_tools]
+    engine = find_engine(workspace, settings.search_engine)
+    names = [*(tool.spec.name for tool in builtin_tools()), SEARCH_WEB.name]
+    there = names if engine else names[:-1]
+    offered = [name for name in there if name not in settings.disabled_tools]
     if not settings.tools:
         yield Finding(OK, "tools", "switched off", "ask config set tools.enabled true switches them on")
     else:
         yield Finding(OK, "tools", ", ".join(offered) or "all are left out")
-    for name in sorted(settings.disabled_tools.difference(names)):
+    for name in sorted(unknown(settings.disabled_tools.difference(names), workspace)):
         yield Finding(WARNING, "tools", f"tools.disabled names {name}, which there is not", "ask tools lists them")
+    if engine:
+        yield Finding(OK, "web search", f"asks {engine.name}")
+    elif settings.search_engine:
+        yield Finding(WARNING, "web search", *how_to_have(settings.search_engine).split(": ", 1))
+    else:
+        advice = f"{how_to_have(DUCKDUCKGO)}, or keep a key for {' or '.join(KEYED)}"
+        yield Finding(OK, "web search", "there is none", advice)
     if settings.tools and "bash" in offered and not shutil.which("bash"):
         yield Finding(PROBLEM, "tools", "bash is not installed", "install it, or use --disable-tool bash")
+
+
+def unknown(names: Iterable[str], workspace: Workspace) -> set[str]:
+    """Those of these names that no tool has that can be seen here; one with two underscores may be a server's."""
+    left = {name for name in names if "__" not in name}
+    if left and workspace.tool_plugins:
+        from ask.cli.doctor.tool_plugins import load_all
+
+        left -= {tool.spec.name for tools in load_all(workspace)[0].values() for tool in tools}
+    return left
 
 
 def check_choice(workspace: Workspace) -> Iterator[Finding]:

@@ -1,0 +1,30 @@
+"""`ask mcp remove`: a server out of config.toml."""
+
+from __future__ import annotations
+
+import click
+
+from ask.cli.listing import listing
+
+
+@listing("remove")
+@click.argument("name", metavar="SERVER")
+def command(*, name: str) -> None:
+    """Take an MCP server out of config.toml."""
+    from ask.cli.config.file import REMOVED, change
+    from ask.cli.inputs import as_text
+    from ask.cli.mcp.servers import nearest, read_servers
+    from ask.cli.workspace import Workspace
+    from ask.errors import UsageError
+    from ask.render.streams import Console
+
+    workspace = Workspace()
+    console = Console(workspace.environment, quiet=False, plain=False)
+    servers, name = read_servers(workspace, console), as_text(name)
+    if name not in workspace.config.get("mcp.servers", {}):
+        if name in servers:
+            raise UsageError(f"the MCP server {name} is from {servers[name].origin}", "take it out there")
+        raise UsageError(f"there is no MCP server {name!r}", nearest(name, servers))
+    if not change(workspace.config_file, ("mcp", "servers", name), REMOVED):
+        console.line(f"ask: comments in {workspace.config_file} are lost")
+    click.echo(f"{name} is out of {workspace.config_file}.", err=True)

@@ -1,0 +1,62 @@
+"""What the subcommands of `ask mcp` share: the configured servers, and the words for them."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from ask.cli.mcp.offering import is_installed
+from ask.cli.workspace import Workspace
+from ask.errors import MissingProgram, UsageError
+from ask.mcp.configured import Server, find_servers
+from ask.mcp.servers import INSTALL
+from ask.render.streams import Console
+
+HOW_TO_ADD = "ask mcp add --help tells how to add one"
+
+
+def read_servers(workspace: Workspace, console: Console) -> Mapping[str, Server]:
+    """All configured servers; a line says what is not understood."""
+    found = find_servers(workspace.config, workspace.places.config)
+    for warning in (*workspace.config.warnings, *found.warnings):
+        console.line(f"ask: {warning}")
+    return found.servers
+
+
+def chosen(servers: Mapping[str, Server], names: Sequence[str]) -> list[Server]:
+    """The servers of these names; without any, all that are enabled.
+
+    Raises:
+        UsageError: there is none of a name.
+    """
+    for name in names:
+        if name not in servers:
+            raise UsageError(f"there is no MCP server {name!r}", nearest(name, servers))
+    return [servers[name] for name in names] if names else [one for one in servers.values() if one.enabled]
+
+
+def nearest(name: str, servers: Mapping[str, Server]) -> str:
+    """What to do about a server that is not there."""
+    found = difflib.get_close_matches(name, servers, 1)
+    return f"did you mean {found[0]}?" if found else f"there are {', '.join(servers)}" if servers else HOW_TO_ADD
+
+
+def need_package() -> None:
+    """Say what is missing.
+
+    Raises:
+        MissingProgram: the package that speaks to servers is.
+    """
+    if not is_installed():
+        raise MissingProgram("the package mcp is not installed", INSTALL)
+
+
+def target_of(server: Server) -> str:
+    """What a server is: its command, or its URL without what may be secret in it."""
+    if not server.url:
+        return shlex.join([server.command, *server.args]) if server.command else ""
+    parts = urlsplit(server.url)
+    hidden = "?..." if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{hidden}"

@@ -1,0 +1,50 @@
+"""`ask mcp test`: starts servers, and says what they are or why they cannot be used."""
+
+from __future__ import annotations
+
+import click
+
+from ask.cli.listing import JSON_OPTION, listing
+
+
+@listing("test")
+@click.argument("names", metavar="[SERVER]...", nargs=-1)
+@JSON_OPTION
+def command(*, names: tuple[str, ...], as_json: bool) -> None:
+    """Start the MCP servers, all or those that are named, and say what they are.
+
+    Exit code 4 tells that one cannot be used.
+    """
+    from contextlib import ExitStack
+
+    from ask.cli.mcp.offering import open_servers
+    from ask.cli.mcp.servers import HOW_TO_ADD, chosen, need_package, read_servers
+    from ask.cli.workspace import Workspace
+    from ask.errors import ConfigError, UsageError
+    from ask.render.streams import Console, Output
+    from ask.render.table import write_table
+
+    workspace = Workspace()
+    output = Output()
+    need_package()
+    servers = chosen(read_servers(workspace, Console(workspace.environment, quiet=False, plain=False)), names)
+    if not servers:
+        raise UsageError("no MCP server is configured", HOW_TO_ADD)
+    with ExitStack() as cleanup:
+        started = open_servers(servers, workspace, cleanup).start()
+    rows = [
+        {
+            "name": one.server.name,
+            "state": "failed" if one.failure else "ok",
+            "version": one.version,
+            "tools": None if one.failure else len(one.tools),
+            "seconds": round(one.seconds, 2),
+            "found": ": ".join(filter(None, (one.failure, one.advice))),
+        }
+        for one in started
+    ]
+    write_table(output, rows, as_json=as_json, whole=True)
+    failed = sum(bool(one.failure) for one in started)
+    if failed:
+        those = "1 MCP server" if failed == 1 else f"{failed} MCP servers"
+        raise ConfigError(f"{those} cannot be used", "why stands beside each")

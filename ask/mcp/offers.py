@@ -1,0 +1,114 @@
+"""From what a server says of its tools to tools of ours: names that every provider takes, and no more than fits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ask.json_values import as_dict
+from ask.mcp.configured import Server
+from ask.messages import ToolSpec
+from ask.text import mend, one_line
+from ask.tools import Tool, ToolContext, ToolResult
+
+NAME_LIMIT = 64
+TOOLS_LIMIT = 128
+"""Tools of one server that are offered; some providers take no more in all."""
+DESCRIPTION_LIMIT = 2_000
+"""Characters of a description that a model gets."""
+SCHEMA_LIMIT = 20_000
+"""Characters that the schema of one tool's parameters may have, as JSON."""
+
+
+class Listed(NamedTuple):
+    """A tool as its server lists it; `reads_only` is the server's word that it changes nothing."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    reads_only: bool = False
+
+
+Call = Callable[[str, Mapping[str, Any], float], ToolResult]
+"""Calls a tool of a server, by its own name: with arguments, and for so many seconds at most."""
+
+
+def prefix_of(name: str) -> str:
+    """What the names of a server's tools begin with."""
+    return f"{name if re.match('[A-Za-z_]', name) else '_' + name}__"
+
+
+def is_allowed(name: str, tools: Iterable[str]) -> bool:
+    """Whether one of these names is that of a tool of the server."""
+    return any(tool.startswith(prefix_of(name)) for tool in tools)
+
+
+def fit_name(server: str, tool: str, taken: Iterable[str]) -> str:
+    """The name under which a tool is offered: `SERVER__TOOL`.
+
+    Where that is no name for every provider, or is taken, what is left of it ends in a hash of what it was.
+    """
+    fit = prefix_of(server) + re.sub(r"[^A-Za-z0-9_-]", "_", tool)
+    if len(fit) <= NAME_LIMIT and fit not in taken:
+        return fit
+    mark = hashlib.sha256(tool.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    return f"{fit[: NAME_LIMIT - 9]}_{mark}"
+
+
+def offer(server: Server, listed: Sequence[Listed], call: Call) -> tuple[list[Tool], list[str]]:
+    """The tools to offer of a server, and lines about those that are left out.
+
+    Args:
+        server: as configured.
+        listed: what it has.
+        call: carries out a call of it.
+    """
+    notes = []
+    own = {one.name for one in listed}
+    missing = [name for name in server.tools if name not in own]
+    if missing:
+        notes.append(f"the MCP server {server.name} has no tool {', '.join(map(repr, missing))}")
+    wanted = [one for one in listed if not server.tools or one.name in server.tools]
+    fitting = [one for one in wanted if len(json.dumps(one.schema)) <= SCHEMA_LIMIT]
+    unfit = [one_line(mend(one.name), 100) for one in wanted if len(json.dumps(one.schema)) > SCHEMA_LIMIT]
+    if unfit:
+        others = f" and {len(unfit) - 1} more" if len(unfit) > 1 else ""
+        notes.append(
+            f"the MCP server {server.name} has tools that are left out, {unfit[0]!r}{others}: "
+            f"their parameters take more than {SCHEMA_LIMIT:,} characters"
+        )
+    if len(fitting) > TOOLS_LIMIT:
+        notes.append(
+            f"the MCP server {server.name} has {len(fitting):,} tools, of which the first {TOOLS_LIMIT} are offered: "
+            f"name those that you want in mcp.servers.{server.name}.tools"
+        )
+    offered: dict[str, Tool] = {}
+    for one in fitting[:TOOLS_LIMIT]:
+        name = fit_name(server.name, one.name, offered)
+        if name not in offered:  # listed twice
+            offered[name] = as_tool(server, one, name, call)
+    return list(offered.values()), notes
+
+
+def as_tool(server: Server, listed: Listed, name: str, call: Call) -> Tool:
+    """The tool that stands for one of a server's."""
+
+    def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return call(listed.name, arguments, context.command_timeout)
+
+    description = mend(listed.description).strip()
+    if len(description) > DESCRIPTION_LIMIT:
+        description = f"{description[:DESCRIPTION_LIMIT]}..."
+    if not description:
+        description = f"The tool {one_line(mend(listed.name), 100)} of {server.name}."
+    spec = ToolSpec(name, description, as_schema(listed.schema))
+    return Tool(spec, run, changes=not listed.reads_only, origin=f"mcp:{server.name}")
+
+
+def as_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of parameters as providers take it: an object's, which names its properties."""
+    kept = {key: value for key, value in schema.items() if key != "$schema"}
+    return {**kept, "type": "object", "properties": as_dict(schema.get("properties"))}

@@ -1,0 +1,200 @@
+"""The servers of a run: started all at the same time, kept until it is over, and ended with it.
+
+The SDK is asynchronous and the run is not, so a thread of its own holds the event loop in which they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from ask.errors import ConfigError
+from ask.mcp.configured import Server
+from ask.mcp.connection import CLOSING, Connection, Way
+from ask.mcp.faults import Unreachable
+from ask.mcp.links import Link
+from ask.mcp.log import Log
+from ask.mcp.offers import Listed
+from ask.mcp.process import ServerProcess
+from ask.mcp.variables import filled_in
+from ask.tools import ToolError, ToolResult
+
+T = TypeVar("T")
+INSTALL = "pip install 'ask-gents[mcp]'"
+SLACK = CLOSING + 10
+"""Seconds beyond those of a call after which the loop itself is given up."""
+LOGGERS = ("mcp", "client", "asyncio", "httpx2", "httpcore2")
+"""What the SDK and its packages log to; a logger without a handler writes to standard error."""
+
+
+class Started(NamedTuple):
+    """What became of a server.
+
+    Attributes:
+        server: as configured.
+        tools: what it lists.
+        version: its own name and version; "" where it does not tell.
+        seconds: how long it was waited for.
+        failure: why it cannot be used, one line; "" where it can.
+        advice: what to do about that; "" for nothing.
+    """
+
+    server: Server
+    tools: Sequence[Listed] = ()
+    version: str = ""
+    seconds: float = 0.0
+    failure: str = ""
+    advice: str = ""
+
+
+class Servers:
+    """The servers that a run uses.
+
+    Args:
+        servers: as configured.
+        environment: the environment of child processes.
+        variables: the environment that `$NAME` is filled in from.
+        directory: the working directory.
+        logs: the folder for what they write to standard error.
+        redact: takes the keys out of a text.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        *,
+        environment: Mapping[str, str],
+        variables: Mapping[str, str],
+        directory: Path,
+        logs: Path,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._servers = servers
+        self._environment = environment
+        self._variables = variables
+        self._directory = directory
+        self._logs = {server.name: Log(logs / f"{server.name}.log", redact) for server in servers}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._processes: list[ServerProcess] = []
+        self._connections: dict[str, Connection] = {}
+        self._closing = False
+
+    def start(self) -> list[Started]:
+        """Start them all, and return what became of each when that is known of all."""
+        ways: dict[str, tuple[Server, Way]] = {}
+        failed: dict[str, Started] = {}
+        for server in self._servers:
+            try:
+                filled = filled_in(server, self._variables, self._directory)
+                ways[server.name] = (filled, self._find_way(filled))
+            except ConfigError as error:
+                failed[server.name] = Started(server, failure=error.message, advice=error.advice)
+        opened = self._in_loop(self._open_all(ways), None) if ways else {}
+        return [failed.get(server.name) or opened[server.name] for server in self._servers]
+
+    def call(self, name: str, tool: str, arguments: Mapping[str, Any], seconds: float) -> ToolResult:
+        """The result of a call of a server's tool; an exception, such as Ctrl-C, cancels it there too.
+
+        Raises:
+            ToolError: there is none.
+        """
+        try:
+            connection = self._connections[name]
+            patience = seconds + connection.server.timeout + SLACK
+            return self._in_loop(connection.call(tool, arguments, seconds), patience)
+        except TimeoutError:
+            raise ToolError(f"the MCP server {name} did not answer within {seconds:g} s") from None
+
+    def close(self) -> None:
+        """End them all: each is asked to end by itself, and is made to where it does not."""
+        self._closing = True
+        try:
+            if self._connections:
+                self._in_loop(self._close_all(), CLOSING * 2)
+        except TimeoutError:
+            pass
+        finally:
+            for process in self._processes:
+                process.end()
+            self._end_loop()
+            for log in self._logs.values():
+                log.close()
+
+    def _find_way(self, server: Server) -> Way:
+        """The way to a server, whose program runs then.
+
+        Raises:
+            ConfigError: it cannot be started.
+        """
+        if server.type != "stdio":
+            return Link(server)
+        process = ServerProcess(server, self._environment, self._directory, self._logs[server.name])
+        self._processes.append(process)
+        if self._closing:
+            process.end()
+        return process
+
+    async def _open_all(self, ways: Mapping[str, tuple[Server, Way]]) -> dict[str, Started]:
+        try:  # it takes long, which no server is to be blamed for
+            from mcp import Client  # noqa: F401
+        except ImportError as fault:
+            failure = f"the package mcp cannot be used ({fault})"
+            return {name: Started(server, failure=failure, advice=INSTALL) for name, (server, _) in ways.items()}
+        for name, (server, way) in ways.items():
+            self._connections[name] = Connection(server, way, partial(self._find_way, server))
+        started = await asyncio.gather(*(self._open(one) for one in self._connections.values()))
+        return {one.server.name: one for one in started}
+
+    async def _open(self, connection: Connection) -> Started:
+        server, begun = connection.server, time.monotonic()
+        try:
+            tools = await connection.open()
+        except Unreachable as fault:
+            failure = f"the MCP server {server.name} cannot be used: {fault}"
+            log = self._logs[server.name]
+            advice = f"what it wrote is in {log.path}" if log.last else ""
+            if "answered 401" in failure or "answered 403" in failure:
+                advice = f"set mcp.servers.{server.name}.headers to what it wants"
+            return Started(server, failure=failure, advice=advice, seconds=time.monotonic() - begun)
+        return Started(server, tools, connection.version, time.monotonic() - begun)
+
+    async def _close_all(self) -> None:
+        await asyncio.gather(*(one.close() for one in self._connections.values()), return_exceptions=True)
+
+    def _in_loop(self, work: Coroutine[Any, Any, T], seconds: float | None) -> T:
+        """What comes of the work, done in the loop; it is cancelled where nobody waits for it any more.
+
+        Raises:
+            TimeoutError: it takes longer than that.
+        """
+        future = asyncio.run_coroutine_threadsafe(work, self._running_loop())
+        try:
+            return future.result(seconds)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            for name in LOGGERS:
+                logging.getLogger(name).addHandler(logging.NullHandler())
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="mcp", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    def _end_loop(self) -> None:
+        if self._loop is None or self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(1)
+        if not self._thread.is_alive():
+            self._loop.close()
+        self._loop = None

@@ -1,0 +1,139 @@
+"""An MCP server over standard input and output, written by hand so that it can misbehave.
+
+Its first argument says how it starts; what its tools do is in their names. It notes what it is sent in `received`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
+
+MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
+FLOOD = 50_000_000
+IMAGE = "aGVsbG8="
+TEXT = {"type": "text", "text": "one"}
+PARTS = [
+    TEXT,
+    {"type": "image", "mimeType": "image/png", "data": IMAGE},
+    {"type": "audio", "mimeType": "audio/wav", "data": IMAGE},
+    {"type": "resource", "resource": {"uri": "file:///a.txt", "mimeType": "text/plain", "text": "embedded"}},
+    {"type": "resource", "resource": {"uri": "file:///b.bin", "blob": IMAGE}},
+    {"type": "resource_link", "uri": "https://example.com/c", "name": "the c"},
+    {"type": "text", "text": "two"},
+]
+LOGGED = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
+RESULTS: dict[str, dict[str, Any]] = {
+    "parts": {"content": PARTS},
+    "fails": {"content": [{"type": "text", "text": "it went wrong"}], "isError": True},
+    "structured": {"content": [], "structuredContent": {"degrees": 21}},
+    "nothing": {"content": []},
+    "misshapen": {"content": "a string"},
+}
+TOOLS = ["echo", "env", "die", "hang", "rubbish", "flood", "chatter", "pester", "refuse", "deep", *RESULTS]
+
+
+def send(message: Any) -> None:
+    note((message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message})) + "\n", sys.stdout)
+
+
+def note(line: str, to: TextIO) -> None:
+    to.write(line)
+    to.flush()
+
+
+def listed() -> list[dict[str, Any]]:
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+    tools: list[dict[str, Any]] = [
+        {"name": name, "description": f"Does {name}.", "inputSchema": schema} for name in TOOLS
+    ]
+    if MODE == "many":
+        return [{"name": f"tool {n}", "description": "Does it.", "inputSchema": schema} for n in range(10_000)]
+    if MODE == "huge":
+        huge = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5_000)}}
+        return [tools[0] | {"description": "x" * 1_000_000}, tools[1] | {"inputSchema": huge}]
+    tools[0]["annotations"] = {"readOnlyHint": True}
+    return tools
+
+
+def send_for_ever(messages: Iterator[dict[str, Any]]) -> None:
+    for message in messages:
+        send(message)
+
+
+def call(number: Any, name: str, arguments: dict[str, Any]) -> None:
+    def answer(result: Any) -> None:
+        send({"id": number, "result": result})
+
+    special: dict[str, Callable[[], Any]] = {
+        "echo": lambda: answer({"content": [{"type": "text", "text": arguments.get("text", "")}]}),
+        "env": lambda: answer({"content": [{"type": "text", "text": json.dumps({**os.environ, "pid": os.getpid()})}]}),
+        "hang": lambda: None,
+        "rubbish": lambda: send("this is \x1b[31mno JSON"),
+        "flood": lambda: answer({"content": [{"type": "text", "text": "x" * FLOOD}]}),
+        "chatter": lambda: send_for_ever(itertools.repeat(LOGGED)),
+        "pester": lambda: send_for_ever({"id": f"p{n}", "method": "ping"} for n in itertools.count()),
+        "refuse": lambda: send({"id": number, "error": {"code": -32000, "message": "not\ntoday"}}),
+        "deep": lambda: send(f'{{"jsonrpc": "2.0", "id": {number}, "result": {"[" * 100_000}{"]" * 100_000}}}'),
+    }
+    if name == "die":
+        note("out of cheese\n", sys.stderr)
+        os._exit(3)
+    special.get(name, lambda: answer(RESULTS[name]))()
+
+
+def handle(message: dict[str, Any]) -> None:
+    number, method, params = message.get("id"), message.get("method"), message.get("params", {})
+    if method == "initialize":
+        capabilities: dict[str, Any] = {"tools": {}}
+        about = {"name": "raw", "version": "1.2.3"}
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": about}
+        send({"id": number, "result": result})
+    elif method == "tools/list":
+        send({"id": number, "result": {"tools": listed()}})
+    elif method == "tools/call":
+        call(number, params["name"], params.get("arguments", {}))
+    elif number is not None and method:
+        send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
+
+
+def begin() -> None:
+    """Do what the mode says before anything is answered."""
+    if MODE == "exits":
+        note("\x1b[31mno such database\n", sys.stderr)
+        sys.exit(3)
+    if MODE == "deaf":
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+    if MODE == "banner":
+        note("Welcome to the server!\n\nListening.\n", sys.stdout)
+        note("x" * 100_000 + "\n" + "line\n" * 500_000, sys.stderr)
+    while MODE == "rubbish":
+        send("rubbish")
+        time.sleep(0.05)
+    if MODE == "endless":
+        send_for_ever(itertools.repeat(LOGGED))
+    while MODE == "line":
+        sys.stdout.write("x" * 65_536)
+
+
+def main() -> None:
+    begin()
+    with open("received", "a") as received:
+        note(json.dumps({"pid": os.getpid()}) + "\n", received)
+        for line in sys.stdin:
+            note(line, received)
+            if MODE != "silent":
+                handle(json.loads(line))
+        note(json.dumps({"method": "end of input"}) + "\n", received)
+    while MODE == "deaf":
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""An MCP server as the official SDK makes it, over standard input and output, or over HTTP: `sdk_server http PORT`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from mcp.server.mcpserver import MCPServer
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel
+
+server = MCPServer("sdk", version="4.5.6")
+
+
+class Weather(BaseModel):
+    city: str
+    degrees: int
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: int) -> int:
+    """Add two numbers. They must be whole."""
+    return a + b
+
+
+@server.tool()
+def weather(city: str) -> Weather:
+    """Tell the weather."""
+    return Weather(city=city, degrees=21)
+
+
+@server.tool()
+def broken() -> str:
+    """Fail."""
+    raise ValueError("no weather today")
+
+
+@server.tool()
+def flood() -> str:
+    """Say too much."""
+    return "x" * 50_000_000
+
+
+@server.tool()
+def hang() -> str:
+    """Never answer."""
+    time.sleep(600)
+    return "late"
+
+
+@server.tool()
+def die() -> str:
+    """End the server."""
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    way, port = (*sys.argv[1:], "stdio", "0")[:2]
+    if way == "http":
+        server.run("streamable-http", port=int(port))
+    elif way == "sse":
+        server.run("sse", port=int(port))
+    else:
+        server.run("stdio")

@@ -1,0 +1,230 @@
+"""What is configured of servers: in config.toml, in the JSON files of other programs, and by the environment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.config import Config, check_config
+from ask.errors import ConfigError
+from ask.mcp.configured import Server, as_table, find_servers, from_table
+from ask.mcp.json_files import fit_name, read_servers
+from ask.mcp.variables import filled_in
+from ask.server_tables import SERVER_KEYS, SERVER_NAME, check_servers
+from tests.mcp.values import json_values
+
+PATH = Path("config.toml")
+WHOLE: dict[str, Any] = {
+    "command": "npx",
+    "args": ["-y", "it"],
+    "env": {"A": "$B"},
+    "cwd": "~/x",
+    "timeout": 30,
+    "enabled": False,
+    "tools": ["one"],
+}
+
+
+def checked(table: Any, name: str = "one") -> list[str]:
+    return check_config(PATH, {"mcp": {"servers": {name: table}}})
+
+
+@pytest.mark.parametrize(
+    "table", [WHOLE, {"url": "https://x/", "headers": {"A": "b"}, "type": "sse"}, {"enabled": False}]
+)
+def test_a_table_is_read_and_written_as_it_is(table: dict[str, Any]) -> None:
+    assert checked(table) == []
+    assert as_table(from_table("one", table, PATH)) == {**table, **({"type": "sse"} if "url" in table else {})}
+
+
+def test_an_unknown_key_is_a_warning_with_the_nearest() -> None:
+    assert checked({"command": "x", "arg": []}) == [
+        "config.toml: unknown key arg (did you mean args?) in [mcp.servers.one]"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({}, "mcp.servers.one has neither a command nor a URL"),
+        ({"command": "x", "url": "http://x"}, "has a command and a URL"),
+        ({"command": ["x"]}, "mcp.servers.one.command must be a string"),
+        ({"command": "x\0"}, "mcp.servers.one.command must be a string"),
+        ({"command": "x", "args": "y"}, "mcp.servers.one.args must be a list of strings"),
+        ({"command": "x", "env": {"A": 1}}, "mcp.servers.one.env must be a table of strings"),
+        ({"command": "x", "timeout": 0}, "mcp.servers.one.timeout must be a number of seconds above 0"),
+        ({"command": "x", "timeout": float("nan")}, "must be a number of seconds above 0"),
+        ({"command": "x", "enabled": 1}, "mcp.servers.one.enabled must be true or false"),
+        ({"command": "x", "type": "http"}, "has a command, so its type is stdio"),
+        ({"url": "http://x", "type": "stdio"}, "has a URL, so its type is http or sse"),
+        ({"url": "file:///x"}, "must be a URL that begins with http:// or https://"),
+        (5, "mcp.servers.one must be a table"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(table: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        checked(table)
+    assert said in error.value.message
+
+
+@pytest.mark.parametrize("name", ["a b", "", "a__b", "ä", "x" * 33, "a.b"])
+def test_a_name_must_fit(name: str) -> None:
+    with pytest.raises(ConfigError, match="no name for an MCP server"):
+        checked(WHOLE, name)
+
+
+def test_no_secret_is_in_an_error() -> None:
+    for table in (
+        {"command": "x", "env": {"A": 1, "B": "hush"}},
+        {"url": "hush"},
+        {"url": "http://x", "headers": ["hush"]},
+    ):
+        with pytest.raises(ConfigError) as error:
+            checked(table)
+        assert "hush" not in str(error.value)
+
+
+@given(json_values())
+def test_any_table_is_read_or_refused(value: Any) -> None:
+    for servers in (value, {"one": value}, {"one": {"command": "x", "env": value, "args": value}}):
+        try:
+            list(check_servers(PATH, servers))
+        except ConfigError:
+            continue
+        for name, table in servers.items():
+            assert from_table(name, table, PATH).name == name
+
+
+# JSON files
+
+
+def read(tmp_path: Path, text: str) -> dict[str, Server]:
+    file = tmp_path / "mcp.json"
+    file.write_text(text)
+    return dict(read_servers(file).servers)
+
+
+def test_the_form_of_claude_and_cursor(tmp_path: Path) -> None:
+    entries = {
+        "fs": {
+            "command": "npx",
+            "args": ["-y", "fs", "/tmp"],
+            "env": {"PORT": 5},
+            "alwaysAllow": ["x"],
+            "timeout": 60_000,
+        },
+        "web": {"type": "http", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${T}"}},
+        "old": {"type": "sse", "url": "https://x/sse", "disabled": True},
+        "wind": {"serverUrl": "https://x/", "tools": ["*"]},
+        "some": {"command": "x", "type": "stdio", "tools": ["a"]},
+    }
+    servers = read(tmp_path, json.dumps({"mcpServers": entries}))
+    origin = tmp_path / "mcp.json"
+    assert list(servers.values()) == [
+        Server("fs", origin, command="npx", args=("-y", "fs", "/tmp"), env={"PORT": "5"}),
+        Server("web", origin, "http", url="https://x/mcp", headers={"Authorization": "Bearer ${T}"}),
+        Server("old", origin, "sse", url="https://x/sse", enabled=False),
+        Server("wind", origin, "http", url="https://x/"),
+        Server("some", origin, command="x", tools=("a",)),
+    ]
+
+
+def test_the_form_of_vs_code_with_comments_and_commas(tmp_path: Path) -> None:
+    text = """{ // of mine
+      "inputs": [], /* none */
+      "servers": {"a": {"type": "stdio", "command": "x", "args": ["// no comment", "a,]", "/* nor */",], }, },
+    }"""
+    assert read(tmp_path, text)["a"].args == ("// no comment", "a,]", "/* nor */")
+
+
+def test_an_entry_that_makes_no_sense_is_left_out_with_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    entries = {"bad": {"args": []}, "good": {"command": "x"}, "a b": {"command": "y"}, "a.b": {"command": "z"}}
+    file.write_text(json.dumps({"mcpServers": entries}))
+    found = read_servers(file)
+    assert list(found.servers) == ["good", "a_b"]
+    assert found.warnings == [
+        f"{file}: mcp.servers.bad has neither a command nor a URL; it is left out",
+        f"{file}: 'a.b' would be a_b, as another one is; it is left out",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", "{}", '{"mcpServers": 5}', "[" * 100_000, "\xff", '{"mcpServers": {},,}']
+)
+def test_a_file_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        read(tmp_path, text)
+
+
+@given(st.text())
+def test_any_name_fits_somehow(name: str) -> None:
+    assert SERVER_NAME.fullmatch(fit_name(name))
+
+
+@given(json_values())
+def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+    folder = tmp_path_factory.mktemp("json")
+    for content in (value, {"mcpServers": value}, {"servers": {"x": value}}):
+        try:
+            found = read(folder, json.dumps(content))
+        except ConfigError:
+            continue
+        assert all(isinstance(one, Server) for one in found.values())
+
+
+# All of it
+
+
+def test_config_toml_comes_first_then_the_folders_file_then_others(tmp_path: Path) -> None:
+    def servers(*names: str, command: str) -> str:
+        return json.dumps({"mcpServers": {name: {"command": command} for name in names}})
+
+    (tmp_path / "mcp.json").write_text(servers("a", "b", command="folder"))
+    (tmp_path / "other.json").write_text(servers("a", "b", "c", command="other"))
+    files = ["other.json", str(tmp_path / "none.json")]
+    config = Config({"mcp": {"files": files, "servers": {"a": {"command": "toml"}}}})
+    found = find_servers(config, tmp_path)
+    assert {name: one.command for name, one in found.servers.items()} == {"a": "toml", "b": "folder", "c": "other"}
+    [warning] = found.warnings
+    assert warning.startswith(f"cannot read {tmp_path}/none.json (No such file or directory)")
+
+
+# Variables
+
+
+def filled(**parts: Any) -> Server:
+    environment = {"A": "1", "LONG_NAME": "2", "EMPTY": ""}
+    return filled_in(Server("one", PATH, **parts), environment, Path("/work"))
+
+
+def test_variables_are_filled_in_everywhere_in_braces_and_bare_where_secrets_stand() -> None:
+    text = "$A-${A}-${env:LONG_NAME}-${NO:-else}-${EMPTY}-$$A"
+    server = filled(
+        command="${A}", args=(text.replace("$$A", "$1"),), env={"X": text}, headers={"Y": "Bearer $LONG_NAME"}
+    )
+    assert server.command == "1"
+    assert server.args == ("$A-1-2-else--$1",)
+    assert server.env == {"X": "1-1-2-else--$A"}
+    assert server.headers == {"Y": "Bearer 2"}
+    assert filled(cwd="${workspaceFolder}/x").cwd == "/work/x"
+
+
+@pytest.mark.parametrize("parts", [{"args": ("${NO}",)}, {"env": {"X": "$NO"}}, {"url": "http://${NO}"}])
+def test_a_variable_that_is_not_set_is_named(parts: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"the MCP server one is left out: its (args|env.X|url) needs \$NO"):
+        filled(**parts)
+
+
+def test_what_vs_code_would_ask_for_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"needs \$input:key"):
+        filled(env={"X": "${input:key}"})
+
+
+def test_all_keys_are_fields_of_a_server() -> None:
+    assert set(SERVER_KEYS) == {*Server._fields} - {"name", "origin"}

@@ -1,0 +1,87 @@
+"""The tools that are made of what a server lists: names that every provider takes and that stay distinct."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.cli.toolbox import NAME
+from ask.mcp.configured import Server
+from ask.mcp.offers import Listed, fit_name, is_allowed, offer, prefix_of
+from ask.tools import ToolResult
+from tests.mcp.values import json_values
+
+SERVER = Server("git", Path("config.toml"))
+NAMES = st.from_regex(r"(?!.*__)[A-Za-z0-9_-]{1,32}", fullmatch=True)
+
+
+def no_call(tool: str, arguments: Any, seconds: float) -> ToolResult:
+    return ToolResult(f"{tool} {arguments} {seconds}")
+
+
+def names(*tools: str) -> list[str]:
+    return [tool.spec.name for tool in offer(SERVER, [Listed(name, "", {}) for name in tools], no_call)[0]]
+
+
+def test_a_name_says_whose_it_is() -> None:
+    assert names("log") == ["git__log"]
+    assert prefix_of("1password") == "_1password__"
+    assert is_allowed("git", ["bash", "git__log"])
+    assert not is_allowed("git", ["git_log", "gitx__log", "x__git__log"])
+
+
+def test_what_no_provider_takes_is_replaced() -> None:
+    assert names("a.b/c d", "ä") == ["git__a_b_c_d", "git___"]
+
+
+def test_names_that_would_be_the_same_stay_distinct() -> None:
+    first, second, third = names("a.b", "a_b", "a/b")
+    assert first == "git__a_b"
+    assert second.startswith("git__a_b_")
+    assert len({first, second, third}) == 3
+
+
+def test_a_long_name_keeps_its_beginning_and_stays_distinct() -> None:
+    one, two = names("x" * 100 + "1", "x" * 100 + "2")
+    assert (len(one), len(two)) == (64, 64)
+    assert one != two
+    assert one.startswith("git__xxxx")
+    assert names("x" * 100 + "1") == [one], "the same in every run"
+
+
+@given(NAMES, st.lists(st.text(max_size=100), max_size=20))
+def test_any_names_fit(server: str, tools: list[str]) -> None:
+    taken: list[str] = []
+    for tool in dict.fromkeys(tools):
+        name = fit_name(server, tool, taken)
+        assert NAME.fullmatch(name)
+        assert name.startswith(prefix_of(server))
+        assert name not in taken
+        taken.append(name)
+
+
+def test_one_that_is_listed_twice_is_offered_once() -> None:
+    assert len(names("a", "a")) <= 2
+    assert names("a", "a")[0] == "git__a"
+
+
+def test_reading_is_the_server_s_word_and_all_else_changes_something() -> None:
+    tools, _ = offer(SERVER, [Listed("a", "", {}), Listed("b", "", {}, reads_only=True)], no_call)
+    assert [tool.changes for tool in tools] == [True, False]
+    assert {tool.origin for tool in tools} == {"mcp:git"}
+
+
+@given(json_values())
+def test_any_schema_becomes_one_of_an_object(schema: Any) -> None:
+    listed = Listed("a", "Does.", schema if isinstance(schema, dict) else {"properties": schema})
+    [tool], _ = offer(SERVER, [listed], no_call)
+    assert tool.spec.parameters["type"] == "object"
+    assert isinstance(tool.spec.parameters["properties"], dict)
+
+
+def test_a_tool_without_a_description_gets_one() -> None:
+    [tool], _ = offer(SERVER, [Listed("a\n\x1b", " ", {})], no_call)
+    assert tool.spec.description == "The tool a \\x1b of git."

@@ -1,0 +1,62 @@
+"""docs/mcp.md says what the program does: its examples are run, its keys, numbers and links compared with the code."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from ask.cli.mcp.add import command as add
+from ask.config import check_config
+from ask.mcp.configured import START_TIMEOUT
+from ask.mcp.offers import DESCRIPTION_LIMIT, NAME_LIMIT, SCHEMA_LIMIT, TOOLS_LIMIT
+from ask.mcp.process import MESSAGE_LIMIT
+from ask.mcp.unasked import UNASKED_LIMIT
+from ask.server_tables import SERVER_KEYS
+from tests.pages import blocks, is_shown, quoted, steps, table
+from tests.program import Ask, Home
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/mcp.md").read_text()
+
+
+def test_the_example_prints_what_is_shown(home: Home) -> None:
+    ask = Ask(home.env, home.work)
+    [block] = blocks(PAGE, "console")
+    for line, output in steps(block):
+        result = ask.shell(f"({line}) 2>&1", timeout=60)
+        assert (result.code, is_shown(result.text, output)) == (0, True), result.text
+
+
+def test_the_shown_configuration_is_understood_and_has_every_key() -> None:
+    [text] = blocks(PAGE, "toml")
+    values = tomllib.loads(text)
+    assert check_config(Path("config.toml"), values) == []
+    assert {key for server in values["mcp"]["servers"].values() for key in server} == set(SERVER_KEYS)
+
+
+def test_every_key_is_told_and_no_other() -> None:
+    assert {name for row in table(PAGE, "key") for name in quoted(row)} == set(SERVER_KEYS)
+
+
+def test_numbers_are_those_of_the_code() -> None:
+    assert f"at most {TOOLS_LIMIT}" in PAGE or f"more than {TOOLS_LIMIT} tools" in PAGE
+    assert f"more than {DESCRIPTION_LIMIT:,} characters" in PAGE
+    assert f"more than {SCHEMA_LIMIT:,} characters" in PAGE
+    assert f"more than {MESSAGE_LIMIT // 1_000_000} MB, or {UNASKED_LIMIT:,} messages" in PAGE
+    assert f"over {NAME_LIMIT} characters" in PAGE
+    assert f"{START_TIMEOUT:g} by default" in PAGE
+
+
+def test_each_example_of_adding_makes_sense() -> None:
+    for block in blocks(PAGE, "sh"):
+        for line in block.splitlines():
+            options = set(re.findall(r" (--[a-z]+)", line.partition("#")[0]))
+            if "ask mcp add" in line:
+                assert options <= {name for option in add.params for name in option.opts}
+
+
+def test_every_link_leads_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", PAGE)
+    assert targets
+    assert all((ROOT / "docs" / target).exists() for target in targets)

@@ -1,0 +1,83 @@
+"""Small real files of each kind, made here: pictures, a PDF, sound."""
+
+from __future__ import annotations
+
+import io
+import struct
+import wave
+import zlib
+
+from ask import Attachment
+
+
+def png(width: int = 3, height: int = 2, more: bytes = b"") -> bytes:
+    """A red picture; `more` stands in a chunk of its own, which is no part of the picture."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\xff\0\0" * width) * height)
+    extra = chunk(b"teXt", more) if more else b""
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + extra + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def pdf(pages: int = 1) -> bytes:
+    """A document of empty pages, in ASCII."""
+    kids = " ".join(f"{number + 3} 0 R" for number in range(pages))
+    objects = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {pages}>>"]
+    objects += ["<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]>>"] * pages
+    text = "%PDF-1.4\n"
+    places = []
+    for number, one in enumerate(objects, 1):
+        places.append(len(text))
+        text += f"{number} 0 obj\n{one}\nendobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    text += f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer\n<</Size {size}/Root 1 0 R>>\n"
+    return f"{text}startxref\n{text.index('xref')}\n%%EOF\n".encode()
+
+
+def wav(seconds: float = 0.05) -> bytes:
+    """Silence."""
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(8000)
+        sound.writeframes(b"\0\0" * int(8000 * seconds))
+    return file.getvalue()
+
+
+def iso(brand: bytes) -> bytes:
+    """The first box of a file of the MP4 family."""
+    return struct.pack(">I", 24) + b"ftyp" + brand + b"\0\0\0\0" + b"mif1isom"
+
+
+GIF = b"GIF89a\x01\0\x01\0\x80\0\0\xff\xff\xff\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;"
+BEGINNINGS = {
+    "image/png": png(),
+    "image/jpeg": b"\xff\xd8\xff\xe0\0\x10JFIF\0\x01\x01\0\0\x01\0\x01\0\0\xff\xd9",
+    "image/gif": GIF,
+    "image/webp": b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\0\0\0\x10\x07\x10\x11\x11\x88\x88\xfe\x07\0",
+    "image/heic": iso(b"heic"),
+    "application/pdf": pdf(),
+    "audio/wav": wav(),
+    "audio/mpeg": b"ID3\x04\0\0\0\0\0\0\xff\xfb\x90\x64" + bytes(100),
+    "audio/ogg": b"OggS\0\x02" + bytes(22) + b"\x01\x1e\x01vorbis",
+    "audio/flac": b"fLaC\0\0\0\x22" + bytes(34),
+    "audio/mp4": iso(b"M4A "),
+    "audio/aac": b"\xff\xf1\x50\x80\x02\x1f\xfc" + bytes(9),
+    "audio/aiff": b"FORM\0\0\0\x2eAIFFCOMM" + bytes(20),
+    "image/avif": iso(b"avif"),
+    "image/bmp": b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0" + bytes(40),
+    "image/tiff": b"II*\0\x08\0\0\0\0\0",
+    "video/mp4": iso(b"isom"),
+    "video/webm": b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\0",
+    "application/zip": b"PK\x03\x04\x14\0\0\0\0\0",
+}
+"""How a real file of each MIME type begins, or all of it."""
+
+PHOTO = Attachment("photo.png", "image/png", png())
+PAPER = Attachment("paper.pdf", "application/pdf", pdf())
+SPEECH = Attachment("speech.wav", "audio/wav", wav())

@@ -1,0 +1,98 @@
+"""`--profile` as the first argument tells where a run's time went, and changes nothing else about it."""
+
+from __future__ import annotations
+
+import pstats
+import signal
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+
+from ask.profile import PHASES, WAYPOINTS
+from tests import wire
+from tests.model_server import HOLD, ModelServer
+from tests.program import CTRL_C, Ask, Home
+
+
+def told(stderr: str) -> dict[str, float]:
+    """Milliseconds by phase."""
+    _, _, rows = stderr.partition(" ms, of these\n")
+    found = {}
+    for row in rows.splitlines():
+        phase = next(phase for phase in PHASES if row.startswith(f"  {phase} "))
+        found[phase] = float(row.removeprefix(f"  {phase} ").split()[0])
+    return found
+
+
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in WAYPOINTS.items() for name in names])
+def test_what_is_timed_is_there(module: str, name: str) -> None:
+    assert callable(attrgetter(name)(import_module(module)))
+
+
+def test_every_phase_of_a_run_is_told_and_stdout_is_the_answer_alone(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("first"), wire.calls(("bash", {"command": "true"})), wire.says("second"))
+    ask("hi")
+    result = ask("--profile", "-c", "hi")
+    assert (result.text, result.code) == ("second\n", 0)
+    assert list(told(result.stderr)) == list(PHASES)
+    assert "requests " in result.stderr
+
+
+def test_the_wait_for_an_answer_is_not_taken_for_anything_else(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(0.5, *wire.stream("late")), wire.streams(wire.text("a"), 0.5, *wire.stream("late")))
+    slow_to_begin, slow_to_go_on = (told(ask("--profile", "hi").stderr) for _ in range(2))
+    assert slow_to_begin["first byte"] >= 400
+    assert slow_to_go_on["stream"] >= 400
+
+
+def test_only_what_came_about_is_told(ask: Ask) -> None:
+    assert set(told(ask("--profile", "--version").stderr)) == {"python", "imports", "the rest", "exit"}
+
+
+def test_a_failure_keeps_its_exit_code(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.fails(400, "no"))
+    plain, timed = ask("hi"), ask("--profile", "hi")
+    assert timed.code == plain.code == 6
+    assert timed.stderr.startswith(plain.stderr)
+    assert told(timed.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_as_it_ends_any_run(ask: Ask, server: ModelServer, number: int) -> None:
+    server.reply(wire.streams(wire.text("so far"), HOLD))
+    with ask.start_on_terminal("--profile", "--plain", "hi") as running:
+        running.wait_for("so far")
+        if number == signal.SIGINT:
+            running.type_in(CTRL_C)
+        else:
+            running.signal(number)
+        result = running.finish()
+    assert result.code == 128 + number
+    assert "stream" in told(result.text)
+
+
+def test_a_file_is_for_pstats(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("hello"))
+    result = ask("--profile=times", "hi")
+    assert result.text == "hello\n"
+    assert result.stderr.endswith("ask: python -m pstats times reads where the time went\n")
+    timed = vars(pstats.Stats(str(home.work / "times")))["stats"]
+    assert any(Path(file).match("ask/agent.py") and name == "run" for file, _, name in timed)
+
+
+@pytest.mark.parametrize(("option", "code"), [("--profile=", 2), ("--profile=no/such/folder/times", 9)])
+def test_a_file_that_cannot_be_written_is_an_error(ask: Ask, server: ModelServer, option: str, code: int) -> None:
+    server.reply(wire.says("hello"))
+    result = ask(option, "hi")
+    assert result.code == code
+    assert "Traceback" not in result.stderr
+
+
+def test_in_a_question_it_is_a_word(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("hello"))
+    result = ask("what", "does", "--profile", "do")
+    assert wire.asked(server.requests[0].json) == "what does --profile do"
+    assert "of these" not in result.stderr
+    assert "--profile" not in ask("--help").text

@@ -1,0 +1,68 @@
+"""Which parameter an error is about: the words that services use for it, and those that mean something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from ask.errors import ParameterError, ProviderError
+from ask.refusals import blame_option, is_named
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("temperature", "Unsupported value: 'temperature' does not support 0.2 with this model."),
+        ("temperature", "`temperature` is deprecated for this model."),
+        ("temperature", "Invalid value at 'generation_config.temperature' (TYPE_FLOAT), \"hot\""),
+        ("temperature", "temperature: range: 0..1"),
+        ("temperature", "invalid temperature: only 1 is allowed for this model"),
+        ("temperature", "Temperature must be at most 2"),
+        ("temperature", "The value is wrong.\ntemperature must be at most 2"),
+        ("stop", "Argument not supported on this model: stop"),
+        ("stop", "Unsupported parameter: stop."),
+        ("stop", "stop does not go with this model"),
+        ("seed", "seed: Extra inputs are not permitted"),
+        ("top_p", "Only one of temperature and top_p goes"),
+        ("max_tokens", "Invalid max_tokens value, the valid range is [1, 8192]"),
+        ("think", 'invalid think value: "huge"'),
+        ("a(b", "parameter a(b"),
+    ],
+)
+def test_a_parameter_is_named_as_services_do(option: str, message: str) -> None:
+    assert is_named(option, message)
+    error = blame_option(ProviderError(message, 400), {"other": 1, option: 2})
+    assert isinstance(error, ParameterError)
+    assert error.advice == f"leave out or change {option}"
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("stop", "the server had to stop before the answer was whole"),
+        ("stop", "messages may not end with a stop sequence"),
+        ("temperature", "the temperature of the machine room is too high"),
+        ("user", "messages must alternate between user and assistant"),
+        ("user", "the first message of the user may not be empty"),
+        ("seed", "no seed funding: pay first"),
+        ("think", "we think that this prompt breaks our policy"),
+        ("model", "this model has no tools"),
+        ("stop", "do not use nonstop words"),
+        ("top_p", "stop_points are no top_points"),
+    ],
+)
+def test_a_word_of_the_message_is_no_parameter(option: str, message: str) -> None:
+    error = ProviderError(message, 400)
+    assert blame_option(error, {option: 1}) is error
+
+
+def test_what_the_provider_names_itself_is_believed_whatever_the_text() -> None:
+    error = ProviderError("that is too much", 422)
+    error.parameter = "seed"
+    assert isinstance(blame_option(error, {"seed": 1}), ParameterError)
+    assert blame_option(error, {"stop": 1}) is error
+
+
+@pytest.mark.parametrize("status", [None, 401, 429, 500])
+def test_other_errors_are_no_parameter_s(status: int | None) -> None:
+    error = ProviderError("'seed' is not supported", status)
+    assert blame_option(error, {"seed": 1}) is error

@@ -1,0 +1,89 @@
+"""docs/tools.md, followed to the letter: its files are written, its commands run, its package installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ask import ToolContext
+from tests import wire
+from tests.model_server import ModelServer
+from tests.needed import need
+from tests.pages import blocks, quoted, steps, table
+from tests.program import Ask, Home, run
+from tests.scenarios.sent import results, sent
+from tests.strangers import install
+from tests.test_docs import PYTEST
+
+PAGE = (Path(__file__).parents[1] / "docs" / "tools.md").read_text()
+WEATHER, REGISTERED, TESTS = blocks(PAGE, "python")
+(PROJECT,) = (tomllib.loads(text)["project"] for text in blocks(PAGE, "toml"))
+COMMANDS = [line for block in blocks(PAGE, "console") for line, _ in steps(block)]
+ASKING = [line for line in COMMANDS if "Bergen" in line]
+
+
+@pytest.fixture
+def weather(ask: Ask) -> Ask:
+    (ask.cwd / "weather.py").write_text(WEATHER)
+    return replace(ask, env={**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL})
+
+
+@pytest.mark.parametrize("line", ASKING)
+def test_the_function_is_called_as_the_page_has_it(line: str, weather: Ask, server: ModelServer) -> None:
+    if "--safe" in line:
+        need("bwrap")
+    server.reply(wire.calls(("rainfall", {"city": "Bergen"})), wire.says("4 mm."))
+    answered = weather.shell(line)
+    assert (answered.text, answered.code) == ("4 mm.\n", 0), answered.stderr
+    assert results(sent(server)[-1]) == ['{"city": "Bergen", "millimetres": 4}']
+
+
+def test_it_is_listed(weather: Ask) -> None:
+    (line,) = [line for line in COMMANDS if line not in ASKING]
+    (row,) = [row for row in json.loads(weather.shell(line).text) if row["from"] == "weather.py"]
+    described = [part["description"] for part in row["parameters"]["properties"].values()]
+    assert described == ["the city's name, without the country.", "how many days to add up, today included."]
+
+
+def test_its_tests_pass(weather: Ask) -> None:
+    (weather.cwd / "test_weather.py").write_text(TESTS)
+    tested = run([*PYTEST, "test_weather.py"], env=weather.env, cwd=weather.cwd, timeout=60)
+    assert tested.code == 0, tested.text
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [(WEATHER, ["rainfall"]), (REGISTERED, ["umbrella_bergen", "umbrella_seattle"])],
+    ids=["marked", "registered"],
+)
+def test_the_package_is_listed_loads_and_answers(
+    source: str, names: list[str], ask: Ask, home: Home, server: ModelServer
+) -> None:
+    entry_points = PROJECT["entry-points"]["ask.tools"]
+    (module,) = entry_points.values()
+    packages = install(home.path / "packages", PROJECT["name"], entry_points, {module: source}, "ask.tools")
+    ask = replace(ask, env={**ask.env, "PYTHONPATH": str(packages)})
+    rows = [row.split("\t") for row in ask("tools").text.splitlines()]
+    assert [(row[0], row[3]) for row in rows if row[-1] == PROJECT["name"]] == [(name, "no") for name in names]
+    assert f"{PROJECT['name']}\ttools: {', '.join(names)}" in ask("doctor", "--offline").text
+    arguments = {"city": "Bergen"} if source == WEATHER else {"people": 2}
+    server.reply(wire.calls((names[0], arguments)), wire.says("Wet."))
+    assert ask("-m", wire.MODEL, "how wet?").text == "Wet.\n"
+    assert not results(sent(server)[-1])[0].startswith("Error")
+
+
+def test_what_is_told_of_the_context_exists() -> None:
+    told = {name.partition("(")[0] for row in table(PAGE, "attribute") for name in quoted(row)}
+    assert told
+    assert told <= {*ToolContext._fields}
+
+
+def test_hints_and_results_are_told_as_they_are() -> None:
+    hints = " ".join(table(PAGE, "in Python"))
+    for said in ("Literal", "Enum", "dataclass", "TypedDict", "NamedTuple", "Annotated", "Path", "Any", "ToolContext"):
+        assert re.search(rf"\b{said}\b", hints), said
