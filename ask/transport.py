@@ -9,10 +9,11 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
+from ask.chunks import BadChunk, Chunks
 from ask.dialing import CONNECT_SECONDS, Dial, dialled_adapter
 from ask.errors import ConfigError, NetworkError, StreamCut
 from ask.framing import JsonLines, ServerSentEvents
@@ -153,6 +154,8 @@ class Reply:
         self._transport = transport
         self._framing = framing
         self._head = b""
+        coded = "Content-Encoding" in response.headers
+        self._chunks = Chunks() if getattr(response.raw, "chunked", False) and not coded else None
         self._progress = time.monotonic()
         self.ending = False
         """Set once the end marker was seen: nothing more is owed, so little time is spent waiting for it."""
@@ -225,21 +228,44 @@ class Reply:
                 return b""
             raise self._transport.stalled()
         # Not the connection's socket: that is gone where the answer lasts until the connection closes.
-        file = getattr(getattr(self._response.raw, "_original_response", None), "fp", None)
+        original = getattr(self._response.raw, "_original_response", None)
+        file = getattr(original, "fp", None)
         sock: Any = getattr(getattr(file, "raw", None), "_sock", None)
         if sock is not None:
             sock.settimeout(allowed)
         try:
+            if self._chunks is not None and original is not None:
+                return self._read_chunks(original, self._chunks)
             # iter_content(None) would hold a body without chunks back until its end.
             return bytes(self._response.raw.read1(READ_BYTES, decode_content=True))
         except (ReadTimeoutError, TimeoutError) as fault:
             if self.ending:
                 return b""
             raise self._transport.stalled() from fault
-        except (HTTPError, HTTPException, OSError) as fault:
+        except (HTTPError, HTTPException, BadChunk, OSError) as fault:
             if self.ending:
                 return b""
             raise StreamCut(f"{self._transport.place} broke the connection", "ask again", again=True) from fault
+
+
+    def _read_chunks(self, original: HTTPResponse, chunks: Chunks) -> bytes:
+        """What has come of a body in chunks; b"" at its end, after which the connection can be used again.
+
+        Raises:
+            HTTPException, OSError: it broke off.
+        """
+        body = b""
+        while not body and not chunks.ended:
+            came = original.fp.read1(READ_BYTES)
+            if not came and chunks.last:
+                return b""
+            if not came:
+                raise IncompleteRead(b"")
+            body = chunks.feed(came)
+        if chunks.ended:
+            original.close()
+            self._response.raw.release_conn()
+        return body
 
 
 def address(base_url: str) -> SplitResult:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = [
     *("version", "text", "redaction", "differences", "json_values", "messages", "errors"),
     "attachments",
-    *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions", "framing", "events"),
+    *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions", "framing", "chunks", "events"),
     *("server_tables", "config", "keys", "prompts", "templates", "schemas"),
     *("dialing", "transport", "plugins", "refusals", "exchange", "models_cache", "completion", "history"),
     *("tools", "mcp", "originals", "safety", "tool_plugins", "calls"),

@@ -1,4 +1,4 @@
-"""What ask and a worker of its say to each other: a kind, a length and that many bytes. What it means is theirs to know.
+"""What ask and a worker say to each other: a kind, a length and that many bytes. What it means is theirs to know.
 
 The sandbox has such a worker, and so has each plugin with tools.
 """
