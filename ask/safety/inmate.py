@@ -14,23 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from ask.errors import SafetyError
-from ask.safety import frames
 from ask.safety.bubblewrap import explain
+from ask.safety.channel import READ_SIZE, Channel
 from ask.safety.profile import Confinement, View, bubblewrap_arguments
 from ask.safety.seccomp import filter_path
 
 _START = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
-_READ_SIZE = 1 << 16
-_LONGEST_WAIT = 3_600.0
 _FOR_INFO = 4096
-
-
-class WorkerLost(Exception):
-    """The worker has ended, or says what it should not."""
-
-
-class WorkerLate(Exception):
-    """The worker has not answered in time."""
 
 
 class Inmate:
@@ -47,11 +37,10 @@ class Inmate:
 
     def __init__(self, program: str, confinement: Confinement, view: View) -> None:
         self._program = program
-        self._reader = frames.FrameReader()
         self._descriptors: list[int] = []
         self._process: int | None = None
-        its_requests, self._requests = self._pipe()
-        self._replies, its_replies = self._pipe()
+        its_requests, requests = self._pipe()
+        replies, its_replies = self._pipe()
         self._trouble, its_trouble = self._pipe()
         info, its_info = self._pipe()
         try:
@@ -62,7 +51,7 @@ class Inmate:
         except BaseException:
             self.end()
             raise
-        os.set_blocking(self._requests, False)
+        self._channel = Channel(requests, replies)
 
     def _pipe(self) -> tuple[int, int]:
         ends = os.pipe()
@@ -117,7 +106,7 @@ class Inmate:
         self._bubblewrap.wait()
         os.set_blocking(self._trouble, False)
         with suppress(BlockingIOError):
-            return explain(self._program, os.read(self._trouble, _READ_SIZE).decode(errors="replace"))
+            return explain(self._program, os.read(self._trouble, READ_SIZE).decode(errors="replace"))
         return explain(self._program, "")
 
     def exchange(self, kind: bytes, payload: bytes, seconds: float) -> Iterator[tuple[bytes, bytes]]:
@@ -127,37 +116,7 @@ class Inmate:
             WorkerLost: it has ended, or sends what is no frame.
             WorkerLate: it took longer than `seconds`.
         """
-        deadline = time.monotonic() + seconds
-        waiting = memoryview(frames.encode(kind, payload))
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._replies, selectors.EVENT_READ)
-            selector.register(self._requests, selectors.EVENT_WRITE)
-            while (left := deadline - time.monotonic()) > 0:
-                for key, _ in selector.select(min(left, _LONGEST_WAIT)):
-                    if key.fd == self._replies:
-                        yield from self._receive()
-                    else:
-                        waiting = self._send(waiting)
-                        if not waiting:
-                            selector.unregister(self._requests)
-        raise WorkerLate
-
-    def _send(self, data: memoryview) -> memoryview:
-        try:
-            return data[os.write(self._requests, data) :]
-        except BlockingIOError:
-            return data
-        except BrokenPipeError:
-            raise WorkerLost from None
-
-    def _receive(self) -> Iterator[tuple[bytes, bytes]]:
-        data = os.read(self._replies, _READ_SIZE)
-        if not data:
-            raise WorkerLost
-        try:
-            yield from self._reader.feed(data)
-        except frames.BadFrame:
-            raise WorkerLost from None
+        return self._channel.exchange(kind, payload, time.monotonic() + seconds)
 
     def end(self) -> None:
         """End it, and with it every process in the sandbox; returns when none is left."""

@@ -17,7 +17,8 @@ from ask.json_values import as_dict
 from ask.redaction import KeyFilter
 from ask.safety import frames
 from ask.safety.bubblewrap import PROGRAMS, find_bubblewrap
-from ask.safety.inmate import Inmate, WorkerLate, WorkerLost
+from ask.safety.channel import WorkerLate, WorkerLost
+from ask.safety.inmate import Inmate
 from ask.safety.leftovers import PlaceHolders
 from ask.safety.places import check_unmoved, survey
 from ask.safety.profile import Confinement, View

@@ -5,35 +5,22 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import selectors
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ask.safety.frames import BadFrame, FrameReader, encode
+from ask.safety.channel import READ_SIZE, Channel, WorkerLost
 from ask.tools.processes import end_all
 
 START = "import sys; from ask.tool_plugins.worker import main; main(*map(int, sys.argv[1:]))"
 MARK = "ASK_TOOL_PROCESS"
 """The variable by which all that a plugin starts is known."""
-READ_SIZE = 1 << 16
 MOST_LEFT = 16
 """How many pieces of output are still taken when a call is over: a thread in there may never stop."""
 PATIENCE = 1.0
 """Seconds that a process has to end by itself when it is not needed any more."""
-LONGEST_WAIT = 3_600.0
-"""Seconds that a selector is made to wait at once; it overflows at a few weeks."""
-
-
-class Lost(Exception):
-    """The process has ended, or says what it should not; the text tells how."""
-
-
-class Late(Exception):
-    """It has not answered in time."""
 
 
 class PluginProcess:
@@ -51,11 +38,10 @@ class PluginProcess:
         from subprocess import DEVNULL, STDOUT, Popen
 
         self._mark = os.urandom(16).hex()
-        self._reader = FrameReader()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._descriptors: list[int] = []
-        its_requests, self._requests = self._pipe()
-        self._replies, its_replies = self._pipe()
+        its_requests, requests = self._pipe()
+        replies, its_replies = self._pipe()
         self._output, its_output = self._pipe()
         command = [sys.executable, "-P", "-X", "utf8", "-c", START, str(its_requests), str(its_replies)]
         try:
@@ -75,8 +61,8 @@ class PluginProcess:
         for descriptor in (its_requests, its_replies, its_output):
             self._descriptors.remove(descriptor)
             os.close(descriptor)
-        for descriptor in self._descriptors:
-            os.set_blocking(descriptor, False)
+        os.set_blocking(self._output, False)
+        self._channel = Channel(requests, replies)
 
     def _pipe(self) -> tuple[int, int]:
         ends = os.pipe()
@@ -93,43 +79,14 @@ class PluginProcess:
         """Send a frame and give what comes back, until the caller has enough; `show` takes what is printed meanwhile.
 
         Raises:
-            Lost: it has ended, or sends what is no frame.
-            Late: the deadline, on the monotonic clock, has come.
+            WorkerLost: it has ended, or sends what is no frame; the text tells how.
+            WorkerLate: the deadline, on the monotonic clock, has come.
         """
-        waiting = memoryview(encode(kind, json.dumps(message).encode()))
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._replies, selectors.EVENT_READ)
-            selector.register(self._output, selectors.EVENT_READ)
-            selector.register(self._requests, selectors.EVENT_WRITE)
-            while (left := deadline - time.monotonic()) > 0:
-                for key, _ in selector.select(min(left, LONGEST_WAIT)):
-                    if key.fd == self._replies:
-                        yield from self._receive()
-                    elif key.fd == self._output:
-                        if self._pass_on(show) is None:
-                            selector.unregister(self._output)  # it has closed its own
-                    else:
-                        waiting = self._send(waiting)
-                        if not waiting:
-                            selector.unregister(self._requests)
-        raise Late
-
-    def _send(self, data: memoryview) -> memoryview:
+        beside = {self._output: lambda: self._pass_on(show) is not None}  # None: it has closed its own
         try:
-            return data[os.write(self._requests, data) :]
-        except BlockingIOError:
-            return data
-        except BrokenPipeError:
-            raise Lost(self._how_it_ended()) from None
-
-    def _receive(self) -> Iterator[tuple[bytes, bytes]]:
-        data = os.read(self._replies, READ_SIZE)
-        if not data:
-            raise Lost(self._how_it_ended())
-        try:
-            yield from self._reader.feed(data)
-        except BadFrame:
-            raise Lost("it says what makes no sense") from None
+            yield from self._channel.exchange(kind, json.dumps(message).encode(), deadline, beside)
+        except WorkerLost as lost:
+            raise lost if lost.args else WorkerLost(self._how_it_ended()) from None
 
     def _pass_on(self, show: Callable[[str], None]) -> bool | None:
         """Show what was printed; whether there was anything, None where there will be nothing any more."""

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 from ask.json_values import as_dict, as_list
 from ask.messages import ToolSpec
 from ask.redaction import KeyFilter
+from ask.safety.channel import WorkerLate, WorkerLost
 from ask.safety.frames import CALL, DONE, READY, START, TEXT
-from ask.tool_plugins.process import Late, Lost, PluginProcess
+from ask.tool_plugins.process import PluginProcess
 from ask.tools import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.output import RESULT_LIMIT, Capture
 
@@ -107,9 +108,9 @@ class Source:
                 if told.get("problem") or not told:
                     raise Broken(str(told.get("problem") or "it says what makes no sense"))
                 return told
-        except Lost as lost:
+        except WorkerLost as lost:
             raise Broken(f"its process ended ({lost})") from None
-        except Late:
+        except WorkerLate:
             raise Broken(f"it is not loaded after {self._around.patience:g} s") from None
         raise Broken("it says nothing")
 
@@ -173,10 +174,10 @@ class Source:
         except BaseException as fault:
             capture.discard()
             self.close(at_once=True)
-            if isinstance(fault, Late):
+            if isinstance(fault, WorkerLate):
                 seconds = f"{context.command_timeout:g} s"
                 raise ToolError(f"stopped after {seconds}, with all that it had started. {AFRESH}") from None
-            if isinstance(fault, Lost):
+            if isinstance(fault, WorkerLost):
                 raise ToolError(f"its process ended during the call ({fault}). {AFRESH}") from None
             raise
 
@@ -194,4 +195,4 @@ class Source:
                     break
             else:
                 break
-        raise Lost("it says what makes no sense")
+        raise WorkerLost("it says what makes no sense")

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.safety.channel import WorkerLate, WorkerLost
 from ask.safety.frames import DONE, FRAME_LIMIT, encode
-from ask.safety.inmate import Inmate, WorkerLate, WorkerLost
+from ask.safety.inmate import Inmate
 from ask.safety.profile import Confinement, View
 from ask.safety.sandbox import read_result
 from ask.tools import ToolError
