@@ -6,7 +6,6 @@ It knows no command line, no HTTP and no terminal; what it is given does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -72,7 +71,6 @@ class Job(NamedTuple):
     problem: Callable[[str], str] = no_problem
 
 
-@dataclass
 class Outcome:
     """What a run came to.
 
@@ -85,12 +83,13 @@ class Outcome:
         failure: why the run did not end well; None where it did.
     """
 
-    messages: list[Message]
-    usage: Usage = field(default_factory=Usage)
-    rounds: int = 0
-    finish: Finish = Finish.STOP
-    corrections: int = 0
-    failure: AskError | None = None
+    def __init__(self, messages: list[Message]) -> None:
+        self.messages = messages
+        self.usage = Usage()
+        self.rounds = 0
+        self.finish = Finish.STOP
+        self.corrections = 0
+        self.failure: AskError | None = None
 
     @property
     def answered(self) -> bool:

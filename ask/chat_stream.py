@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
@@ -154,14 +153,14 @@ class CallFragments:
         ]
 
 
-@dataclass
 class PartialCall:
     """What has come of one call; `position` is its place among the answer's calls."""
 
-    position: int
-    id: str = ""
-    name: str = ""
-    arguments: list[str] = field(default_factory=list)
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.id = ""
+        self.name = ""
+        self.arguments: list[str] = []
 
     def is_finished_by(self, call_id: str, index: int | None) -> bool:
         """Whether a fragment with a name begins another call in this one's place."""

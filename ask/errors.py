@@ -20,8 +20,7 @@ Errors are raised anywhere and turned into a message and an exit code in `ask.__
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from ask.messages import Answer
@@ -98,8 +97,12 @@ class StreamCut(NetworkError):
     exit_code = 10
 
 
-@dataclass(frozen=True)
-class Remedy:
+class _Remedy(NamedTuple):
+    action: str = "none"
+    after: float | None = None
+
+
+class Remedy(_Remedy):
     """What may help against a `ProviderError`.
 
     Attributes:
@@ -108,9 +111,6 @@ class Remedy:
             "shorter": with less of the conversation.
         after: seconds to wait before a retry, where the provider named them.
     """
-
-    action: str = "none"
-    after: float | None = None
 
     NONE: ClassVar[Remedy]
     NEXT_KEY: ClassVar[Remedy]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ask.errors import ProviderError, Remedy
@@ -103,26 +102,51 @@ class ServerEvent(NamedTuple):
     data: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class _Delta:
+    """A value that is known by its fields, which `__match_args__` names; a dataclass would take longer to make."""
+
+    __slots__ = ()
+    __match_args__: tuple[str, ...] = ()
+
+    def _fields(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__match_args__)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Delta) and type(other) is type(self) and other._fields() == self._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self._fields()}"
+
+
+class TextDelta(_Delta):
     """A piece of the answer's text, as it comes."""
 
-    text: str
+    __slots__ = __match_args__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningDelta:
+class ReasoningDelta(_Delta):
     """A piece of the model's reasoning, as it comes."""
 
-    text: str
+    __slots__ = __match_args__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
 
 
-@dataclass(frozen=True, slots=True)
-class CallDelta:
+class CallDelta(_Delta):
     """The model began a tool call. `index` counts the calls of one answer from 0."""
 
-    index: int
-    name: str
+    __slots__ = __match_args__ = ("index", "name")
+
+    def __init__(self, index: int, name: str) -> None:
+        self.index = index
+        self.name = name
 
 
 Delta = TextDelta | ReasoningDelta | CallDelta

@@ -86,8 +86,8 @@ def test_a_call_is_told_before_and_after_it_is_run(tmp_path: Path) -> None:
     bench = Bench(tmp_path, lambda word: ToolResult(word.upper(), exit_status=4))
     assert bench.call() == "HI"
     started, running, finished = bench.events
-    assert started == CallStarted(ToolCall("call_1", "say", '{"word": "hi"}'))
-    assert running == CallRunning(started.call)
+    call = ToolCall("call_1", "say", '{"word": "hi"}')
+    assert (started, running) == (CallStarted(call), CallRunning(call))
     assert isinstance(finished, CallFinished)
     assert (finished.result, finished.failed, finished.verdict, finished.exit_status) == ("HI", False, "allow", 4)
     assert bench.rules == [("allow", "unrestricted")]
