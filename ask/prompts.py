@@ -10,11 +10,14 @@ from pathlib import Path
 
 import ask_prompts
 from ask.messages import ToolSpec
+from ask.text import one_line
 from ask.version import VERSION
 
 FOLDER = Path(str(ask_prompts.__file__)).parent
 """Where the prompts are that come with `ask`."""
 
+SUMMARY_LIMIT = 200
+"""Characters of a tool's line, beside its name: the description is sent whole with the tool itself."""
 WITHOUT_TOOLS = "You have no tools in this conversation: answer from what you are given."
 WITH_TOOLS = """\
 You can act on this machine with these tools; use them when the answer depends on what is here, and look \
@@ -43,7 +46,7 @@ def system_prompt(
         form: the prompt that asks for an answer of a certain form, which stands between the two; "" for any form.
         schema: the JSON Schema of which the form "schema" tells.
     """
-    lines = "\n".join(f"- {tool.name}: {tool.description.split('. ')[0].rstrip('.')}." for tool in tools)
+    lines = "\n".join(f"- {tool.name}: {summary(tool.description)}" for tool in tools)
     machine = os.uname()
     values = {
         "program": "ask",
@@ -59,6 +62,13 @@ def system_prompt(
     default = "\n\n".join(prompt_text(name) for name in ("system", form) if name)
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
     return f"{text}\n\n{own.strip()}" if own.strip() else text
+
+
+def summary(description: str) -> str:
+    """The first sentence of a description, of its first paragraph at most, on one line."""
+    paragraph = re.split(r"\n\s*\n", description.strip(), maxsplit=1)[0]
+    sentence = one_line(paragraph).split(". ")[0].rstrip(".") + "."
+    return one_line(sentence, SUMMARY_LIMIT)
 
 
 def shell_of(environment: Mapping[str, str]) -> str:

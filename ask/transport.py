@@ -247,7 +247,6 @@ class Reply:
                 return b""
             raise StreamCut(f"{self._transport.place} broke the connection", "ask again", again=True) from fault
 
-
     def _read_chunks(self, original: HTTPResponse, chunks: Chunks) -> bytes:
         """What has come of a body in chunks; b"" at its end, after which the connection can be used again.
 

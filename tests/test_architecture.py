@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 ROOMS = [
     *("version", "text", "redaction", "differences", "json_values", "messages", "errors"),
     "attachments",
-    *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions", "framing", "chunks", "events"),
+    *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
+    *("framing", "chunks", "events"),
     *("server_tables", "config", "keys", "prompts", "templates", "schemas"),
     *("dialing", "transport", "plugins", "refusals", "exchange", "models_cache", "completion", "history"),
     *("tools", "mcp", "originals", "safety", "tool_plugins", "calls"),
@@ -42,7 +43,7 @@ PACKAGES = {
     "pathspec": {"cli"},
     "tomli_w": {"keys", "cli"},
     "tomlkit": {"cli"},
-    **dict.fromkeys(("mcp", "mcp_types", "anyio", "httpx2", "pydantic"), {"mcp"}),
+    **{package: {"mcp"} for package in ("mcp", "mcp_types", "anyio", "httpx2", "pydantic")},
     "ask_completions": {"cli"},
     "prompt_toolkit": {"cli"},
     "ask_prompts": {"prompts"},

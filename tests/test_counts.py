@@ -26,10 +26,10 @@ COMMANDS = {
     "--complete providers": (CLICK, 8, 8),
     "tools": (CLICK, 38, 21),
     "history list": (CLICK, 32, 21),
-    "providers": (WIRED, 61, 5),
-    "hi": (WIRED, 68, 5),
+    "providers": (WIRED, 62, 5),
+    "hi": (WIRED, 69, 5),
     "-p demo hi": (WIRED, 69, 5),
-    "chat -p demo hi": (WIRED, 75, 6),
+    "chat -p demo hi": (WIRED, 77, 6),
 }
 """Which script a command line loads more than, how many modules of ours, and how many other packages."""
 ROUNDS = 20

@@ -47,6 +47,26 @@ def test_each_tool_on_offer_has_a_line_of_its_first_sentence() -> None:
     assert "leap" not in prompt(TOOLS[0])
 
 
+@pytest.mark.parametrize(
+    ("description", "line"),
+    [
+        ("Looks\n  around", "Looks around."),
+        ("Looks around\n\nArgs:\n  where: the place. Any.", "Looks around."),
+        ("\n Looks.\nAround. Slowly.", "Looks."),
+        ("Looks \x1b[31mred\u202e", "Looks \\x1b[31mred\\u202e."),
+        ("word " * 400, "word " * 39 + "word…"),
+    ],
+)
+def test_whatever_a_stranger_describes_takes_one_short_line(description: str, line: str) -> None:
+    assert f"\n- look: {line}\n- leap: Leaps.\n" in prompt(TOOLS[0]._replace(description=description), TOOLS[1])
+
+
+def test_the_lines_of_our_own_tools_are_their_first_sentences_whole() -> None:
+    specs = [*(tool.spec for tool in builtin_tools()), SEARCH_WEB]
+    lines = "".join(f"- {spec.name}: {spec.description.split('. ')[0].rstrip('.')}.\n" for spec in specs)
+    assert f"\n{lines}" in prompt(*specs)
+
+
 def test_the_user_s_own_text_comes_last_and_as_it_is() -> None:
     own = "Be brief. {{date}} {lines} \\1 {{tools}}"
     assert prompt(*TOOLS, own=f"\n{own}\n") == f"{prompt(*TOOLS)}\n\n{own}"

@@ -42,10 +42,8 @@ class Toolbox:
         self._cleanup = cleanup
         self._functions = functions
         self._all: list[Tool] = []
-        self._lacking = False
-        """Whether there may be tools that are not loaded, whose names are so not known."""
-        self._absent: tuple[str, ...] = ()
-        """What the names of tools begin with whose MCP server is not there."""
+        self._absent: list[str] = []
+        """What the names of tools begin with that could not be loaded, or were not."""
         self._named: set[str] = set()
         self._not_offered: set[str] = set()
 
@@ -60,29 +58,21 @@ class Toolbox:
             advice = "leave out what switches tools off"
             raise UsageError("--tool has no meaning where the model may call no tools", advice)
         tools = self.all(settings) if settings.tools else builtin_tools()
-        # What cannot be had here is no mistake to name: whoever has no engine to search with lacks nothing else.
-        names = list(dict.fromkeys([*(tool.spec.name for tool in tools), SEARCH_WEB.name]))
-        if self._lacking or (not settings.tools and self._workspace.tool_plugins):
-            wanted = chosen.template.tools if chosen else False
-            names += [*settings.disabled_tools, *(() if isinstance(wanted, bool) else wanted)]
-        names += self._of_absent_servers(settings, chosen)
-        for name in settings.disabled_tools if settings.tools else ():
-            if name not in names:
-                nearest = difflib.get_close_matches(name, names, 1)
-                raise UsageError(f"there is no tool {name!r} to disable", f"did you mean {(nearest or names)[0]}?")
+        names = [tool.spec.name for tool in tools]
+        names += [name for name in named(settings, chosen) if name.startswith(self._not_there(settings))]
+        for name in settings.disabled_tools.difference(names) if settings.tools else ():
+            nearest = difflib.get_close_matches(name, names, 1)
+            raise UsageError(f"there is no tool {name!r} to disable", f"did you mean {(nearest or names)[0]}?")
         allowed = chosen.tools(names) if chosen else frozenset(names)
         allowed -= settings.disabled_tools
         self._tell_of_functions(settings, allowed)
         return [tool for tool in tools if settings.tools and tool.spec.name in allowed]
 
-    def _of_absent_servers(self, settings: Settings, chosen: Chosen | None) -> list[str]:
-        """The names that are meant for tools of MCP servers that are not there."""
-        if settings.tools and not self._absent:
-            return []
-        wanted = chosen.template.tools if chosen else False
-        meant = [*settings.disabled_tools, *(() if isinstance(wanted, bool) else wanted)]
-        known = settings.tools or not may_have_servers(self._workspace)
-        return [name for name in meant if (name.startswith(self._absent) if known else "__" in name)]
+    def _not_there(self, settings: Settings) -> tuple[str, ...]:
+        """What the names begin with that are no mistake, as what would have them is not there; "" for any name."""
+        if not settings.tools and (self._workspace.tool_plugins or may_have_servers(self._workspace)):
+            return ("",)
+        return (SEARCH_WEB.name, *self._absent)
 
     def _tell_of_functions(self, settings: Settings, allowed: frozenset[str]) -> None:
         """Say which tools the user names for this run and does not get."""
@@ -114,7 +104,7 @@ class Toolbox:
             from ask.cli.mcp.offering import mcp_tools
 
             offered = mcp_tools(self._workspace, settings, self._console, self._cleanup)
-            self._absent = offered.absent
+            self._absent += offered.absent
             yield from offered.tools
 
     def _from_functions(self, settings: Settings, own: Iterable[Tool]) -> list[Tool]:
@@ -131,7 +121,7 @@ class Toolbox:
                 place, name, _ = read_target(value)
                 advice = f"--allow-tool {name or 'NAME'} offers it"
                 self._leave_out(as_text(place), "runs outside the sandbox", advice)
-            self._lacking = True
+            self._absent.append("")
             return []
         tools = function_tools(self._functions, self._workspace, settings, self._cleanup)
         owners = {tool.spec.name: tool.origin for tool in own}
@@ -150,13 +140,13 @@ class Toolbox:
         """The tools of installed plugins; in safe mode they are loaded only where one of them may be meant."""
         meant = {*settings.allow_tools}.difference(tool.spec.name for tool in others)
         if settings.safe and not meant:
-            self._lacking = True
+            self._absent.append("")
             return
         from ask.cli.other_tools import Fault, plugin_tools
 
         for found in plugin_tools(self._workspace.tool_plugins, self._workspace, settings, self._cleanup):
             if isinstance(found, Fault):
-                self._lacking = True
+                self._absent.append("")
                 self._console.line(f"ask: {found}")
             else:
                 yield found
@@ -173,6 +163,12 @@ class Toolbox:
             else:
                 owners[name] = origin
                 yield tool
+
+
+def named(settings: Settings, chosen: Chosen | None) -> list[str]:
+    """The names of tools that the user and the named prompt say."""
+    wanted = chosen.template.tools if chosen else False
+    return [*settings.disabled_tools, *(() if isinstance(wanted, bool) else wanted)]
 
 
 def may_have_servers(workspace: Workspace) -> bool:

@@ -9,10 +9,18 @@ import click
 from ask.cli.listing import JSON_OPTION, listing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import ExitStack
+
+    from ask.cli.workspace import Workspace
+    from ask.config import Settings
+    from ask.render.streams import Console
     from ask.tools import Tool
 
 SANDBOXED, ASKS, NAMED = "sandboxed", "asks for hosts", "only with --allow-tool {}"
 """What safe mode makes of a tool."""
+ANY = "?"
+"""No tool's name. Where it is allowed, safe mode has those of plugins loaded, as it may be one of them."""
 
 
 @listing("tools")
@@ -22,7 +30,6 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""
     from contextlib import ExitStack
 
-    from ask.cli.toolbox import Toolbox
     from ask.cli.workspace import Workspace
     from ask.config import resolve
     from ask.render.streams import Console, Output
@@ -32,9 +39,8 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
     settings = resolve({}, workspace.environment, workspace.config)
     console = Console(workspace.environment, quiet=False, plain=False)
     with ExitStack() as cleanup:
-        every = Toolbox(workspace, console, cleanup, functions).all(settings._replace(safe=False))
         rows = []
-        for tool in every:
+        for tool in every_tool(workspace, settings, console, cleanup, functions):
             name, safe = tool.spec.name, in_safe_mode(tool)
             allowed = not settings.safe or safe in (SANDBOXED, ASKS) or name in settings.allow_tools
             row: dict[str, Any] = {
@@ -48,6 +54,23 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
             }
             rows.append(row)
     write_table(Output(), rows, as_json=as_json)
+
+
+def every_tool(
+    workspace: Workspace, settings: Settings, console: Console, cleanup: ExitStack, functions: Sequence[str]
+) -> list[Tool]:
+    """All tools that there are, in safe mode too, as far as no server is started for it that is not to be."""
+    from ask.cli.toolbox import Toolbox, may_have_servers
+
+    toolbox = Toolbox(workspace, console, cleanup, functions)
+    if not settings.safe:
+        return toolbox.all(settings)
+    tools = toolbox.all(settings._replace(allow_tools=(*settings.allow_tools, ANY)))
+    if may_have_servers(workspace):
+        from ask.cli.mcp.offering import withheld_tools
+
+        tools = [*tools, *withheld_tools(workspace, settings, console, cleanup)]
+    return tools
 
 
 def in_safe_mode(tool: Tool) -> str:

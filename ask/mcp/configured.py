@@ -11,6 +11,8 @@ from ask.errors import ConfigError
 from ask.messages import NOTHING
 from ask.server_tables import SERVER_KEYS
 
+INSTALL = "pip install 'ask-gents[mcp]'"
+"""What gives the package that speaks to servers."""
 JSON_FILE = "mcp.json"
 """The file in the folder of config.toml that is read by itself."""
 START_TIMEOUT = 10.0
@@ -62,13 +64,13 @@ def find_servers(config: Config, folder: Path) -> Found:
         config: the content of config.toml, which is checked.
         folder: the folder of config.toml.
     """
-    from ask.mcp.json_files import read_servers
-
     own = folder / "config.toml"
     servers = {name: from_table(name, table, own) for name, table in config.get("mcp.servers", {}).items()}
     warnings: list[str] = []
     named = [folder / Path(file).expanduser() for file in config.get("mcp.files", ())]
     for path in dict.fromkeys([*([folder / JSON_FILE] if (folder / JSON_FILE).exists() else []), *named]):
+        from ask.mcp.json_files import read_servers
+
         try:
             found = read_servers(path)
         except ConfigError as error:

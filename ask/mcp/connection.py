@@ -193,7 +193,9 @@ class Connection:
     async def close(self) -> None:
         """End the connection, and the server with it where it is a program."""
         task, self._task, self._client = self._task, None, None
-        if self._calling not in (None, asyncio.current_task()):
+        if self._calling and self._calling is not asyncio.current_task():
+            if not self._calling.cancelling():  # Ctrl-C came before anybody waited for it
+                self._calling.cancel()
             await asyncio.wait([self._calling], timeout=GRACE)  # it may still be telling that it is cancelled
         self._ending.set()
         if task is not None:

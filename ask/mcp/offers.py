@@ -32,6 +32,22 @@ class Listed(NamedTuple):
     reads_only: bool = False
 
 
+class Offer(NamedTuple):
+    """What a server has for a run.
+
+    Attributes:
+        server: as configured.
+        tools: what is to be offered, made fit for every provider.
+        notes: lines about what is left out.
+        failure: why nothing can be had of it, one line; "" where that is not so.
+    """
+
+    server: Server
+    tools: Sequence[Listed] = ()
+    notes: Sequence[str] = ()
+    failure: str = ""
+
+
 Call = Callable[[str, Mapping[str, Any], float], ToolResult]
 """Calls a tool of a server, by its own name: with arguments, and for so many seconds at most."""
 
@@ -58,14 +74,8 @@ def fit_name(server: str, tool: str, taken: Iterable[str]) -> str:
     return f"{fit[: NAME_LIMIT - 9]}_{mark}"
 
 
-def offer(server: Server, listed: Sequence[Listed], call: Call) -> tuple[list[Tool], list[str]]:
-    """The tools to offer of a server, and lines about those that are left out.
-
-    Args:
-        server: as configured.
-        listed: what it has.
-        call: carries out a call of it.
-    """
+def choose(server: Server, listed: Sequence[Listed]) -> Offer:
+    """What is to be offered of all that a server lists."""
     notes = []
     own = {one.name for one in listed}
     missing = [name for name in server.tools if name not in own]
@@ -85,26 +95,36 @@ def offer(server: Server, listed: Sequence[Listed], call: Call) -> tuple[list[To
             f"the MCP server {server.name} has {len(fitting):,} tools, of which the first {TOOLS_LIMIT} are offered: "
             f"name those that you want in mcp.servers.{server.name}.tools"
         )
-    offered: dict[str, Tool] = {}
-    for one in fitting[:TOOLS_LIMIT]:
-        name = fit_name(server.name, one.name, offered)
-        if name not in offered:  # listed twice
-            offered[name] = as_tool(server, one, name, call)
-    return list(offered.values()), notes
+    return Offer(server, [made_fit(server, one) for one in fitting[:TOOLS_LIMIT]], notes)
 
 
-def as_tool(server: Server, listed: Listed, name: str, call: Call) -> Tool:
-    """The tool that stands for one of a server's."""
-
-    def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        return call(listed.name, arguments, context.command_timeout)
-
+def made_fit(server: Server, listed: Listed) -> Listed:
+    """A tool of a server with a description that is no longer than it may be, and the schema of an object."""
     description = mend(listed.description).strip()
     if len(description) > DESCRIPTION_LIMIT:
         description = f"{description[:DESCRIPTION_LIMIT]}..."
     if not description:
         description = f"The tool {one_line(mend(listed.name), 100)} of {server.name}."
-    spec = ToolSpec(name, description, as_schema(listed.schema))
+    return listed._replace(description=description, schema=as_schema(listed.schema))
+
+
+def as_tools(offer: Offer, call: Call) -> list[Tool]:
+    """The tools that stand for those of a server; `call` carries out a call of it."""
+    tools: dict[str, Tool] = {}
+    for one in offer.tools:
+        name = fit_name(offer.server.name, one.name, tools)
+        if name not in tools:  # listed twice
+            tools[name] = as_tool(offer.server, one, name, call)
+    return list(tools.values())
+
+
+def as_tool(server: Server, listed: Listed, name: str, call: Call) -> Tool:
+    """The tool that stands for one of a server's, which has been made fit."""
+
+    def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+        return call(listed.name, arguments, context.command_timeout)
+
+    spec = ToolSpec(name, listed.description, listed.schema)
     return Tool(spec, run, changes=not listed.reads_only, origin=f"mcp:{server.name}")
 
 

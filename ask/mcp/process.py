@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ask.errors import ConfigError
 from ask.mcp.configured import Server
+from ask.mcp.fingerprint import folder_of
 from ask.mcp.log import Log
 from ask.tools.processes import end_all
 
@@ -57,7 +58,7 @@ class ServerProcess:
         self.fault = ""
         self._mark = os.urandom(16).hex()
         self._log = log
-        folder = directory / Path(server.cwd).expanduser()
+        folder = folder_of(server, directory)
         program = os.path.expanduser(server.command)
         marks = f"{environment.get(_MARK, '')} {self._mark}".strip()
         try:

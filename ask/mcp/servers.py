@@ -1,4 +1,4 @@
-"""The servers of a run: started all at the same time, kept until it is over, and ended with it.
+"""The servers that a run has started, those of one start all at the same time: kept until it is over.
 
 The SDK is asynchronous and the run is not, so a thread of its own holds the event loop in which they are.
 """
@@ -10,12 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ask.errors import ConfigError
-from ask.mcp.configured import Server
+from ask.mcp.configured import INSTALL, Server
 from ask.mcp.connection import CLOSING, Connection, Way
 from ask.mcp.faults import Unreachable
 from ask.mcp.links import Link
@@ -26,7 +27,6 @@ from ask.mcp.variables import filled_in
 from ask.tools import ToolError, ToolResult
 
 T = TypeVar("T")
-INSTALL = "pip install 'ask-gents[mcp]'"
 SLACK = CLOSING + 10
 """Seconds beyond those of a call after which the loop itself is given up."""
 LOGGERS = ("mcp", "client", "asyncio", "httpx2", "httpcore2")
@@ -52,12 +52,16 @@ class Started(NamedTuple):
     failure: str = ""
     advice: str = ""
 
+    @property
+    def problem(self) -> str:
+        """The failure, and what to do about it; "" where there is none."""
+        return ": ".join(filter(None, (self.failure, self.advice)))
+
 
 class Servers:
     """The servers that a run uses.
 
     Args:
-        servers: as configured.
         environment: the environment of child processes.
         variables: the environment that `$NAME` is filled in from.
         directory: the working directory.
@@ -67,7 +71,6 @@ class Servers:
 
     def __init__(
         self,
-        servers: Sequence[Server],
         *,
         environment: Mapping[str, str],
         variables: Mapping[str, str],
@@ -75,29 +78,31 @@ class Servers:
         logs: Path,
         redact: Callable[[str], str],
     ) -> None:
-        self._servers = servers
         self._environment = environment
         self._variables = variables
         self._directory = directory
-        self._logs = {server.name: Log(logs / f"{server.name}.log", redact) for server in servers}
+        self._folder = logs
+        self._redact = redact
+        self._logs: dict[str, Log] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._processes: list[ServerProcess] = []
         self._connections: dict[str, Connection] = {}
         self._closing = False
 
-    def start(self) -> list[Started]:
-        """Start them all, and return what became of each when that is known of all."""
+    def start(self, servers: Sequence[Server]) -> list[Started]:
+        """Start these, and return what became of each when that is known of all."""
         ways: dict[str, tuple[Server, Way]] = {}
         failed: dict[str, Started] = {}
-        for server in self._servers:
+        for server in servers:
+            self._logs.setdefault(server.name, Log(self._folder / f"{server.name}.log", self._redact))
             try:
                 filled = filled_in(server, self._variables, self._directory)
                 ways[server.name] = (filled, self._find_way(filled))
             except ConfigError as error:
                 failed[server.name] = Started(server, failure=error.message, advice=error.advice)
         opened = self._in_loop(self._open_all(ways), None) if ways else {}
-        return [failed.get(server.name) or opened[server.name] for server in self._servers]
+        return [failed.get(server.name) or opened[server.name] for server in servers]
 
     def call(self, name: str, tool: str, arguments: Mapping[str, Any], seconds: float) -> ToolResult:
         """The result of a call of a server's tool; an exception, such as Ctrl-C, cancels it there too.
@@ -111,6 +116,11 @@ class Servers:
             return self._in_loop(connection.call(tool, arguments, seconds), patience)
         except TimeoutError:
             raise ToolError(f"the MCP server {name} did not answer within {seconds:g} s") from None
+
+    def stop(self, name: str) -> None:
+        """End one whose start was not waited for, so that it can be started anew."""
+        with suppress(TimeoutError):
+            self._in_loop(self._stop(name), CLOSING * 2)
 
     def close(self) -> None:
         """End them all: each is asked to end by itself, and is made to where it does not."""
@@ -164,6 +174,11 @@ class Servers:
                 advice = f"set mcp.servers.{server.name}.headers to what it wants"
             return Started(server, failure=failure, advice=advice, seconds=time.monotonic() - begun)
         return Started(server, tools, connection.version, time.monotonic() - begun)
+
+    async def _stop(self, name: str) -> None:
+        connection = self._connections.pop(name, None)
+        if connection:
+            await connection.close()
 
     async def _close_all(self) -> None:
         await asyncio.gather(*(one.close() for one in self._connections.values()), return_exceptions=True)

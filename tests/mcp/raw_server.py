@@ -1,6 +1,7 @@
 """An MCP server over standard input and output, written by hand so that it can misbehave.
 
-Its first argument says how it starts; what its tools do is in their names. It notes what it is sent in `received`.
+Its first argument says how it starts, unless a file `mode` in its folder does, which nobody can know of who has not
+started it. What its tools do is in their names. It notes what it is sent in `received`.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TextIO
 
-MODE = sys.argv[1] if len(sys.argv) > 1 else "good"
+MODE = Path("mode").read_text() if Path("mode").exists() else (*sys.argv[1:], "good")[0]
 FLOOD = 50_000_000
 IMAGE = "aGVsbG8="
 TEXT = {"type": "text", "text": "one"}
@@ -57,8 +59,8 @@ def listed() -> list[dict[str, Any]]:
     if MODE == "huge":
         huge = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5_000)}}
         return [tools[0] | {"description": "x" * 1_000_000}, tools[1] | {"inputSchema": huge}]
-    tools[0]["annotations"] = {"readOnlyHint": True}
-    return tools
+    tools[0]["annotations"] = {"readOnlyHint": MODE != "writes"}
+    return tools[1:] if MODE == "fewer" else tools
 
 
 def send_for_ever(messages: Iterator[dict[str, Any]]) -> None:

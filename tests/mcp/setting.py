@@ -32,9 +32,10 @@ def configure(home: Home, servers: Mapping[str, Mapping[str, Any]], **tables: An
 
 def ask_with_calls(ask: Ask, model: ModelServer, calls: Sequence[wire.Call], *args: str) -> tuple[Result, list[str]]:
     """Run `ask` with a model that makes these calls, one after the other; its end, and the results of the calls."""
+    before = len(model.requests)
     model.reply(*(wire.calls(call) for call in calls), wire.says("done"))
     result = ask(*MANY, *args, "hi", timeout=120)
-    return result, [told(request) for request in model.requests[1:]]
+    return result, [told(request) for request in model.requests[before + 1 :]]
 
 
 def told(request: Request) -> str:
@@ -55,4 +56,9 @@ def received(home: Home) -> list[dict[str, Any]]:
 
 def pids(home: Home) -> list[int]:
     """The processes of the raw server, in the order in which they were started."""
-    return [entry["pid"] for entry in received(home) if "pid" in entry]
+    return [entry["pid"] for entry in received(home) if "pid" in entry] if (home.work / "received").exists() else []
+
+
+def kept_file(home: Home, name: str = "raw") -> Path:
+    """Where the list of a server is kept."""
+    return Path(home.env["XDG_CACHE_HOME"], "ask", "mcp", f"{name}.json")

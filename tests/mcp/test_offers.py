@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ask.cli.toolbox import NAME
 from ask.mcp.configured import Server
-from ask.mcp.offers import Listed, fit_name, is_allowed, offer, prefix_of
-from ask.tools import ToolResult
+from ask.mcp.offers import Listed, as_tools, choose, fit_name, is_allowed, prefix_of
+from ask.tools import Tool, ToolResult
 from tests.mcp.values import json_values
 
 SERVER = Server("git", Path("config.toml"))
@@ -22,8 +22,12 @@ def no_call(tool: str, arguments: Any, seconds: float) -> ToolResult:
     return ToolResult(f"{tool} {arguments} {seconds}")
 
 
+def tools_of(*listed: Listed) -> list[Tool]:
+    return as_tools(choose(SERVER, listed), no_call)
+
+
 def names(*tools: str) -> list[str]:
-    return [tool.spec.name for tool in offer(SERVER, [Listed(name, "", {}) for name in tools], no_call)[0]]
+    return [tool.spec.name for tool in tools_of(*(Listed(name, "", {}) for name in tools))]
 
 
 def test_a_name_says_whose_it_is() -> None:
@@ -69,7 +73,7 @@ def test_one_that_is_listed_twice_is_offered_once() -> None:
 
 
 def test_reading_is_the_server_s_word_and_all_else_changes_something() -> None:
-    tools, _ = offer(SERVER, [Listed("a", "", {}), Listed("b", "", {}, reads_only=True)], no_call)
+    tools = tools_of(Listed("a", "", {}), Listed("b", "", {}, reads_only=True))
     assert [tool.changes for tool in tools] == [True, False]
     assert {tool.origin for tool in tools} == {"mcp:git"}
 
@@ -77,11 +81,11 @@ def test_reading_is_the_server_s_word_and_all_else_changes_something() -> None:
 @given(json_values())
 def test_any_schema_becomes_one_of_an_object(schema: Any) -> None:
     listed = Listed("a", "Does.", schema if isinstance(schema, dict) else {"properties": schema})
-    [tool], _ = offer(SERVER, [listed], no_call)
+    [tool] = tools_of(listed)
     assert tool.spec.parameters["type"] == "object"
     assert isinstance(tool.spec.parameters["properties"], dict)
 
 
 def test_a_tool_without_a_description_gets_one() -> None:
-    [tool], _ = offer(SERVER, [Listed("a\n\x1b", " ", {})], no_call)
+    [tool] = tools_of(Listed("a\n\x1b", " ", {}))
     assert tool.spec.description == "The tool a \\x1b of git."

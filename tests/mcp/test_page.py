@@ -9,6 +9,7 @@ from pathlib import Path
 from ask.cli.mcp.add import command as add
 from ask.config import check_config
 from ask.mcp.configured import START_TIMEOUT
+from ask.mcp.kept import FRESH
 from ask.mcp.offers import DESCRIPTION_LIMIT, NAME_LIMIT, SCHEMA_LIMIT, TOOLS_LIMIT
 from ask.mcp.process import MESSAGE_LIMIT
 from ask.mcp.unasked import UNASKED_LIMIT
@@ -46,6 +47,8 @@ def test_numbers_are_those_of_the_code() -> None:
     assert f"more than {MESSAGE_LIMIT // 1_000_000} MB, or {UNASKED_LIMIT:,} messages" in PAGE
     assert f"over {NAME_LIMIT} characters" in PAGE
     assert f"{START_TIMEOUT:g} by default" in PAGE
+    assert "is kept for a day" in PAGE
+    assert FRESH == 24 * 60 * 60
 
 
 def test_each_example_of_adding_makes_sense() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 from ask.cli.doctor.finding import OK, WARNING, Finding
 from ask.cli.workspace import Workspace
 from ask.errors import ConfigError
-from ask.mcp.configured import Server, find_servers
-from ask.mcp.servers import INSTALL
+from ask.mcp.configured import INSTALL, Server, find_servers
 from ask.mcp.variables import filled_in
 from ask.render.amounts import counted
 

@@ -36,7 +36,7 @@ def command(
     sse: bool,
     source: str | None,
 ) -> None:
-    """Add an MCP server to config.toml: a command, which is started when a model may call tools, or a URL.
+    """Add an MCP server to config.toml: a command, which is started when a model calls its tools, or a URL.
 
     In the values of --env and --header, $NAME is filled in when the server is used, so that no secret need stand
     in the file: put it in single quotes.
@@ -164,7 +164,9 @@ def refuse_known(name: str, workspace: Workspace) -> None:
 def keep(server: Server, workspace: Workspace) -> None:
     """Write a server into config.toml, and say so."""
     from ask.cli.config.file import change
+    from ask.cli.mcp.offering import kept_lists
     from ask.mcp.configured import as_table
 
     change(workspace.config_file, ("mcp", "servers", server.name), as_table(server))
+    kept_lists(workspace).forget(server.name)
     click.echo(f"{server.name} is in {workspace.config_file}; ask mcp test {server.name} tries it.", err=True)

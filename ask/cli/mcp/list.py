@@ -61,17 +61,18 @@ def tool_rows(servers: Sequence[Server], workspace: Workspace, console: Console)
     """
     from contextlib import ExitStack
 
-    from ask.cli.mcp.offering import open_servers, taken
+    from ask.cli.mcp.offering import on_demand, taken
     from ask.cli.mcp.servers import need_package
     from ask.cli.tools import parameters
     from ask.errors import ConfigError
+    from ask.mcp.on_demand import as_offer
 
     need_package()
     with ExitStack() as cleanup:
-        running = open_servers(servers, workspace, cleanup)
-        started = running.start()
-        tools = [(one.server.name, tool) for one in started for tool in taken(one, running, console)]
-    if started and all(one.failure for one in started):
+        running = on_demand(workspace, console, cleanup)
+        offers = [as_offer(one) for one in running.start(servers)]
+        tools = [(one.server.name, tool) for one in offers for tool in taken(one, running, console)]
+    if offers and all(one.failure for one in offers):
         raise ConfigError("no MCP server can be used", "ask mcp test says more")
     return [
         {

@@ -1,4 +1,4 @@
-"""The tools of the configured MCP servers, for a run: their servers are started here, and end with it."""
+"""The tools of the configured MCP servers, for a run: what is started for them here ends with it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ask.cli.workspace import Workspace
 from ask.config import Settings
-from ask.mcp.configured import Server, find_servers
-from ask.mcp.offers import is_allowed, offer, prefix_of
-from ask.mcp.servers import INSTALL, Servers, Started
+from ask.mcp.configured import INSTALL, Server, find_servers
+from ask.mcp.kept import KeptLists
+from ask.mcp.offers import Offer, as_tools, is_allowed, prefix_of
+from ask.mcp.on_demand import OnDemand
 from ask.render.streams import Console
 from ask.tools import Tool
+
+if TYPE_CHECKING:
+    from ask.mcp.servers import Servers
 
 PACKAGE = "mcp"
 
@@ -33,9 +37,10 @@ def is_installed() -> bool:
 
 
 def mcp_tools(workspace: Workspace, settings: Settings, console: Console, cleanup: ExitStack) -> Offered:
-    """Start the servers that may be used, and take their tools; a line says what cannot be had.
+    """The tools of the servers that may be used; a line says what cannot be had.
 
-    In safe mode a server is started only where one of its tools is allowed by name.
+    A server whose list is kept is started when one of its tools is called, any other now. In safe mode only those
+    count of which a tool is allowed by name.
 
     Args:
         workspace: what is configured.
@@ -48,44 +53,74 @@ def mcp_tools(workspace: Workspace, settings: Settings, console: Console, cleanu
         console.line(f"ask: {warning}")
     known = list(found.servers.values())
     prefixes = {server.name: prefix_of(server.name) for server in known}
-    wanted = [server for server in known if server.enabled]
-    if settings.safe:
-        wanted = [server for server in wanted if is_allowed(server.name, settings.allow_tools)]
+    wanted = [server for server in known if server.enabled and may_start(server, settings)]
     if wanted and not is_installed():
         console.line(f"ask: no MCP server can be used, as the package mcp is not installed: {INSTALL}")
         wanted = []
     if not wanted:
         return Offered([], tuple(prefixes.values()))
-    servers = open_servers(wanted, workspace, cleanup)
-    console.status(f"starting {', '.join(server.name for server in wanted)}")
-    started = servers.start()
-    console.status("")
-    tools = [tool for one in started for tool in taken(one, servers, console)]
-    there = {one.server.name for one in started if not one.failure}
+    servers = on_demand(workspace, console, cleanup)
+    offers = servers.offers(wanted)
+    tools = [tool for offer in offers for tool in taken(offer, servers, console)]
+    there = {offer.server.name for offer in offers if not offer.failure}
     return Offered(tools, tuple(prefix for name, prefix in prefixes.items() if name not in there))
 
 
-def open_servers(wanted: Sequence[Server], workspace: Workspace, cleanup: ExitStack) -> Servers:
-    """The servers, not started yet, which end when `cleanup` is closed."""
-    secrets = workspace.secrets()
-    servers = Servers(
-        wanted,
-        environment=secrets.clean_environment(),
+def withheld_tools(workspace: Workspace, settings: Settings, console: Console, cleanup: ExitStack) -> list[Tool]:
+    """The tools of the servers that safe mode does not start, by the lists that are kept; a line names the others."""
+    servers = on_demand(workspace, console, cleanup)
+    tools: list[Tool] = []
+    for server in find_servers(workspace.config, workspace.places.config).servers.values():
+        if not server.enabled or may_start(server, settings):
+            continue
+        if offer := servers.kept(server):
+            tools += taken(offer, servers, console)
+        else:
+            name = server.name
+            console.line(f"ask: safe mode does not start the MCP server {name}: ask mcp list {name} lists its tools")
+    return tools
+
+
+def may_start(server: Server, settings: Settings) -> bool:
+    """Whether a server may run: in safe mode only where one of its tools is allowed by name."""
+    return not settings.safe or is_allowed(server.name, settings.allow_tools)
+
+
+def kept_lists(workspace: Workspace) -> KeptLists:
+    """What the servers have listed."""
+    return KeptLists(workspace.places.cache / "mcp")
+
+
+def on_demand(workspace: Workspace, console: Console, cleanup: ExitStack) -> OnDemand:
+    """The servers, none of them started yet, which end when `cleanup` is closed."""
+    directory = Path.cwd()
+    servers = OnDemand(
+        kept_lists(workspace),
         variables=workspace.environment,
-        directory=Path.cwd(),
-        logs=workspace.places.data / "mcp",
-        redact=secrets.redact,
+        directory=directory,
+        open_servers=partial(open_servers, workspace, directory),
+        status=console.status,
     )
     cleanup.callback(servers.close)
     return servers
 
 
-def taken(started: Started, servers: Servers, console: Console) -> Sequence[Tool]:
-    """The tools of a server that has started; a line says what is left out, or why it has not."""
-    if started.failure:
-        console.line(f"ask: {': '.join(filter(None, (started.failure, started.advice)))}")
-        return ()
-    tools, notes = offer(started.server, started.tools, partial(servers.call, started.server.name))
-    for note in notes:
-        console.line(f"ask: {note}")
-    return tools
+def open_servers(workspace: Workspace, directory: Path) -> Servers:
+    """What servers run in."""
+    from ask.mcp.servers import Servers
+
+    secrets = workspace.secrets()
+    return Servers(
+        environment=secrets.clean_environment(),
+        variables=workspace.environment,
+        directory=directory,
+        logs=workspace.places.data / "mcp",
+        redact=secrets.redact,
+    )
+
+
+def taken(offer: Offer, servers: OnDemand, console: Console) -> Sequence[Tool]:
+    """The tools of a server; a line says what is left out, or why there are none."""
+    for line in filter(None, (offer.failure, *offer.notes)):
+        console.line(f"ask: {line}")
+    return as_tools(offer, partial(servers.call, offer.server.name))

@@ -13,6 +13,7 @@ def command(*, name: str) -> None:
     """Take an MCP server out of config.toml."""
     from ask.cli.config.file import REMOVED, change
     from ask.cli.inputs import as_text
+    from ask.cli.mcp.offering import kept_lists
     from ask.cli.mcp.servers import nearest, read_servers
     from ask.cli.workspace import Workspace
     from ask.errors import UsageError
@@ -27,4 +28,5 @@ def command(*, name: str) -> None:
         raise UsageError(f"there is no MCP server {name!r}", nearest(name, servers))
     if not change(workspace.config_file, ("mcp", "servers", name), REMOVED):
         console.line(f"ask: comments in {workspace.config_file} are lost")
+    kept_lists(workspace).forget(name)
     click.echo(f"{name} is out of {workspace.config_file}.", err=True)

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from ask.cli.mcp.offering import is_installed
 from ask.cli.workspace import Workspace
 from ask.errors import MissingProgram, UsageError
-from ask.mcp.configured import Server, find_servers
-from ask.mcp.servers import INSTALL
+from ask.mcp.configured import INSTALL, Server, find_servers
 from ask.render.streams import Console
 
 HOW_TO_ADD = "ask mcp add --help tells how to add one"

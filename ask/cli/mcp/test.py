@@ -17,7 +17,7 @@ def command(*, names: tuple[str, ...], as_json: bool) -> None:
     """
     from contextlib import ExitStack
 
-    from ask.cli.mcp.offering import open_servers
+    from ask.cli.mcp.offering import on_demand
     from ask.cli.mcp.servers import HOW_TO_ADD, chosen, need_package, read_servers
     from ask.cli.workspace import Workspace
     from ask.errors import ConfigError, UsageError
@@ -25,13 +25,13 @@ def command(*, names: tuple[str, ...], as_json: bool) -> None:
     from ask.render.table import write_table
 
     workspace = Workspace()
-    output = Output()
+    output, console = Output(), Console(workspace.environment, quiet=False, plain=False)
     need_package()
-    servers = chosen(read_servers(workspace, Console(workspace.environment, quiet=False, plain=False)), names)
+    servers = chosen(read_servers(workspace, console), names)
     if not servers:
         raise UsageError("no MCP server is configured", HOW_TO_ADD)
     with ExitStack() as cleanup:
-        started = open_servers(servers, workspace, cleanup).start()
+        started = on_demand(workspace, console, cleanup).start(servers)
     rows = [
         {
             "name": one.server.name,
@@ -39,7 +39,7 @@ def command(*, names: tuple[str, ...], as_json: bool) -> None:
             "version": one.version,
             "tools": None if one.failure else len(one.tools),
             "seconds": round(one.seconds, 2),
-            "found": ": ".join(filter(None, (one.failure, one.advice))),
+            "found": one.problem,
         }
         for one in started
     ]

@@ -1,0 +1,209 @@
+"""The lists of servers that are kept: believed while all is as it was, and never in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.errors import ConfigError
+from ask.mcp.configured import Server
+from ask.mcp.fingerprint import fingerprint
+from ask.mcp.kept import FORMAT, FRESH, KeptLists
+from ask.mcp.offers import Listed, Offer, choose
+from tests.mcp.values import json_values
+
+CONFIG = Path("config.toml")
+ONE = Server("one", CONFIG, command="x")
+LISTED = [Listed("a", "Does a.", {"type": "object", "properties": {}}, reads_only=True), Listed("ä/b", "", {})]
+MARK = "m"
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> KeptLists:
+    return KeptLists(tmp_path / "mcp")
+
+
+def test_an_offer_is_read_as_it_was_kept(kept: KeptLists, tmp_path: Path) -> None:
+    offer = choose(ONE._replace(tools=("a", "ä/b", "absent")), LISTED)
+    kept.keep(offer, MARK, "one 1.0")
+    assert kept.read(offer.server, MARK) == offer
+    assert offer.notes
+    file = tmp_path / "mcp" / "one.json"
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert json.loads(file.read_text())["version"] == "one 1.0"
+    assert [path.name for path in file.parent.iterdir()] == ["one.json"]
+
+
+def test_a_server_without_tools_is_known_to_have_none(kept: KeptLists) -> None:
+    kept.keep(Offer(ONE), MARK, "")
+    assert kept.read(ONE, MARK) == Offer(ONE, [], [])
+
+
+def test_nothing_is_believed_of_another_server_or_time_or_format(kept: KeptLists, tmp_path: Path) -> None:
+    kept.keep(Offer(ONE), MARK, "")
+    file = tmp_path / "mcp" / "one.json"
+    table = json.loads(file.read_text())
+    assert kept.read(ONE, "another") is None
+    assert kept.read(ONE._replace(name="two"), MARK) is None
+    for change in ({"time": time.time() - FRESH - 1}, {"time": time.time() + 1_000}, {"format": FORMAT + 1}):
+        file.write_text(json.dumps({**table, **change}))
+        assert kept.read(ONE, MARK) is None
+    file.write_text(json.dumps({**table, "time": time.time() - FRESH + 1_000}))
+    assert kept.read(ONE, MARK)
+
+
+def test_what_is_forgotten_is_not_there_any_more(kept: KeptLists) -> None:
+    kept.forget("one")
+    kept.keep(Offer(ONE), MARK, "")
+    kept.forget("one")
+    assert kept.read(ONE, MARK) is None
+
+
+def test_where_nothing_can_be_kept_nothing_is(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    kept = KeptLists(tmp_path / "file")
+    kept.keep(Offer(ONE), MARK, "")
+    assert kept.read(ONE, MARK) is None
+    kept.forget("one")
+    folder = KeptLists(tmp_path)
+    (tmp_path / "one.json" / "x").mkdir(parents=True)
+    folder.keep(Offer(ONE), MARK, "")
+    folder.forget("one")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "one.json"]
+
+
+@given(st.binary(max_size=100) | json_values().map(lambda value: json.dumps(value).encode()))
+def test_any_file_is_read_or_not_believed(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    folder = tmp_path_factory.mktemp("kept")
+    (folder / "one.json").write_bytes(data)
+    assert KeptLists(folder).read(ONE, MARK) is None
+
+
+@given(json_values(), json_values(), json_values())
+def test_any_content_with_the_right_mark_is_read_or_not_believed(
+    tmp_path_factory: pytest.TempPathFactory, tools: Any, notes: Any, written: Any
+) -> None:
+    folder = tmp_path_factory.mktemp("kept")
+    entry = {"name": "a", "description": notes, "schema": tools, "reads_only": True}
+    for table in (
+        {"tools": tools, "notes": notes, "time": time.time()},
+        {"tools": [entry], "notes": [], "time": time.time()},
+        {"tools": [], "notes": [], "time": written},
+    ):
+        (folder / "one.json").write_text(json.dumps({"format": FORMAT, "fingerprint": MARK, **table}))
+        offer = KeptLists(folder).read(ONE, MARK)
+        assert offer is None or all(isinstance(tool, Listed) for tool in offer.tools)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' + "9" * 10_000 + "}", '{"time": NaN}'])
+def test_what_json_cannot_hold_is_not_believed(text: str, tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text(text)
+    assert KeptLists(tmp_path).read(ONE, MARK) is None
+
+
+# What a list is believed for
+
+
+def marked(folder: Path, environment: Mapping[str, str] | None = None, **parts: Any) -> str:
+    server = ONE._replace(**{"command": "python", "args": ("server.py", "--config=own.toml"), **parts})
+    return fingerprint(server, environment or {"PATH": f"{folder}/bin", "A": "1"}, folder)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with a program, and files that its arguments name."""
+    for name in ("bin/python", "other/python", "server.py", "own.toml", "data/in.txt", "below/server.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+        (tmp_path / name).chmod(0o700)
+    return tmp_path
+
+
+def test_it_is_the_same_as_long_as_nothing_changes(files: Path) -> None:
+    assert marked(files, args=("data",)) == marked(files, args=("data",))
+    before = marked(files, args=("data",))
+    (files / "data" / "more").write_text("what is in a folder is no part of the server")
+    assert marked(files, args=("data",)) == before
+    assert marked(files, env={"X": "$A"}) == marked(files, env={"X": "1"}), "what counts is the value"
+    assert marked(files, origin=Path("mcp.json")) == marked(files)
+
+
+@pytest.mark.parametrize("name", ["bin/python", "server.py", "own.toml"])
+def test_a_file_that_changes_counts(name: str, files: Path) -> None:
+    before = marked(files)
+    os.utime(files / name, (1_000, 1_000))
+    older = marked(files)
+    (files / name).write_text("longer")
+    os.utime(files / name, (1_000, 1_000))
+    assert len({before, older, marked(files)}) == 3
+    (files / name).unlink()
+    assert marked(files) not in (before, older)
+
+
+def test_which_program_it_is_counts(files: Path) -> None:
+    plain = marked(files)
+    first = {"PATH": f"{files}/other:{files}/bin", "A": "1"}
+    assert marked(files, first) != plain
+    assert marked(files, first) == marked(files, {**first, "MORE": "x"}), "the rest of the environment is too much"
+    assert marked(files, env={"PATH": f"{files}/other"}) != marked(files, env={"PATH": f"{files}/bin"})
+    (files / "bin/python").rename(files / "bin/python3")
+    (files / "bin/python").symlink_to("python3")
+    assert marked(files) != plain
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"command": "other"},
+        {"args": ("server.py",)},
+        {"env": {"X": "1"}},
+        {"cwd": "below"},
+        {"tools": ("a",)},
+        {"command": "", "url": "http://x/", "type": "http"},
+    ],
+)
+def test_what_is_configured_counts(parts: dict[str, Any], files: Path) -> None:
+    assert marked(files, **parts) != marked(files)
+
+
+def test_the_value_of_a_variable_counts_and_cannot_be_read(files: Path) -> None:
+    def mark(secret: str) -> str:
+        return marked(files, {"TOKEN": secret}, command="", args=(), url="http://x", headers={"A": "Bearer $TOKEN"})
+
+    assert mark("one") != mark("two")
+    assert mark("one") == mark("one")
+    assert len(mark("one")) == 64
+    with pytest.raises(ConfigError, match="needs \\$TOKEN"):
+        marked(files, {"OTHER": "x"}, env={"A": "$TOKEN"})
+
+
+def test_the_working_directory_counts_where_it_says_which_file_is_meant(files: Path) -> None:
+    def mark(where: Path, *args: str, cwd: str = "", command: str = "python") -> str:
+        server = Server("one", CONFIG, command=command, args=args, cwd=cwd)
+        return fingerprint(server, {"PATH": f"{files}/bin"}, where)
+
+    below = files / "below"
+    assert mark(files, "-m", "it") == mark(below, "-m", "it")
+    assert mark(files, "server.py") != mark(below, "server.py")
+    assert mark(files, str(files / "server.py")) == mark(below, str(files / "server.py"))
+    assert mark(files, cwd="data") != mark(below, cwd="data")
+    assert mark(files, "server.py", cwd=str(below)) == mark(below, "server.py", cwd=str(below))
+    assert mark(files, "${workspaceFolder}") != mark(below, "${workspaceFolder}")
+    assert mark(files, command="./server.py") != mark(below, command="./server.py")
+
+
+WORDS = st.text(max_size=20).map(lambda word: word.replace("$", ""))
+
+
+@given(WORDS, st.lists(WORDS, max_size=3), WORDS)
+def test_any_words_have_a_fingerprint(command: str, args: list[str], cwd: str) -> None:
+    server = Server("one", CONFIG, command=command, args=tuple(args), cwd=cwd)
+    assert fingerprint(server, {}, Path("/")) == fingerprint(server, {}, Path("/"))
