@@ -96,11 +96,13 @@ def test_recorded_answer_is_shown_and_its_calls_are_answered(
     done = SAMPLE_ANSWERS[recording.wire].reply("Done.", whole=not recording.streaming)
     server.reply(served(recording, pieces(recording)), done)
     check_result(run(known, recording), recording)
+    # Not the models list, which is asked for where an answer tells of a prompt that was longer than ours.
+    chats = [request for request in server.requests if request.method == "POST"]
     if recording.calls and recording.outcome == "ok":
-        _, second = server.requests
+        _, second = chats
         check_second_request(second.json, recording)
     else:
-        assert len(server.requests) == 1
+        assert len(chats) == 1
 
 
 def check_second_request(body: Any, recording: Recording) -> None:
