@@ -312,9 +312,10 @@ def test_an_error_stands_below_what_came(ask: Ask, server: ModelServer) -> None:
 def test_going_on_after_a_stop_repeats_the_block_under_way(ask: Ask, server: ModelServer) -> None:
     server.reply(streamed("# One\n\nSome text", end=False))
     with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
-        running.wait_for("Some text")
+        place = running.wait_for("Some text")
         running.signal(signal.SIGSTOP)
         running.signal(signal.SIGCONT)
+        running.wait_for("Some text", after=place)  # of signals that wait together, SIGINT would be heard first
         running.signal(signal.SIGINT)
         shown = lines_shown(running.finish().stdout)
     assert [line for line in shown if line and not line.startswith("ask: ")] == ["One", "Some text", "Some text"]
