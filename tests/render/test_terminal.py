@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -310,15 +311,25 @@ def test_an_error_stands_below_what_came(ask: Ask, server: ModelServer) -> None:
 
 
 def test_going_on_after_a_stop_repeats_the_block_under_way(ask: Ask, server: ModelServer) -> None:
-    server.reply(streamed("# One\n\nSome text", end=False))
+    stopped = Event()
+    steps: list[Step] = [
+        wire.event(wire.text("# One\n\nSome text")),
+        stopped,
+        wire.event(wire.text(", and more")),
+        HOLD,
+    ]
+    server.reply(Reply(steps, content_type="text/event-stream"))
     with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
-        place = running.wait_for("Some text")
+        running.wait_for("Some text")
         running.signal(signal.SIGSTOP)
         running.signal(signal.SIGCONT)
-        running.wait_for("Some text", after=place)  # of signals that wait together, SIGINT would be heard first
+        stopped.set()
+        running.wait_for("and more")
         running.signal(signal.SIGINT)
         shown = lines_shown(running.finish().stdout)
-    assert [line for line in shown if line and not line.startswith("ask: ")] == ["One", "Some text", "Some text"]
+    assert [line for line in shown if line and not line.startswith("ask: ")] == [
+        *("One", "Some text", "Some text, and more")
+    ]
 
 
 def test_a_terminal_that_becomes_narrower_loses_nothing(ask: Ask, server: ModelServer) -> None:
