@@ -39,6 +39,8 @@ class Bottom:
         self._rows: Sequence[Row] = ()
         self._in_line = False
         self._lost = False
+        self._losses = 0
+        """How often it was lost; a signal may tell of it while rows are written."""
 
     @property
     def size(self) -> os.terminal_size:
@@ -57,6 +59,7 @@ class Bottom:
     def lose(self) -> None:
         """Somebody else may have written to the terminal: leave everything as it is, and begin below it."""
         self._lost = self._lost or self.open
+        self._losses += 1
 
     def show(self, done: Sequence[str], rows: Sequence[Row]) -> None:
         """Put text above the rows for good, and other rows in the place of these.
@@ -76,7 +79,7 @@ class Bottom:
             signal.pthread_sigmask(signal.SIG_SETMASK, heard)
 
     def _show(self, done: Sequence[str], rows: Sequence[Row]) -> None:
-        before, lost = self._rows, self._lost
+        before, lost, losses = self._rows, self._lost, self._losses
         shown = [*done, *(row.shown for row in rows)]
         begin = "\n" if self._in_line and shown else ""
         # Where a signal ends it in the middle, nobody knows where the cursor is.
@@ -86,7 +89,7 @@ class Bottom:
             text += "\n"
         if text:
             self._write(text)
-        self._rows, self._lost = rows, False
+        self._rows, self._lost = rows, bool(rows) and self._losses != losses
         self._in_line = self._in_line and not shown
 
     def stream(self, text: str) -> None:
