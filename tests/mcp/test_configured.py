@@ -200,7 +200,7 @@ def test_config_toml_comes_first_then_the_folders_file_then_others(tmp_path: Pat
 
 def filled(**parts: Any) -> Server:
     environment = {"A": "1", "LONG_NAME": "2", "EMPTY": ""}
-    return filled_in(Server("one", PATH, **parts), environment, Path("/work"))
+    return filled_in(Server("one", PATH, **parts), environment, Path("/project"))
 
 
 def test_variables_are_filled_in_everywhere_in_braces_and_bare_where_secrets_stand() -> None:
@@ -212,7 +212,7 @@ def test_variables_are_filled_in_everywhere_in_braces_and_bare_where_secrets_sta
     assert server.args == ("$A-1-2-else--$1",)
     assert server.env == {"X": "1-1-2-else--$A"}
     assert server.headers == {"Y": "Bearer 2"}
-    assert filled(cwd="${workspaceFolder}/x").cwd == "/work/x"
+    assert filled(cwd="${workspaceFolder}/x").cwd == "/project/x"
 
 
 @pytest.mark.parametrize("parts", [{"args": ("${NO}",)}, {"env": {"X": "$NO"}}, {"url": "http://${NO}"}])
