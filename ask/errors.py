@@ -52,6 +52,8 @@ class AskError(Exception):
 
 def unforeseen(fault: Exception) -> AskError:
     """The error for an exception that nobody expected."""
+    if isinstance(fault.__cause__, KeyboardInterrupt):  # as Python 3.11 wraps one that comes while a class is made
+        return Interrupted("interrupted")
     if isinstance(fault, ModuleNotFoundError):
         return MissingProgram(f"the package {fault.name} is not installed", "install ask again")
     if isinstance(fault, OSError) and fault.strerror:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ask import errors
-from ask.errors import AskError, NetworkError, ProviderError, Remedy, StreamCut
+from ask.errors import AskError, NetworkError, ProviderError, Remedy, StreamCut, unforeseen
 
 
 def tree(root: type[AskError]) -> list[type[AskError]]:
@@ -52,3 +52,9 @@ def test_remedies_are_values() -> None:
     assert Remedy.RETRY() == Remedy("retry", None)
     assert ProviderError("x").remedy == Remedy.NONE == Remedy("none")
     assert (Remedy.NEXT_KEY.action, Remedy.WITHOUT_TOOLS.action) == ("next_key", "without_tools")
+
+
+def test_an_interruption_that_python_wrapped_is_one() -> None:
+    fault = RuntimeError("Error calling __set_name__")
+    fault.__cause__ = KeyboardInterrupt()
+    assert unforeseen(fault).exit_code == 130
