@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -19,11 +20,12 @@ from ask.safety.profile import Limits
 
 _PAUSE = 0.02
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_NICE = 10
+NICENESS = 10
+"""What commands add to their niceness, so that the watch goes before them."""
+_BURST = 1 / 4
+"""The share of the processes allowed that, when so many are new since the last look, are taken for a crowd at once."""
 _COUNTED_PER_NAMESPACE = (5, 14)
 """The version of Linux from which on RLIMIT_NPROC does not count what the user runs outside."""
-_CROWD = 4
-"""With so many times the processes that are allowed, none is looked at singly any more."""
 
 
 def set_limits(limits: Limits) -> None:
@@ -52,12 +54,9 @@ def _kernel_version() -> tuple[int, ...]:
 def end_all() -> bool:
     """End every process of the sandbox but the worker; whether there was any that still ran."""
     _reap(os.WNOHANG)
-    try:
-        os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        return False
+    ended = _signal_all(signal.SIGKILL)
     _reap(0)
-    return True
+    return ended
 
 
 def _reap(options: int) -> None:
@@ -69,8 +68,8 @@ def _reap(options: int) -> None:
 class Watch:
     """Watches the processes of the sandbox while its context lasts; at a breach it ends them all.
 
-    It is made before anything runs: its thread keeps its priority, and the one that makes it, with all that this one
-    starts, gets a lower one.
+    It needs commands that are nicer than the whole worker: a thread that waits for the processor while it holds the
+    interpreter's lock keeps this one waiting too.
 
     Attributes:
         breach: which limit was passed, "" if none.
@@ -79,10 +78,10 @@ class Watch:
     def __init__(self, limits: Limits) -> None:
         self.breach = ""
         self._limits = limits
+        self._newest = _newest_process()
         self._looking = threading.Lock()
         self._wanted = threading.Event()
         threading.Thread(target=self._run, daemon=True).start()
-        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) + _NICE)
 
     def __enter__(self) -> Self:
         self.breach = ""
@@ -95,31 +94,58 @@ class Watch:
 
     def _run(self) -> None:
         while self._wanted.wait():
-            start = time.monotonic()
+            start = time.thread_time()  # under a load that keeps it from looking it must not look less often
             with self._looking:
                 breach = self._look() if self._wanted.is_set() else ""
                 if breach:
                     self.breach = breach
-                    with suppress(ProcessLookupError):
-                        os.kill(-1, signal.SIGKILL)
-            time.sleep(max(_PAUSE, 4 * (time.monotonic() - start)))
+                    _signal_all(signal.SIGKILL)
+            time.sleep(max(_PAUSE, 4 * (time.thread_time() - start)))
 
     def _look(self) -> str:
-        names = [name for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
+        before, self._newest = self._newest, _newest_process()
+        if abs(self._newest - before) <= self._limits.processes * _BURST:
+            names = _processes()
+            if len(names) <= self._limits.processes:
+                return self._judge(names)
+        # Stopped, a crowd can neither grow while it is counted nor take the processor from the one who counts.
+        _signal_all(signal.SIGSTOP)
+        breach = self._judge(_processes())
+        if not breach:
+            _signal_all(signal.SIGCONT)
+        return breach
+
+    def _judge(self, names: Sequence[str]) -> str:
         threads = pages = 0
-        if len(names) < self._limits.processes * _CROWD:
-            for name in names:
-                its_threads, its_pages = _usage(name)
-                threads += its_threads
-                pages += its_pages
-        else:
-            threads = len(names)
-        if threads > self._limits.processes:
-            return f"more than {self._limits.processes} processes and threads at a time"
+        for name in names:
+            its_threads, its_pages = _usage(name)
+            threads += its_threads
+            pages += its_pages
+            if threads > self._limits.processes:
+                return f"more than {self._limits.processes} processes and threads at a time"
         # What processes share is counted for each of them here, and exactly only where it matters.
         if pages * _PAGE > self._limits.memory and sum(map(_exact, names)) > self._limits.memory:
             return f"more than {self._limits.memory >> 20:,} MiB of memory"
         return ""
+
+
+def _newest_process() -> int:
+    """The number of the process that was started last in the sandbox; after the highest they begin again."""
+    return int(Path("/proc/loadavg").read_bytes().split()[-1])
+
+
+def _processes() -> list[str]:
+    """The processes of the sandbox but the worker, also those that have ended and were not waited for."""
+    return [name for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
+
+
+def _signal_all(number: signal.Signals) -> bool:
+    """Send it to every process of the sandbox but the worker; whether there was any."""
+    try:
+        os.kill(-1, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _usage(name: str) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.safety import frames
-from ask.safety.limits import Watch, end_all, set_limits
+from ask.safety.limits import NICENESS, Watch, end_all, set_limits
 from ask.safety.profile import Limits
 from ask.safety.selftest import attempt, tidy
 from ask.tools import Tool, ToolContext, ToolError, builtin_tools
@@ -54,6 +54,7 @@ def main() -> None:
             spill_directory=Path(start["spill"]),
             on_output=_Output(send, limits.output),
             open_spill=lambda path: _Spill(send, path, limits.output),
+            niceness=NICENESS,
         )
         told = _carry_out(tools.get(call["tool"]), call["arguments"], context, watch)
         send(frames.DONE, json.dumps(told).encode())

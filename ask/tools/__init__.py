@@ -33,6 +33,7 @@ class ToolContext(NamedTuple):
         keys: what is taken out of a command's output before it is shown or kept, the longest first.
         restrict_hosts: None where any host may be reached; else only public addresses may, and a redirect may lead to
             another host only where that is one of these, in the form of `addresses.host_of`.
+        niceness: what a command adds to its niceness (0 to 19): the higher, the more others go before it.
     """
 
     directory: Path
@@ -44,6 +45,7 @@ class ToolContext(NamedTuple):
     open_spill: Callable[[Path], RawIOBase] | None = None
     keys: tuple[str, ...] = ()
     restrict_hosts: frozenset[str] | None = None
+    niceness: int = 0
 
 
 class ToolResult(NamedTuple):

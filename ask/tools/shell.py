@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
@@ -128,6 +129,8 @@ def _start(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
             cwd=context.directory,
             env={**context.environment, _MARK: marks},
             start_new_session=True,
+            # Safe between fork and exec: a system call, and nothing else.
+            preexec_fn=partial(os.nice, context.niceness) if context.niceness else None,  # noqa: PLW1509
         )
     except OSError as error:
         if not context.directory.is_dir():
