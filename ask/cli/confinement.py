@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -53,7 +55,7 @@ class Confined:
         for folder in (workspace.places.data, spill.parent):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.confinement = confinement(settings, directory, spill, workspace)
-        self._sandbox = Sandbox(self.confinement)
+        self._sandbox = Sandbox(self.confinement, meanwhile=partial(import_module, "requests"))
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
@@ -38,6 +38,7 @@ class Sandbox:
     Args:
         confinement: what the calls are confined to.
         programs: where bubblewrap may be.
+        meanwhile: is done while a worker starts, which takes about as long as loading `requests`.
 
     Attributes:
         findings: what the last self-test found.
@@ -47,9 +48,12 @@ class Sandbox:
         SafetyError: there can be none, or it does not hold.
     """
 
-    def __init__(self, confinement: Confinement, programs: Sequence[str] = PROGRAMS) -> None:
+    def __init__(
+        self, confinement: Confinement, programs: Sequence[str] = PROGRAMS, meanwhile: Callable[[], object] = bool
+    ) -> None:
         self._program = find_bubblewrap(programs)
         self._confinement = confinement
+        self._meanwhile = meanwhile
         self._inmate: Inmate | None = None
         self._closed = False
         self.findings: list[Finding] = []
@@ -105,6 +109,7 @@ class Sandbox:
         with Outside(self._confinement) as outside:
             inmate = Inmate(self._program, self._confinement, view)
             try:
+                self._meanwhile()
                 self.findings = outside.judge(self._introduce(inmate, outside.tasks))
             except BaseException:
                 inmate.end()

@@ -160,6 +160,24 @@ def test_a_worker_that_does_not_answer_is_replaced(bash: Bash, sandbox: Sandbox,
     assert "No such file" in bash("cat /tmp/x; ls never").text
 
 
+def test_what_is_done_while_it_starts_is_done_for_each_worker_and_ends_it_where_it_fails(
+    confinement: Confinement, context: ToolContext
+) -> None:
+    seen = []
+
+    def look() -> None:
+        seen.append(processes(context.directory))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with Sandbox(confinement, meanwhile=look) as sandbox:
+        lose_worker(lambda command: sandbox.confine(BASH).run({"command": command}, context), context)
+        with pytest.raises(KeyboardInterrupt):
+            sandbox.confine(BASH).run({"command": "true"}, context)
+        assert all(seen)
+        assert processes(context.directory) == []
+
+
 def test_a_worker_that_dies_is_replaced(bash: Bash, sandbox: Sandbox, context: ToolContext) -> None:
     lose_worker(bash, context)
     assert bash("echo again").text == "exit code: 0\nstdout:\nagain\n"
