@@ -115,7 +115,7 @@ def conversations(places: Places, *_: object) -> Iterator[Word]:
     """The newest conversations with their titles; the history is only read, and never waited for."""
     import sqlite3
 
-    file = places.data / "history.db"
+    file = places.history
     query = "SELECT id, title FROM conversations ORDER BY updated DESC, number DESC LIMIT ?"
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
         connection.execute(f"PRAGMA busy_timeout = {PATIENCE_MS}")

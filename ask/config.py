@@ -108,6 +108,11 @@ class Places(NamedTuple):
         """The folders for this environment; none of them need exist."""
         return Places(*(_folder(environment, kind) for kind in ("config", "data", "cache")))
 
+    @property
+    def history(self) -> Path:
+        """The file of the conversations."""
+        return self.data / "history.db"
+
 
 def _folder(environment: Mapping[str, str], kind: str) -> Path:
     named = environment.get(f"XDG_{kind.upper()}_HOME", "")

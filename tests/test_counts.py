@@ -25,7 +25,7 @@ COMMANDS = {
     "--help": (CLICK, 8, 14),
     "--complete providers": (CLICK, 8, 8),
     "tools": (CLICK, 38, 21),
-    "history list": (CLICK, 32, 21),
+    "history list": (CLICK, 22, 11),
     "providers": (WIRED, 62, 5),
     "hi": (WIRED, 69, 5),
     "-p demo hi": (WIRED, 69, 5),
@@ -159,7 +159,9 @@ def test_a_long_stream_costs_what_a_short_one_does(count: Counter, server: Model
     assert long.own == short.own
 
 
-@pytest.mark.parametrize("words", [("-c", "hi"), ("--resume", "1", "hi"), ("hi",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("-c", "hi"), ("--resume", "1", "hi"), ("hi",), ("history", "list", "-n", "5")], ids=" ".join
+)
 def test_what_else_is_saved_makes_a_run_no_dearer(tmp_path: Path, server: ModelServer, words: tuple[str, ...]) -> None:
     server.reply(wire.says("hello"))
 

@@ -37,7 +37,7 @@ class Workspace:
     @property
     def history(self) -> Path:
         """The file of saved conversations."""
-        return self.places.data / "history.db"
+        return self.places.history
 
     @property
     def config_file(self) -> Path:

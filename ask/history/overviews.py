@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import UsageError
-from ask.history.entries import Conversation
 from ask.history.store import Store
-from ask.messages import Usage
+
+if TYPE_CHECKING:
+    from ask.history.entries import Conversation
 
 ALL = -1
 """As a limit: none."""
 
 NEWEST_FIRST = "updated DESC, conversations.number DESC"
 HERE = "WHERE conversations.number IN (SELECT conversation FROM runs WHERE directory = :directory)"
+LINE = "id, title, updated, provider, model, sum(rounds), sum(cost)"
+DETAILS = "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens)"
+"""What `Overview` has, in its order. The details take half as long again: each sum goes through all runs."""
 QUERY = f"""
-SELECT {", ".join(f"conversations.{name}" for name in Conversation._fields)}, provider, model, directory,
-    count(*), sum(rounds), {", ".join(f"sum({name})" for name in Usage._fields)}, max(runs.number)
+SELECT max(runs.number), {{columns}}
 FROM conversations CROSS JOIN runs ON conversation = conversations.number {{where}}
 GROUP BY updated, conversations.number ORDER BY {NEWEST_FIRST} LIMIT :limit
 """
@@ -29,47 +32,61 @@ GROUP BY updated, conversations.number ORDER BY {NEWEST_FIRST} LIMIT :limit
 
 
 class Overview(NamedTuple):
-    """What a list tells of a conversation.
+    """What a list tells of a conversation; times are in seconds since 1970, cost is in US dollars.
 
     Attributes:
         place: in the list of all, 1 for the newest.
-        conversation: the conversation.
+        id: of the conversation.
+        title: its first question, in short.
+        updated: when it went on last.
         provider: whom its last run asked.
         model: which model.
+        rounds: of tool calls, in all runs.
+        cost: of all runs; None where none was told, as for tokens.
+        created: when it began; a detail, as all that follow.
         directory: where its last run took place.
         runs: how many there are.
-        rounds: of tool calls, in all runs.
-        usage: of all runs.
+        input_tokens: of all runs.
+        output_tokens: of all runs.
+        cached_tokens: of all runs.
     """
 
     place: int
-    conversation: Conversation
+    id: str
+    title: str
+    updated: float
     provider: str
     model: str
-    directory: str
-    runs: int
     rounds: int
-    usage: Usage
+    cost: float | None
+    created: float = 0.0
+    directory: str = ""
+    runs: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
 
 
-def overviews(store: Store, limit: int = ALL, directory: str = "") -> list[Overview]:
+def overviews(store: Store, limit: int = ALL, directory: str = "", *, details: bool = False) -> list[Overview]:
     """The newest conversations, the newest first: all, or those that had a run in this directory.
+
+    Args:
+        store: the history.
+        limit: how many at most.
+        directory: "" for all.
+        details: read these too.
 
     Raises:
         FileError: the history cannot be read.
     """
-    where = HERE if directory else ""
-    rows = store.rows(QUERY.format(where=where), {"limit": limit, "directory": directory})
+    query = QUERY.format(columns=f"{LINE}, {DETAILS}" if details else LINE, where=HERE if directory else "")
+    rows = store.rows(query, {"limit": limit, "directory": directory})
     places: Iterable[int] = itertools.count(1)
     if directory:
-        every = store.rows(f"SELECT number FROM conversations ORDER BY {NEWEST_FIRST}")
+        every = store.rows(f"SELECT id FROM conversations ORDER BY {NEWEST_FIRST}")
         place_of = {row[0]: place for place, row in enumerate(every, 1)}
-        places = [place_of[row[0]] for row in rows]
-    # By place, not by name, which would take twice as long for many.
-    return [
-        Overview(place, Conversation(*row[:5]), row[5], row[6], row[7], row[8], row[9], Usage(*row[10:14]))
-        for place, row in zip(places, rows, strict=False)
-    ]
+        places = [place_of[row["id"]] for row in rows]
+    return [Overview(place, *columns) for place, (_, *columns) in zip(places, rows, strict=False)]
 
 
 def newest(store: Store) -> Conversation:
@@ -79,7 +96,10 @@ def newest(store: Store) -> Conversation:
         UsageError: there is none.
         FileError: the history cannot be read.
     """
-    found = overviews(store, 1)
+    from ask.history.entries import Conversation  # which a list does without
+
+    begun = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
+    found = store.rows(f"SELECT * FROM conversations WHERE {begun} ORDER BY {NEWEST_FIRST} LIMIT 1")
     if not found:
         raise UsageError("no conversation is saved", "each question that is asked begins one")
-    return found[0].conversation
+    return Conversation(*found[0])

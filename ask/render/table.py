@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from shutil import get_terminal_size
 from typing import Any
 
 from ask.render.streams import Output
@@ -34,8 +33,14 @@ def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: b
     if not output.terminal:
         output.write("".join("\t".join(row) + "\n" for row in cells))
         return
-    cells = [[one_line(cell) for cell in row] for row in cells]
-    cells.insert(0, [column.upper().replace("_", " ") for column in rows[0]])
+    heading = [column.upper().replace("_", " ") for column in rows[0]]
+    write_aligned(output, [heading, *([one_line(cell) for cell in row] for row in cells)], whole=whole)
+
+
+def write_aligned(output: Output, cells: Sequence[Sequence[str]], *, whole: bool) -> None:
+    """Write rows of cells to a terminal, each column as wide as it needs, as far as there is room."""
+    from shutil import get_terminal_size  # slow to load, and for a terminal alone
+
     widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
     room = get_terminal_size().columns
     if whole:

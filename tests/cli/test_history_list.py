@@ -77,6 +77,29 @@ def test_json_has_all_that_is_known(ask: Ask, history: Path) -> None:
     assert json.loads(ask("history", "--json").stdout) == listed
 
 
+def test_a_line_in_a_pipe_tells_what_json_does(ask: Ask, home: Home) -> None:
+    odd = ["tab\there", "line\nbreak", "  wide\u2003gaps  ", "日本語", "nul\0 and \x1b[31m"]
+    for number, (title, cost) in enumerate(zip(odd, [None, 0.0, 1e-7, 0.1 + 0.2, 123456789.0], strict=True)):
+        save(
+            home.data / "history.db",
+            f"c{number}",
+            user("?"),
+            title=title,
+            cost=cost,
+            model=f"m {number}\n",
+            rounds=number,
+        )
+    listed = json.loads(ask("history", "list", "--json").stdout)
+    assert [one["title"] for one in reversed(listed)] == odd
+    for one, line in zip(listed, ask("history", "list").text.removesuffix("\n").split("\n"), strict=True):
+        cost = one["usage"]["cost"]
+        assert line.split("\t") == [
+            *(str(one["number"]), one["id"], " ".join(one["title"].split()), one["updated"]),
+            f"{one['provider']}:{one['model'].strip()}",
+            *(str(one["rounds"]), "" if cost is None else f"{cost:g}"),
+        ]
+
+
 def test_here_keeps_the_numbers_of_the_whole_list(ask: Ask, history: Path) -> None:
     assert [row.split("\t")[:2] for row in ask("history", "--here").text.splitlines()] == [["2", "aaaa1"]]
 

@@ -19,31 +19,32 @@ def command(*, limit: int | None, here: bool, as_json: bool) -> None:
 
     The number, the id and any beginning of it that no other has name a conversation, also for --resume.
     """
+    import os
     import time
 
-    from ask.cli.workspace import Workspace
+    from ask.config import Places
     from ask.history.overviews import ALL, overviews
     from ask.history.store import Store
-    from ask.render.overviews import as_row, as_table_row, as_value
+    from ask.render.overviews import as_line, as_table_row, as_value
     from ask.render.streams import Console, Output
     from ask.render.table import write_table
 
-    workspace, output = Workspace(), Output()
-    console = Console(workspace.environment, quiet=not output.terminal, plain=False)
+    # Not by way of a workspace, which loads all that providers need.
+    history, output = Places.find(os.environ).history, Output()
+    console = Console(os.environ, quiet=not output.terminal, plain=False)
     to_terminal = output.terminal and not as_json
     wanted = limit if limit is not None else ON_A_TERMINAL if to_terminal else 0
     directory = this_directory() if here else ""
-    with Store(workspace.history, create=False) as store:
-        found = overviews(store, wanted + 1 if wanted else ALL, directory)
+    with Store(history, create=False) as store:
+        found = overviews(store, wanted + 1 if wanted else ALL, directory, details=as_json)
     listed = found[: wanted or None]
     if as_json:
-        rows = [as_value(overview) for overview in listed]
+        write_table(output, [as_value(overview) for overview in listed], as_json=True)
     elif to_terminal:
         now = time.time()
-        rows = [as_table_row(overview, now) for overview in listed]
+        write_table(output, [as_table_row(overview, now) for overview in listed], as_json=False)
     else:
-        rows = [as_row(overview) for overview in listed]
-    write_table(output, rows, as_json=as_json)
+        output.write("".join(map(as_line, listed)))
     if not found:
         console.line("ask: no conversation is saved" + (" from this directory" if here else ""))
     elif limit is None and len(found) > len(listed):
