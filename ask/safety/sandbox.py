@@ -214,15 +214,6 @@ def tell(context: ToolContext, text: str) -> None:
         context.on_output(text)
 
 
-def self_test(confinement: Confinement, programs: Sequence[str] = PROGRAMS) -> list[Finding]:
-    """What holds on this machine; where no sandbox can be opened, that alone."""
-    try:
-        with Sandbox(confinement, programs) as sandbox:
-            return sandbox.findings
-    except SafetyError as error:
-        return [Finding("a sandbox can be opened", False, str(error))]
-
-
 def read_result(payload: bytes) -> ToolResult:
     """The result that a worker tells of.
 
