@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from typing import Any
@@ -18,16 +19,17 @@ from ask.messages import Usage
 from ask.prompts import prompt_text
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply
-from tests.program import TEST_KEY, Ask, Home
+from tests.program import TEST_KEY, Ask, Home, make_home
 from tests.wires import SERVICES, Thought, Wire
 
 INSTRUCTION = prompt_text("compact")
 LIST = ToolCall("call_1", "list_dir", '{"dirpath": "."}')
+CHOSEN = {"ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}
 
 
 @pytest.fixture
 def ask(ask: Ask) -> Ask:
-    return Ask({**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}, ask.cwd)
+    return Ask({**ask.env, **CHOSEN}, ask.cwd)
 
 
 def begin(ask: Ask, server: ModelServer, *questions: str) -> None:
@@ -35,6 +37,25 @@ def begin(ask: Ask, server: ModelServer, *questions: str) -> None:
     for place, question in enumerate(questions):
         server.reply(wire.says(question.upper()))
         assert ask(*["-c"][:place], question).code == 0
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with a conversation of two questions. Its data are also in `begun`, as they are now."""
+    home = make_home(tmp_path_factory.mktemp("two"))
+    with ModelServer() as server:
+        env = {**home.env, **CHOSEN, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}
+        begin(Ask(env, home.work), server, "one one one", "two")
+    shutil.copytree(home.data, home.path / "begun")
+    return home
+
+
+@pytest.fixture
+def begun(ask: Ask, two: Home) -> Ask:
+    """`ask` where two questions were asked, and no more: which conversation goes on depends on the place."""
+    shutil.rmtree(two.data)
+    shutil.copytree(two.path / "begun", two.data)
+    return Ask({**ask.env, **two.env}, two.work)
 
 
 def said(server: ModelServer, place: int = -1) -> list[str]:
@@ -65,18 +86,16 @@ def test_alone_it_prints_the_summary_and_the_next_question_goes_on_from_it(ask: 
     assert said(server) == [f"{SUMMARY}They counted to two.\n\nthree", "THREE", "four"]
 
 
-def test_with_a_question_only_its_answer_is_printed(ask: Ask, server: ModelServer) -> None:
-    begin(ask, server, "one one one", "two")
+def test_with_a_question_only_its_answer_is_printed(begun: Ask, server: ModelServer) -> None:
     server.reply(wire.says("They counted."), wire.says("THREE"))
-    result = ask("-c", "--compact", "three")
+    result = begun("-c", "--compact", "three")
     assert (result.text, result.code) == ("THREE\n", 0)
     assert said(server) == [f"{SUMMARY}They counted.\n\ntwo", "TWO", "three"]
 
 
-def test_in_json_the_summary_is_the_text(ask: Ask, server: ModelServer) -> None:
-    begin(ask, server, "one one one", "two")
+def test_in_json_the_summary_is_the_text(begun: Ask, server: ModelServer) -> None:
     server.reply(wire.says("They counted."))
-    assert json.loads(ask("-c", "--compact", "--json").stdout)["text"] == "They counted."
+    assert json.loads(begun("-c", "--compact", "--json").stdout)["text"] == "They counted."
 
 
 def test_a_single_exchange_is_summarised_as_a_whole(ask: Ask, server: ModelServer) -> None:
@@ -88,40 +107,36 @@ def test_a_single_exchange_is_summarised_as_a_whole(ask: Ask, server: ModelServe
     assert said(server) == [f"{SUMMARY}They began.\n\ntwo"]
 
 
-def test_a_summary_is_summarised_again_with_what_came_since(ask: Ask, server: ModelServer) -> None:
-    begin(ask, server, "one one one", "two")
+def test_a_summary_is_summarised_again_with_what_came_since(begun: Ask, server: ModelServer) -> None:
     server.reply(wire.says("A summary."), wire.says("THREE"), wire.says("Another."), wire.says("FOUR"))
-    assert ask("-c", "--compact", "three").code == 0
-    assert ask("-c", "--compact").code == 0
+    assert begun("-c", "--compact", "three").code == 0
+    assert begun("-c", "--compact").code == 0
     assert said(server) == [f"{SUMMARY}A summary.\n\ntwo", "TWO", INSTRUCTION]
-    assert ask("-c", "four").code == 0
+    assert begun("-c", "four").code == 0
     assert said(server) == [f"{SUMMARY}Another.\n\nthree", "THREE", "four"]
 
 
-def test_calls_in_a_summary_are_not_carried_out(ask: Ask, server: ModelServer) -> None:
-    begin(ask, server, "one one one", "two")
+def test_calls_in_a_summary_are_not_carried_out(begun: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "touch made"}), content="A summary."))
-    assert ask("-c", "--compact").code == 0
-    assert not list(ask.cwd.iterdir())
+    assert begun("-c", "--compact").code == 0
+    assert not list(begun.cwd.iterdir())
 
 
-def test_another_model_may_write_it_and_the_conversation_stays_with_its_own(ask: Ask, server: ModelServer) -> None:
-    begin(ask, server, "one one one", "two")
+def test_another_model_may_write_it_and_the_conversation_stays_with_its_own(begun: Ask, server: ModelServer) -> None:
     server.reply(wire.says("A summary."), wire.says("THREE"))
-    assert ask("-c", "--compact", "-m", "test/cheap").code == 0
+    assert begun("-c", "--compact", "-m", "test/cheap").code == 0
     assert server.requests[-1].json["model"] == "test/cheap"
-    assert ask("-c", "three").code == 0
+    assert begun("-c", "three").code == 0
     assert server.requests[-1].json["model"] == wire.MODEL
 
 
-def test_all_that_was_said_stays_saved(ask: Ask, server: ModelServer, home: Home) -> None:
-    begin(ask, server, "one one one", "two")
-    before = rows(home, "SELECT number, content FROM messages ORDER BY number")
+def test_all_that_was_said_stays_saved(begun: Ask, server: ModelServer, two: Home) -> None:
+    before = rows(two, "SELECT number, content FROM messages ORDER BY number")
     server.reply(wire.says("A summary."))
-    assert ask("-c", "--compact").code == 0
-    assert rows(home, "SELECT number, content FROM messages ORDER BY number")[: len(before)] == before
-    assert rows(home, "SELECT compacts FROM runs ORDER BY number") == [(None,), (None,), (2,)]
-    assert rows(home, "SELECT count(*) FROM conversations") == [(1,)]
+    assert begun("-c", "--compact").code == 0
+    assert rows(two, "SELECT number, content FROM messages ORDER BY number")[: len(before)] == before
+    assert rows(two, "SELECT compacts FROM runs ORDER BY number") == [(None,), (None,), (2,)]
+    assert rows(two, "SELECT count(*) FROM conversations") == [(1,)]
 
 
 def test_a_conversation_that_is_too_long_is_summarised_in_what_fits(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -151,16 +166,14 @@ def test_a_conversation_that_is_too_long_is_summarised_in_what_fits(ask: Ask, se
     ],
     ids=["refused", "cut", "length", "calls alone", "empty"],
 )
-@pytest.mark.parametrize("words", [[], ["three"]])
 def test_without_a_whole_summary_nothing_changes_and_nothing_is_asked(
-    ask: Ask, server: ModelServer, reply: Reply, code: int, words: Sequence[str]
+    begun: Ask, server: ModelServer, reply: Reply, code: int
 ) -> None:
-    begin(ask, server, "one one one", "two")
-    server.reply(reply)
-    assert ask("-c", "--compact", *words).code == code
-    assert said(server)[-1] == INSTRUCTION
-    server.reply(wire.says("AGAIN"))
-    assert ask("-c", "again").code == 0
+    server.reply(reply, reply, wire.says("AGAIN"))
+    for words in ([], ["three"]):
+        assert begun("-c", "--compact", *words).code == code
+        assert said(server)[-1] == INSTRUCTION
+    assert begun("-c", "again").code == 0
     assert said(server) == ["one one one", "ONE ONE ONE", "two", "TWO", "again"]
 
 
@@ -176,12 +189,11 @@ def test_without_a_whole_summary_nothing_changes_and_nothing_is_asked(
     ],
 )
 def test_where_it_makes_no_sense_it_says_so(
-    ask: Ask, server: ModelServer, arguments: Sequence[str], words: str
+    begun: Ask, server: ModelServer, arguments: Sequence[str], words: str
 ) -> None:
-    begin(ask, server, "one")
-    result = ask(*arguments)
+    result = begun(*arguments)
     assert (result.stderr, result.code) == (f"ask: {words}\n", 2)
-    assert len(server.requests) == 1
+    assert not server.requests
 
 
 # On every wire

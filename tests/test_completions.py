@@ -11,7 +11,7 @@ from ask.provider import ModelInfo
 from tests.completion_scripts import SCRIPTS, SHELLS, commands, parts_of
 from tests.history.saved import save, user
 from tests.program import Home, run
-from tests.shells import NAMES, TAB, Shell, words_after
+from tests.shells import KILL, NAMES, TAB, Shell, words_after
 
 ONE, OTHER = "aaaa11112222", "bbbb33334444"
 CASES = [
@@ -45,6 +45,14 @@ CASES = [
 ]
 
 
+LISTS = [
+    ("ask -p ", ["anthropic", "demo", "groq", "openrouter"]),
+    ("ask -m openrouter:", ["any/model", "vendor/large", "vendor/small:free"]),
+    ("ask --resume ", [OTHER, "a `date` $(id) \\x1b[31mquestion", ONE, "the first question"]),
+    ("ask history show ", [OTHER, "a `date` $(id) \\x1b[31mquestion", ONE, "the first question"]),
+]
+
+
 @pytest.fixture
 def used(home: Home) -> Home:
     """A home in which something was asked and listed."""
@@ -73,20 +81,14 @@ def test_tab_completes_words(shell: str, used: Home) -> None:
 
 
 @pytest.mark.parametrize("shell", NAMES)
-@pytest.mark.parametrize(
-    ("typed", "shown"),
-    [
-        ("ask -p ", ["anthropic", "demo", "groq", "openrouter"]),
-        ("ask -m openrouter:", ["any/model", "vendor/large", "vendor/small:free"]),
-        ("ask --resume ", [OTHER, "a `date` $(id) \\x1b[31mquestion", ONE, "the first question"]),
-        ("ask history show ", [OTHER, "a `date` $(id) \\x1b[31mquestion", ONE, "the first question"]),
-    ],
-)
-def test_tab_shows_what_there_is(shell: str, typed: str, shown: list[str], used: Home) -> None:
+def test_tab_shows_what_there_is(shell: str, used: Home) -> None:
     with Shell(shell, used, used.env).on_terminal() as running:
-        running.type_in(typed + TAB * (2 if shell == "bash" else 1))
-        for text in shown:
-            running.wait_for(text)
+        for typed, shown in LISTS:
+            place = len(running.stdout)
+            running.type_in(typed + TAB * (2 if shell == "bash" else 1))
+            for text in shown:
+                running.wait_for(text, after=place)
+            words_after(running, KILL, "<>")
         assert b"vendor/$(id)" not in running.stdout
         assert b"\x1b[31mquestion" not in running.stdout
 

@@ -241,7 +241,8 @@ def test_the_provider_in_three_lines_is_listed_answers_and_passes_the_suite_as_s
     assert "\ngroq\tgroq\tllama-3.3-70b-versatile\tGROQ_API_KEY\t" in ask.shell(listing).text
     assert ask.shell(answer).text == "Hello.\n"
     (home.work / "test_groq.py").write_text(suite)
-    tested = run([*PYTEST, "test_groq.py"], env={**home.env, **env}, cwd=home.work, timeout=60)
+    command = [*PYTEST, f"--basetemp={home.path}/pytest", "test_groq.py"]
+    tested = run(command, env={**home.env, **env}, cwd=home.work, timeout=60)
     assert tested.code == 0, tested.text
     assert " passed" in tested.text
 

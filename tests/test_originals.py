@@ -347,8 +347,9 @@ def test_a_journal_that_makes_no_sense_is_an_error(runs: Runs, journal: bytes) -
         read_records(runs.data)
 
 
-def test_a_kill_at_any_moment_leaves_what_undo_puts_right(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.original_kills", str(tmp_path)]
+@pytest.mark.parametrize("what", ["run", "undo", "copy", "folder-undo"])
+def test_a_kill_at_any_moment_leaves_what_undo_puts_right(what: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.original_kills", str(tmp_path), what]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert [int(line.split()[1]) > 15 for line in done.stdout.splitlines()] == [True] * 4
+    assert int(done.stdout) > 15

@@ -240,6 +240,7 @@ def test_the_example_keeps_the_contract_as_its_own_tests_say(home: Home, example
         "error",
         "--rootdir",
         str(home.work),
+        f"--basetemp={home.path}/pytest",  # by default it is shared, and cleared of what others use
     ]
     result = run([*command, str(tests)], env={**home.env, "PYTHONPATH": str(example)}, cwd=home.work, timeout=60)
     assert result.code == 0, result.text

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -383,4 +384,6 @@ def run_pytest(*arguments: str | Path, path: Sequence[Path]) -> subprocess.Compl
         "no:cacheprovider",
         *map(str, arguments),
     ]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    with TemporaryDirectory() as folder:  # by default it is shared, and cleared of what others use
+        command.append(f"--basetemp={folder}/pytest")
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)

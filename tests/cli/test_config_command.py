@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from ask.cli.config.file import REMOVED, find_value, rewritten
 from ask.cli.config.keys import find_key, read_value, word_of
 from ask.config import KEYS, MEANINGS, PROVIDER_KEYS, SEARCH_ENGINES, Config, Settings, default_of, resolve
+from ask.errors import AskError
 from tests.program import Ask, Home, Result, run
 
 COMMENTED = """\
@@ -77,15 +78,32 @@ WORDS = [
 
 @pytest.mark.parametrize(("key", "word", "value"), WORDS)
 def test_a_value_is_read_by_the_type_of_its_key_and_given_back_as_it_was_typed(
+    key: str, word: str, value: object
+) -> None:
+    found = find_key(key)
+    text, _ = rewritten("", found.parts, read_value(found, word))
+    kept = find_value(tomllib.loads(text), found.parts)
+    assert (type(kept), kept) == (type(value), value)
+    assert read_value(found, word_of(key, kept)) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "value"),
+    [
+        ("system", "two\nlines \"and\" 'quotes' # ü", "two\nlines \"and\" 'quotes' # ü"),
+        ("tools.disabled", '["a,b"]', ["a,b"]),
+        ("options.reasoning", '{"effort": "high"}', {"effort": "high"}),
+        ("providers.my.own.base_url", "http://localhost:1/v1", "http://localhost:1/v1"),
+    ],
+)
+def test_what_is_set_is_in_the_file_and_printed_as_it_was_typed(
     ask: Ask, home: Home, key: str, word: str, value: object
 ) -> None:
-    result = ask("config", "set", key, word, env={"OPENROUTER_BASE_URL": ""})
+    result = ask("config", "set", key, word)
     assert (result.code, result.text, result.stderr) == (0, "", "")
-    kept = find_value(content(home.config / "config.toml"), find_key(key).parts)
-    assert (type(kept), kept) == (type(value), value)
+    assert find_value(content(home.config / "config.toml"), find_key(key).parts) == value
     shown = ask("config", "get", key)
-    assert shown.code == 0
-    assert read_value(find_key(key), shown.text.removesuffix("\n")) == value
+    assert (shown.code, shown.text) == (0, f"{word}\n")
     assert json.loads(ask("config", "get", "--json", key).text) == value
 
 
@@ -118,7 +136,23 @@ def test_a_value_is_read_by_the_type_of_its_key_and_given_back_as_it_was_typed(
         (("key", "sk-secret"), 2, "ask keys set PROVIDER"),
     ],
 )
-def test_what_makes_no_sense_is_told_with_what_would_and_nothing_is_written(
+def test_what_makes_no_sense_is_told_with_what_would(words: tuple[str, str], code: int, told: str) -> None:
+    key, word = words
+    with pytest.raises(AskError) as refused:
+        read_value(find_key(key), word)
+    line = str(refused.value)
+    assert (refused.value.exit_code, told in line, "sk-secret" in line, "\n" in line) == (code, True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("max_rounds", "many"), 2, "max_rounds must be a whole number"),
+        (("options.temperature", "9"), 7, "from 0 to 2"),
+        (("providers.groq.api_key", "sk-secret"), 2, "ask keys set groq"),
+    ],
+)
+def test_where_it_makes_no_sense_nothing_is_written(
     ask: Ask, home: Home, words: tuple[str, str], code: int, told: str
 ) -> None:
     result = ask("config", "set", *words)
@@ -293,8 +327,9 @@ def test_a_value_is_listed_with_where_it_is_from(ask: Ask, path: Path) -> None:
 
 
 def test_a_pipe_gets_a_line_for_each_and_a_terminal_a_heading(ask: Ask) -> None:
-    assert ask("config").text == ask("config", "list").text
-    assert all(line.count("\t") == 3 for line in ask("config").text.splitlines())
+    listed = ask("config", "list").text
+    assert ask("config").text == listed
+    assert all(line.count("\t") == 3 for line in listed.splitlines())
     assert ask.on_terminal("config").text.startswith("KEY ")
 
 
@@ -308,7 +343,8 @@ def test_a_value_that_counts_is_printed_for_scripts(ask: Ask, path: Path) -> Non
         ("providers.groq", '{"base_url": "https://groq.test/v1"}'),
         ("tools", '{"disabled": ["bash"], "confirm": true}'),
     ]:
-        assert (ask("config", "get", key).text, ask("config", "get", key).code) == (f"{text}\n", 0)
+        shown = ask("config", "get", key)
+        assert (shown.text, shown.code) == (f"{text}\n", 0)
     assert ask("config", "get", "providers.groq.base_url", env={"GROQ_BASE_URL": "http://x"}).text == "http://x\n"
     for key in ("model", "providers.groq.model", "aliases.x", "options.x"):
         is_refused(ask("config", "get", key), 4, f"{key} is not set")

@@ -36,7 +36,7 @@ def test_a_command_is_added_tried_called_and_removed(ask: Ask, home: Home, serve
     tried = ask("mcp", "test", "--json", env=env, timeout=60)
     [row] = json.loads(tried.text)
     seconds = row.pop("seconds")
-    assert row == {"name": "raw", "state": "ok", "version": "raw 1.2.3", "tools": 15, "found": ""}
+    assert row == {"name": "raw", "state": "ok", "version": "raw 1.2.3", "tools": 14, "found": ""}
     assert seconds >= 0
     server.reply(wire.says("done"))
     assert ask("hi", env=env, timeout=60).text == "done\n"

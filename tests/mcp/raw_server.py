@@ -37,7 +37,7 @@ RESULTS: dict[str, dict[str, Any]] = {
     "nothing": {"content": []},
     "misshapen": {"content": "a string"},
 }
-TOOLS = ["echo", "env", "die", "hang", "rubbish", "flood", "chatter", "pester", "refuse", "deep", *RESULTS]
+TOOLS = ["echo", "env", "die", "hang", "rubbish", "flood", "pester", "refuse", "deep", *RESULTS]
 
 
 def send(message: Any) -> None:
@@ -78,7 +78,6 @@ def call(number: Any, name: str, arguments: dict[str, Any]) -> None:
         "hang": lambda: None,
         "rubbish": lambda: send("this is \x1b[31mno JSON"),
         "flood": lambda: answer({"content": [{"type": "text", "text": "x" * FLOOD}]}),
-        "chatter": lambda: send_for_ever(itertools.repeat(LOGGED)),
         "pester": lambda: send_for_ever({"id": f"p{n}", "method": "ping"} for n in itertools.count()),
         "refuse": lambda: send({"id": number, "error": {"code": -32000, "message": "not\ntoday"}}),
         "deep": lambda: send(f'{{"jsonrpc": "2.0", "id": {number}, "result": {"[" * 100_000}{"]" * 100_000}}}'),
@@ -114,7 +113,7 @@ def begin() -> None:
             signal.signal(number, signal.SIG_IGN)
     if MODE == "banner":
         note("Welcome to the server!\n\nListening.\n", sys.stdout)
-        note("x" * 100_000 + "\n" + "line\n" * 500_000, sys.stderr)
+        note("x" * 100_000 + "\n" + "line\n" * 250_000, sys.stderr)
     while MODE == "rubbish":
         send("rubbish")
         time.sleep(0.05)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests import wire
 from tests.mcp.setting import RAW, ask_with_calls, configure, offered, program
 from tests.model_server import ModelServer
@@ -17,26 +15,23 @@ def lines(result: Result) -> list[str]:
     return [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
 
 
-@pytest.mark.parametrize(
-    ("mode", "said"),
-    [
-        ("exits", "cannot be used: exit status 3: \\x1b[31mno such database: what it wrote is in "),
-        ("silent", "cannot be used: it did not answer within 1 s"),
-        ("rubbish", "cannot be used: it did not answer within 1 s, and wrote what is no message: rubbish"),
-        ("endless", "cannot be used: it sent more than 10,000 messages that nobody asked for"),
-        ("line", "cannot be used: it sent a message of more than 10,000,000 bytes"),
-    ],
-)
-def test_one_that_does_not_start_is_a_line_and_the_others_are_there(
-    mode: str, said: str, ask: Ask, home: Home, server: ModelServer
+def test_those_that_do_not_start_are_a_line_each_and_the_others_are_there(
+    ask: Ask, home: Home, server: ModelServer
 ) -> None:
-    timeout = 1 if "within 1 s" in said else 60
-    configure(home, {"bad": {**program(RAW, mode), "timeout": timeout}, "good": program(RAW)})
+    said = {
+        "exits": "exit status 3: \\x1b[31mno such database: what it wrote is in ",
+        "silent": "it did not answer within 4 s",
+        "rubbish": "it did not answer within 4 s, and wrote what is no message: rubbish",
+        "endless": "it sent more than 10,000 messages that nobody asked for",
+        "line": "it sent a message of more than 10,000,000 bytes",
+    }
+    bad = {mode: program(RAW, mode, timeout=4 if "within 4 s" in told else 60) for mode, told in said.items()}
+    configure(home, {**bad, "good": program(RAW)})
     result, [answer] = ask_with_calls(ask, server, [("good__echo", {"text": "here"})])
-    [line] = lines(result)
-    assert line.startswith(f"ask: the MCP server bad {said}")
+    for line, (mode, told) in zip(lines(result), said.items(), strict=True):
+        assert line.startswith(f"ask: the MCP server {mode} cannot be used: {told}")
     assert answer == "here"
-    assert not [name for name in offered(server.requests[0]) if name.startswith("bad")]
+    assert {name.partition("__")[0] for name in offered(server.requests[0])} == {"good"}
 
 
 def test_what_it_writes_beside_its_messages_is_kept_in_a_file(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -49,20 +44,16 @@ def test_what_it_writes_beside_its_messages_is_kept_in_a_file(ask: Ask, home: Ho
     assert 900_000 < log.stat().st_size < 1_100_000
 
 
-def test_of_very_many_tools_the_first_are_offered(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, {"raw": program(RAW, "many")})
+def test_of_very_many_tools_the_first_are_offered_and_any_can_be_chosen(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    configure(home, {"raw": program(RAW, "many"), "chosen": program(RAW, "many", tools=["tool 9999"])})
     result, _ = ask_with_calls(ask, server, [])
     [line] = lines(result)
     assert line.startswith("ask: the MCP server raw has 10,000 tools, of which the first 128 are offered: ")
-    assert list(offered(server.requests[0]))[:2] == ["raw__tool_0", "raw__tool_1"]
-    assert len(offered(server.requests[0])) == 128
-
-
-def test_any_of_them_can_be_chosen(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, {"raw": program(RAW, "many", tools=["tool 9999"])})
-    result, _ = ask_with_calls(ask, server, [])
-    assert lines(result) == []
-    assert list(offered(server.requests[0])) == ["raw__tool_9999"]
+    *first, chosen = offered(server.requests[0])
+    assert first[:2] == ["raw__tool_0", "raw__tool_1"]
+    assert (len(first), chosen) == (128, "chosen__tool_9999")
 
 
 def test_descriptions_and_schemas_have_a_limit(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -86,24 +77,23 @@ def test_a_call_that_gets_no_answer_ends_and_the_next_is_answered(ask: Ask, home
     assert lines(result) == []
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("die", "exit status 3: out of cheese"),
-        ("flood", "it sent a message of more than 10,000,000 bytes"),
-        ("chatter", "it sent more than 10,000 messages that nobody asked for"),
-        ("pester", "it sent more than 10,000 messages that nobody asked for"),
-    ],
-)
-def test_a_server_that_has_to_be_given_up_is_started_once_more(
-    fault: str, said: str, ask: Ask, home: Home, server: ModelServer
-) -> None:
+ENDED = "Error: the MCP server raw ended during the call, which may have had its effect: "
+
+
+def test_a_server_that_sends_without_end_is_given_up(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
-    calls = [(f"raw__{name}", {"text": f"{n}"}) for n, name in enumerate((fault, "echo", fault, "echo", "echo"))]
+    result, answers = ask_with_calls(ask, server, [("raw__pester", {})], "--command-timeout", "60")
+    assert answers == [f"{ENDED}it sent more than 10,000 messages that nobody asked for"]
+    assert lines(result) == []
+
+
+def test_a_server_that_has_ended_is_started_once_more(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW)})
+    calls = [(f"raw__{name}", {"text": f"{n}"}) for n, name in enumerate(("flood", "echo", "die", "echo", "echo"))]
     result, answers = ask_with_calls(ask, server, calls, "--command-timeout", "60")
-    ended = f"Error: the MCP server raw ended during the call, which may have had its effect: {said}"
+    flooded = f"{ENDED}it sent a message of more than 10,000,000 bytes"
     refused = "Error: nothing was run: the MCP server raw has ended twice, and is not started any more"
-    assert answers == [ended, "1", ended, refused, refused]
+    assert answers == [flooded, "1", f"{ENDED}exit status 3: out of cheese", refused, refused]
     assert lines(result) == []
 
 
@@ -113,19 +103,14 @@ def test_a_missing_variable_is_named_and_not_what_it_is_for(ask: Ask, home: Home
     assert lines(result) == ["ask: the MCP server raw is left out: its env.TOKEN needs $MISSING: set MISSING"]
 
 
-@pytest.mark.parametrize(
-    ("table", "said"),
-    [
-        ({"command": "no-such"}, "there is no program 'no-such': install it, or give its whole path"),
-        ({"command": "git log"}, "there is no program 'git log': put its arguments into args"),
-        ({"command": "cat", "cwd": "none"}, "there is no folder "),
-        ({"command": "/"}, "Permission denied: correct mcp.servers.bad"),
-    ],
-)
-def test_a_program_that_cannot_be_started_is_named(
-    table: dict[str, str], said: str, ask: Ask, home: Home, server: ModelServer
-) -> None:
-    configure(home, {"bad": table})
+def test_a_program_that_cannot_be_started_is_named(ask: Ask, home: Home, server: ModelServer) -> None:
+    bad = {
+        "missing": ({"command": "no-such"}, "there is no program 'no-such': install it, or give its whole path"),
+        "line": ({"command": "git log"}, "there is no program 'git log': put its arguments into args"),
+        "nowhere": ({"command": "cat", "cwd": "none"}, "there is no folder "),
+        "folder": ({"command": "/"}, "Permission denied: correct mcp.servers.folder"),
+    }
+    configure(home, {name: table for name, (table, _) in bad.items()})
     server.reply(wire.says("done"))
-    [line] = lines(ask("hi"))
-    assert line.startswith(f"ask: the MCP server bad does not start: {said}")
+    for line, (name, (_, said)) in zip(lines(ask("hi")), bad.items(), strict=True):
+        assert line.startswith(f"ask: the MCP server {name} does not start: {said}")

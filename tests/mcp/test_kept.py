@@ -103,8 +103,10 @@ def test_any_content_with_the_right_mark_is_read_or_not_believed(
         assert offer is None or all(isinstance(tool, Listed) for tool in offer.tools)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' + "9" * 10_000 + "}", '{"time": NaN}'])
-def test_what_json_cannot_hold_is_not_believed(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 1, "tools": 5}', "[" * 100_000, '{"format": ' + "9" * 10_000 + "}", '{"time": NaN}']
+)
+def test_what_is_no_list_is_not_believed(text: str, tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(text)
     assert KeptLists(tmp_path).read(ONE, MARK) is None
 

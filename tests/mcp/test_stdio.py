@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests import wire
-from tests.mcp.setting import MANY, RAW, SDK, ask_with_calls, configure, offered, pids, program, received, told
+from tests.mcp.setting import RAW, SDK, ask_with_calls, configure, offered, pids, program, received, told
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home
 
@@ -23,7 +23,9 @@ def test_the_reference_server_is_offered_and_called(ask: Ask, home: Home, server
     assert "time__get_current_time: Get current time" in wire.asked(server.requests[0].json, 0)
 
 
-def test_a_server_made_with_the_sdk(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_server_made_with_the_sdk_is_called_and_its_tools_stay_the_same(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
     configure(home, {"sdk": program(SDK)})
     calls: list[wire.Call] = [
         ("sdk__add", {"a": 1, "b": 2}),
@@ -42,6 +44,8 @@ def test_a_server_made_with_the_sdk(ask: Ask, home: Home, server: ModelServer) -
     assert "ended during the call" in answers[4]
     assert "exit status 3" in answers[4]
     assert answers[5] == "7"
+    first, *others = ([tool["function"] for tool in request.json["tools"]] for request in server.requests)
+    assert [other == first for other in others] == [True] * 6, "also after it was started anew"
 
 
 def test_what_is_no_text_is_said_in_words(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -135,13 +139,3 @@ def test_a_chat_keeps_its_servers(ask: Ask, home: Home, server: ModelServer) -> 
     assert result.text == "first\nsecond\n"
     assert len(pids(home)) == 1
     assert received(home)[-1] == {"method": "end of input"}
-
-
-def test_the_tools_are_the_same_in_every_request(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, {"raw": program(RAW)})
-    ask_with_calls(ask, server, [("raw__echo", {"text": "1"}), ("raw__die", {}), ("raw__echo", {"text": "2"})], *MANY)
-    first = server.requests[0].json["tools"]
-    assert all(
-        [one["function"] for one in request.json["tools"]] == [one["function"] for one in first]
-        for request in server.requests
-    )

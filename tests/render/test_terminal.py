@@ -17,7 +17,7 @@ from tests.model_server import HOLD, ModelServer, Reply, Step
 from tests.program import ASK, CTRL_C, Ask, Running
 from tests.screen import Screen, lines_shown
 
-CODE = "\n".join(f"def function_{number}(x):  # and a comment" for number in range(60))
+CODE = "\n".join(f"def function_{number}(x):  # and a comment" for number in range(40))
 ANSWER = f"""# Heading
 
 Some *running* text of **several** words, with `code`, a [link](https://example.org/a) in it, and 漢字 🎉 that are wide.

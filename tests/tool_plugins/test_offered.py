@@ -34,10 +34,10 @@ def register_tools():
     return [Tool(ToolSpec("greet", "", {}), lambda arguments, context: ToolResult("x"))]
 """
 BROKEN = {
-    "raises": ("raise ValueError('no\\nway')", "", "ValueError: no way (ask_odd.py, line 1)"),
-    "exits": ("import sys; sys.exit('bye')", "", "SystemExit: bye (ask_odd.py, line 1)"),
+    "raises": ("raise ValueError('no\\nway')", "", "ValueError: no way (ask_{}.py, line 1)"),
+    "exits": ("import sys; sys.exit('bye')", "", "SystemExit: bye (ask_{}.py, line 1)"),
     "dies": ("import os; os._exit(3)", "", "its process ended (exit code 3)"),
-    "has a mistake in it": ("def f(:", "", "SyntaxError: invalid syntax (ask_odd.py, line 1)"),
+    "has a mistake in it": ("def f(:", "", "SyntaxError: invalid syntax (ask_{}.py, line 1)"),
     "lacks a package": ("import no_such_package", "", "ModuleNotFoundError: No module named 'no_such_package'"),
     "names what is not there": (GREET, ":great", "there is no great in it, but greet"),
     "has no tools": ("def greet(name: str): ...", "", "it has no function marked with @tool, and no register_tools"),
@@ -109,32 +109,36 @@ def test_s35_a_tool_from_another_package_is_offered_and_called(
 
 
 def test_the_example_passes_its_own_tests(home: Home, example: Path) -> None:
-    command = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider", "-W", "error"]
+    options = ["-q", "-n0", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(home.work)]
+    own = f"--basetemp={home.path}/pytest"  # by default it is shared, and cleared of what others use
     tests = ROOT / "examples/ask-tools-example/tests"
     env = {**home.env, "PYTHONPATH": str(example)}
-    result = run([*command, "--rootdir", str(home.work), str(tests)], env=env, cwd=home.work, timeout=60)
+    result = run([str(PROGRAMS / "pytest"), *options, own, str(tests)], env=env, cwd=home.work, timeout=60)
     assert result.code == 0, result.text
 
 
-@pytest.mark.parametrize(("source", "attribute"), FORMS.values(), ids=FORMS)
-def test_an_entry_point_may_name(source: str, attribute: str, ask: Ask, home: Home, server: ModelServer) -> None:
-    ask = with_packages(ask, install_tools(home.path / "packages", "nice", source, attribute))
-    result = hello(ask, server)
+def test_an_entry_point_may_name_any_of_these(ask: Ask, home: Home, server: ModelServer) -> None:
+    packages = home.path / "packages"
+    forms = {form.replace(" ", "_"): named for form, named in FORMS.items()}
+    for name, (source, attribute) in forms.items():
+        install_tools(packages, name, source.replace("greet", name), attribute.replace("greet", name))
+    result = hello(with_packages(ask, packages), server)
     assert (result.text, result.stderr, result.code) == ("Hello.\n", "", 0)
-    assert others(server) == ["greet"]
+    assert sorted(others(server)) == sorted(forms)
 
 
-@pytest.mark.parametrize(("source", "attribute", "reason"), BROKEN.values(), ids=BROKEN)
-def test_one_that_is_broken_is_a_line_and_all_else_works(
-    source: str, attribute: str, reason: str, *, ask: Ask, home: Home, server: ModelServer
-) -> None:
-    packages = install_tools(home.path / "packages", "odd", source, attribute)
-    ask = with_packages(ask, install_tools(packages, "nice", GREET))
-    result = hello(ask, server)
+def test_each_that_is_broken_is_a_line_and_all_else_works(ask: Ask, home: Home, server: ModelServer) -> None:
+    packages = install_tools(home.path / "packages", "nice", GREET)
+    told = {}
+    for fault, (source, attribute, reason) in BROKEN.items():
+        name = fault.replace(" ", "_")
+        install_tools(packages, name, source, attribute)
+        told[f"ask: the tools of ask-{name} cannot be loaded: "] = reason.format(name)
+    result = hello(with_packages(ask, packages), server)
     assert (result.text, result.code) == ("Hello.\n", 0)
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("ask: the tools of ask-odd cannot be loaded: ")
-    assert line.endswith(reason)
+    for line, (beginning, reason) in zip(sorted(result.stderr.splitlines()), sorted(told.items()), strict=True):
+        assert line.startswith(beginning)
+        assert line.endswith(reason)
     assert others(server) == ["greet"]
 
 
