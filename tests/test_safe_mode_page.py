@@ -10,7 +10,8 @@ import pytest
 from ask.cli.ask import command
 from ask.config import KEYS
 from ask.safety.bubblewrap import NEEDED, PROGRAMS
-from ask.safety.places import INHERITED, PROTECTED
+from ask.safety.guards import PROTECTED
+from ask.safety.places import INHERITED
 from ask.safety.tripwire import TRIPWIRES
 from tests.escapes.test_escapes import GROUPS
 from tests.pages import blocks, is_shown, quoted, steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -14,7 +14,8 @@ from typing import Self
 from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import ConfigError, UsageError
-from ask.safety.places import PROTECTED, confine
+from ask.safety.guards import PROTECTED, is_repository
+from ask.safety.places import confine
 from ask.safety.policy import OWN, Policy
 from ask.safety.profile import Confinement
 from ask.safety.sandbox import Sandbox
@@ -31,6 +32,7 @@ class Confined:
         directory: where the run takes place.
         spill: the folder for the long outputs of this run.
         workspace: where things are.
+        tell: takes lines for the user, about what is not covered, and what the run has left.
 
     Attributes:
         policy: what may be called.
@@ -42,7 +44,9 @@ class Confined:
         ConfigError, UsageError: the settings make no sense.
     """
 
-    def __init__(self, settings: Settings, directory: Path, spill: Path, workspace: Workspace) -> None:
+    def __init__(
+        self, settings: Settings, directory: Path, spill: Path, workspace: Workspace, tell: Callable[[str], None]
+    ) -> None:
         self.hosts = frozenset(map(as_host, settings.allow_hosts))
         self.policy = Policy(
             confirm=settings.confirm,
@@ -56,11 +60,10 @@ class Confined:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.confinement = confinement(settings, directory, spill, workspace)
         self._sandbox = Sandbox(self.confinement, meanwhile=partial(import_module, "requests"))
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What is not covered in this case."""
-        return self._sandbox.warnings
+        self._tell = tell
+        for warning in self._sandbox.warnings:
+            tell(warning)
+        self._repositories = set(filter(is_repository, self.confinement.writable))
 
     def offered(self, tools: Iterable[Tool]) -> list[Tool]:
         """The tools that safe mode offers, those that touch something here in the sandbox."""
@@ -89,6 +92,11 @@ class Confined:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._sandbox.close()
+        for folder in filter(is_repository, set(self.confinement.writable) - self._repositories):
+            self._tell(
+                f"{folder} has become a git repository itself, by its HEAD, objects and refs: look at its config, "
+                "which can have git run commands, before you use git there"
+            )
         with suppress(OSError):
             self.confinement.spill.rmdir()
 

@@ -21,6 +21,7 @@ from ask.safety.seccomp import filter_path
 
 _START = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
 _FOR_INFO = 4096
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Inmate:
@@ -72,6 +73,8 @@ class Inmate:
         rules = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._descriptors.append(rules)
         arguments = bubblewrap_arguments(confinement, view, worker_command(), filter_fd=rules, info_fd=info)
+        # Where one came in the middle of this, there would be a process that nobody knows of.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
         try:
             self._bubblewrap = Popen(
                 [self._program, *arguments],
@@ -85,6 +88,8 @@ class Inmate:
             )
         except OSError as fault:
             raise SafetyError(f"--safe cannot run {self._program} ({fault.strerror})") from fault
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._close(rules)
 
     def _watch(self, info: int) -> int:
@@ -129,7 +134,8 @@ class Inmate:
                 selector.select(_WAIT_FOR_END)
         bubblewrap: Any = getattr(self, "_bubblewrap", None)
         if bubblewrap is not None:
-            bubblewrap.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(bubblewrap.pid, signal.SIGKILL)  # a child of its own too, that it has not told of yet
             bubblewrap.wait()
         self._process = None
         while self._descriptors:

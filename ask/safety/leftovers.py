@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
-from ask.safety.places import PLAIN_FILES, PROTECTED
+from ask.safety.guards import PLAIN_FILES, PROTECTED
 
 _GATE = "gate"
 _NOTE = ".note"
@@ -93,7 +93,8 @@ def _clean(state: Path) -> None:
             fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder, *names = _read(note) or [""]
             for name in names:
-                _remove_empty(Path(folder) / name)
+                if os.path.realpath(folder) == folder:  # or else a link has taken its place
+                    _remove_empty(Path(folder) / name)
             path.unlink()
         except BlockingIOError:
             pass

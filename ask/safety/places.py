@@ -1,33 +1,26 @@
-"""What a confined run may read and write: names resolved once, what would open the sandbox refused.
-
-`confine` is done once a run, `survey` before each start of a sandbox, since calls change the writable folders.
-It asks with os.path: Path's questions raise where a folder on the way cannot be read, or links go round in circles.
-"""
+"""What a confined run may read and write: names resolved once, what would open the sandbox refused."""
 
 from __future__ import annotations
 
 import os
-import stat
+import re
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.errors import SafetyError
-from ask.safety.profile import DEFAULT_LIMITS, TEMPORARY, Confinement, Limits, View
+from ask.safety.profile import DEFAULT_LIMITS, TEMPORARY, Confinement, Limits
 
-PROTECTED = (".git", ".vscode", ".idea", ".envrc", ".ask", ".claude", ".codex")
-"""What makes other programs run things: it stays as it is, and stays absent where it is not there."""
-PLAIN_FILES = frozenset({".envrc"})
-"""Those of them that are files; the others are folders."""
 INHERITED = ("PATH", "LANG", "TERM")
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/nix")
+SYSTEM = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/nix")
 _KERNEL = ("/dev", "/proc", "/sys", "/run")
-_SEARCHED = 3_000
-_NOT_SEARCHED = frozenset({"node_modules", "__pycache__", *PROTECTED})
+_OF_THE_KERNEL = {
+    *("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs"),
+    *("efivarfs", "selinuxfs", "binfmt_misc", "bpf", "fusectl", "pstore"),
+}
+"""File systems that are no files: what is written there changes the machine."""
 _CODE = Path(__file__).resolve().parents[1]
 _LIBRARIES = ("site-packages", "dist-packages")
 _PARTS = ("ask_providers", "ask_prompts")
@@ -109,7 +102,7 @@ def _homes(environment: Mapping[str, str]) -> list[Path]:
 
 def _inner_home(home: Path) -> Path:
     """Where the empty home is: in the place of the user's, unless the system has its folders there."""
-    system = [Path(name) for name in (*_SYSTEM, *_KERNEL)]
+    system = [Path(name) for name in (*SYSTEM, *_KERNEL)]
     clash = any(home.is_relative_to(folder) or folder.is_relative_to(home) for folder in system)
     return _ELSEWHERE if clash else home
 
@@ -124,30 +117,50 @@ def _code(python: Path) -> list[Path]:
     return [path.resolve() for path in (_CODE, python.parent, Path(os.__file__).parent, *parts, *libraries)]
 
 
-def _refuse_all(folders: Iterable[Path], homes: Sequence[Path], secret: Sequence[Path]) -> None:
+def _refuse_all(folders: Sequence[Path], homes: Sequence[Path], secret: Sequence[Path]) -> None:
     python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     for folder in folders:
         _refuse(folder, homes, {"configuration": secret[:1], "data": secret[1:], "code": _code(python)})
+    for mount, kind in _mounts():
+        if kind in _OF_THE_KERNEL and any(mount.is_relative_to(folder) for folder in folders):
+            raise SafetyError(f"--safe protects nothing where {mount} is: it belongs to the kernel", "unmount it")
     for prefix in _prefixes():
         if any(path.is_relative_to(prefix) for path in (*homes, *secret)):
             raise SafetyError(f"--safe would have to show {prefix}, where Python is", "use a Python of its own folder")
+
+
+def _mounts() -> Iterator[tuple[Path, str]]:
+    """The file systems that are mounted: where, and of which kind."""
+    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+        where, _, what = line.partition(b" - ")
+        place = re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), where.split()[4])
+        yield Path(os.fsdecode(place)), os.fsdecode(what.split()[0])
 
 
 def _refuse(folder: Path, homes: Sequence[Path], own: Mapping[str, Sequence[Path]]) -> None:
     advice = "start in the folder of the work itself"
     if any(home.is_relative_to(folder) for home in homes) and folder != Path("/"):
         raise SafetyError(f"--safe protects nothing in {folder}: it holds your home directory", advice)
-    for name in (*_SYSTEM, *_KERNEL):
+    for name in (*SYSTEM, *_KERNEL):
         if Path(name).resolve().is_relative_to(folder):
             raise SafetyError(f"--safe protects nothing in {folder}: it holds the system", advice)
     if any(folder.is_relative_to(name) for name in _KERNEL):
         raise SafetyError(f"--safe cannot work in {folder}: it belongs to the kernel", advice)
-    if any(entry and Path(entry).resolve().is_relative_to(folder) for entry in sys.path):
-        raise SafetyError(f"--safe cannot work in {folder}: Python takes ask's modules from there", advice)
+    for entry in (Path(entry).resolve() for entry in sys.path if entry):
+        if entry.is_relative_to(folder):
+            named = _is_named(entry)
+            where, what = (f"{entry}, which PYTHONPATH names", "unset PYTHONPATH") if named else ("there", advice)
+            raise SafetyError(f"--safe cannot work in {folder}: Python takes ask's modules from {where}", what)
     for what, paths in own.items():
         for path in paths:
             if path.is_relative_to(folder) or folder.is_relative_to(path):
                 raise SafetyError(f"--safe cannot work in {folder}: ask's own {what} is there ({path})", advice)
+
+
+def _is_named(entry: Path) -> bool:
+    """Whether Python looks for modules in a folder because the user's PYTHONPATH names it."""
+    names = os.environ.get("PYTHONPATH")
+    return names is not None and entry in {Path(name).resolve() for name in names.split(os.pathsep)}
 
 
 def _prefixes() -> set[Path]:
@@ -158,7 +171,7 @@ def _prefixes() -> set[Path]:
 def _outside_system(paths: Iterable[Path]) -> Iterator[Path]:
     """Those that are not shown anyway."""
     for path in paths:
-        if not any(path.is_relative_to(folder) for folder in _SYSTEM):
+        if not any(path.is_relative_to(folder) for folder in SYSTEM):
             yield path
 
 
@@ -180,52 +193,6 @@ def _toolchains(search: str, private: Sequence[Path]) -> Iterator[Path]:
                     break
 
 
-class Guards(NamedTuple):
-    """What is guarded in a folder; `whole` says whether all of it was searched."""
-
-    protected: tuple[Path, ...]
-    hidden: tuple[Path, ...]
-    whole: bool
-
-
-def find_guarded(folder: Path) -> Guards:
-    """The entries of a writable folder that are protected (`PROTECTED`) or hidden (`.env*`), the topmost first.
-
-    Raises:
-        SafetyError: one of the folder's own is a link, which cannot be held in place.
-    """
-    protected: list[Path] = []
-    hidden: list[Path] = []
-    waiting, left = deque([folder]), _SEARCHED
-    while waiting and left > 0:
-        current = waiting.popleft()
-        for entry in _entries(current):
-            left -= 1
-            link = entry.is_symlink()
-            if entry.name in PROTECTED:
-                if link and current == folder:
-                    raise SafetyError(
-                        f"{entry.path} is a link, which --safe cannot protect", "put the folder itself there"
-                    )
-                if not link:
-                    protected.append(Path(entry.path))
-            elif entry.name.startswith(".env"):
-                target = Path(os.path.realpath(entry.path))
-                if os.path.isfile(target) and target.is_relative_to(folder):
-                    hidden.append(target)
-            if not link and entry.is_dir(follow_symlinks=False) and entry.name not in _NOT_SEARCHED:
-                waiting.append(Path(entry.path))
-    return Guards(tuple(protected), tuple(dict.fromkeys(hidden)), not waiting)
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except OSError:
-        return []  # what the user cannot read, a call cannot either
-
-
 def check_unmoved(confinement: Confinement) -> None:
     """See that the writable directories' names still mean those directories: a call may have put a link there.
 
@@ -235,53 +202,3 @@ def check_unmoved(confinement: Confinement) -> None:
     for folder in confinement.writable:
         if os.path.realpath(folder) != str(folder) or not os.path.isdir(folder):
             raise SafetyError(f"{folder} is not the folder any more that it was at the start", "start again")
-
-
-def survey(confinement: Confinement) -> tuple[View, list[str]]:
-    """What there is to show and to hide right now, and warnings about what is not covered.
-
-    Raises:
-        SafetyError: a writable directory holds what cannot be protected.
-    """
-    links: list[tuple[str, Path]] = []
-    system: list[Path] = []
-    for entry in sorted(_entries(Path("/")), key=lambda entry: entry.name):
-        if entry.is_symlink():
-            links.append((os.readlink(entry.path), Path(entry.path)))
-        elif entry.path in _SYSTEM or entry.name.startswith("lib"):
-            system.append(Path(entry.path))
-    protected: list[Path] = []
-    hidden: list[Path] = []
-    warnings = []
-    for folder in confinement.writable:
-        guards = find_guarded(folder)
-        absent = [name for name in PROTECTED if not os.path.lexists(folder / name)]
-        if absent and os.access(folder, os.W_OK):
-            raise SafetyError(
-                f"--safe cannot keep {folder / absent[0]} from being made", "see whether the disk is full"
-            )
-        protected += guards.protected
-        hidden += guards.hidden
-        if not guards.whole:
-            warnings.append(f"{folder} is large: .env files and repositories far down in it are not guarded")
-    files, folders = private_in(Path("/etc"))
-    return View(tuple(links), tuple(system), tuple(protected), (*hidden, *files), tuple(folders)), warnings
-
-
-def private_in(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The files and folders below a folder that not everybody can read; to root, inside, they would be open."""
-    files: list[Path] = []
-    folders: list[Path] = []
-    waiting = [folder]
-    while waiting:
-        for entry in _entries(waiting.pop()):
-            try:
-                mode = entry.stat(follow_symlinks=False).st_mode
-            except OSError:  # gone since the folder was read
-                continue
-            private = not mode & stat.S_IROTH  # a link is never so
-            if stat.S_ISDIR(mode):
-                (folders if private else waiting).append(Path(entry.path))
-            elif private and stat.S_ISREG(mode):
-                files.append(Path(entry.path))
-    return files, folders

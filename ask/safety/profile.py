@@ -65,6 +65,7 @@ class View(NamedTuple):
     Attributes:
         links: links of the root directory, such as /bin, and where they lead.
         system: the system's folders, read-only.
+        pinned: folders in the writable directories that keep their names, since something guarded is in them.
         protected: files and folders in the writable directories that stay as they are.
         hidden_files: files that cannot be read.
         hidden_folders: folders in whose place is an empty one.
@@ -72,6 +73,7 @@ class View(NamedTuple):
 
     links: tuple[tuple[str, Path], ...]
     system: tuple[Path, ...]
+    pinned: tuple[Path, ...]
     protected: tuple[Path, ...]
     hidden_files: tuple[Path, ...]
     hidden_folders: tuple[Path, ...]
@@ -118,7 +120,7 @@ def _mounts(confinement: Confinement, view: View) -> Iterator[str]:
     for path in sorted(confinement.readable):
         if not any(path.is_relative_to(folder) for folder in confinement.writable):
             yield from ("--ro-bind", str(path), str(path))
-    for folder in confinement.writable:
+    for folder in sorted({*confinement.writable, *view.pinned}):
         yield from ("--bind", str(folder), str(folder))
     for path in view.protected:
         yield from ("--ro-bind", str(path), str(path))

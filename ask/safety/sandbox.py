@@ -18,9 +18,10 @@ from ask.redaction import KeyFilter
 from ask.safety import frames
 from ask.safety.bubblewrap import PROGRAMS, find_bubblewrap
 from ask.safety.channel import WorkerLate, WorkerLost
+from ask.safety.guards import NOTHING, survey
 from ask.safety.inmate import Inmate
 from ask.safety.leftovers import PlaceHolders
-from ask.safety.places import check_unmoved, survey
+from ask.safety.places import check_unmoved
 from ask.safety.profile import Confinement, View
 from ask.safety.selftest import Finding, Outside
 from ask.safety.spills import BadSpill, Spills
@@ -55,6 +56,7 @@ class Sandbox:
         self._confinement = confinement
         self._meanwhile = meanwhile
         self._inmate: Inmate | None = None
+        self._seen = NOTHING
         self._closed = False
         self.findings: list[Finding] = []
         self.warnings: list[str] = []
@@ -95,13 +97,14 @@ class Sandbox:
             raise SafetyError("the sandbox is closed")
         check_unmoved(self._confinement)
         self._holders.make()
-        view, self.warnings = survey(self._confinement)
+        self._seen, self.warnings = survey(self._confinement, self._seen)
         try:
-            return self._tested(view)
+            return self._tested(self._seen)
         except SafetyError:
-            again, self.warnings = survey(self._confinement)
-            if again == view:
+            again, self.warnings = survey(self._confinement, self._seen)
+            if again == self._seen:
                 raise
+            self._seen = again
             return self._tested(again)  # what was to be hidden came or went while it started
 
     def _tested(self, view: View) -> Inmate:

@@ -58,6 +58,7 @@ _SET_ID = 0o6000
 _CREATES = 0x400040
 """O_CREAT, and the bit of O_TMPFILE: without these, open's mode means nothing."""
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _NOT_SELF = (Check(0, equal=0, negated=True),)
 
@@ -77,11 +78,14 @@ RULES = (
     Rule("clone", checks=(Check(0, any_of=_NEW_NAMESPACE),)),
     # Typing into the terminal, or pasting on the console.
     *(Rule("ioctl", checks=(Check(1, equal=command),)) for command in (_TIOCSTI, _TIOCLINUX)),
-    # A path socket in a writable folder leads out, whatever the network namespace. A stream pair is connected for
-    # good; one of datagrams can be connected anew.
+    # A path socket in a writable folder leads out, whatever the network namespace. A pair of streams or of packets
+    # in sequence is connected for good; one of datagrams is not, and the kernel makes one of SOCK_RAW too.
     Rule("socket", _EAFNOSUPPORT, (Check(0, equal=_AF_INET, negated=True), Check(0, equal=_AF_INET6, negated=True))),
     Rule("socketpair", _EAFNOSUPPORT, (Check(0, equal=_AF_UNIX, negated=True),)),
-    Rule("socketpair", checks=(Check(1, mask=0xF, equal=2),)),
+    Rule(
+        "socketpair",
+        checks=tuple(Check(1, mask=0xF, equal=kind, negated=True) for kind in (_SOCK_STREAM, _SOCK_SEQPACKET)),
+    ),
     *(Rule("mknod", checks=(Check(1, mask=0o170000, equal=kind),)) for kind in (0o020000, 0o060000)),
     *(Rule("mknodat", checks=(Check(2, mask=0o170000, equal=kind),)) for kind in (0o020000, 0o060000)),
     # A set-id file of root's would work for everybody outside.

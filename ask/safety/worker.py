@@ -30,6 +30,7 @@ _NOT_SHOWN = "\n[more output is not shown]\n"
 def main() -> None:
     """Serve calls until there are no more."""
     _close_memory()
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask has some blocked as it starts this
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # so that no call can send it: process 1 gets what it handles only
     requests, replies = _take_channel()
     asked = _read_frames(requests)

@@ -6,6 +6,9 @@ from tests.escapes.escape import Escape, heard, python, runs, shell, status, sys
 from tests.safety.ground import Ground
 
 _UNIX = 'import socket; s = socket.socket(socket.AF_UNIX); s.connect({address}); s.sendall(b"{word}")'
+_PAIR = "import socket; s, other = socket.socketpair(socket.AF_UNIX, socket.{kind}); "
+_SENDS = _PAIR + 's.sendto(b"{word}", "@datagrams@")'
+_CONNECTS = _PAIR + 's.connect("@datagrams@"); s.send(b"{word}")'
 _DNS = (
     "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
     's.sendto(b"\\1\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\6by-dns\\4test\\0\\0\\1\\0\\1", ("127.0.0.1", @udp@))'
@@ -46,6 +49,9 @@ NETWORK = [
     shell("DNS", python(_DNS), heard("by-dns")),
     shell("path socket", python(_UNIX.format(address='"@path@"', word="by-path")), heard("by-path")),
     shell("abstract socket", python(_UNIX.format(address='"\\0@abstract@"', word="by-name")), heard("by-name")),
+    shell("datagram pair", python(_SENDS.format(kind="SOCK_DGRAM", word="by-pair")), heard("by-pair")),
+    shell("raw pair", python(_SENDS.format(kind="SOCK_RAW", word="by-raw")), heard("by-raw")),
+    shell("raw pair, connected anew", python(_CONNECTS.format(kind="SOCK_RAW", word="raw-anew")), heard("raw-anew")),
     Escape("fetch_url", "fetch_url", {"url": "http://127.0.0.1:@tcp@/by-fetch"}, heard("by-fetch")),
     shell("netlink", python(_OPENED.format(family="16, 3, 0")), told("opened")),
     shell("vsock", python(_OPENED.format(family="40")), told("opened"), lacks=_NO_MODULE),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,28 @@ def test_a_repository_further_down_that_is_there_is_guarded(here: Ground) -> Non
     here.hand_over()
     run(here, bash("echo x > pkg/.git/hooks/pre-commit"), "--safe")
     assert not (here.work / "pkg/.git/hooks/pre-commit").exists()
+
+
+def test_a_folder_of_hooks_that_is_not_there_can_be_made(here: Ground) -> None:
+    subprocess.run(["git", "config", "-f", str(here.work / ".git/config"), "core.hooksPath", "hooks"], check=True)
+    here.hand_over()
+    run(here, bash("mkdir hooks; echo x > hooks/pre-commit"), "--safe")
+    assert (here.work / "hooks/pre-commit").exists()
+
+
+def test_root_may_do_inside_what_root_owns_outside() -> None:
+    if "root" not in USERS:
+        return
+    with machine("root") as here:
+        private = Path(f"/opt/ask-test-{here.base.name}")
+        private.write_text(TOKEN)
+        private.chmod(0o600)
+        try:
+            read, changed = run(here, bash(f"cat {private}", "chmod 666 /dev/full && echo changed"), "--safe").said
+        finally:
+            private.unlink()
+        assert TOKEN in read
+        assert "changed" in changed
 
 
 def test_git_can_be_read_but_nothing_committed(here: Ground) -> None:

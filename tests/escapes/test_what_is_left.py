@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.places import PROTECTED
+from ask.safety.guards import PROTECTED
 from tests import wire
 from tests.escapes.confined import bash, machine, run, started
 from tests.model_server import ModelServer

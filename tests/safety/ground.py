@@ -148,7 +148,7 @@ def ground(user: str) -> Iterator[Ground]:
 
 
 class Listener:
-    """Servers that note what they hear: TCP, UDP, a socket with a path, and an abstract one."""
+    """Servers that note what they hear: TCP, UDP, two sockets with a path, and an abstract one."""
 
     def __init__(self, path: Path) -> None:
         self._abstract = f"ask-{path.parent.parent.name}"
@@ -159,20 +159,25 @@ class Listener:
             "tcp": socket.create_server(("127.0.0.1", 0)),
             "udp": socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
             "path": socket.socket(socket.AF_UNIX),
+            "datagrams": socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM),
             "abstract": socket.socket(socket.AF_UNIX),
         }
         self._servers["udp"].bind(("127.0.0.1", 0))
         self._servers["path"].bind(str(path))
         self._servers["abstract"].bind("\0" + self._abstract)
-        path.chmod(0o777)
-        for name, server in self._servers.items():
-            if name != "udp":
+        datagrams = path.with_suffix(".datagrams")
+        self._servers["datagrams"].bind(str(datagrams))
+        for socket_file in (path, datagrams):
+            socket_file.chmod(0o777)
+        for server in self._servers.values():
+            if server.type == socket.SOCK_STREAM:
                 server.listen(100)
             threading.Thread(target=self._serve, args=(server,), daemon=True).start()
         self.addresses = {
             "tcp": str(self._servers["tcp"].getsockname()[1]),
             "udp": str(self._servers["udp"].getsockname()[1]),
             "path": str(path),
+            "datagrams": str(datagrams),
             "abstract": self._abstract,
         }
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from ask.safety.channel import WorkerLate, WorkerLost
 from ask.safety.frames import DONE, FRAME_LIMIT, encode
+from ask.safety.guards import NOTHING
 from ask.safety.inmate import Inmate
-from ask.safety.profile import Confinement, View
+from ask.safety.profile import Confinement
 from ask.safety.sandbox import read_result
 from ask.tools import ToolError
 from tests.any_json import any_json
@@ -36,7 +37,7 @@ def program(tmp_path: Path) -> Path:
 
 def answers(program: Path, confinement: Confinement, says: str, seconds: float = 10) -> Iterator[tuple[bytes, bytes]]:
     program.write_text(TAKEN_OVER + says + "\n")
-    inmate = Inmate(str(program), confinement, View((), (), (), (), ()))
+    inmate = Inmate(str(program), confinement, NOTHING)
     try:
         yield from inmate.exchange(b"C", b"x" * 500_000, seconds)
     finally:

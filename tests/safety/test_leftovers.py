@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ask.safety.guards import PROTECTED
 from ask.safety.leftovers import PlaceHolders
-from ask.safety.places import PROTECTED
 
 
 @pytest.fixture
@@ -96,6 +96,16 @@ def test_the_next_run_anywhere_cleans_up_after_one_that_was_killed(state: Path, 
     (tmp_path / "other").mkdir()
     opened(state, tmp_path / "other").release()
     assert names(work) == set()
+
+
+def test_nothing_is_taken_away_where_a_link_leads(state: Path, work: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside/.idea"
+    outside.mkdir(parents=True)
+    holders = opened(state, work)
+    work.rename(tmp_path / "moved")
+    work.symlink_to("outside")
+    holders.release()
+    assert outside.exists()
 
 
 def test_a_folder_that_is_gone_is_forgotten(state: Path, work: Path) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ask.errors import SafetyError
-from ask.safety.places import PROTECTED, confine, find_guarded, private_in
+from ask.safety.guards import PROTECTED, find_guarded, private_in
+from ask.safety.places import confine
 from ask.safety.profile import Confinement
 
 
@@ -108,6 +111,21 @@ def test_of_the_user_s_programs_whole_toolchains_are_shown_but_nothing_private(h
     ).readable
     under_home = {str(path.relative_to(home)) for path in shown if path.is_relative_to(home)}
     assert under_home == {"node", ".cargo/bin", ".pyenv", ".local/bin", "bin"}
+
+
+def test_a_folder_in_which_the_kernel_s_files_are_mounted_is_refused(
+    home: Path, record_property: Callable[[str, object], None]
+) -> None:
+    place = home / "work/an image/proc"
+    place.mkdir(parents=True)
+    if subprocess.run(["mount", "-t", "proc", "proc", str(place)], capture_output=True, check=False).returncode:
+        record_property("not tried here", "a proc mounted in the folder (the kernel or a container forbids it)")
+        return
+    try:
+        with pytest.raises(SafetyError, match="an image/proc is: it belongs to the kernel"):
+            confined(home, home / "work")
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
 
 
 @pytest.mark.parametrize("name", PROTECTED)

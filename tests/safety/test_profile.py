@@ -21,6 +21,7 @@ CONFINEMENT = Confinement(
 VIEW = View(
     links=(("usr/bin", Path("/bin")),),
     system=(Path("/etc"), Path("/usr")),
+    pinned=(HOME / "work/a",),
     protected=(HOME / "work/.git",),
     hidden_files=(HOME / "work/.env", Path("/etc/shadow")),
     hidden_folders=(Path("/etc/private"),),
@@ -45,7 +46,7 @@ def test_all_walls_are_up() -> None:
 
 def test_only_what_may_be_written_is_bound_so() -> None:
     writable = [ARGUMENTS[at + 1] for at, word in enumerate(ARGUMENTS) if word == "--bind"]
-    assert writable == [str(HOME / "more"), str(HOME / "work"), str(HOME / "work/inner")]
+    assert writable == [str(HOME / "more"), str(HOME / "work"), str(HOME / "work/a"), str(HOME / "work/inner")]
 
 
 def test_later_mounts_cover_earlier_ones() -> None:

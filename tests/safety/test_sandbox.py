@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import stat
+import sys
 import time
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from ask.safety.sandbox import Sandbox
 from ask.tools import Tool, ToolContext, ToolError, ToolResult, builtin_tools
 from ask.tools.output import RESULT_LIMIT
 from ask.tools.shell import BASH
-from tests.program import is_running
+from tests.program import Running, is_running
 from tests.safety.conftest import Bash
 from tests.safety.ground import Ground
 from tests.safety.traces import processes
@@ -28,6 +29,11 @@ def lose_worker(bash: Bash, context: ToolContext) -> None:
         os.kill(one, signal.SIGKILL)
     with pytest.raises(ToolError, match="the sandbox ended during this call"):
         bash("true")
+
+
+def as_source(confinement: Confinement) -> str:
+    """Python that makes it again."""
+    return repr(confinement).replace("PosixPath", "Path")
 
 
 def tools(sandbox: Sandbox) -> dict[str, Tool]:
@@ -183,6 +189,50 @@ def test_a_worker_that_dies_is_replaced(bash: Bash, sandbox: Sandbox, context: T
     assert bash("echo again").text == "exit code: 0\nstdout:\nagain\n"
 
 
+def test_what_was_guarded_at_the_start_is_guarded_in_every_sandbox_after(
+    confinement: Confinement, context: ToolContext
+) -> None:
+    work = confinement.directory
+    for name in ("deep/pkg/.git/hooks", "cfg"):
+        (work / name).mkdir(parents=True)
+    for name in ("deep/pkg/.env", "cfg/s"):
+        (work / name).write_text("secret")
+    (work / ".env").symlink_to("cfg/s")
+    with Sandbox(confinement) as sandbox:
+
+        def bash(command: str) -> ToolResult:
+            return sandbox.confine(BASH).run({"command": command}, context)
+
+        bash("rm .env; mkdir 00; touch 00/{1..3200}")
+        lose_worker(bash, context)
+        bash("mv deep old; mv deep/pkg deep/old; mv cfg new; echo x > deep/pkg/.git/hooks/pre-commit")
+        assert "secret" not in bash("cat cfg/s new/s deep/pkg/.env").text
+    assert list((work / "deep/pkg/.git/hooks").iterdir()) == []
+
+
+def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(confinement: Confinement) -> None:
+    opens = f"""
+import json, sys
+sys.path[:0] = {sys.path!r}
+from pathlib import Path
+from ask.safety.profile import Confinement, Limits
+from ask.safety.sandbox import Sandbox
+print(flush=True)
+with Sandbox({as_source(confinement)}):
+    sys.stdin.read()
+"""
+    for moment in range(20):
+        with Running([sys.executable, "-c", opens], env={"PATH": os.environ["PATH"]}, cwd=Path("/")) as running:
+            running.wait_for("\n")
+            time.sleep(moment * 0.004)
+            running.signal(signal.SIGINT)
+            running.finish()
+    deadline = time.monotonic() + 10
+    while processes(confinement.directory) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert processes(confinement.directory) == []
+
+
 def test_an_interrupt_ends_the_call_and_all_of_it(bash: Bash, sandbox: Sandbox, context: ToolContext) -> None:
     def interrupt(text: str) -> None:
         raise KeyboardInterrupt
@@ -232,6 +282,13 @@ def test_memory_is_limited_for_one_process_and_for_all(confinement: Confinement,
         assert "MemoryError" in one
         several = " & ".join([f"python3 -c '{block.format(size=100)}'"] * 4)
         assert "more than 200 MiB of memory" in bash.run({"command": f"{several} & wait"}, context).text
+
+
+def test_memory_that_belongs_to_no_process_is_not_counted(confinement: Confinement, context: ToolContext) -> None:
+    fills = "import os, time; os.posix_fallocate(os.memfd_create('x'), 0, 300 << 20); time.sleep(0.5); print('filled')"
+    with Sandbox(confinement._replace(limits=Limits(memory=200 << 20))) as small:
+        said = small.confine(BASH).run({"command": f'python3 -c "{fills}"'}, context).text
+    assert "filled" in said, "a known gap: say so in the documentation if it closes"
 
 
 def test_a_file_is_limited(confinement: Confinement, context: ToolContext) -> None:

@@ -51,7 +51,9 @@ CASES = [
     Case("socket", ((1 << 32) | 1, 1), EAFNOSUPPORT),  # the kernel takes the lower half
     Case("socketpair", (1, 1 | 0o2000000), ALLOWED),
     Case("socketpair", (1, 5), ALLOWED),
-    Case("socketpair", (1, 2 | 0o2000000), EPERM),
+    Case("socketpair", (1, 5 | 0o4000), ALLOWED),
+    *(Case("socketpair", (1, kind | 0o2004000), EPERM) for kind in range(16) if kind not in (1, 5)),
+    Case("socketpair", (1, (1 << 32) | 3), EPERM),
     Case("socketpair", (16, 1), EAFNOSUPPORT),
     Case("ioctl", (0, 0x5412), EPERM),
     Case("ioctl", (0, (1 << 32) | 0x5412), EPERM),
