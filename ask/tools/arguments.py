@@ -31,6 +31,7 @@ _KNOWN = frozenset(
 )
 """What is checked here, and what says nothing of a value."""
 _QUOTED = 200
+_TOO_DEEP = "are nested too deeply"
 
 
 def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
@@ -45,7 +46,10 @@ def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
         value = _read_json(text) if text.strip() else {}
         if not isinstance(value, dict):
             _refuse(f"must be one JSON object, not {_kind(value)}")
-        return _fit_all(value, spec.parameters)
+        try:
+            return _fit_all(value, spec.parameters)
+        except RecursionError:
+            _refuse(_TOO_DEEP)
     except _Misfit as misfit:
         begin = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
         wrote = f". You wrote: {begin}" if begin.strip() else ""
@@ -97,7 +101,7 @@ def _read_json(text: str) -> Any:
             )
         _refuse(f"are not JSON: {error.msg} at character {error.pos + 1} of {len(text)}")
     except RecursionError:
-        _refuse("are nested too deeply")
+        _refuse(_TOO_DEEP)
     except ValueError as error:
         _refuse(f"are not JSON: {error}")
 
@@ -172,6 +176,5 @@ def _unknown(name: str, known: Iterable[str]) -> str:
 
     known = list(known)
     near = get_close_matches(name, known, 1)
-    hint = f": did you mean {near[0]!r}?" if near else ""
-    takes = f" (it takes {', '.join(known)})" if known else " (it takes none)"
-    return f"have an unknown name, {name!r}{takes}{hint}"
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"have an unknown name, {name!r} (it takes {', '.join(known) or 'none'}{hint})"

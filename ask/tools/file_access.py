@@ -9,15 +9,21 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from ask.tools import ToolContext, ToolError
+from ask.tools.likeness import nearest
 
 FILE_LIMIT = 10 * 1024 * 1024
 """Bytes of the largest file that is read or written."""
 
+_LONGEST_PATH = 4_096
+"""Bytes of a path that no system takes any more of, Linux's PATH_MAX."""
+_PATH_TOLD = 200
+_FOLDERS_MADE = 100
+"""How many missing folders are made for a file at most: what lies deeper, most programs cannot walk or remove."""
 _NAMES_SEEN = 1_000
 _NAMES_TOLD = 20
 _KINDS = {
@@ -32,7 +38,8 @@ _KINDS = {
 def resolve(name: str, context: ToolContext) -> Path:
     """The path that the model means by `name`: from the run's directory on, or from a home directory with `~`."""
     try:
-        os.fsencode(name)
+        if len(os.fsencode(name)) > _LONGEST_PATH:
+            raise ToolError(f"the path is too long, {len(name):,} characters: {name[:_PATH_TOLD]}...")
         if not name or "\0" in name:
             raise ToolError("the path is empty or holds a NUL")
         return context.directory / Path(name).expanduser()
@@ -96,11 +103,11 @@ def read_regular(name: str, path: Path) -> bytes:
 def write_regular(name: str, path: Path, data: bytes, keep_original: Callable[[Path, bytes], None]) -> bool:
     """Puts `data` in the place of a file's content; the file keeps its mode and, where that may be, its owner.
 
-    Missing folders are made. A link is written through. Returns whether the file is new. `keep_original` is that of
-    a `ToolContext`.
+    Up to `_FOLDERS_MADE` missing folders are made. A link is written through. Returns whether the file is new.
+    `keep_original` is that of a `ToolContext`.
 
     Raises:
-        ToolError: it is no regular file, or `data` is over `FILE_LIMIT` bytes.
+        ToolError: it is no regular file, `data` is over `FILE_LIMIT` bytes, or too many folders are missing.
         OSError: it cannot be written; then what was there is untouched.
     """
     if len(data) > FILE_LIMIT:
@@ -111,6 +118,9 @@ def write_regular(name: str, path: Path, data: bytes, keep_original: Callable[[P
         if not os.access(path, os.W_OK):
             raise PermissionError
     target = path.resolve()
+    missing = sum(1 for _ in takewhile(lambda folder: not folder.exists(), target.parents))
+    if missing > _FOLDERS_MADE:
+        raise ToolError(f"{name}: {missing:,} folders of this path are missing, and over {_FOLDERS_MADE} are not made")
     keep_original(target, data)
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, [data], Owned.read(old) if old else None)
@@ -181,9 +191,7 @@ def _missing(name: str, path: Path, what: str) -> str:
         return f"{name}: no such {what}"
     if not names:
         return f"{name}: no such {what}; the directory is empty"
-    from difflib import get_close_matches
-
-    near = get_close_matches(path.name, names, 3)
+    near = nearest(path.name, names, 3)
     told = [*near, *(other for other in names if other not in near)][:_NAMES_TOLD]
     more = ", ..." if len(names) > len(told) else ""
     return f"{name}: no such {what}; the directory holds {', '.join(map(shown, told))}{more}"

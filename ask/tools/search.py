@@ -121,5 +121,8 @@ def _cut(text: str, most: int) -> str:
     import html
     import re
 
-    plain = " ".join(html.unescape(re.sub(r"</?\w[^<>]{0,99}>", "", text)).split())
+    text = re.sub(r"</?\w[^<>]{0,99}>", "", text)
+    # No character has such a number, and Python reads none of thousands of digits.
+    text = re.sub(r"&#0*[1-9][0-9]{7,};?", "\ufffd", text)
+    plain = " ".join(html.unescape(text).split())
     return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"

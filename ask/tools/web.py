@@ -19,7 +19,7 @@ _BINARY = re.compile(r"(?!.*\+(?:xml|json))(?:image|audio|video|font)/|applicati
 """Content types of what is not read at all."""
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s*=[\s\"']*([\w.:-]+)", re.IGNORECASE)
 _XML = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
 _ENCODINGS = re.compile(r"(?!utf_?7)(utf|iso|latin|l1|ascii|us|cp|windows|koi|mac|gb|big5|euc|shift|sjis|tis|ks_c)")
 """Python has more text encodings, of which a few take for ever to read a long text."""

@@ -91,7 +91,7 @@ def test_a_whole_float_is_an_integer_where_one_is_wanted() -> None:
         ('{"filepath": "a", "box": {}}', "lack 'box.size'"),
         ('{"filepath": "a", "box": {"size": "x"}}', "'box.size' must be integer, not string"),
         ('{"file_path": "a"}', "unknown name, 'file_path'"),
-        ('{"file_path": "a"}', "did you mean 'filepath'?"),
+        ('{"file_path": "a"}', "did you mean 'filepath'?). You wrote: "),
     ],
 )
 def test_what_does_not_fit_is_told_precisely_and_repeated(text: str, what: str) -> None:
@@ -111,6 +111,7 @@ def test_only_the_start_of_long_arguments_is_repeated() -> None:
 
 def test_deep_nesting_is_refused() -> None:
     assert "nested too deeply" in refusal('{"a":' * 100_000)
+    assert "nested too deeply" in refusal('{"a":' * 900 + "1" + "}" * 900, ToolSpec("t", "", {"type": "object"}))
 
 
 def test_an_enum_tells_true_from_one() -> None:

@@ -100,6 +100,14 @@ def test_a_result_is_cut_and_cannot_pass_for_another(server: ModelServer, contex
 
 
 @pytest.mark.parametrize("name", KEYED)
+def test_a_character_with_an_endless_number_is_one_that_is_not_known(
+    server: ModelServer, context: ToolContext, name: str
+) -> None:
+    server.reply(answer(FOUND[name]([(f"&#{'9' * 5_000};&#0000000065;", "https://a.test/", "")])))
+    assert search(engine(server, name), context).endswith("1. \ufffdA\n   https://a.test/")
+
+
+@pytest.mark.parametrize("name", KEYED)
 def test_finding_nothing_is_told_with_what_to_do(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(answer(FOUND[name]([])))
     assert refusal(engine(server, name), context) == f"{name} found nothing: try fewer words, or others"

@@ -83,6 +83,7 @@ def test_html_is_known_without_a_content_type(server: ModelServer, url: str, run
             "text/html",
             b'<meta content="text/html; charset=windows-1252">' + "<p>café “x”".encode("cp1252"),
         ),
+        ("text/html", b"<meta charset = ' gb18030'>" + "<p>café “x”".encode("gb18030")),
         ("text/html", b'<meta charset="gb18030">' + "<p>café “x”".encode("gb18030")),
         ("text/html; charset=punycode", "<p>café “x”".encode()),
         ("text/html; charset=no-such", "<p>café “x”".encode()),

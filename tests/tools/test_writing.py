@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools import ToolContext
+from ask.tools import Tool, ToolContext
 from ask.tools.file_access import FILE_LIMIT
-from ask.tools.files import EDIT_FILE, WRITE_FILE
+from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from tests.tools.conftest import NOBODY, Run, Unprivileged
 
 # Writing
@@ -67,6 +67,23 @@ def test_a_link_is_written_through_and_stays(run: Run, work: Path) -> None:
     assert run(WRITE_FILE, filepath="link", content="b").startswith("overwrote")
     assert (work / "link").readlink() == Path("folder/real")
     assert (work / "folder/real").read_text() == "b"
+
+
+def test_so_many_missing_folders_are_made_and_no_more(run: Run, refusal: Run, work: Path) -> None:
+    assert run(WRITE_FILE, filepath="a/" * 100 + "f", content="x").endswith("/f: 1 bytes")
+    said = refusal(WRITE_FILE, filepath="b/" * 1_900 + "f", content="x")
+    assert said.endswith("/f: 1,900 folders of this path are missing, and over 100 are not made")
+    assert refusal(WRITE_FILE, filepath="b" * 4_000, content="x").endswith(": File name too long")
+    assert os.listdir(work) == ["a"]
+
+
+@pytest.mark.parametrize("tool", [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR], ids=lambda tool: tool.spec.name)
+@pytest.mark.parametrize("name", ["a/" * 2_000, "a" * 4_000, "a" * 100_000, "a/" * 100_000, "~" + "a" * 4_000])
+def test_a_path_of_thousands_of_characters_is_told_in_a_line(refusal: Run, tool: Tool, name: str) -> None:
+    texts = {"content": "x", "old_text": "a", "new_text": "b", "filepath": name + "f", "dirpath": name}
+    said = refusal(tool, **{argument: texts[argument] for argument in tool.spec.parameters["required"]})
+    assert len(said.splitlines()) == 1
+    assert len(said) < 4_200
 
 
 def test_a_file_is_replaced_at_once(run: Run, work: Path) -> None:

@@ -1,0 +1,114 @@
+"""The one exact replacement: where it is made, and that no text makes the search for its place go on for ever."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.tools import ToolError
+from ask.tools.edits import replace_once
+from tests.tools.conftest import Unprivileged
+
+NEW = "<new>"
+
+
+def texts(letters: str, most: int) -> st.SearchStrategy[str]:
+    return st.lists(st.sampled_from(letters), max_size=most).map("".join)
+
+
+def newlines_as_they_are(text: str, old: str) -> list[tuple[int, int]]:
+    """Each place that `old` has in a text, told the slow way: a newline in `old` is any line end of the text."""
+    found = []
+    for start in range(len(text)):
+        end = start
+        for letter in old:
+            if letter == "\n" and text.startswith("\r\n", end):
+                end += 2
+            elif text[end : end + 1] == letter and not (letter == "\n" and text[:end].endswith("\r")):
+                end += 1
+            else:
+                break
+        else:
+            found.append((start, end))
+    return found
+
+
+@given(texts("ab\r\n\n ", 16) | texts("a\r\n", 12), texts("ab\r\n\n ", 3))
+def test_a_place_is_found_if_it_is_the_only_one(text: str, old: str) -> None:
+    if not old or "\r\n" in old or old.endswith("\r"):
+        return
+    places = newlines_as_they_are(text, old)
+    if len(places) == 1:
+        start, end = places[0]
+        line = text.count("\n", 0, start) + 1
+        assert replace_once(text, old, NEW) == (text[:start] + NEW + text[end:], line)
+        return
+    with pytest.raises(ToolError, match=f"there {len(places)} times" if places else "not found"):
+        replace_once(text, old, NEW)
+
+
+@pytest.mark.parametrize(("old", "edited"), [("b\r\n", "a\r\n<new>c\r"), ("c\r", "a\r\nb\r\n<new>")])
+def test_an_old_text_with_its_own_line_ends_is_taken_as_it_is(old: str, edited: str) -> None:
+    assert replace_once("a\r\nb\r\nc\r", old, NEW)[0] == edited
+
+
+@given(texts("ab\r\n\t  ", 16), texts("ab\n  ", 4))
+def test_the_same_words_are_told_with_the_white_space_that_they_have(text: str, old: str) -> None:
+    if not old.strip():
+        return
+    alike = re.search(r"\s+".join(map(re.escape, old.split())), text)
+    try:
+        replace_once(text, old, NEW)
+    except ToolError as error:
+        if "was not found" in str(error):
+            line = text.count("\n", 0, alike.start()) + 1 if alike else 0
+            told = f"other white space are, from line {line} on: {alike[0]!r}" if alike else "white space are"
+            assert (told in str(error)) == bool(alike)
+
+
+def test_of_a_long_passage_the_beginning_is_told() -> None:
+    with pytest.raises(ToolError) as caught:
+        replace_once("x\n" + "a  " * 3_000, "a " * 3_000, NEW)
+    assert str(caught.value).endswith(f"from line 2 on: {('a  ' * 67)[:200]!r}")
+
+
+HARD = {
+    "words with wide gaps": ("a  " * 3_000_000, "a " * 3_000 + "b", "white space included"),
+    "words with wide gaps, fewer": ("a  " * 600_000, "a " * 300_000 + "b", "white space included"),
+    "gaps and no words": (" " * 1_900_000, "a " * 100_000 + "b", "white space included"),
+    "lines": ("a\n" * 5_000_000, "a\n" * 100_000 + "b", "the nearest line is 'a'"),
+    "lines of another system": ("a\r\n" * 3_000_000, "a\n" * 100_000 + "b", "the nearest line is"),
+    "the same all over": ("a" * 10_000_000, "a" * 5_000_000, "more than 100 times"),
+    "all but the last": ("a" * 10_000_000, "a" * 1_000_000 + "b", "white space included"),
+    "lines that are almost alike": (
+        "\n".join(f"{number:013b}".replace("0", "ab").replace("1", "ba") * 7 for number in range(6_000)),
+        "ab" * 99,
+        "the nearest line is",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_no_text_keeps_the_search_busy(public_folder: Path, unprivileged: Unprivileged, name: str) -> None:
+    """With work that grows faster than the texts this would not end in the time that the process has."""
+    text, old, said = HARD[name]
+    (public_folder / "f").write_text(text, newline="")
+    (public_folder / "old").write_text(old)
+    (public_folder / "f").chmod(0o644)
+    told = unprivileged("edit_file", {"filepath": "f", "old_text": Given("old"), "new_text": "x"})
+    assert told.startswith("ToolError: f is unchanged: old_text ")
+    assert said in told
+
+
+class Given:
+    """Stands for the content of a file in the folder, in arguments too long for a command line."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"(folder / {self.name!r}).read_text()"

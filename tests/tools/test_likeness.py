@@ -1,0 +1,28 @@
+"""What may have been meant."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.tools.likeness import LONGEST, nearest
+
+WORDS = st.text("abc", max_size=8)
+
+
+@given(WORDS, st.lists(WORDS, unique=True, max_size=20), st.integers(1, 3))
+def test_the_best_come_first(word: str, choices: list[str], count: int) -> None:
+    assert nearest(word, choices, count) == get_close_matches(word, choices, count)
+
+
+def test_of_very_many_those_with_the_same_letters_are_compared() -> None:
+    choices = [f"{number:06b}" for number in range(64)]
+    assert nearest("0101012", choices, 1) == ["010101"]
+
+
+def test_what_is_very_long_is_like_nothing_and_nothing_is_like_it() -> None:
+    long = "a" * (LONGEST + 1)
+    assert nearest(long, [long, long[1:]], 1) == []
+    assert nearest(long[1:], [long, long[1:]], 2) == [long[1:]]
