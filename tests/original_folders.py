@@ -51,11 +51,12 @@ class FolderRuns:
         """What is to become of each path."""
         return {os.path.relpath(change.path, self.work): state for change, state in plan(self.changes())}
 
-    def undo(self, kind: str = RUN, *, force: bool = False) -> None:
-        """Put back what all runs, or undos, changed."""
+    def undo(self, kind: str = RUN, *, force: bool = False) -> dict[str, State]:
+        """Put back what all runs, or undos, changed; the folders that should be gone and are not."""
         steps = plan(self.changes(kind), force=force)
         about = About("a1", "", "", UNDO, tuple(one.name for one in self.records if one.about.kind == kind))
-        put_back(steps, Keeper(self.data, about, lambda text: None))
+        left = put_back(steps, Keeper(self.data, about, lambda text: None))
+        return {os.path.relpath(change.path, self.work): state for change, state in left}
 
     def tree(self) -> dict[str, tuple[object, ...]]:
         """All that there is in `work`, and itself."""

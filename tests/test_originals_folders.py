@@ -187,9 +187,13 @@ def change():
     (runs.work / "closed/new").touch()
     (runs.work / "secret").unlink()
     (runs.work / "shut").chmod(0)
+    (runs.work / "sealed").mkdir()
+    (runs.work / "sealed/f").touch()
+    (runs.work / "sealed").chmod(0)
+    (runs.work / "sealed2").mkdir(0)
 runs.run(change)
 print(*(f"{{name}}: {{state}}" for name, state in runs.states().items()), sep="; ")
-runs.undo()
+print(*runs.undo().items())
 print(oct((runs.work / "closed").stat().st_mode), (runs.work / "shut/f").read_text())
 (runs.work / "closed").chmod(0o700)
 """
@@ -200,7 +204,9 @@ def test_what_could_not_be_read_is_not_put_back_and_nothing_in_it_removed() -> N
         Path(folder).chmod(0o777)
         command = [sys.executable, "-c", UNREADABLE.format(nobody=NOBODY), folder]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
-        told = "closed: put back; secret: its original was not kept; shut: put back\n0o40000 old\n"
+        states = ["closed: put back", "sealed: remove", "sealed2: remove", "secret: its original was not kept"]
+        left = "('sealed', <State.HOLDS_MORE: 'something else is in it'>)"
+        told = f"{'; '.join([*states, 'shut: put back'])}\n{left}\n0o40000 old\n"
         assert (done.stdout, done.stderr) == (told, "")
         assert sorted(os.listdir(Path(folder, "work/closed"))) == ["f", "new"]
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ask.originals.folder_keeper import FolderKeeper
     from ask.originals.keeper import Keeper
 
+_NOT_PUT_BACK = "ask undo will not put back what this run changes there"
 PATIENCE = 2.0
 """Seconds after which a user at a terminal is told what is waited for."""
 
@@ -84,9 +85,13 @@ class Originals:
             reason = os.strerror(fault.errno or 0)
         else:
             self._folders = keeper
+            if keeper.uncopied:
+                from ask.cli.put_back import named_folders
+
+                self._say(f"no copy is made of {named_folders(keeper.uncopied)}: {_NOT_PUT_BACK}")
             return
         where = ", ".join(map(str, confined.folders))
-        self._say(f"no copy is made of {where} ({reason}): ask undo will not put back what this run changes there")
+        self._say(f"no copy is made of {where} ({reason}): {_NOT_PUT_BACK}")
 
     def _patient(self) -> Callable[[], None]:
         """Tells a user at a terminal, once, that it takes a while."""

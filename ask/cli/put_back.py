@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ask.cli.question import working_directory
 from ask.cli.workspace import Workspace
 from ask.errors import ReaderGone
 from ask.originals.records import ABSENT, FOLDER_HERE, LINK_TO, Change, Mark
-from ask.originals.restore import WORK, State, Step, mark_now
+from ask.originals.restore import STAYING, WORK, State, Step, mark_now
 from ask.render.diff import write_diff
 from ask.render.streams import BOLD, Output, wants_colour
 from ask.tools.file_access import shown
 
+NAMES_TOLD = 5
 MOST_SHOWN = 50
 """How many differences a terminal is shown."""
 
@@ -87,6 +88,27 @@ def summary(steps: Sequence[Step]) -> str:
         things = [f"{count} {what}{'s' * (count > 1)}" for count, what in pairs if count]
         counts += [f"{state} {' and '.join(things)}"] if things else []
     return ", ".join(counts)
+
+
+def named(steps: Iterable[Step]) -> str:
+    """The files of some steps and what is to become of them, on one line; of folders that stay, the outermost."""
+    names: list[str] = []
+    staying: set[tuple[Path, State]] = set()
+    for change, state in steps:
+        if state in STAYING:
+            staying.add((change.path, state))
+        if (change.path.parent, state) not in staying:
+            names.append(f"{shown_name(change)} ({state})")
+    return _some(names)
+
+
+def named_folders(folders: Mapping[Path, str]) -> str:
+    """Folders and what there is to say of each, on one line."""
+    return _some([f"{shown_path(path)}/ ({why})" for path, why in folders.items()])
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMES_TOLD]) + (f" and {len(names) - NAMES_TOLD} more" if names[NAMES_TOLD:] else "")
 
 
 def shown_name(change: Change) -> str:

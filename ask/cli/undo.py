@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from ask.cli.workspace import Workspace
     from ask.originals.records import Change, Record
     from ask.originals.restore import Step
-
-NAMES_TOLD = 5
 
 
 class Wanted(NamedTuple):
@@ -65,7 +63,7 @@ def undo(wanted: Wanted, workspace: Workspace) -> None:
     Raises:
         AskError: it cannot be done.
     """
-    from ask.cli.put_back import list_files, show_difference
+    from ask.cli.put_back import list_files, named_folders, show_difference
     from ask.originals.aftermath import with_folders
     from ask.originals.records import held, merge, read_record, read_records
     from ask.originals.restore import plan
@@ -78,6 +76,9 @@ def undo(wanted: Wanted, workspace: Workspace) -> None:
         say(describe(records))
         if any(record.copied and not record.ended for record in found):
             say("the run did not come to its end: what has changed since cannot be told from what it changed")
+        uncopied = {path: why for record in found for path, why in record.uncopied.items()}
+        if uncopied:
+            say(f"there is no copy of {named_folders(uncopied)}: what the run changed there is not put back")
         if wanted.names:
             list_files(steps)
             return
@@ -161,23 +162,16 @@ def refuse(steps: Sequence[Step], *, force: bool) -> None:
     Raises:
         FileError: one cannot.
     """
+    from ask.cli.put_back import named
     from ask.errors import FileError
-    from ask.originals.restore import REFUSED, State
+    from ask.originals.restore import REFUSED, STAYING, State
 
     refused = named(step for step in steps if step.state in REFUSED)
     if refused and not force:
         raise FileError(f"nothing is put back because of {refused}", "--force puts back what can be")
-    left = named(step for step in steps if step.state in (*REFUSED, State.NO_FILE))
+    left = named(step for step in steps if step.state in (*REFUSED, *STAYING, State.NO_FILE))
     if left:
         say(f"left as it is: {left}")
-
-
-def named(steps: Iterable[Step]) -> str:
-    """The files of some steps and what is to become of them, on one line."""
-    from ask.cli.put_back import shown_name
-
-    names = [f"{shown_name(step.change)} ({step.state})" for step in steps]
-    return ", ".join(names[:NAMES_TOLD]) + (f" and {len(names) - NAMES_TOLD} more" if names[NAMES_TOLD:] else "")
 
 
 def carry_out(
@@ -190,13 +184,13 @@ def carry_out(
         AskError: nobody can be asked, or it cannot be done.
     """
     from ask.cli.inputs import as_text
-    from ask.cli.put_back import summary
+    from ask.cli.put_back import named, summary
     from ask.cli.question import working_directory
     from ask.errors import FileError
     from ask.history.terminal import this_terminal
     from ask.originals.keeper import Keeper
     from ask.originals.records import REDO, UNDO, About
-    from ask.originals.restore import plan, put_back
+    from ask.originals.restore import State, plan, put_back
 
     work = summary(steps)
     warn_of_loss(steps)
@@ -212,9 +206,15 @@ def carry_out(
         kind=REDO if wanted.redo else UNDO,
         of=tuple(record.name for record in records),
     )
-    put_back(steps, Keeper(workspace.places.data, about, say))
+    left = put_back(steps, Keeper(workspace.places.data, about, say))
+    as_they_were = all(step.state is State.AS_IT_WAS for step in steps)
+    still_there = {step.change.path for step in left}
+    work = summary([step for step in steps if step.change.path not in still_there])
     back = "" if wanted.redo else "; ask undo --redo takes that back"
-    say(f"done: {work}{back}" if work else "there is nothing to put back: all files are as they were")
+    nothing = "there is nothing to put back" + ": all files are as they were" * as_they_were
+    say(f"done: {work}{back}" if work else nothing)
+    if left:
+        raise FileError(f"not removed: {named(left)}", "see what is in it, and remove it yourself")
 
 
 def warn_of_loss(steps: Sequence[Step]) -> None:

@@ -17,7 +17,7 @@ from ask.errors import FileError
 from ask.originals.contents import LARGEST, digest_of, pieces_of
 from ask.originals.folders import START, Entry, Folders, entry_of, new_list
 from ask.originals.records import COPIES, FOLDER_HERE, GONE, LINK_TO, SPECIAL, Change, Mark, Original, Record
-from ask.originals.trees import Seen, mark_of, size_and_time, walk
+from ask.originals.trees import MOUNTS, Seen, mark_of, size_and_time, walk
 from ask.tools.file_access import Owned
 
 LEFT = "left"
@@ -39,23 +39,22 @@ def note_left(copied: Path) -> bool:
     return bool(left)
 
 
-def changes_in(copied: Path, *, ended: bool) -> dict[Path, Change]:
+def changes_in(copy: Copy, *, ended: bool) -> dict[Path, Change]:
     """What became of the folders.
 
     Args:
-        copied: their copy.
+        copy: their copy.
         ended: whether it is noted what the run left; else what is there now is taken for that.
 
     Raises:
         OSError, ValueError: the copy cannot be read.
     """
-    copy = Copy(copied)
-    left = dict(map(_marked, _lines(copied / LEFT))) if ended else copy.differences()
+    left = dict(map(_marked, _lines(copy.folder / LEFT))) if ended else copy.differences()
     return {Path(path): copy.change(path, mark) for path, mark in left.items()}
 
 
 def with_folders(record: Record) -> Record:
-    """A record, and what became of the folders that are copied in it.
+    """A record, and what became of the folders that are copied in it, or why that is not known of some.
 
     Raises:
         FileError: the copy cannot be read, or makes no sense.
@@ -64,7 +63,9 @@ def with_folders(record: Record) -> Record:
         return record
     copied = record.folder / COPIES
     try:
-        return record._replace(changes={**record.changes, **changes_in(copied, ended=record.ended)})
+        copy = Copy(copied)
+        found = changes_in(copy, ended=record.ended)
+        return record._replace(changes={**record.changes, **found}, uncopied=copy.uncopied)
     except OSError as fault:
         raise FileError(f"cannot read {copied} ({fault.strerror})") from fault
     except (ValueError, TypeError, StopIteration) as fault:
@@ -88,15 +89,23 @@ def _marked(line: str) -> tuple[str, Mark]:
 class Copy:
     """A copy of folders, read.
 
+    Args:
+        folder: where it is.
+
     Raises:
         OSError, ValueError: it cannot be read.
     """
 
-    def __init__(self, copied: Path) -> None:
-        self._copied = copied
-        about, *entries = _lines(copied / START)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        about, *entries = _lines(folder / START)
         self._about = Folders(*json.loads(about))
         self._entries: Mapping[str, Entry] = {entry.path: entry for entry in map(_read_entry, entries)}
+
+    @property
+    def uncopied(self) -> dict[Path, str]:
+        """The folders that could not be copied, though calls could change what is in them, and why."""
+        return {Path(entry.path): entry.note for entry in self._entries.values() if entry.exposed}
 
     @cached_property
     def _names(self) -> dict[int, list[str]]:
@@ -118,6 +127,9 @@ class Copy:
                 if seen.closed:
                     closed.append(seen.path)
                 entry = self._entries.get(seen.path)
+                # The permissions there are those of what is mounted, not the folder's own.
+                if seen.mounted or (entry and entry.closed and entry.note in MOUNTS):
+                    continue
                 if entry is None or not self._is_untouched(entry, seen.status):
                     mark = _mark_or_gone(seen)
                     if entry is None or mark != self._first(entry):
@@ -144,7 +156,7 @@ class Copy:
             return Mark(SPECIAL)
         if not entry.copy or entry.size > LARGEST:
             return Mark(size_and_time(entry.size, entry.modified), mode)
-        with (self._copied / str(entry.copy)).open("rb") as file:
+        with (self.folder / str(entry.copy)).open("rb") as file:
             return Mark(digest_of(pieces_of(file)), mode)
 
     def change(self, path: str, mark: Mark) -> Change:
@@ -155,7 +167,7 @@ class Copy:
             return Change(Path(path), None, frozenset([mark]), root=root)
         linked = entry.names > 1 and entry.copy
         was = Original(
-            copy=self._copied / str(entry.copy) if entry.copy else None,
+            copy=self.folder / str(entry.copy) if entry.copy else None,
             digest=self._first(entry).content,
             owned=Owned(stat.S_IMODE(entry.type_and_mode), entry.user, entry.group),
             modified=entry.modified,

@@ -16,11 +16,15 @@ class FolderKeeper:
 
     Args:
         record: of the run.
+
+    Attributes:
+        uncopied: folders in them that could not be copied, though calls may change what is in them, and why.
     """
 
     def __init__(self, record: RecordWriter) -> None:
         self._record = record
         self._copied: Path | None = None
+        self.uncopied: dict[Path, str] = {}
 
     def copy(self, roots: Sequence[Path], untouched: Collection[str], going_on: Callable[[], None]) -> None:
         """Copy folders, as with `copy_folders`; where that fails, nothing is left of it.
@@ -32,12 +36,13 @@ class FolderKeeper:
         check_size(roots, untouched)
         copied = self._record.begin() / COPIES
         try:
-            copy_folders(copied, roots, untouched, going_on)
+            exposed = copy_folders(copied, roots, untouched, going_on)
             self._record.add({"kind": COPIED})
         except BaseException:
             self._record.discard()
             raise
         self._copied = copied
+        self.uncopied = {Path(entry.path): entry.note for entry in exposed}
 
     def end(self) -> None:
         """Note what the run left; where that is what there was, nothing needs to be kept.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ask.originals.contents import copy_content
-from ask.originals.trees import FILE_FLAGS, Seen, walk
+from ask.originals.trees import FILE_FLAGS, MOUNTED, MOUNTED_READ_ONLY, TOO_DEEP, Seen, walk
 
 MOST_FILES = 20_000
 """How many files are copied at most, and how many folders."""
@@ -61,6 +61,12 @@ class Entry(NamedTuple):
         """Whether it is a folder that could not be looked into."""
         return stat.S_ISDIR(self.type_and_mode) and bool(self.note)
 
+    @property
+    def exposed(self) -> bool:
+        """Whether a call may change what is in it, of which there is no copy."""
+        own = self.user == os.geteuid() and self.note != MOUNTED_READ_ONLY
+        return self.closed and (own or self.note in {MOUNTED, TOO_DEEP})
+
 
 class Folders(NamedTuple):
     """What is copied.
@@ -76,8 +82,12 @@ class Folders(NamedTuple):
     began: int
 
 
-def copy_folders(target: Path, roots: Sequence[Path], untouched: Collection[str], going_on: Callable[[], None]) -> None:
+def copy_folders(
+    target: Path, roots: Sequence[Path], untouched: Collection[str], going_on: Callable[[], None]
+) -> list[Entry]:
     """Copy folders. No call may be under way in them; what the user does there meanwhile does no harm.
+
+    Returns the folders in them of which no copy could be made though a call may change what is in them.
 
     Args:
         target: where to; it is made.
@@ -92,13 +102,17 @@ def copy_folders(target: Path, roots: Sequence[Path], untouched: Collection[str]
     target.mkdir(mode=0o700)
     about = Folders(list(map(str, roots)), sorted(untouched), time.time_ns())
     copier = _Copier(target)
+    exposed: list[Entry] = []
     with new_list(target / START) as listing:
         listing.write(json.dumps(about) + "\n")
         for root in roots:
             for seen in walk(root, untouched):
                 going_on()
                 with suppress(FileNotFoundError):
-                    listing.write(json.dumps(copier.take(seen)) + "\n")
+                    entry = copier.take(seen)
+                    listing.write(json.dumps(entry) + "\n")
+                    exposed += [entry] if entry.exposed else []
+    return exposed
 
 
 def check_size(roots: Iterable[Path], untouched: Collection[str]) -> None:

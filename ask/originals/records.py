@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ask.errors import FileError
@@ -161,6 +162,7 @@ class Record(NamedTuple):
         whole: whether an undo came to its end.
         copied: whether whole folders are copied; `folders` tells what became of them.
         ended: whether it is noted in what state the run left them.
+        uncopied: folders in them that could not be copied, and why.
     """
 
     folder: Path
@@ -169,6 +171,7 @@ class Record(NamedTuple):
     whole: bool
     copied: bool = False
     ended: bool = False
+    uncopied: Mapping[Path, str] = MappingProxyType({})
 
     @property
     def name(self) -> str:
@@ -236,7 +239,7 @@ def read_record(folder: Path) -> Record | None:
         raise FileError(f"cannot read {journal} ({fault.strerror})") from fault
     except (ValueError, TypeError, KeyError, AttributeError) as fault:
         raise FileError(f"{journal} makes no sense", f"remove {folder}, or upgrade ask") from fault
-    return Record(folder, about, changes, *(saying in said for saying in _SAYINGS))
+    return Record(folder, about, changes, whole=WHOLE in said, copied=COPIED in said, ended=ENDED in said)
 
 
 def _take(changes: dict[Path, Change], folder: Path, line: Mapping[str, Any]) -> None:

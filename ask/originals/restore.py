@@ -19,7 +19,7 @@ from ask.originals.displaced import DisplacedKeeper
 from ask.originals.keeper import Keeper
 from ask.originals.placing import place, rounds
 from ask.originals.records import ABSENT, FOLDER_HERE, SPECIAL, Change, Mark
-from ask.originals.trees import look, walk
+from ask.originals.trees import DEPTH, look, walk
 from ask.tools.file_access import replace_file, shown
 
 
@@ -34,9 +34,13 @@ class State(StrEnum):
     LOST = "its original was not kept"
     FILLED = "a folder now, with something else in it"
     NO_FILE = "was a pipe, socket or device"
+    HOLDS_MORE = "something else is in it"
+    TOO_DEEP = f"over {DEPTH} folders deep"
 
 
 WORK = (State.PUT_BACK, State.REMOVE)
+STAYING = (State.HOLDS_MORE, State.TOO_DEEP)
+"""Of folders that the run made and that cannot be removed."""
 REFUSED = (State.CHANGED, State.IN_THE_WAY, State.LOST, State.FILLED)
 
 
@@ -61,7 +65,35 @@ def plan(changes: Iterable[Change], *, force: bool = False) -> list[Step]:
     if force:
         steps = [step._replace(state=work_for(step.change)) if step.state is State.CHANGED else step for step in steps]
     gone = {str(step.change.path) for step in steps if step.state is State.REMOVE}
+    staying = staying_folders(steps, gone)
+    steps = [step._replace(state=staying.get(str(step.change.path), step.state)) for step in steps]
+    gone -= staying.keys()
     return [step._replace(state=State.FILLED) if is_filled(step, gone) else step for step in steps]
+
+
+def staying_folders(steps: Iterable[Step], gone: Container[str]) -> dict[str, State]:
+    """Which of the folders that are to be removed will still have something in them, and what that is.
+
+    Args:
+        steps: by path.
+        gone: the paths of all that is to be removed.
+    """
+    staying: dict[str, State] = {}
+    for change, state in steps:
+        outermost = state is State.REMOVE and change.root and str(change.path.parent) not in gone
+        now = mark_now(change) if outermost else None
+        if not change.root or now is None or now.content != FOLDER_HERE:
+            continue
+        for seen in walk(change.path, ()):
+            if seen.path in gone:
+                continue
+            path = Path(seen.path)
+            # So deep, what the run made could not be told from what the user did.
+            why = State.TOO_DEEP if len(path.relative_to(change.root).parts) > DEPTH else State.HOLDS_MORE
+            for folder in path.parents[: len(path.parts) - len(change.path.parts)]:
+                if staying.get(str(folder)) is not State.TOO_DEEP:
+                    staying[str(folder)] = why
+    return staying
 
 
 def is_filled(step: Step, gone: Container[str]) -> bool:
@@ -135,10 +167,12 @@ def digest_now(path: Path) -> str | None:
         return digest_of(pieces_of(content))
 
 
-def put_back(steps: Sequence[Step], keeper: Keeper) -> None:
+def put_back(steps: Sequence[Step], keeper: Keeper) -> list[Step]:
     """Do what the steps say, and keep what is there until now.
 
     Nothing is done where it can be seen beforehand that one step would fail.
+
+    Returns the folders that the run made and that are still there, with something in them that may be of the run.
 
     Raises:
         FileError: something could not be done; what it says tells whether anything was.
@@ -161,6 +195,16 @@ def put_back(steps: Sequence[Step], keeper: Keeper) -> None:
         keeper.record.end()
     except OSError as fault:
         raise FileError(f"all is put back, but that cannot be noted ({fault.strerror})") from fault
+    left = [step for step in steps if step.state in (State.REMOVE, State.TOO_DEEP) and is_still_there(step.change)]
+    return [step._replace(state=State.HOLDS_MORE) if step.state is State.REMOVE else step for step in left]
+
+
+def is_still_there(change: Change) -> bool:
+    """Whether there is still a folder in the place of what is to be nothing."""
+    if change.root is None:
+        return False
+    now = mark_now(change)
+    return now is not None and now.content == FOLDER_HERE
 
 
 def carry_out(work: Sequence[Change]) -> None:

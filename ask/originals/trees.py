@@ -18,6 +18,8 @@ from ask.originals.records import FOLDER_HERE, GONE, LINK_TO, SPECIAL, Mark
 
 DEPTH = 100
 """How many folders within each other are gone through; each is open meanwhile."""
+TOO_DEEP = "it is too deep in other folders"
+MOUNTED, MOUNTED_READ_ONLY = MOUNTS = "another file system is there", "another file system is there, read-only"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -38,6 +40,11 @@ class Seen(NamedTuple):
     place: int
     name: str
     closed: str = ""
+
+    @property
+    def mounted(self) -> bool:
+        """Whether another file system is there."""
+        return self.closed in MOUNTS
 
 
 def walk(root: Path, untouched: Collection[str]) -> Iterator[Seen]:
@@ -72,12 +79,14 @@ class _Walk(NamedTuple):
             return
         if not stat.S_ISDIR(status.st_mode):
             yield Seen(path, status, place, name)
-        elif status.st_dev == self.device:  # or else something is mounted there
+        elif status.st_dev == self.device:
             yield from self._folder(Seen(path, status, place, name), depth)
+        else:
+            yield Seen(path, status, place, name, closed=_mounted(place, name))
 
     def _folder(self, seen: Seen, depth: int) -> Iterator[Seen]:
         if not depth:
-            yield seen._replace(closed="it is too deep in other folders")
+            yield seen._replace(closed=TOO_DEEP)
             return
         try:
             folder = os.open(seen.name, FOLDER_FLAGS, dir_fd=seen.place)
@@ -90,6 +99,17 @@ class _Walk(NamedTuple):
                 yield from self.entry(folder, name, seen.path, depth - 1)
         finally:
             os.close(folder)
+
+
+def _mounted(place: int, name: str) -> str:
+    """What there is to say of a folder in which something is mounted."""
+    with suppress(OSError):
+        folder = os.open(name, FOLDER_FLAGS, dir_fd=place)
+        try:
+            return MOUNTED_READ_ONLY if os.statvfs(folder).f_flag & os.ST_RDONLY else MOUNTED
+        finally:
+            os.close(folder)
+    return MOUNTED
 
 
 def mark_of(place: int, name: str, status: os.stat_result) -> Mark:
