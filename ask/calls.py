@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ask.errors import AskError, FileError
+from ask.errors import AskError, FileError, Interrupted
 from ask.events import CallFinished, CallRunning, CallStarted, Event, Notice
 from ask.messages import NOTHING, ToolCall
 from ask.safety.approval import Consent, Proposal, Reply
@@ -20,6 +20,9 @@ from ask.tools.output import cap
 
 REPEATS = 3
 """A call that is made this many times in a row with the same arguments is not carried out any more."""
+
+PREFIX = "functions."
+"""What models put before a tool's name that learnt to see their tools so."""
 
 STOPPED = "interrupted by the user; it may or may not have run"
 NOT_RUN = "not run: interrupted by the user"
@@ -76,7 +79,7 @@ class CallRunner:
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self.unasked: Decision | None = None
-        self.interrupted = False
+        self.interrupted: Interrupted | None = None
         self._context = context
         self._policy = policy
         self._approve = approve
@@ -91,8 +94,9 @@ class CallRunner:
     def carry_out(self, call: ToolCall) -> str:
         """Run a call if it may run; return the result for the model, which may tell of an error.
 
-        Ctrl-C ends the call and sets `interrupted`; no call is run after that.
+        Ctrl-C, or a signal that ends the run, ends the call and sets `interrupted`; no call is run after that.
         """
+        call = call._replace(name=self._meant(call.name))
         permit = Permit(Decision(Verdict.DENY, "interrupted"))
         started = time.monotonic()
         try:
@@ -109,8 +113,8 @@ class CallRunner:
             result = failed(str(refusal))
         except ToolError as error:
             result = failed(str(error))
-        except KeyboardInterrupt:
-            self.interrupted = True
+        except (KeyboardInterrupt, SystemExit) as ending:
+            self.interrupted = Interrupted.by(ending)
             result = failed(NOT_RUN if permit.decision.verdict is Verdict.DENY else STOPPED)
         except AskError:
             raise  # from whoever shows what happens: there is no going on
@@ -120,6 +124,11 @@ class CallRunner:
             call = call._replace(arguments=json.dumps(permit.arguments))
             result = result._replace(text=told_of_edit(permit.edited, result.text))
         return self._finish(call, result, permit.decision, started)
+
+    def _meant(self, name: str) -> str:
+        """The name of the tool that a model means where it puts white space around it, or its kind before it."""
+        bare = name.strip().removeprefix(PREFIX).strip()
+        return bare if bare in self._tools and name not in self._tools else name
 
     def _read(self, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
         """The tool and the arguments of a call.

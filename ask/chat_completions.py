@@ -12,7 +12,7 @@ from binascii import crc32
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask.chat_stream import ChatStreamReader, find_error
+from ask.chat_stream import ChatStreamReader, find_error, listed
 from ask.errors import ProviderError, Remedy
 from ask.json_values import as_dict, as_int, as_list, as_number, as_text
 from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, Usage
@@ -206,7 +206,9 @@ class ChatCompletions(Provider):
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        return read_tool_calls(as_dict(first_choice(response).get("message")).get("tool_calls"))
+        message = as_dict(first_choice(response).get("message"))
+        old = message.get("function_call")  # the form before tools, in which there is one call at most
+        return read_tool_calls(message.get("tool_calls") or ([{"function": old}] if as_dict(old).get("name") else []))
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Tokens and cost, where told."""
@@ -250,10 +252,13 @@ def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_tool_calls(entries: Any) -> list[ToolCall]:
-    """The calls in a `tool_calls` array, under ids that differ; arguments that came as an object become its text."""
+    """The calls in a `tool_calls` array, or the one that stands in its place, under ids that differ.
+
+    Arguments that came as an object become its text.
+    """
     calls: list[ToolCall] = []
     seen: set[str] = set()
-    for entry in as_list(entries):
+    for entry in listed(entries):
         function = as_dict(as_dict(entry).get("function"))
         arguments = function.get("arguments")
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
@@ -312,9 +317,18 @@ def error_text(error: Any) -> str:
     inner = find_error(parse_json(raw) if isinstance(raw, str) else raw)
     upstream = error_text(raw if inner is None else inner) if raw else ""
     if not upstream:
-        return error_text(as_text(fields.get("message")) or as_text(fields.get("detail")))
+        return error_text(as_text(fields.get("message")) or detail_text(fields.get("detail")))
     name = " ".join(as_text(metadata.get("provider_name")).split())
     return f"{name}: {upstream}" if name else upstream
+
+
+def detail_text(detail: Any) -> str:
+    """What a service says under `detail`: a text, or what does not fit and where, as FastAPI does."""
+    lines = []
+    for entry in map(as_dict, as_list(detail)):
+        where = ".".join(str(part) for part in as_list(entry.get("loc")) if part != "body")
+        lines.append(": ".join(filter(None, (where, as_text(entry.get("msg"))))))
+    return "; ".join(filter(None, lines)) or as_text(detail)
 
 
 def without_json(text: str) -> str:

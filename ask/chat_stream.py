@@ -35,10 +35,11 @@ class ChatStreamReader:
     """Reads one stream; see `ask.StreamReader`."""
 
     def __init__(self) -> None:
-        self.ended = False
+        self.ended = self.over = False
         self._head: dict[str, Any] = {}
         self._texts: dict[str, StringIO] = {}
         self._calls = CallFragments()
+        self._old_calls = CallFragments()
         self._details: dict[Any, dict[str, Any]] = {}
         self._choice: dict[str, Any] = {"index": 0, "finish_reason": None}
 
@@ -47,7 +48,7 @@ class ChatStreamReader:
             chunk = json.loads(event.data)
         except (ValueError, RecursionError):
             if event.data.strip() == "[DONE]":
-                self.ended = True
+                self.ended = self.over = True
                 return []
             chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
         if event.event == "error" and find_error(chunk) is None:
@@ -73,8 +74,11 @@ class ChatStreamReader:
         seen = self._read_texts(delta)
         for fragment in as_list(delta.get("reasoning_details")):
             self._read_detail(as_dict(fragment))
-        for fragment in as_list(delta.get("tool_calls")):
+        for fragment in listed(delta.get("tool_calls")):
             seen += self._calls.add(as_dict(fragment))
+        if delta.get("function_call"):
+            told = self._old_calls.add({"index": 0, "function": delta["function_call"]})
+            seen += [] if self._calls else told
         for name, value in choice.items():
             if name not in ("delta", "message", "index") and value is not None:
                 self._choice[name] = value
@@ -112,10 +116,15 @@ class ChatStreamReader:
         message |= {name: text.getvalue() for name, text in self._texts.items()}
         if self._details:
             message["reasoning_details"] = list(self._details.values())
-        calls = self._calls.as_wire()
+        calls = self._calls.as_wire() or [call for call in self._old_calls.as_wire() if call["function"]["name"]]
         if calls:
             message["tool_calls"] = calls
         return self._head | {"object": "chat.completion", "choices": [self._choice | {"message": message}]}
+
+
+def listed(calls: Any) -> list[Any]:
+    """The entries of `tool_calls`, also where a service sends one call in place of a list."""
+    return [calls] if isinstance(calls, dict) else as_list(calls)
 
 
 class CallFragments:
@@ -125,8 +134,11 @@ class CallFragments:
         self._calls: list[PartialCall] = []
         self._at: dict[int, PartialCall] = {}
 
+    def __len__(self) -> int:
+        return len(self._calls)
+
     def add(self, fragment: Mapping[str, Any]) -> list[Delta]:
-        """Take one fragment; a call is told once, when its name is known."""
+        """Take one fragment; a call is told when its name is known, and again where more of the name comes."""
         function = as_dict(fragment.get("function"))
         call_id, name = as_text(fragment.get("id")), as_text(function.get("name"))
         index = as_int(fragment.get("index"))
@@ -137,13 +149,14 @@ class CallFragments:
         if index is not None:
             self._at[index] = call
         call.id = call.id or call_id
+        grows = call.takes_name(name)
         arguments = function.get("arguments")
         if arguments is not None:
             call.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
-        if not name or call.name:
+        if not grows:
             return []
-        call.name = name
-        return [CallDelta(call.position, name)]
+        call.name += name
+        return [CallDelta(call.position, call.name)]
 
     def as_wire(self) -> list[dict[str, Any]]:
         """The calls so far, as a whole answer would hold them."""
@@ -161,6 +174,10 @@ class PartialCall:
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []
+
+    def takes_name(self, name: str) -> bool:
+        """Whether a name is this call's, or the next part of it: some services repeat the whole one instead."""
+        return bool(name) and (not self.name or (name != self.name and not any(self.arguments)))
 
     def is_finished_by(self, call_id: str, index: int | None) -> bool:
         """Whether a fragment with a name begins another call in this one's place."""

@@ -140,7 +140,10 @@ class ReasoningDelta(_Delta):
 
 
 class CallDelta(_Delta):
-    """The model began a tool call. `index` counts the calls of one answer from 0."""
+    """The model began a tool call. `index` counts the calls of one answer from 0.
+
+    It is told again, under the same index, where a service sends the name in parts and more of it has come.
+    """
 
     __slots__ = __match_args__ = ("index", "name")
 
@@ -167,7 +170,11 @@ class ModelInfo(NamedTuple):
 
 
 class StreamReader(Protocol):
-    """Reads one stream. What it has read is there at any time, so a cut keeps what came."""
+    """Reads one stream. What it has read is there at any time, so a cut keeps what came.
+
+    A reader may also have a bool `over`: whether nothing can follow any more, not even the usage. After that the host
+    waits no longer for the end of the connection.
+    """
 
     ended: bool
     """Whether the provider's end marker was seen."""
@@ -262,14 +269,19 @@ def default_remedy(status: int, headers: Mapping[str, str]) -> Remedy:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by the `Retry-After` header, given in seconds or as a date; None without one."""
-    value = next((v for k, v in headers.items() if k.lower() == "retry-after"), "").strip()
-    try:
-        seconds = float(value)
-    except ValueError:
-        pass
-    else:
-        return max(0.0, seconds) if math.isfinite(seconds) else None
+    """Seconds to wait by the `Retry-After` header, given in seconds or as a date; None without one.
+
+    OpenAI's `retry-after-ms` goes first, as in its own SDK: it is the same time, told more closely.
+    """
+    told = {name.lower(): value.strip() for name, value in headers.items()}
+    value = told.get("retry-after", "")
+    for number, per_second in ((told.get("retry-after-ms", ""), 1000), (value, 1)):
+        try:
+            seconds = float(number) / per_second
+        except ValueError:
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
     from datetime import UTC, datetime
     from email.utils import parsedate_to_datetime
 

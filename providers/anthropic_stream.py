@@ -28,7 +28,7 @@ class MessageStreamReader:
     """Reads one stream; see `ask.StreamReader`."""
 
     def __init__(self) -> None:
-        self.ended = False
+        self.ended = self.over = False
         self._head: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, PartialBlock] = {}
@@ -54,7 +54,7 @@ class MessageStreamReader:
             self._head |= without_nulls(fields.get("delta"))
             self._usage |= without_nulls(fields.get("usage"))
         elif kind == "message_stop":
-            self.ended = True
+            self.ended = self.over = True
         return []
 
     def response(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ask import Answer, ChatCompletions, ChatRequest, ModelInfo, as_dict, as_int, as_list, as_text
+from ask import Answer, ChatCompletions, ChatRequest, Finish, ModelInfo, as_dict, as_int, as_list, as_text
 
 IMAGES = ("image/png", "image/jpeg")
 """Its server knows WebP too, but not at this address: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1752"""
@@ -25,7 +25,8 @@ class LMStudio(ChatCompletions):
         """A line for the user where an answer shows what went wrong behind it; else ""."""
         if request.tools and CALL_IN_TEXT in answer.text:
             return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
-        if not answer.text.strip() and not answer.usage.output_tokens:
+        wordless = not answer.text.strip() and not answer.usage.output_tokens
+        if wordless and answer.finish in (Finish.EMPTY, Finish.LENGTH):
             return "an answer without a word may mean that the context is too short: lms load MODEL --context-length N"
         return ""
 

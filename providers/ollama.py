@@ -185,7 +185,7 @@ class OllamaStreamReader:
     """Reads one stream; see `ask.StreamReader`."""
 
     def __init__(self) -> None:
-        self.ended = False
+        self.ended = self.over = False
         self._head: dict[str, Any] = {}
         self._content: list[str] = []
         self._thinking: list[str] = []
@@ -199,7 +199,8 @@ class OllamaStreamReader:
             line = {"error": f"a line that is not of its API: {event.data[:200]}"}
         message = as_dict(line.pop("message", None))
         self._head |= {name: value for name, value in line.items() if value is not None}
-        self.ended = line.get("done") is True or bool(line.get("error"))
+        self.over = line.get("done") is True
+        self.ended = self.over or bool(line.get("error"))
         seen: list[TextDelta | ReasoningDelta | CallDelta] = []
         if thinking := as_text(message.get("thinking")):
             self._thinking.append(thinking)

@@ -305,6 +305,7 @@ def test_the_finish_reason_error_is_an_error() -> None:
         ('[{"error": {"message": "no such model"}}]', "no such model"),
         ('{"message": "no such model"}', "no such model"),
         ('{"detail": "no such model"}', "no such model"),
+        ('{"detail": [{"loc": ["body", "top", 0], "msg": "too big"}, {"msg": "bad"}, 7]}', "top.0: too big; bad"),
         ("\n\n  no such\nmodel", "no such model"),
         ("<html><head><title>502 Bad\nGateway</title></head><body><h1>nginx</h1></body></html>", "502 Bad Gateway"),
         ("<p>it <b>failed</b></p>", "it failed"),

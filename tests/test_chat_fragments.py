@@ -64,7 +64,7 @@ def test_an_answer_in_any_fragments_is_the_answer(
     fragments = [data.draw(call_fragments(i, *call)) for i, call in enumerate(wanted)]
     opening = [strand[0] for strand in fragments]
     strands.append(opening + data.draw(mixed([strand[1:] for strand in fragments])))
-    chunks = data.draw(mixed(strands))
+    chunks = [*data.draw(mixed(strands)), wire.finish()]
 
     reader = CHAT.provider_stream_reader()
     deltas = [delta for chunk in chunks for delta in reader.feed(ServerEvent(None, json.dumps(chunk)))]

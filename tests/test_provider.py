@@ -86,6 +86,15 @@ def test_a_retry_after_that_makes_no_sense_is_none(value: str) -> None:
     assert retry_after({}) is None
 
 
+def test_a_retry_after_in_milliseconds_goes_first() -> None:
+    assert retry_after({"Retry-After-Ms": "1500", "Retry-After": "2"}) == 1.5
+    assert retry_after({"retry-after-ms": "250"}) == 0.25
+    assert retry_after({"retry-after-ms": "-250"}) == 0
+    for value in ("", "soon", "nan", "inf"):
+        assert retry_after({"retry-after-ms": value, "retry-after": "2"}) == 2
+        assert retry_after({"retry-after-ms": value}) is None
+
+
 @given(st.text())
 def test_a_retry_after_of_any_text_is_a_time_or_none(value: str) -> None:
     seconds = retry_after({"Retry-After": value})

@@ -92,6 +92,15 @@ def test_other_answers_are_not_noticed() -> None:
     assert lmstudio.provider_notice(REQUEST, Answer("Hello.", usage=Usage(10, 5))) == ""
     assert lmstudio.provider_notice(REQUEST._replace(tools=()), Answer(f"It writes {LEAKED}.")) == ""
     assert lmstudio.provider_notice(REQUEST, Answer(usage=Usage(10, 20))) == "", "it called a tool"
+    assert lmstudio.provider_notice(REQUEST, Answer()) == "", "it called one, and told no usage"
+
+
+@pytest.mark.parametrize("reason", ["tool_calls", "stop"])
+def test_a_call_without_a_word_is_no_empty_answer(server: ModelServer, reason: str) -> None:
+    call = wire.call(0, id="1", name="list_dir", arguments='{"dirpath": "."}')
+    server.reply(wire.streams(call, wire.finish(reason)))
+    came = put(lmstudio, server, REQUEST)
+    assert (came.outcome, came.notices, len(came.turn.calls)) == ("ok", [], 1)
 
 
 @pytest.mark.parametrize(

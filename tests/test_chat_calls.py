@@ -1,0 +1,141 @@
+"""Calls in the forms that some services of the Chat Completions wire have of their own, streamed and whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask import CallDelta, ChatCompletions, Delta, ServerEvent
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask
+
+CHAT = ChatCompletions(name="test", base_url="http://test/v1")
+LS = '{"command": "ls"}'
+CALL = {"id": "a", "type": "function", "function": {"name": "bash", "arguments": LS}}
+
+
+def read(*chunks: wire.Json) -> tuple[list[tuple[str, str]], list[Delta]]:
+    """The calls in a stream, and what it showed."""
+    reader = CHAT.provider_stream_reader()
+    shown = [delta for chunk in chunks for delta in reader.feed(ServerEvent(None, json.dumps(chunk)))]
+    return [(call.name, call.arguments) for call in CHAT.provider_parse_tool_calls(reader.response())], shown
+
+
+def old(**fields: Any) -> wire.Json:
+    """A chunk with a part of a call in the form before tools."""
+    return wire.chunk({"function_call": fields})
+
+
+# Names in parts
+
+
+def test_a_name_may_come_in_parts() -> None:
+    calls, shown = read(
+        wire.call(0, id="a", name="ba", arguments=""), wire.call(0, name="sh"), wire.call(0, arguments=LS)
+    )
+    assert calls == [("bash", LS)]
+    assert shown == [CallDelta(0, "ba"), CallDelta(0, "bash")]
+
+
+@pytest.mark.parametrize("call_id", [None, "", "a"])
+def test_a_name_that_is_repeated_stays_one(call_id: str | None) -> None:
+    calls, shown = read(
+        wire.call(0, id="a", name="bash", arguments=""),
+        wire.call(0, id=call_id, name="bash", arguments=""),
+        wire.call(0, id=call_id, name="bash", arguments=LS[:5]),
+        wire.call(0, id=call_id, name="bash", arguments=LS[5:]),
+    )
+    assert (calls, shown) == ([("bash", LS)], [CallDelta(0, "bash")])
+
+
+def test_no_name_grows_behind_arguments() -> None:
+    calls, _ = read(wire.call(0, id="a", name="bash", arguments=LS[:5]), wire.call(0, name="x", arguments=LS[5:]))
+    assert calls == [("bash", LS)]
+
+
+@given(st.lists(st.text("ab_", min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
+def test_parts_of_names_of_several_calls_may_be_mixed(parts: list[str], first: bool) -> None:
+    whole: dict[int, str] = {0: "", 1: ""}
+    chunks = []
+    for part in parts:
+        for index in (0, 1) if first else (1, 0):
+            if part != whole[index]:
+                whole[index] += part
+                chunks.append(wire.call(index, name=part, arguments=""))
+    chunks += [wire.call(index, arguments="{}") for index in (0, 1)]
+    assert sorted(read(*chunks)[0]) == sorted((name, "{}") for name in whole.values())
+
+
+# The form before tools
+
+
+def test_the_form_before_tools_is_read_in_pieces() -> None:
+    calls, shown = read(
+        old(name="ba", arguments=""), old(name="sh"), old(arguments=LS[:4]), old(arguments=LS[4:]), wire.finish()
+    )
+    assert (calls, shown) == ([("bash", LS)], [CallDelta(0, "ba"), CallDelta(0, "bash")])
+
+
+@pytest.mark.parametrize("empty", [None, {}, {"name": "", "arguments": ""}, {"name": None}, "none"])
+def test_an_empty_one_is_no_call(empty: Any) -> None:
+    assert read(wire.chunk({"content": "hi", "function_call": empty}), wire.finish())[0] == []
+    assert CHAT.provider_parse_tool_calls(wire.answer("hi", function_call=empty)) == []
+
+
+def test_a_call_that_comes_in_both_forms_is_one() -> None:
+    both: dict[str, Any] = {"tool_calls": [CALL | {"index": 0}], "function_call": CALL["function"]}
+    assert read(wire.chunk(both), wire.finish()) == ([("bash", LS)], [CallDelta(0, "bash")])
+    (call,) = CHAT.provider_parse_tool_calls(wire.answer(**both))
+    assert call.id == "a"
+
+
+def test_a_whole_answer_may_hold_the_form_before_tools_or_one_call_in_place_of_a_list() -> None:
+    for message in ({"function_call": CALL["function"]}, {"tool_calls": CALL}):
+        (call,) = CHAT.provider_parse_tool_calls(wire.answer(**message))
+        assert (call.name, call.arguments) == ("bash", LS)
+        assert call.id
+
+
+def test_a_stream_may_hold_one_call_in_place_of_a_list() -> None:
+    head = wire.chunk({"tool_calls": {"index": 0, "id": "a", "function": {"name": "bash", "arguments": LS[:3]}}})
+    assert read(head, wire.chunk({"tool_calls": {"index": 0, "function": {"arguments": LS[3:]}}}))[0] == [("bash", LS)]
+
+
+# Through the program
+
+
+@pytest.mark.parametrize("delta", [{"function_call": CALL["function"]}, {"tool_calls": CALL}], ids=["old", "one"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_such_a_call_is_carried_out_and_answered(
+    ask: Ask, server: ModelServer, delta: dict[str, Any], whole: bool
+) -> None:
+    (ask.cwd / "teal.txt").touch()
+    reply = wire.whole_reply(wire.answer(**delta)) if whole else wire.streams(wire.chunk(delta), wire.finish())
+    server.reply(reply, wire.says("There it is."))
+    result = ask("-p", "openrouter", "look")
+    assert (result.text, result.code) == ("There it is.\n", 0)
+    *_, made, answered = server.requests[1].json["messages"]
+    assert made["tool_calls"][0]["function"]["name"] == "bash"
+    assert made["tool_calls"][0]["id"] == answered["tool_call_id"] != ""
+    assert "teal.txt" in wire.asked(server.requests[1].json)
+
+
+@pytest.mark.parametrize("name", ["functions.bash", "bash ", " functions.bash\n"])
+def test_a_tool_is_known_by_the_names_that_models_give_it(ask: Ask, server: ModelServer, name: str) -> None:
+    server.reply(wire.calls((name, {"command": "echo teal"})), wire.says("Teal."))
+    result = ask("-p", "openrouter", "look")
+    assert result.text == "Teal.\n"
+    assert wire.asked(server.requests[1].json) == "exit code: 0\nstdout:\nteal\n"
+    assert "bash" in result.stderr
+    assert "functions" not in result.stderr
+
+
+def test_a_prefix_does_not_make_a_tool_of_what_is_none(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("functions.nothing", {})), wire.says("No."))
+    ask("-p", "openrouter", "look")
+    assert "there is no tool 'functions.nothing'" in wire.asked(server.requests[1].json)
