@@ -46,7 +46,7 @@ class Job(NamedTuple):
         stream: whether to stream.
         max_rounds: how many rounds of tool calls there may be.
         max_cost: US dollars after which there are no more rounds; None for no limit.
-        cost: what usage costs in US dollars.
+        cost: what usage costs in US dollars; raises AskError where that cannot be told.
         told: what is known of the conversation's size.
         context_limit: the model's context in tokens, given about how many a request has; None where it is not known.
         cut_advice: what to say to the user when a part of the conversation is left out.
@@ -78,7 +78,7 @@ class Outcome:
         messages: the whole conversation, without the system prompt, which is every run's own.
         usage: of all requests together.
         rounds: how many rounds of tool calls there were.
-        finish: why the last answer ended.
+        finish: why the last answer ended; CUT as long as one is waited for.
         corrections: how often an answer was asked for again since it did not fit.
         failure: why the run did not end well; None where it did.
     """
@@ -87,7 +87,7 @@ class Outcome:
         self.messages = messages
         self.usage = Usage()
         self.rounds = 0
-        self.finish = Finish.STOP
+        self.finish = Finish.CUT
         self.corrections = 0
         self.failure: AskError | None = None
 
@@ -120,8 +120,8 @@ class Agent:
         outcome = Outcome(list(messages))
         try:
             self._loop(outcome, job, self._offered(job))
-        except KeyboardInterrupt:
-            outcome.failure = Interrupted("interrupted")
+        except (KeyboardInterrupt, SystemExit) as ending:  # what a signal raises is not to keep the end from being told
+            outcome.failure = Interrupted.by(ending)
         except AskError as failure:
             outcome.failure = failure
         unasked = self._calls.unasked
@@ -165,6 +165,7 @@ class Agent:
                 schema=job.schema,
             )
             self._show(Asking())
+            outcome.finish = Finish.CUT
             turn = self._exchange.ask(request, self._show)
             refused = turn.failure if isinstance(turn.failure, ProviderError) else ProviderError("")
             if less := self._with_less(refused, job, tools):
@@ -245,7 +246,7 @@ class Agent:
             message = Message("tool", result, tool_call_id=call.id, tool_name=call.name)
             self._keep(outcome, MessageAdded(message))
         if self._calls.interrupted:
-            raise Interrupted("interrupted")
+            raise self._calls.interrupted
 
     def _keep(self, outcome: Outcome, added: MessageAdded) -> None:
         outcome.messages.append(added.message)
@@ -263,10 +264,15 @@ def last_said(messages: Sequence[Message]) -> str:
 
 
 def limit_reached(outcome: Outcome, job: Job) -> LimitReached | None:
-    """The limit that a run has come to, after which only an answer without calls is asked for."""
+    """The limit that a run has come to, after which only an answer without calls is asked for.
+
+    Raises:
+        AskError: it cannot be told what was spent.
+    """
     if outcome.rounds >= job.max_rounds:
         return LimitReached(f"stopped after {job.max_rounds} rounds of tool calls", "--max-rounds allows more")
-    cost = job.cost(outcome.usage)
-    if job.max_cost is not None and outcome.rounds and cost >= job.max_cost:
-        return LimitReached(f"stopped at a cost of ${cost:.4f}", "--max-cost allows more")
+    if job.max_cost is not None and outcome.rounds:
+        cost = job.cost(outcome.usage)
+        if cost >= job.max_cost:
+            return LimitReached(f"stopped at a cost of ${cost:.4f}", "--max-cost allows more")
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 from select import select
 from threading import Thread
@@ -31,6 +32,7 @@ class Dial:
         self._thread.start()
 
     def _run(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the main thread's
         try:
             self._socket = socket.create_connection(self._place, CONNECT_SECONDS)
         except OSError as fault:

@@ -23,6 +23,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ask.messages import Answer
 
 
@@ -45,6 +47,10 @@ class AskError(Exception):
     def brief(self) -> str:
         """What happened, without what to do about it."""
         return self.message
+
+    def take_out(self, redact: Callable[[str], str]) -> None:
+        """Take the keys out of what it says, by a function that does so with a text."""
+        self.message, self.advice = redact(self.message), redact(self.advice)
 
     def __str__(self) -> str:
         return f"{self.brief}: {self.advice}" if self.advice else self.brief
@@ -217,3 +223,10 @@ class Interrupted(AskError):
     def __init__(self, message: str, *, code: int = 130) -> None:
         super().__init__(message)
         self.exit_code = code
+
+    @staticmethod
+    def by(ending: KeyboardInterrupt | SystemExit) -> Interrupted:
+        """The error for what Python raises at Ctrl-C, and at a signal that ends the run."""
+        if isinstance(ending, KeyboardInterrupt):
+            return Interrupted("interrupted")
+        return Interrupted("interrupted", code=ending.code if isinstance(ending.code, int) else 1)

@@ -36,7 +36,7 @@ from ask.provider import (
     StreamReader,
     TextDelta,
 )
-from ask.text import PairJoiner, mend
+from ask.text import PairJoiner, mend, one_line
 from ask.transport import Reply, Transport
 
 T = TypeVar("T")
@@ -48,6 +48,9 @@ OTHER_KEY_STATUSES = (401, 402, 429)
 
 LONGEST_WAIT = 60.0
 """Seconds: a provider that asks for a longer pause gets none, and the user is told."""
+
+LONGEST_STRAY = 200
+"""Characters that are shown of what came in place of an answer."""
 
 LONGEST_REASON = 300
 """Characters of a provider's own words on why an answer is not whole."""
@@ -182,12 +185,11 @@ class Exchange:
                 return None
         elif not isinstance(failure, NetworkError) or not failure.again:
             return None
-        if after is None:
-            return self._backoff * 2.0 ** (count - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
-        if after > LONGEST_WAIT:
+        if after is not None and after > LONGEST_WAIT:
             failure.advice = f"it asks to wait {after:.0f} s"
             return None
-        return after
+        usual = self._backoff * 2.0 ** (count - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+        return max(after or 0.0, usual)
 
     def _fetch(self, request: HttpRequest) -> Any:
         with self._transport.send(request) as reply:
@@ -230,12 +232,12 @@ class Exchange:
                 shown = True
                 show(delta)
             if not reader.ended:
+                if not shown and (stray := reply.stray()):
+                    raise self._no_answer(reply, stray)
                 message = "the answer was cut off in the middle" if shown else "the answer never came"
                 raise StreamCut(message, ASK_AGAIN, again=True)
-        except KeyboardInterrupt:
-            failure = Interrupted("interrupted")
-        except SystemExit as ending:  # what was said is to be kept before the end that a signal asks for
-            failure = Interrupted("interrupted", code=ending.code if isinstance(ending.code, int) else 1)
+        except (KeyboardInterrupt, SystemExit) as ending:  # what was said is to be kept before the end
+            failure = Interrupted.by(ending)
         except AskError as fault:
             if not shown:
                 raise
@@ -262,7 +264,7 @@ class Exchange:
                         seen += reader.feed(event)
             finally:  # what came before a fault, too
                 yield from joined(seen, joiners)
-            reply.ending = reader.ended
+            reply.ending, reply.over = reader.ended, getattr(reader, "over", False)
 
     def _finish(self, request: ChatRequest, response: Mapping[str, Any], failure: AskError | None) -> Turn:
         """Read a response, whole or as far as it came."""
@@ -270,9 +272,11 @@ class Exchange:
             with self.provider.faults:
                 answer = self.provider.hooks.provider_parse_response(response=response)
                 calls = self.provider.hooks.provider_parse_tool_calls(response=response)
+                nonsense = (name for name, amount in answer.usage._asdict().items() if (amount or 0) < 0)
+                usage = answer.usage._replace(**dict.fromkeys(nonsense))
         except ProviderError as error:
             raise self._named(error) from None
-        answer = answer._replace(text=mend(answer.text), reasoning=mend(answer.reasoning))
+        answer = answer._replace(text=mend(answer.text), reasoning=mend(answer.reasoning), usage=usage)
         if answer.native and not answer.native.model:
             native = Native(answer.native.provider, request.model, answer.native.data)
             answer = answer._replace(native=native)
@@ -290,13 +294,11 @@ class Exchange:
 
     def _parse_whole(self, reply: Reply) -> Mapping[str, Any]:
         text = reply.text().strip()
+        if text and not text.startswith(("{", "[")):
+            raise self._no_answer(reply, text)
         try:
             response = json.loads(text)
         except (ValueError, RecursionError):
-            if text.startswith("<"):
-                error = self._error(reply, text)
-                error.advice = "check the base URL"
-                raise error from None
             raise StreamCut("the answer was cut off in the middle", ASK_AGAIN, again=True) from None
         if isinstance(response, list):
             response = self._gather(response)
@@ -327,6 +329,15 @@ class Exchange:
         with self.provider.faults:
             hooks = self.provider.hooks
             return self._named(hooks.provider_parse_error(status=reply.status, headers=reply.headers, body=body))
+
+    def _no_answer(self, reply: Reply, text: str) -> ProviderError:
+        """The error for what answers in the provider's place, such as another program or a proxy's page."""
+        if text.startswith("<"):
+            error = self._error(reply, text)
+        else:
+            error = self._named(ProviderError(f"what came is no answer of its API: {one_line(text, LONGEST_STRAY)}"))
+        error.advice = "check the base URL"
+        return error
 
     def _named(self, error: ProviderError) -> ProviderError:
         """The error with its provider's name, and what its words tell."""

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
 
 GRACE_SECONDS = 2.0
-"""How long to wait for what may follow the end marker: a usage chunk, the end of the connection."""
+"""How long to wait for what may follow the end of an answer: a usage chunk, the end of the connection."""
+LAST_SECONDS = 0.1
+"""How long to wait once nothing can follow but the end of the body, without which the connection is not used again."""
 READ_BYTES = 65_536
 ERROR_BYTES = 1_000_000
 """How much of an error's body is read at most, about."""
@@ -39,6 +41,10 @@ NO_CONNECTION = {
     "No route to host": "no route to host",
 }
 """What operating systems say of it, and what we say."""
+START_BYTES = 1_000
+"""How much is kept of a body's beginning, to be told where it turns out to be no stream."""
+STREAM_FIELDS = ("data:", "event:", "id:", "retry:", ":")
+"""How a line of a stream of server-sent events begins."""
 BLANK = b"\xef\xbb\xbf \t\r\n"
 """What may stand before a body: a byte order mark, spaces and line ends."""
 
@@ -154,11 +160,14 @@ class Reply:
         self._transport = transport
         self._framing = framing
         self._head = b""
+        self._start = b""
         coded = "Content-Encoding" in response.headers
         self._chunks = Chunks() if getattr(response.raw, "chunked", False) and not coded else None
         self._progress = time.monotonic()
         self.ending = False
         """Set once the end marker was seen: nothing more is owed, so little time is spent waiting for it."""
+        self.over = False
+        """Set, besides, once nothing more can follow."""
 
     def __enter__(self) -> Reply:
         return self
@@ -194,11 +203,21 @@ class Reply:
         frames = ServerSentEvents() if self._framing == "sse" else JsonLines()
         chunk, self._head = self._head or self._read(), b""
         while chunk:
+            if len(self._start) < START_BYTES:
+                self._start = (self._start + chunk).lstrip(BLANK)[:START_BYTES]
             yield frames.feed(chunk)
             if frames.progress:
                 self._progress = time.monotonic()
             chunk = self._read()
         yield frames.close()
+
+    def stray(self) -> str:
+        """How the body begins whose events were asked for, where it is nothing that has any; "" where it is."""
+        text = self._start.decode("utf-8", "replace").strip()
+        if self._framing == "ndjson":
+            return "" if text.startswith("{") else text
+        lines = [line.strip() for line in text.splitlines()]
+        return "" if any(line.startswith(STREAM_FIELDS) for line in lines) or is_begun(lines[-1:]) else text
 
     def text(self) -> str:
         """The whole body; of an error, as much as can be told; of a redirect, nothing.
@@ -221,7 +240,8 @@ class Reply:
         """The next bytes, as soon as any are there; b"" at the end."""
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-        patience = GRACE_SECONDS if self.ending else self._transport.stall_seconds
+        grace = LAST_SECONDS if self.over else GRACE_SECONDS
+        patience = grace if self.ending else self._transport.stall_seconds
         allowed = self._progress + patience - time.monotonic()
         if allowed <= 0:
             if self.ending:
@@ -282,9 +302,17 @@ def address(base_url: str) -> SplitResult:
     raise no_address(base_url)
 
 
+def is_begun(last: list[str]) -> bool:
+    """Whether the last line of what came may go on as one of a stream does."""
+    return any(field.startswith(line) for line in last for field in STREAM_FIELDS)
+
+
 def no_address(base_url: str) -> ConfigError:
-    """The error for a base URL that nothing can be sent to."""
-    return ConfigError(f"{base_url!r} is not an http(s) address", "correct the base URL")
+    """The error for a base URL that nothing can be sent to; a password in it is not shown."""
+    import re
+
+    shown = re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", base_url, flags=re.DOTALL)  # a name and a password stand there
+    return ConfigError(f"{shown!r} is not an http(s) address", "correct the base URL")
 
 
 def nowhere(resp: requests.Response) -> None:

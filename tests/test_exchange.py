@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import Answer, AskError, ChatRequest, Finish, Message, ProviderError, Remedy, TextDelta, ToolSpec
+from ask import Answer, AskError, ChatRequest, Finish, Message, ProviderError, Remedy, TextDelta, ToolSpec, Usage
 from ask.exchange import Exchange, Turn
 from ask.plugins import check_provider
 from ask.transport import Transport
@@ -154,6 +154,36 @@ def test_a_pause_that_the_provider_names_is_kept(server: ModelServer, value: str
     assert least <= second.time - first.time < least + 2
 
 
+@pytest.mark.parametrize(("ends", "told"), [([wire.finish(), "[DONE]"], None), ([wire.finish()], 10)])
+def test_a_late_usage_is_waited_for_unless_nothing_can_follow(
+    server: ModelServer, ends: list[Any], told: int | None
+) -> None:
+    came = put(server, wire.streams(wire.text("here"), *ends, 0.6, wire.usage(), DROP))
+    assert (came.turn.answer.text, came.failure) == ("here", "")
+    assert came.turn.answer.usage.input_tokens == told
+
+
+def test_amounts_below_nothing_are_not_known(server: ModelServer) -> None:
+    came = put(server, wire.streams(wire.text("here"), wire.finish(), wire.usage(-1, -5, cost=-0.5)))
+    assert came.turn.answer.usage == Usage()
+    came = put(server, wire.streams(wire.text("here"), wire.finish(), wire.usage(0, -5, cost=0)))
+    assert came.turn.answer.usage == Usage(0, None, None, 0)
+
+
+@pytest.mark.parametrize("value", ["0", "-5", "0.01", formatdate(0, usegmt=True)])
+def test_a_pause_is_never_shorter_than_the_usual(server: ModelServer, value: str) -> None:
+    came = put(server, *[wire.fails(429, headers={"Retry-After": value})] * 4, backoff=0.2)
+    pauses = [float(re.findall(r"in ([\d.]+) s", notice)[0]) for notice in came.notices]
+    assert len(pauses) == 3
+    assert all(pause >= 0.1 * 2**number for number, pause in enumerate(pauses))
+
+
+def test_a_pause_may_be_named_in_milliseconds(server: ModelServer) -> None:
+    headers = {"Retry-After-Ms": "300", "Retry-After": "1"}
+    came = put(server, wire.fails(429, "slow down", headers=headers), wire.says("here"))
+    assert came.notices == ["slow down (openrouter, 429); trying again in 0.3 s (1 of 3)"]
+
+
 def test_a_pause_may_be_named_as_a_date(server: ModelServer) -> None:
     came = put(
         server, wire.fails(503, headers={"Retry-After": formatdate(time.time() + 2, usegmt=True)}), wire.says("here")
@@ -235,7 +265,7 @@ def test_a_line_cut_short_is_a_cut_and_no_error_of_the_providers(server: ModelSe
 def test_a_body_that_is_no_answer_is_an_error(server: ModelServer, body: bytes, status: int) -> None:
     came = put(server, raw(body, status=status, content_type="application/json"))
     assert came.turn.failure is not None
-    assert came.turn.failure.exit_code == (6 if status != 200 or body[:1] in b"[<" else 10)
+    assert came.turn.failure.exit_code == (10 if (status, body) == (200, b"{}") else 6)
     assert came.shown == ""
     assert came.turn.failure.advice
 

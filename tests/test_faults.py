@@ -203,10 +203,42 @@ def test_s23_a_failure_is_one_line_that_says_what_to_do(ask: Ask, server: ModelS
     assert len(server.requests) == tries
 
 
-@pytest.mark.parametrize("body", [b"", b"null", b"42", b": OPENROUTER PROCESSING\n\n"])
+@pytest.mark.parametrize("body", [b"", b" \n", b": OPENROUTER PROCESSING\n\n", b"event: x\n", b"\xef\xbb\xbfdat"])
 def test_s23_no_answer_at_all_is_told(ask: Ask, server: ModelServer, body: bytes) -> None:
     server.reply(Reply((body,)))
     failed(ask("hi"), 10, "the answer never came: ask again", tries=4)
+
+
+STRAYS = {
+    b"null": "null",
+    b"42": "42",
+    b'"hello"': '"hello"',
+    b"hello\x1b[2J\r\n\r\n  world\n": r"hello\\x1b\[2J world",
+    b"x" * 3000: "x{199}…",
+}
+
+
+@pytest.mark.parametrize("options", [(), ("--no-stream",)], ids=["stream", "whole"])
+@pytest.mark.parametrize("body", STRAYS)
+def test_what_is_no_answer_is_shown_and_not_asked_for_again(
+    ask: Ask, server: ModelServer, body: bytes, options: tuple[str, ...]
+) -> None:
+    server.reply(Reply((body[:3], body[3:])))
+    line = rf"what came is no answer of its API: {STRAYS[body]} \(openrouter\): check the base URL"
+    failed(ask(*options, "hi"), 6, line)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "told"), [(b"null", "what came is no answer of its API: null"), (b"<title>Login</title>", ".*Login.*")]
+)
+@pytest.mark.parametrize("options", [(), ("--no-stream",)], ids=["stream", "whole"])
+def test_what_is_no_answer_is_shown_where_lines_are_expected(
+    ask: Ask, server: ModelServer, body: bytes, told: str, options: tuple[str, ...]
+) -> None:
+    server.reply(Reply((body,)))
+    result = ask("-p", "ollama", "-m", "m", *options, "hi", env={"OLLAMA_BASE_URL": server.base_url})
+    failed(result, 6, rf"{told} \(ollama\): check the base URL")
 
 
 SAID = wire.text("so far")

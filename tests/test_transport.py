@@ -360,6 +360,15 @@ def test_what_is_no_address_is_said_at_once(url: str) -> None:
         Transport(url, ENOUGH)
 
 
+@pytest.mark.parametrize(
+    "url", ["ftp://me:hid/d@en@h/v1", "me:hid//den@h/v1", "//me:hidden@h/v1", "http://me:hidden@h:x/v1"]
+)
+def test_a_password_in_what_is_no_address_is_not_shown(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"\*\*\*@h") as raised:
+        Transport(url, ENOUGH)
+    assert not any(part in str(raised.value) for part in ("hid", "den", "me"))
+
+
 @pytest.mark.parametrize("url", ["http://exa mple.com", "http://a..b", "http://."])
 def test_what_no_address_can_be_made_of_is_said_when_it_is_used(url: str) -> None:
     with pytest.raises(ConfigError, match="is not an http"):

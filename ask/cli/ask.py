@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from ask.cli import COMMANDS
+from ask.cli.amounts import dollars, seconds
 from ask.cli.grammar import split
-from ask.cli.seconds import seconds
 from ask.version import VERSION
 
 
@@ -56,12 +56,7 @@ def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) ->
 @click.option("--disable-tool", metavar="A,B", multiple=True, callback=comma_list, help="Leave these tools out.")
 @click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer this Python function too.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
-@click.option(
-    "--max-cost",
-    metavar="USD",
-    type=click.FloatRange(0, min_open=True),
-    help="Allow no more rounds once this is spent.",
-)
+@click.option("--max-cost", metavar="USD", type=dollars, help="Allow no more rounds once this is spent.")
 @click.option("--command-timeout", metavar="S", type=seconds, help="Stop a command after S s (30).")
 @click.option("--confirm", is_flag=True, help="Ask before every call that runs or writes.")
 @click.option("-y", "--yes", is_flag=True, help="Answer yes to what --confirm asks.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ask.cli.amounts import seconds
 from ask.cli.listing import JSON_OPTION, listing
-from ask.cli.seconds import seconds
 
 
 @listing("models")

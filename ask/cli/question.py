@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 FIRST_RUN = """\
 ask: the model can run commands and change files here, as you could. --confirm asks before it does,
 ask: --no-tools keeps it from it, and [tools] in {config} says so for good. (This is said once.)"""
+FIRST_SAFE_RUN = """\
+ask: the model can run commands here. --safe lets them change files in this folder and each --allow-dir alone,
+ask: and keeps them off the network. --confirm asks before each. (This is said once.)"""
 FORMS = ("cmd", "code", "schema")
 """The forms of an answer that the user can ask for: each is an option, and a prompt."""
 
@@ -263,17 +266,15 @@ def read_settings(flags: Mapping[str, Any], system: str, workspace: Workspace, c
 def confine_run(
     settings: Settings, directory: Path, conversation: str, workspace: Workspace, console: Console
 ) -> Confined:
-    """The run's safe mode, opened, with a line about what it does not cover.
+    """The run's safe mode, opened, with a line for what it does not cover.
 
     Raises:
         SafetyError: it cannot be had here.
     """
     from ask.cli.confinement import Confined
 
-    confined = Confined(settings, directory, workspace.results / conversation, workspace)
-    for warning in confined.warnings:
-        console.line(f"ask: {warning}")
-    return confined
+    spill = workspace.results / conversation
+    return Confined(settings, directory, spill, workspace, lambda text: console.line(f"ask: {text}"))
 
 
 def read_prompt(
@@ -321,13 +322,14 @@ def tell_once(question: Question, flags: Mapping[str, Any], workspace: Workspace
     """Say on a terminal, the first time that it is so, that the model can run things."""
     if not question.tools or not console.terminal or flags["quiet"]:
         return
-    told = workspace.places.data / "told"
+    told = workspace.places.data / ("told-safe" if question.settings.safe else "told")
     try:
         told.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         told.touch(exist_ok=False)
     except OSError:
         return
-    console.line(FIRST_RUN.format(config=workspace.places.config / "config.toml"))
+    said = FIRST_SAFE_RUN if question.settings.safe else FIRST_RUN
+    console.line(said.format(config=workspace.places.config / "config.toml"))
 
 
 def working_directory() -> Path:

@@ -103,7 +103,14 @@ def open_renderer(flags: Mapping[str, Any], question: Question, console: Console
         "provider": question.target.name,
         "model": question.target.model,
     }
-    return JsonRenderer(output, console, about, lines=flags["as_events"], structured=question.shape is not None)
+    return JsonRenderer(
+        output,
+        console,
+        about,
+        question.secrets.keys,
+        lines=flags["as_events"],
+        structured=question.shape is not None,
+    )
 
 
 def converse_and_show(
@@ -204,7 +211,10 @@ def converse(question: Question, workspace: Workspace, show: Callable[[Event], N
         calls = call_runner(question, workspace, partial(explain, exchange, target.model, system), originals, show)
         gc.freeze()
         gc.enable()
-        return Agent(exchange, calls, show).run([*question.past, question.asked], job)
+        outcome = Agent(exchange, calls, show).run([*question.past, question.asked], job)
+    if outcome.failure is not None:
+        outcome.failure.take_out(question.secrets.redact)  # before it is saved
+    return outcome
 
 
 def call_runner(

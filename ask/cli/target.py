@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ask.agent import told_cost
 from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.dialing import Dial, dial
-from ask.errors import ConfigError
+from ask.errors import ConfigError, NetworkError, ProviderError
 from ask.exchange import Exchange
 from ask.keys import stem
 from ask.messages import Usage
@@ -214,15 +213,35 @@ def open_exchange(target: Target, notice: Callable[[str], None], settings: Setti
 def cost_counter(target: Target, exchange: Exchange) -> Callable[[Usage], float]:
     """What usage of the model costs in US dollars: as its answers tell, or else by the prices in the models list.
 
-    Cached tokens count in full where prices are all that is known, so that a limit is never passed unseen.
+    Where answers should tell and do not, as through a proxy, the list is asked for then, and the function that is
+    returned raises what this one does.
 
     Raises:
         ConfigError: neither is told.
         AskError: the models list could not be had.
     """
-    if target.provider.info.tells_cost:
-        return told_cost
-    for model in exchange.models():
+    by_price = cache(partial(price_counter, target, exchange))
+    if not target.provider.info.tells_cost:
+        return by_price()
+    return lambda usage: by_price()(usage) if usage.cost is None else usage.cost
+
+
+def price_counter(target: Target, exchange: Exchange) -> Callable[[Usage], float]:
+    """What usage of the model costs by the prices in the models list.
+
+    Cached tokens count in full, so that a limit is never passed unseen.
+
+    Raises:
+        ConfigError: the list does not tell them.
+        AskError: it could not be had.
+    """
+    try:
+        models = exchange.models()
+    except (ProviderError, NetworkError) as failure:
+        failure.message = f"the price list that --max-cost needs could not be had: {failure.message}"
+        failure.advice = "; ".join(filter(None, (failure.advice, "leave out --max-cost to go on without")))
+        raise
+    for model in models:
         if model.id == target.model and model.input_price is not None and model.output_price is not None:
             return partial(cost_by_price, model.input_price / TOKENS_PER_PRICE, model.output_price / TOKENS_PER_PRICE)
     raise ConfigError(f"{target.name} tells neither cost nor prices of {target.model}", "leave out --max-cost")

@@ -129,7 +129,7 @@ def reporting(console: Console, *, verbose: bool) -> Iterator[None]:
         if verbose:
             console.line(traceback_of(fault))
         failure = fault if isinstance(fault, AskError) else unforeseen(fault)
-        failure.message, failure.advice = console.redact(failure.message), console.redact(failure.advice)
+        failure.take_out(console.redact)
         raise failure from None
 
 

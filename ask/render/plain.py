@@ -41,7 +41,7 @@ class PlainRenderer:
                 self._aside(text)
             case CallStarted(call):
                 self._end_aside()
-                self._console.dim(f"· {summary(call)}\n")
+                self._console.dim(f"· {self._summary(call)}\n")
             case CallFinished():
                 self._end_aside()
                 self._finished(event)
@@ -71,6 +71,10 @@ class PlainRenderer:
             self._shown_live = False
         elif event.failed:
             self._console.dim(f"· {one_line(event.result, ARGUMENTS_SHOWN)}\n")
+
+    def _summary(self, call: ToolCall) -> str:
+        """A call on one line; its keys are taken out before that is cut, which could leave a part of one."""
+        return summary(call._replace(arguments=self._console.redact(call.arguments)))
 
     def _aside(self, text: str) -> None:
         self._console.dim(text)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ask.tools import ToolError
-from ask.tools.likeness import LONGEST, nearest
 
 _COUNTED = 100
 _LINES_TOLD = 5
@@ -87,9 +86,10 @@ def _nearest(text: str, old: str) -> str:
         excerpt = _excerpt(text[place : place + _EXCERPT], sum(map(len, words)))
         line = _line(text, place)
         return f", but the same words with other white space are, from line {line} on: {excerpt!r}"
+    from ask.tools.likeness import nearest
+
     first = next(line for line in old.split("\n") if line.strip())
-    lines = text.split("\n", _LINES_COMPARED)[:_LINES_COMPARED] if len(first) <= LONGEST else []
-    near = nearest(first, lines, 1)
+    near = nearest(first, text.split("\n", _LINES_COMPARED)[:_LINES_COMPARED], 1)
     return f"; the nearest line is {near[0]!r}" if near else "; it must be exact, white space included"
 
 

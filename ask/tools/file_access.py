@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.tools import ToolContext, ToolError
-from ask.tools.likeness import nearest
 
 FILE_LIMIT = 10 * 1024 * 1024
 """Bytes of the largest file that is read or written."""
@@ -191,6 +190,8 @@ def _missing(name: str, path: Path, what: str) -> str:
         return f"{name}: no such {what}"
     if not names:
         return f"{name}: no such {what}; the directory is empty"
+    from ask.tools.likeness import nearest
+
     near = nearest(path.name, names, 3)
     told = [*near, *(other for other in names if other not in near)][:_NAMES_TOLD]
     more = ", ..." if len(names) > len(told) else ""

@@ -116,7 +116,12 @@ def test_an_address_without_scheme_or_port_gets_the_providers_own(told: str, rea
 # Cost
 
 
-def spending(cost: float) -> Callable[[Request], Reply]:
+NO_PRICES = "the price list that --max-cost needs could not be had: no such page"
+CHECK = "check the model and the base URL"
+GO_ON = "leave out --max-cost to go on without"
+
+
+def spending(cost: float | None) -> Callable[[Request], Reply]:
     """A model that calls for ever, each answer at that cost."""
 
     def script(request: Request) -> Reply:
@@ -125,7 +130,10 @@ def spending(cost: float) -> Callable[[Request], Reply]:
         if request.json.get("tool_choice") == "none":
             return wire.says("That is all.")
         number = len(request.json["messages"])
-        chunks = [*wire.stream(calls=[("bash", {"command": f"true {number}"})]), wire.usage(cost=cost)]
+        chunks = [
+            *wire.stream(calls=[("bash", {"command": f"true {number}"})]),
+            wire.usage(cost=cost),
+        ]
         return wire.streams(*chunks)
 
     return script
@@ -142,6 +150,48 @@ def test_at_the_cost_limit_there_is_one_more_answer_without_calls(ask: Ask, serv
 def test_an_answer_that_needs_no_more_rounds_is_no_failure_whatever_it_cost(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("Hello."), wire.finish(), wire.usage(cost=3.0)))
     assert ask("-p", "openrouter", "--max-cost", "0.05", "hi").code == 0
+
+
+PRICED: dict[str, object] = {"id": "test/model", "pricing": {"prompt": "0.001", "completion": "0.002"}}
+"""A round is of 10 and 5 tokens, which is $0.02."""
+
+
+@pytest.mark.parametrize(
+    ("listed", "code", "told", "asked"),
+    [
+        (models(PRICED), 11, "stopped at a cost of $0.0400: --max-cost allows more", 3),
+        (models({"id": "m"}), 4, "openrouter tells neither cost nor prices of test/model: leave out --max-cost", 1),
+        (wire.fails(404, "no such page"), 6, f"{NO_PRICES} (openrouter, 404): {CHECK}; {GO_ON}", 1),
+    ],
+    ids=["prices", "none", "no list"],
+)
+def test_answers_that_do_not_tell_their_cost_are_counted_by_price(
+    ask: Ask, server: ModelServer, *, listed: Reply, code: int, told: str, asked: int
+) -> None:
+    server.reply(lambda request: listed if request.method == "GET" else spending(None)(request))
+    result = ask("-p", "openrouter", "-m", "test/model", "--max-cost", "0.03", "go")
+    assert (result.code, result.stderr.splitlines()[-1]) == (code, f"ask: {told}")
+    assert [request.method for request in server.requests].count("POST") == asked
+    assert [request.method for request in server.requests].count("GET") == 1
+
+
+@pytest.mark.parametrize("status", [404, 500])
+def test_prices_that_cannot_be_had_are_said_to_be_wanted(
+    ask: Ask, home: Home, server: ModelServer, status: int
+) -> None:
+    configure(home, LOCAL.format(url=server.base_url) + "[network]\ntries = 1\n")
+    server.reply(wire.fails(status, "no such page"))
+    result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
+    assert (result.code, result.stdout) == (6, b"")
+    assert result.stderr.startswith(f"ask: {NO_PRICES} (local, {status}): ")
+    assert result.stderr.endswith(f"; {GO_ON}\n")
+
+
+@pytest.mark.parametrize("amount", ["nan", "inf", "-inf", "1e999", "0", "-1", "abc", ""])
+def test_an_amount_that_cannot_be_spent_is_refused(ask: Ask, server: ModelServer, amount: str) -> None:
+    result = ask("-p", "openrouter", f"--max-cost={amount}", "hi")
+    assert (result.code, result.stdout, server.requests) == (2, b"", [])
+    assert f"'--max-cost': {amount!r} is no number of US dollars above 0" in result.stderr
 
 
 def test_without_cost_or_prices_the_limit_cannot_be_kept(ask: Ask, home: Home, server: ModelServer) -> None:

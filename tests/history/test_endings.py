@@ -16,7 +16,7 @@ from ask.calls import STOPPED
 from ask.history.entries import Run
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer
-from tests.program import Ask, Home, Result, run
+from tests.program import TEST_KEY, Ask, Home, Result, run
 from tests.saved import said, saved
 from tests.wires import SERVICES
 
@@ -75,6 +75,12 @@ def test_a_signal_while_waiting(ask: Ask, server: ModelServer, home: Home, numbe
     check_goes_on(ask, server, "user")
 
 
+def test_a_key_in_an_error_is_not_saved(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.fails(401, f"bad key {TEST_KEY}"))
+    assert ask("hi").code == 6
+    assert check_saved(home, 6).error == "bad key [key removed]"
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_while_the_answer_comes(ask: Ask, server: ModelServer, home: Home, number: signal.Signals) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
@@ -95,8 +101,7 @@ def test_a_signal_while_a_command_runs(ask: Ask, server: ModelServer, home: Home
     assert "may or may not have run" in told[3]
     assert "not run" in told[4]
     assert not (ask.cwd / "two").exists()
-    if number == signal.SIGINT:
-        assert told[3] == f"Error: {STOPPED}"
+    assert told[3] == f"Error: {STOPPED}"
 
 
 def test_a_reader_that_leaves(ask: Ask, server: ModelServer, home: Home) -> None:

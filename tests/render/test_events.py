@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pytest
 
 from tests import wire
-from tests.model_server import DROP, ModelServer, Reply
+from tests.model_server import DROP, HOLD, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result
 
 ECHO = ("bash", {"command": "echo größe"})
@@ -137,6 +138,65 @@ def test_a_notice_is_an_event_and_a_line_on_standard_error(ask: Ask, server: Mod
     (notice,) = (line for line in events(result) if line["type"] == "notice")
     assert "busy" in notice["text"]
     assert result.stderr == f"ask: {notice['text']}\n"
+
+
+@pytest.mark.parametrize("flag", ["--json", "--events", "--plain"])
+def test_a_key_that_is_echoed_is_nowhere(flag: str, ask: Ask, server: ModelServer, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\n")
+    half = len(TEST_KEY) // 2
+    server.reply(
+        wire.fails(401, f"{TEST_KEY} is used up"),
+        wire.fails(503, f"{TEST_KEY} is busy", headers={"Retry-After": "0"}),
+        wire.streams(
+            wire.reasoning(f"it is {TEST_KEY[:half]}"),
+            wire.reasoning(f"{TEST_KEY[half:]}, s"),
+            *wire.stream(calls=[("bash", {"command": f"true {'x' * 60}; echo {TEST_KEY}"}), ("nix", {TEST_KEY: 1})]),
+        ),
+        wire.fails(400, f"no good: {TEST_KEY}"),
+    )
+    result = ask(flag, "hi", env={"OPENROUTER_API_KEY": f"{TEST_KEY}|sk-another-0123456789"})
+    assert result.code == 6
+    assert TEST_KEY[:half] not in result.text + result.stderr
+    if flag == "--plain":
+        return
+    said = [the_object(result)] if flag == "--json" else events(result)
+    assert said[-1]["reasoning"] == "it is [key removed], s"
+    assert "[key removed]" in said[-1]["error"]
+    for call in said[-1]["tool_calls"]:
+        assert "[key removed]" in call["arguments"]
+    if flag == "--events":
+        assert {line["type"] for line in said if "[key removed]" in json.dumps(line)} == TYPES - {"text"}
+        assert joined(said, "reasoning") == said[-1]["reasoning"]
+
+
+SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+@pytest.mark.parametrize("doing", ["waiting", "pausing", "running"])
+@pytest.mark.parametrize(("flag", "number"), [*(("--json", one) for one in SIGNALS), ("--events", signal.SIGTERM)])
+def test_a_signal_leaves_the_result(
+    flag: str, number: signal.Signals, doing: str, ask: Ask, server: ModelServer
+) -> None:
+    replies = {
+        "waiting": wire.streams(HOLD),
+        "pausing": wire.fails(503, "busy", headers={"Retry-After": "50"}),
+        "running": wire.calls(("bash", {"command": "touch begun; sleep 60"})),
+    }
+    server.reply(replies[doing])
+    with ask.start(flag, "hi") as running:
+        server.wait_for_requests(1)
+        if doing == "pausing":
+            running.wait_for("trying again")
+        while doing == "running" and not (ask.cwd / "begun").exists():
+            assert running.process.poll() is None
+        running.signal(number)
+        result = running.finish()
+    said = the_object(result) if flag == "--json" else events(result)[-1]
+    assert (result.code, said["exit_code"], said["error"]) == (SIGNALS[number], SIGNALS[number], "interrupted")
+    assert said["finish"] == ("tool_calls" if doing == "running" else "cut")
+    assert [call["failed"] for call in said["tool_calls"]] == [True] * (doing == "running")
+    assert result.stderr.endswith("ask: interrupted\n")
 
 
 def test_half_characters_do_not_break_the_json(ask: Ask, server: ModelServer) -> None:
