@@ -143,11 +143,11 @@ def _beside(git: Path, inside: Sequence[Path]) -> Iterator[Path]:
 
     Of a folder of hooks that is not there, the nearest one above it that is.
     """
-    named = _read(git).removeprefix(b"gitdir:").strip() if git.is_file() else b""
-    folder = Path(os.path.realpath(git.parent / os.fsdecode(named))) if named else git
-    common = Path(os.path.realpath(folder / os.fsdecode(_read(folder / "commondir").strip())))
+    named = _read(git).removeprefix(b"gitdir:")
+    folder = _resolved(git.parent, named) if named else git
+    common = _resolved(folder, _read(folder / "commondir"))
     hooks = [
-        Path(os.path.realpath(git.parent / os.path.expanduser(os.fsdecode(name.strip(b'"')))))
+        _resolved(git.parent, name.strip(b'"'))
         for config in {folder / "config", common / "config", folder / "config.worktree"}
         for name in _HOOKS.findall(_read(config))
     ]
@@ -158,10 +158,17 @@ def _beside(git: Path, inside: Sequence[Path]) -> Iterator[Path]:
             yield there
 
 
+def _resolved(folder: Path, name: bytes) -> Path:
+    """Where a name in a file of git's leads; a name ends at its first NUL, as it does for git."""
+    text = os.fsdecode(name.partition(b"\0")[0].strip())
+    return Path(os.path.realpath(folder / os.path.expanduser(text)))
+
+
 def _read(path: Path) -> bytes:
-    """The beginning of a small file; nothing where it cannot be read."""
-    with suppress(OSError), path.open("rb") as file:
-        return file.read(_LONGEST_CONFIG)
+    """The beginning of a file; nothing where it cannot be read, or is none: a FIFO would be waited for."""
+    if os.path.isfile(path):
+        with suppress(OSError), path.open("rb") as file:
+            return file.read(_LONGEST_CONFIG)
     return b""
 
 

@@ -176,3 +176,24 @@ def test_private_is_what_not_everybody_can_read(tmp_path: Path) -> None:
     files, folders = private_in(tmp_path)
     assert sorted(files) == [tmp_path / "group", tmp_path / "own", tmp_path / "public/inner"]
     assert folders == [tmp_path / "closed"]
+
+
+@pytest.mark.parametrize(
+    ("git", "config"),
+    [
+        (b"gitdir: \0x", b""),
+        (b"gitdir: " + b"x/" * 3_000, b""),
+        (b"\xff\xfe", b""),
+        (b"gitdir: .", b""),
+        (b"gitdir: ../..", b""),
+        (b"gitdir: bare", b"[core]\n hooksPath = \0\n hooksPath = \xff\n hooksPath = ~nobody/x\n hooksPath = ..\n"),
+        (b"gitdir: bare", b"hooksPath = .\nhooksPath = /\nhooksPath = x/../../y\n"),
+    ],
+)
+def test_what_a_repository_names_can_hide_and_lock_nothing_else(tmp_path: Path, git: bytes, config: bytes) -> None:
+    work = tmp_path / "work"
+    (work / "sub/bare").mkdir(parents=True)
+    (work / "sub/.git").write_bytes(git)
+    (work / "sub/bare/config").write_bytes(config)
+    os.mkfifo(work / "sub/bare/commondir")
+    assert set(find_guarded(work).protected) <= {work / "sub/.git", work / "sub/bare"}
