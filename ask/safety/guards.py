@@ -153,7 +153,7 @@ def _beside(git: Path, inside: Sequence[Path]) -> Iterator[Path]:
     ]
     for path in (folder, common, *hooks):
         there = next(one for one in (path, *path.parents) if os.path.lexists(one))
-        whole = there == git or there in inside or git.is_relative_to(there)
+        whole = there in inside or git.is_relative_to(there)
         if not whole and any(there.is_relative_to(one) for one in inside):
             yield there
 

@@ -21,7 +21,7 @@ from ask.safety.seccomp import filter_path
 
 _START = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
 _FOR_INFO = 4096
-INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Inmate:
@@ -74,7 +74,7 @@ class Inmate:
         self._descriptors.append(rules)
         arguments = bubblewrap_arguments(confinement, view, worker_command(), filter_fd=rules, info_fd=info)
         # Where one came in the middle of this, there would be a process that nobody knows of.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTS)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
         try:
             self._bubblewrap = Popen(
                 [self._program, *arguments],

@@ -92,9 +92,9 @@ def _clean(state: Path) -> None:
         try:
             fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder, *names = _read(note) or [""]
-            for name in names:
-                if os.path.realpath(folder) == folder:  # or else a link has taken its place
-                    _remove_empty(Path(folder) / name)
+            moved = os.path.realpath(folder) != folder  # and what is there now is somebody else's
+            for name in [] if moved else names:
+                _remove_empty(Path(folder) / name)
             path.unlink()
         except BlockingIOError:
             pass

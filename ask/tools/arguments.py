@@ -172,9 +172,9 @@ def _kind(value: Any) -> str:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
+    from ask.tools.likeness import nearest
 
     known = list(known)
-    near = get_close_matches(name, known, 1)
+    near = nearest(name, known, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"have an unknown name, {name!r} (it takes {', '.join(known) or 'none'}{hint})"
