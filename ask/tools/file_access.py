@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from ask.state_files import Ownership, replace_file
 from ask.tools import ApprovedFile, ToolContext, ToolError
 
 FILE_LIMIT = 10 * 1024 * 1024
@@ -50,19 +51,6 @@ def resolve(name: str, context: ToolContext) -> Path:
         raise ToolError("the path holds half a character") from None
     except RuntimeError:
         raise ToolError(f"{name}: no such user") from None
-
-
-class Owned(NamedTuple):
-    """A file's permissions, and whose it is, in numbers."""
-
-    mode: int
-    user: int
-    group: int
-
-    @staticmethod
-    def read(status: os.stat_result) -> Owned:
-        """What a file's status says of them."""
-        return Owned(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
 
 @contextmanager
@@ -251,35 +239,11 @@ def write_regular(name: str, path: Path, data: bytes, context: ToolContext) -> b
             if target.status and target.status.st_nlink > 1 and context.keep_hard_links:
                 rewrite_file(target.path.name, [data], len(data), target.status, folder)
             else:
-                owned = Owned.read(target.status) if target.status else None
+                owned = Ownership.from_status(target.status) if target.status else None
                 replace_file(Path(target.path.name), [data], owned, folder)
         finally:
             os.close(folder)
     return target.status is None
-
-
-def replace_file(target: Path, pieces: Iterable[bytes], owned: Owned | None, folder: int | None = None) -> None:
-    """Puts a whole file at a path, at once or not at all; `owned` of None leaves it to the umask.
-
-    A relative path is one in the open `folder`, if that is given.
-
-    Raises:
-        OSError: it cannot be written; then what was there is untouched.
-    """
-    temporary = target.parent / f".ask-{os.urandom(8).hex()}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        descriptor = os.open(temporary, flags, 0o600 if owned else 0o666, dir_fd=folder)
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(pieces)
-            file.flush()  # before the mode, since writing takes set-id bits away
-            if owned:
-                give(descriptor, owned)
-        os.replace(temporary, target, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
 
 
 def rewrite_file(
@@ -338,20 +302,6 @@ def _identity(status: os.stat_result) -> str:
 def _refuse_special(name: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no regular file')}")
-
-
-def give(descriptor: int, owned: Owned) -> None:
-    """Make an open file somebody's, as far as that may be, with these permissions.
-
-    Raises:
-        OSError: that cannot be done.
-    """
-    mode = owned.mode
-    try:
-        os.fchown(descriptor, owned.user, owned.group)
-    except PermissionError:
-        mode &= 0o777  # a set-id bit must not work for another owner
-    os.fchmod(descriptor, mode)
 
 
 def _missing(name: str, path: Path, what: str) -> str:
