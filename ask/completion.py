@@ -18,6 +18,7 @@ from typing import Any
 
 from ask.config import Places, read_toml
 from ask.errors import AskError
+from ask.state_files import PRIVATE_FILE, create_private_folder
 from ask.text import mend, one_line
 
 SAFE = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]+")
@@ -100,10 +101,10 @@ def listed(places: Places, provider: str) -> list[str]:
 def fetch_later(stamp: Path, provider: str) -> None:
     """Have the models list fetched by another process, unless that was tried just now; never wait for it."""
     with suppress(OSError):
-        stamp.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_private_folder(stamp.parent)
         if stamp.exists() and 0 <= time.time() - stamp.stat().st_mtime < RETRY:
             return
-        stamp.touch()
+        stamp.touch(PRIVATE_FILE)
         from subprocess import DEVNULL, Popen
 
         # -P, since Python would look for modules in this folder, which may be anyone's.

@@ -19,6 +19,7 @@ from ask.errors import FileError, UsageError
 from ask.keys import Secrets
 from ask.messages import Message
 from ask.render.streams import Console
+from ask.state_files import PRIVATE_FILE, create_private_folder
 from ask.tools import Tool
 
 if TYPE_CHECKING:
@@ -324,8 +325,8 @@ def tell_once(question: Question, flags: Mapping[str, Any], workspace: Workspace
         return
     told = workspace.places.data / ("told-safe" if question.settings.safe else "told")
     try:
-        told.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        told.touch(exist_ok=False)
+        create_private_folder(told.parent)
+        told.touch(PRIVATE_FILE, exist_ok=False)
     except OSError:
         return
     said = FIRST_SAFE_RUN if question.settings.safe else FIRST_RUN

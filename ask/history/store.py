@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 from ask.errors import FileError
 from ask.history.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from ask.state_files import create_private_folder
 
 PATIENCE = 10.0
 """Seconds to wait for other processes, where nothing else is said."""
@@ -213,7 +214,7 @@ def make_private(path: Path) -> None:
         FileError: what is there is no file.
         OSError: it cannot be made.
     """
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private_folder(path.parent)
     try:
         made = os.open(os.path.realpath(path), os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:

@@ -20,7 +20,8 @@ from ask.originals.keeper import Keeper
 from ask.originals.placing import place, rounds
 from ask.originals.records import ABSENT, FOLDER_HERE, SPECIAL, Change, Mark
 from ask.originals.trees import DEPTH, look, walk
-from ask.tools.file_access import replace_file, shown
+from ask.state_files import replace_file
+from ask.tools.file_access import shown
 
 
 class State(StrEnum):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import NamedTuple
 
+from ask.state_files import Ownership, replace_file
 from ask.tools import ToolContext, ToolError
 
 FILE_LIMIT = 10 * 1024 * 1024
@@ -46,19 +46,6 @@ def resolve(name: str, context: ToolContext) -> Path:
         raise ToolError("the path holds half a character") from None
     except RuntimeError:
         raise ToolError(f"{name}: no such user") from None
-
-
-class Owned(NamedTuple):
-    """A file's permissions, and whose it is, in numbers."""
-
-    mode: int
-    user: int
-    group: int
-
-    @staticmethod
-    def read(status: os.stat_result) -> Owned:
-        """What a file's status says of them."""
-        return Owned(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
 
 
 @contextmanager
@@ -122,28 +109,8 @@ def write_regular(name: str, path: Path, data: bytes, keep_original: Callable[[P
         raise ToolError(f"{name}: {missing:,} folders of this path are missing, and over {_FOLDERS_MADE} are not made")
     keep_original(target, data)
     target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, [data], Owned.read(old) if old else None)
+    replace_file(target, [data], Ownership.from_status(old) if old else None)
     return old is None
-
-
-def replace_file(target: Path, pieces: Iterable[bytes], owned: Owned | None) -> None:
-    """Puts a whole file at a path, at once or not at all; `owned` of None leaves it to the umask.
-
-    Raises:
-        OSError: it cannot be written; then what was there is untouched.
-    """
-    temporary = target.parent / f".ask-{os.urandom(8).hex()}.tmp"
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if owned else 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(pieces)
-            file.flush()  # before the mode, since writing takes set-id bits away
-            if owned:
-                give(descriptor, owned)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def shown(name: str) -> str:
@@ -162,20 +129,6 @@ def _status(path: Path) -> os.stat_result | None:
 def _refuse_special(name: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no regular file')}")
-
-
-def give(descriptor: int, owned: Owned) -> None:
-    """Make an open file somebody's, as far as that may be, with these permissions.
-
-    Raises:
-        OSError: that cannot be done.
-    """
-    mode = owned.mode
-    try:
-        os.fchown(descriptor, owned.user, owned.group)
-    except PermissionError:
-        mode &= 0o777  # a set-id bit must not work for another owner
-    os.fchmod(descriptor, mode)
 
 
 def _missing(name: str, path: Path, what: str) -> str:
