@@ -37,13 +37,13 @@ Renderer = PlainRenderer | JsonRenderer
 CUT_ADVICE = " (all of it stays saved, and ask -c --compact replaces what is old by a summary)"
 
 
-def ask(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence[str]) -> int:
+def ask(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
     """Ask what the command line says; return 0, or 130 where there is a command that the user does not want to run.
 
     Args:
         flags: the options by name.
         words: the prompt's words.
-        taken_as_text: words that look like options.
+        literal_options: short options read as part of the question.
 
     Raises:
         AskError: what ended the run, after everything that was said is shown.
@@ -52,7 +52,7 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence[
     command = None
     console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
     with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
-        tell_of_text(taken_as_text, console)
+        warn_literal_options(literal_options, console)
         question = read_question(flags, words, workspace, console, cleanup)
         if flags["compact"]:
             from ask.cli.compact import compact
@@ -88,10 +88,10 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence[
         return run_in_shell(command, question.secrets.clean_environment())
 
 
-def tell_of_text(taken_as_text: Sequence[str], console: Console) -> None:
-    """Say on a terminal which words look like options and are none."""
-    if taken_as_text and console.terminal:
-        console.line(f"ask: taken as part of the question, not as options: {' '.join(taken_as_text)}")
+def warn_literal_options(literal_options: Sequence[str], console: Console) -> None:
+    """Name, on a terminal, the short options that were read as part of the question."""
+    if literal_options and console.terminal:
+        console.line(f"ask: read as part of the question, not as options: {' '.join(literal_options)}")
 
 
 def open_renderer(flags: Mapping[str, Any], question: Question, console: Console) -> Renderer:
