@@ -61,36 +61,38 @@ def create_private_folder(path: Path) -> None:
 
 
 @contextmanager
-def open_replacement(path: Path, ownership: Ownership | None) -> Iterator[BinaryIO]:
+def open_replacement(path: Path, ownership: Ownership | None, folder: int | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file that becomes `path` when the block ends without an exception.
 
-    A link at `path` is replaced itself. An `ownership` of None is that of any new file.
+    A link at `path` is replaced itself. An `ownership` of None is that of any new file. With an open `folder`, `path`
+    is relative to it.
 
     Raises:
         OSError: it cannot be written; what was at `path` is unchanged.
     """
     temporary = path.parent / f".ask-{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, PRIVATE_FILE if ownership else 0o666)
+    descriptor = os.open(temporary, flags, PRIVATE_FILE if ownership else 0o666, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()  # before the mode, since writing takes set-id bits away
             if ownership:
                 set_ownership(descriptor, ownership)
-        temporary.replace(path)
+        os.replace(temporary, path, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
         raise
 
 
-def replace_file(path: Path, chunks: Iterable[bytes], ownership: Ownership | None) -> None:
+def replace_file(path: Path, chunks: Iterable[bytes], ownership: Ownership | None, folder: int | None = None) -> None:
     """Replace a file by one with this content, as `open_replacement` does.
 
     Raises:
         OSError: it cannot be written; what was at `path` is unchanged.
     """
-    with open_replacement(path, ownership) as file:
+    with open_replacement(path, ownership, folder) as file:
         file.writelines(chunks)
 
 

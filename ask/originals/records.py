@@ -250,7 +250,7 @@ def _take(changes: dict[Path, Change], folder: Path, line: Mapping[str, Any]) ->
         return
     copy = folder / str(int(line["copy"])) if line["copy"] else None
     if line["kind"] == "file":
-        was = Original(copy, line["digest"], Ownership(*line["owned"])) if copy else None
+        was = Original(copy, line["digest"], Ownership(*line["owned"]), inode=line.get("inode", 0)) if copy else None
         folders = tuple(map(Path, line["folders"]))
         changes[path] = Change(path, was, frozenset([Mark(line["wrote"])]), folders, line["lost"])
         return

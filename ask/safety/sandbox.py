@@ -154,7 +154,12 @@ class Sandbox:
             self._inmate = inmate = self._inmate or self._start()
         except SafetyError as error:
             raise ToolError(f"nothing was run: {error}") from None
-        call = {"tool": name, "arguments": arguments, "timeout": context.command_timeout}
+        call = {
+            "tool": name,
+            "arguments": arguments,
+            "timeout": context.command_timeout,
+            "approved_file": context.approved_file,
+        }
         seconds = context.command_timeout + _LATER
         with self._kept_whole(context) as spills:
             return self._answer(inmate.exchange(frames.CALL, json.dumps(call).encode(), seconds), spills, context)
