@@ -238,7 +238,7 @@ class Session:
         """Read files for the next message: standard input is what is typed."""
         from ask.cli.sources import gather
 
-        given = gather(sources, means_of(self.question, None))
+        given = gather(sources, means_of(self.question, self.console, None))
         if self.flags["verbose"]:
             tell_of(given, self.console)
         return given
