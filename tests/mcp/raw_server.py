@@ -29,11 +29,22 @@ PARTS = [
     {"type": "resource_link", "uri": "https://example.com/c", "name": "the c"},
     {"type": "text", "text": "two"},
 ]
+PICTURE = {"type": "image", "mimeType": "image/png", "data": IMAGE * 1_000}
+FILE = {"type": "resource", "resource": {"uri": "file:///b.bin", "mimeType": "application/zip", "blob": IMAGE * 1_000}}
 LOGGED = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
 RESULTS: dict[str, dict[str, Any]] = {
     "parts": {"content": PARTS},
     "fails": {"content": [{"type": "text", "text": "it went wrong"}], "isError": True},
     "structured": {"content": [], "structuredContent": {"degrees": 21}},
+    "picture": {"content": [PICTURE, FILE], "structuredContent": {"content": [PICTURE, FILE | {"_meta": None}]}},
+    "measured": {
+        "content": [PICTURE],
+        "structuredContent": {
+            "pages": [{"width": 640, "note": None, "page": f"data:image/png;base64,{PICTURE['data']}"}],
+            "thumbnail": {"mimeType": "image/png", "data": IMAGE},
+            "errors": [],
+        },
+    },
     "nothing": {"content": []},
     "misshapen": {"content": "a string"},
 }
