@@ -62,7 +62,7 @@ def drop_repeats(structured: Any, parts: Sequence[Any]) -> Any:
             base64 = value.rpartition(";base64,")[2]
             return f"[{size(base64)}, not shown]" if base64 in media else value
         if isinstance(value, list):
-            items = [kept for kept in map(drop, value) if kept is not REPEATED]
+            items = [left for left in map(drop, value) if left is not REPEATED]
             return items if items or not value else REPEATED
         if not isinstance(value, dict):
             return value
@@ -71,8 +71,8 @@ def drop_repeats(structured: Any, parts: Sequence[Any]) -> Any:
         texts = {key: text for key in MEDIA_KEYS if isinstance(text := value.get(key), str)}
         if isinstance(value.get("mimeType"), str):
             value = {**value, **{key: f"[{size(text)}, not shown]" for key, text in texts.items()}}
-        items = {key: kept for key, item in value.items() if (kept := drop(item)) is not REPEATED}
-        return items if items or not value else REPEATED
+        kept = {key: left for key, item in value.items() if (left := drop(item)) is not REPEATED}
+        return kept if kept or not value else REPEATED
 
     return drop(structured)
 

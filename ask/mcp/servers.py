@@ -23,6 +23,7 @@ from ask.mcp.links import Link
 from ask.mcp.log import Log
 from ask.mcp.offers import Listed
 from ask.mcp.process import ServerProcess
+from ask.mcp.server_requests import ServerRequests, find_roots
 from ask.mcp.variables import filled_in
 from ask.tools import ToolError, ToolResult
 
@@ -158,7 +159,8 @@ class Servers:
             failure = f"the package mcp cannot be used ({fault})"
             return {name: Started(server, failure=failure, advice=INSTALL) for name, (server, _) in ways.items()}
         for name, (server, way) in ways.items():
-            self._connections[name] = Connection(server, way, partial(self._find_way, server))
+            requests = ServerRequests(find_roots(server, self._directory))
+            self._connections[name] = Connection(server, way, partial(self._find_way, server), requests)
         started = await asyncio.gather(*(self._open(one) for one in self._connections.values()))
         return {one.server.name: one for one in started}
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 
-from mcp.server.mcpserver import MCPServer
-from mcp_types import ToolAnnotations
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, ListRootsRequest, ToolAnnotations
 from pydantic import BaseModel
 
 server = MCPServer("sdk", version="4.5.6")
@@ -34,6 +35,17 @@ def weather(city: str) -> Weather:
 def broken() -> str:
     """Fail."""
     raise ValueError("no weather today")
+
+
+@server.tool()
+async def requests(ctx: Context) -> str | InputRequiredResult:
+    """Ask the client for its roots and the user for a name, in the way of protocol 2026-07-28."""
+    if ctx.input_responses:
+        return json.dumps({name: one.model_dump(mode="json") for name, one in ctx.input_responses.items()})
+    form = ElicitRequestFormParams(
+        message="What is your name?", requested_schema={"type": "object", "properties": {"name": {"type": "string"}}}
+    )
+    return InputRequiredResult(input_requests={"roots": ListRootsRequest(), "name": ElicitRequest(params=form)})
 
 
 @server.tool()
