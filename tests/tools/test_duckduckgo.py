@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ask.certificates import CA_VARIABLES
 from ask.tools import ToolContext, ToolError
 from ask.tools.search import DUCKDUCKGO, ENGINES, Engine, is_installed, search_tool
 from tests.program import run
@@ -181,6 +182,24 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(duck: Duck, behind: To
     assert told.startswith("duckduckgo could not be asked: ")
     assert "certificate" in told
     assert duck.requests == []
+
+
+@pytest.mark.parametrize("variable", CA_VARIABLES)
+def test_every_variable_that_names_certificates_is_obeyed(
+    duck: Duck, behind: ToolContext, tmp_path: Path, variable: str
+) -> None:
+    environment = {name: value for name, value in behind.environment.items() if name not in CA_VARIABLES}
+    path = tmp_path / "authority.pem"
+    if variable == "SSL_CERT_DIR":
+        path = tmp_path / "authorities"
+        path.mkdir()
+        (path / "one.pem").write_bytes((tmp_path / "authority.pem").read_bytes())
+    assert "All about nuts" in search(behind._replace(environment={**environment, variable: str(path)}))
+    path = tmp_path / "nothing"
+    path.mkdir() if variable == "SSL_CERT_DIR" else path.touch()
+    assert f"{path} ({variable})" in refusal(behind._replace(environment={**environment, variable: str(path)}))
+    missing = {**environment, variable: str(tmp_path / "missing")}
+    assert f"{variable} names {tmp_path}/missing" in refusal(behind._replace(environment=missing))
 
 
 def test_without_a_network_it_says_so(context: ToolContext) -> None:
