@@ -198,7 +198,9 @@ class Connection:
         """
         way, incoming = self.way, self._incoming
         told = [incoming.fault if incoming else "", way.fault]
-        if ended and isinstance(way, ServerProcess):
+        if isinstance(way, Link):
+            told.append(way.explain(fault))
+        elif ended:
             told.append(way.ending)
         known = next(filter(None, told), "")
         if known or not isinstance(fault, TimeoutError):

@@ -145,7 +145,7 @@ class Servers:
             ConfigError: it cannot be started.
         """
         if server.type != "stdio":
-            return Link(server)
+            return Link(server, self._variables)
         process = ServerProcess(server, self._environment, self._directory, self._logs[server.name])
         self._processes.append(process)
         if self._closing:

@@ -1,4 +1,7 @@
-"""An MCP server as the official SDK makes it, over standard input and output, or over HTTP: `sdk_server http PORT`."""
+"""An MCP server as the official SDK makes it, over standard input and output, or over HTTP: `sdk_server http PORT`.
+
+Over TLS it is `sdk_server https PORT CERTIFICATE KEY`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import sys
 import time
 
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, ListRootsRequest, ToolAnnotations
 from pydantic import BaseModel
@@ -69,7 +73,9 @@ def die() -> str:
 
 if __name__ == "__main__":
     way, port = (*sys.argv[1:], "stdio", "0")[:2]
-    if way == "http":
+    if way == "https":
+        uvicorn.run(server.streamable_http_app(), port=int(port), ssl_certfile=sys.argv[3], ssl_keyfile=sys.argv[4])
+    elif way == "http":
         server.run("streamable-http", port=int(port))
     elif way == "sse":
         server.run("sse", port=int(port))
