@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ask.errors import ConfigError
-from ask.mcp.configured import INSTALL, Server
+from ask.installation import format_install_command
+from ask.mcp.configured import EXTRA, Server
 from ask.mcp.connection import CLOSING, Connection, Way
 from ask.mcp.faults import Unreachable
 from ask.mcp.links import Link
@@ -157,7 +158,8 @@ class Servers:
             from mcp import Client  # noqa: F401
         except ImportError as fault:
             failure = f"the package mcp cannot be used ({fault})"
-            return {name: Started(server, failure=failure, advice=INSTALL) for name, (server, _) in ways.items()}
+            advice = format_install_command(EXTRA)
+            return {name: Started(server, failure=failure, advice=advice) for name, (server, _) in ways.items()}
         for name, (server, way) in ways.items():
             requests = ServerRequests(find_roots(server, self._directory))
             self._connections[name] = Connection(server, way, partial(self._find_way, server), requests)
