@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import HOLD, ModelServer
-from tests.program import ASK, CTRL_C, TEST_KEY, Ask, Home, Result, Running
+from tests.program import ASK, CTRL_C, TEST_KEY, Ask, Home, Result, Running, run
 
 PLUGIN = """
 from ask import ChatCompletions
@@ -224,3 +225,13 @@ def test_no_key_at_all_says_what_to_do(ask: Ask) -> None:
 
 def test_it_can_be_run_as_a_module(ask: Ask) -> None:
     assert ask.shell("python -m ask --version").text == ask("--version").text
+
+
+def test_a_command_line_runs_again_and_again_in_one_process(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("One."), wire.says("Two."))
+    lines = [["hi"], ["history", "list"], ["-c", "hi"], ["--nosuch"], ["--no-save", "-p", "nosuch", "hi"], ["tools"]]
+    program = f"from ask.__main__ import run; print([run(line) for line in {[*lines, *lines]}])"
+    result = run([sys.executable, "-c", program], env={**ask.env, "ASK_SESSION": "one"}, cwd=ask.cwd)
+    codes = [0, 0, 0, 2, 4, 0]
+    assert result.text.splitlines()[-1] == str(codes * 2), result.stderr
+    assert result.text.splitlines()[0] == "One."
