@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import threading
@@ -16,6 +17,8 @@ SLOW = 1.0
 OUTPUT_LIMIT = 4_096
 """Bytes of a plugin's output that are reported."""
 LINE_LIMIT = 200
+FIRST_FREE = 3
+"""The lowest file descriptor that is not a standard stream, one of which may be closed."""
 
 Notify = Callable[[str], None]
 
@@ -59,14 +62,17 @@ class _Output:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._saved: dict[int, int] = {}
-        # Without memfd_create (macOS) the output is discarded.
-        in_memory = hasattr(os, "memfd_create")
-        self._memory = os.memfd_create("plugin output") if in_memory else os.open(os.devnull, os.O_RDWR)
-        _flush()
         for descriptor in (1, 2):
             with suppress(OSError):  # it is closed
-                self._saved[descriptor] = os.dup(descriptor)
-                os.dup2(self._memory, descriptor)
+                self._saved[descriptor] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)
+        # Without memfd_create (macOS) the output is discarded.
+        in_memory = hasattr(os, "memfd_create")
+        memory = os.memfd_create("plugin output") if in_memory else os.open(os.devnull, os.O_RDWR)
+        self._memory = fcntl.fcntl(memory, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE)
+        os.close(memory)
+        _flush()
+        for descriptor in self._saved:
+            os.dup2(self._memory, descriptor)
 
     def outside(self, notify: Notify) -> Notify:
         """Make `notify` write to the user and not to memory."""
