@@ -12,8 +12,9 @@ import pytest
 from ask.errors import SafetyError
 from ask.safety.places import confine
 from ask.safety.profile import View
-from ask.safety.protected import PROTECTED, PROTECTED_NAMES
-from ask.safety.survey import NOTHING, SEARCHED_ENTRIES, find_private, resolve_links, scan, survey
+from ask.safety.protected_names import PROTECTED, PROTECTED_NAMES
+from ask.safety.protected_paths import resolve_links
+from ask.safety.survey import NOTHING, SEARCHED_ENTRIES, find_private, scan, survey
 
 
 class Folders:
