@@ -16,6 +16,7 @@ import click
 import pytest
 
 from ask import Provider
+from ask.certificates import CA_VARIABLES
 from ask.chat_completions import ChatCompletions
 from ask.cli import COMMANDS
 from ask.cli.ask import command
@@ -41,8 +42,8 @@ README = (ROOT / "README.md").read_text()
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text()
 WRITING, _, OWN_WIRE = PROVIDERS.partition("\n## A wire of its own\n")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
-STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"}
-"""Variables that are read by `requests`."""
+STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", *CA_VARIABLES}
+"""Variables of other programs that work here too."""
 
 
 # The command line

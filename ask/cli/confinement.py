@@ -20,6 +20,7 @@ from ask.safety.profile import Confinement
 from ask.safety.sandbox import Sandbox
 from ask.safety.survey import is_bare_repository
 from ask.safety.tripwire import TRIPWIRES, Tripwire, chosen
+from ask.state_files import create_private_folder
 from ask.tools import Tool, ToolError
 from ask.tools.addresses import host_of
 
@@ -57,7 +58,7 @@ class Confined:
             tripwires=tripwires(settings.tripwires),
         )
         for folder in (workspace.places.data, spill.parent):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create_private_folder(folder)
         self.confinement = confinement(settings, directory, spill, workspace)
         self._sandbox = Sandbox(self.confinement, meanwhile=partial(import_module, "requests"))
         self._tell = tell

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
+from ask.state_files import create_private_folder
+
 _GATE = "gate"
 _NOTE = ".note"
 
@@ -61,7 +63,7 @@ class PlaceHolders:
 @contextmanager
 def _gate(state: Path) -> Iterator[None]:
     """One run at a time, for the little while that making or cleaning takes."""
-    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(state)
     gate = os.open(state / _GATE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(gate, fcntl.LOCK_EX)

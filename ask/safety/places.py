@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import SafetyError
+from ask.safety.mounts import read_mounts
 from ask.safety.profile import DEFAULT_LIMITS, TEMPORARY, Confinement, Limits
 
 INHERITED = ("PATH", "LANG", "TERM")
@@ -125,20 +125,12 @@ def _refuse_all(folders: Sequence[Path], homes: Sequence[Path], secret: Sequence
     python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     for folder in folders:
         _refuse(folder, homes, {"configuration": secret[:1], "data": secret[1:], "code": _code(python)})
-    for mount, kind in _mounts():
-        if kind in _OF_THE_KERNEL and any(mount.is_relative_to(folder) for folder in folders):
-            raise SafetyError(f"--safe protects nothing where {mount} is: it belongs to the kernel", "unmount it")
+    for mount in read_mounts():
+        if mount.kind in _OF_THE_KERNEL and any(mount.path.is_relative_to(folder) for folder in folders):
+            raise SafetyError(f"--safe protects nothing where {mount.path} is: it belongs to the kernel", "unmount it")
     for prefix in _prefixes():
         if any(path.is_relative_to(prefix) for path in (*homes, *secret)):
             raise SafetyError(f"--safe would have to show {prefix}, where Python is", "use a Python of its own folder")
-
-
-def _mounts() -> Iterator[tuple[Path, str]]:
-    """The file systems that are mounted: where, and of which kind."""
-    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
-        where, _, what = line.partition(b" - ")
-        place = re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), where.split()[4])
-        yield Path(os.fsdecode(place)), os.fsdecode(what.split()[0])
 
 
 def _refuse(folder: Path, homes: Sequence[Path], own: Mapping[str, Sequence[Path]]) -> None:

@@ -26,6 +26,7 @@ from ask.safety.profile import Confinement, View
 from ask.safety.selftest import Finding, Outside
 from ask.safety.spills import BadSpill, Spills
 from ask.safety.survey import NOTHING, survey
+from ask.state_files import create_private_folder
 from ask.tools import Tool, ToolContext, ToolError, ToolResult
 
 _START_TIME = 10.0
@@ -62,7 +63,7 @@ class Sandbox:
         self.findings: list[Finding] = []
         self.warnings: list[str] = []
         try:
-            confinement.spill.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create_private_folder(confinement.spill.parent)
             self._holders = PlaceHolders(confinement.state, confinement.spill)
         except OSError as fault:
             place = fault.filename or confinement.state
@@ -158,7 +159,12 @@ class Sandbox:
             self._inmate = inmate = self._inmate or self._start()
         except SafetyError as error:
             raise ToolError(f"nothing was run: {error}") from None
-        call = {"tool": name, "arguments": arguments, "timeout": context.command_timeout}
+        call = {
+            "tool": name,
+            "arguments": arguments,
+            "timeout": context.command_timeout,
+            "approved_file": context.approved_file,
+        }
         seconds = context.command_timeout + _LATER
         with self._kept_whole(context) as spills:
             return self._answer(inmate.exchange(frames.CALL, json.dumps(call).encode(), seconds), spills, context)

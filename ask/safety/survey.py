@@ -82,6 +82,10 @@ def survey(confinement: Confinement, hold: Hold, before: View = NOTHING) -> tupl
     hidden = [*_still_there(before.hidden_files), *_still_there(before.hidden_folders)]
     files = _once([*hidden_files, *(path for path in hidden if not os.path.isdir(path))])
     folders = _once([*hidden_folders, *(path for path in hidden if os.path.isdir(path))])
+    # What is in a hidden folder is out of reach anyway.
+    protected, files, folders = (
+        tuple(path for path in paths if not is_in_any(path.parent, folders)) for paths in (protected, files, folders)
+    )
     pinned = above([*protected, *files, *folders, *confinement.writable], confinement.writable)
     return View(*_list_system(), pinned, protected, files, folders), found.warnings
 

@@ -15,6 +15,7 @@ import pytest
 from ask.safety.survey import SEARCHED_ENTRIES
 from tests import wire
 from tests.escapes.confined import bash, machine, run, started
+from tests.escapes.test_failing_closed import ANOTHER, on_machine
 from tests.model_server import ModelServer, Reply, Request
 from tests.safety.ground import TOKEN, Ground
 from tests.safety.installation import USERS
@@ -120,3 +121,12 @@ def test_a_hidden_file_that_is_replaced_while_the_run_lasts_is_seen_from_then_on
         [before], [after] = (results(request.json)[-1:] for request in server.requests[1:])
     assert TOKEN not in before
     assert TOKEN in after
+
+
+def test_bubblewrap_follows_a_link_to_create_an_empty_file(here: Ground) -> None:
+    """The link is put there when everything was looked at, before bubblewrap starts."""
+    up = "../" * len(here.work.parts)
+    swaps = f'#!/bin/sh\nln -sfn {up}oldroot@base@/outside/new @work@/.env\nexec @base@/temporary/bin/bwrap "$@"\n'
+    done = run(here, bash("echo x > .env"), "--safe", before=on_machine(here, ANOTHER, swaps))
+    assert done.ended.code == 0, done.ended.stderr
+    assert (here.base / "outside/new").read_bytes() == b""

@@ -466,3 +466,11 @@ def test_a_search_finds_what_git_would_find(folders: Folders) -> None:
     result = scan(folders.work)
     assert set(result.repositories) == {folders.work / "a", folders.work / "b"}
     assert result.complete
+
+
+def test_what_is_in_a_hidden_folder_is_not_hidden_a_second_time(folders: Folders) -> None:
+    folders.write("work/conf/.env")
+    folders.write("work/conf/.vscode/x")
+    (folders.work / ".env.d").symlink_to("conf")
+    assert folders.survey() == {"work/.git"}
+    assert folders.hidden == {"work/conf"}

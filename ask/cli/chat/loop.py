@@ -11,20 +11,20 @@ from ask.cli.chat.commands import carry_out, leaves
 from ask.cli.chat.session import Session
 from ask.cli.chat.words import Order, read_line
 from ask.cli.inputs import as_text, decode
-from ask.cli.run import tell_of_text
+from ask.cli.run import warn_literal_options
 from ask.cli.workspace import Workspace, reporting
 from ask.errors import AskError, FileError, Interrupted, ReaderGone, UsageError
 from ask.render.streams import Console
 from ask.text import one_line
 
 
-def chat(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence[str]) -> int:
+def chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
     """Talk until the user leaves; return the exit code.
 
     Args:
         flags: the options by name, as `ask` has them.
         words: the first message.
-        taken_as_text: words of it that look like options.
+        literal_options: short options read as part of it.
 
     Raises:
         AskError: there can be no chat.
@@ -32,7 +32,7 @@ def chat(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence
     workspace = Workspace()
     console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
     with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
-        tell_of_text(taken_as_text, console)
+        warn_literal_options(literal_options, console)
         session = Session(flags, workspace, console, cleanup)
         cleanup.callback(say_where, session)
         first = as_text(" ".join(words))
