@@ -108,16 +108,24 @@ class Sandbox:
         """A worker that has passed the self-test."""
         if self._closed:
             raise SafetyError("the sandbox is closed")
-        check_unmoved(self._confinement)
-        self._seen, self.warnings = survey(self._confinement, self._placeholders.hold, self._seen)
+        self._survey()
+        view = self._seen
         try:
-            return self._tested(self._seen)
+            return self._tested(view)
         except SafetyError:
-            again, self.warnings = survey(self._confinement, self._placeholders.hold, self._seen)
-            if again == self._seen:
+            self._survey()
+            if self._seen == view:
                 raise
-            self._seen = again
-            return self._tested(again)  # what was to be hidden came or went while it started
+            return self._tested(self._seen)  # what was to be hidden came or went while it started
+
+    def _survey(self) -> None:
+        """Find what to show, to protect and to hide right now, and create the placeholders."""
+        try:
+            check_unmoved(self._confinement)
+            self._seen, self.warnings = survey(self._confinement, self._placeholders.hold, self._seen)
+        except OSError as error:  # such as a link that became a folder between two looks at it
+            path = error.filename or self._confinement.directory
+            raise SafetyError(f"--safe cannot examine {path} ({error.strerror})", "run it again") from None
 
     def _tested(self, view: View) -> Inmate:
         """A worker that is shown this, and has passed the self-test."""
