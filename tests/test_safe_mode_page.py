@@ -11,7 +11,7 @@ from ask.cli.ask import command
 from ask.config import KEYS
 from ask.safety.bubblewrap import NEEDED, PROGRAMS
 from ask.safety.places import INHERITED
-from ask.safety.protected import PROTECTED_NAMES
+from ask.safety.protected_names import PROTECTED_NAMES
 from ask.safety.survey import SEARCHED_ENTRIES
 from ask.safety.tripwire import MAX_CHECKED, TRIPWIRES
 from tests.escapes.test_escapes import GROUPS

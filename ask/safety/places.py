@@ -64,8 +64,7 @@ def confine(
     secret = (config.resolve(), data.resolve())
     folders = [_resolve(folder) for folder in (directory, *allowed)]
     _refuse_all(folders, homes, secret)
-    home = _inner_home(homes[0])
-    tools = _toolchains(environment.get("PATH", ""), (*homes, *secret))
+    home, tools = _inner_home(homes[0]), _toolchains(environment.get("PATH", ""), (*homes, *secret))
     return Confinement(
         directory=folders[0],
         allowed=tuple(folders[1:]),

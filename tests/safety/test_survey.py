@@ -12,8 +12,9 @@ import pytest
 from ask.errors import SafetyError
 from ask.safety.places import confine
 from ask.safety.profile import View
-from ask.safety.protected import PROTECTED, PROTECTED_NAMES
-from ask.safety.survey import NOTHING, SEARCHED_ENTRIES, find_private, resolve_links, scan, survey
+from ask.safety.protected_names import PROTECTED, PROTECTED_NAMES
+from ask.safety.protected_paths import resolve_links
+from ask.safety.survey import NOTHING, SEARCHED_ENTRIES, find_private, scan, survey
 
 
 class Folders:
@@ -465,3 +466,11 @@ def test_a_search_finds_what_git_would_find(folders: Folders) -> None:
     result = scan(folders.work)
     assert set(result.repositories) == {folders.work / "a", folders.work / "b"}
     assert result.complete
+
+
+def test_what_is_in_a_hidden_folder_is_not_hidden_a_second_time(folders: Folders) -> None:
+    folders.write("work/conf/.env")
+    folders.write("work/conf/.vscode/x")
+    (folders.work / ".env.d").symlink_to("conf")
+    assert folders.survey() == {"work/.git"}
+    assert folders.hidden == {"work/conf"}
