@@ -14,7 +14,7 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
-    *("version", "text", "redaction", "differences", "json_values", "messages", "errors"),
+    *("version", "text", "suggestions", "redaction", "differences", "json_values", "messages", "errors"),
     *("state_files", "attachments"),
     *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
     *("framing", "chunks", "events"),
