@@ -246,8 +246,9 @@ def converse(question: Question, workspace: Workspace, show: Callable[[Event], N
         job = job._replace(max_cost=settings.max_cost, cost=cost_counter(target, exchange))
     with Originals(question, workspace, show) as originals:
         calls = call_runner(question, workspace, partial(explain, exchange, target.model, system), originals, show)
-        gc.freeze()
-        gc.enable()
+        if not gc.isenabled():  # in a chat, once: what it leaves behind after each message is to be collected
+            gc.freeze()
+            gc.enable()
         outcome = Agent(exchange, calls, show).run([*question.past, question.asked], job)
     if outcome.failure is not None:
         outcome.failure.take_out(question.secrets.redact)  # before it is saved
