@@ -337,9 +337,9 @@ def _missing(name: str, path: Path, context: ToolContext, what: str) -> str:
         return f"{name}: no such {what}"
     if not names:
         return f"{name}: no such {what}; the directory is empty"
-    from ask.tools.likeness import nearest
+    from ask.suggestions import find_similar
 
-    near = nearest(path.name, names, 3)
+    near = find_similar(path.name, names, 3)
     told = [*near, *(other for other in names if other not in near)][:_NAMES_TOLD]
     more = ", ..." if len(names) > len(told) else ""
     return f"{name}: no such {what}; the directory holds {', '.join(map(shown, told))}{more}"
