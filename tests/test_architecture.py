@@ -14,7 +14,8 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
-    *("version", "text", "redaction", "differences", "json_values", "installation", "messages", "errors"),
+    *("version", "text", "suggestions", "redaction", "differences", "json_values", "installation"),
+    *("messages", "errors"),
     *("state_files", "attachments"),
     *("context", "tool_schemas", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
     *("framing", "chunks", "events"),
