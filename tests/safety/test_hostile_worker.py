@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from ask.safety.bubblewrap import find_bubblewrap
 from ask.safety.channel import WorkerLate, WorkerLost
 from ask.safety.frames import DONE, FRAME_LIMIT, encode
-from ask.safety.guards import NOTHING
 from ask.safety.inmate import Inmate
 from ask.safety.profile import Confinement
 from ask.safety.sandbox import read_result
+from ask.safety.survey import NOTHING
 from ask.tools import ToolError
 from tests.any_json import any_json
 
