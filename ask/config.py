@@ -5,7 +5,6 @@ Raw command line options become `Settings` here, once; everything behind the com
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from ask.errors import ConfigError
 from ask.messages import NOTHING
 from ask.server_tables import SERVER_KEYS, check_servers
+from ask.suggestions import suggest
 
 APPLICATION = "ask"
 
@@ -94,6 +94,14 @@ SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
 
 PROVIDER_KEYS = ("base_url", "key_env", "model")
 """What a table `[providers.NAME]` may hold, all strings."""
+
+
+SWITCHES = {"tools.enabled": "ASK_TOOLS", "safe.enabled": "ASK_SAFE"}
+"""The environment variable that overrides each of these settings, read by `read_switch`."""
+SWITCH_WORDS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 
 
 class Places(NamedTuple):
@@ -262,8 +270,8 @@ def _check_type(path: Path, key: str, value: Any, kind: type | tuple[type, ...])
 
 def unknown(key: str, known: list[str]) -> str:
     """What to say of a key that is not known, with the nearest that is."""
-    nearest = difflib.get_close_matches(key, known, 1)
-    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {nearest[0]}?)" if nearest else "")
+    near = suggest(key, known)
+    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {near}?)" if near else "")
 
 
 class Settings(NamedTuple):
@@ -303,6 +311,20 @@ def default_of(key: str) -> Any:
     return Settings._field_defaults.get(FIELDS.get(key, key.rpartition(".")[2]))
 
 
+def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
+    """Read a variable that is on or off, in any case; None where it is unset or empty.
+
+    Raises:
+        ConfigError: it has any other value, which may have been meant to switch safe mode on or tools off.
+    """
+    value = environment.get(variable, "").strip()
+    if not value:
+        return None
+    if value.lower() not in SWITCH_WORDS:
+        raise ConfigError(f"{variable} is {value!r}", "set it to 1, true, yes or on, or to 0, false, no or off")
+    return SWITCH_WORDS[value.lower()]
+
+
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Config) -> Settings:
     """The settings of a run. `flags` holds the options by name, None for those not given."""
     defaults = Settings()
@@ -316,8 +338,10 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
 
     system = "\n\n".join(filter(None, (config.get("system"), flags.get("system"))))
     disabled = {*config.get("tools.disabled", []), *(flags.get("disable_tool") or ())}
-    in_environment = {"0": False, "1": True}.get(environment.get("ASK_TOOLS", ""))
-    tools = in_environment if in_environment is not None else config.get("tools.enabled", True)
+    switched = {key: read_switch(environment, variable) for key, variable in SWITCHES.items()}
+    tools = switched["tools.enabled"]
+    if tools is None:
+        tools = config.get("tools.enabled", True)
     return Settings(
         system=system,
         options={**config.options, **(flags.get("option") or {})},
@@ -338,7 +362,7 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
         search_engine=config.get("search.engine", defaults.search_engine),
         mcp_files=tuple(config.get("mcp.files", ())),
         # Nothing but the user's own configuration and command line can loosen it, and nothing can turn it off.
-        safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or environment.get("ASK_SAFE") == "1",
+        safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or bool(switched["safe.enabled"]),
         allow_dirs=gather("allow_dirs"),
         allow_hosts=gather("allow_hosts"),
         allow_tools=gather("allow_tools"),

@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ask.messages import Answer
 
@@ -54,6 +54,20 @@ class AskError(Exception):
 
     def __str__(self) -> str:
         return f"{self.brief}: {self.advice}" if self.advice else self.brief
+
+
+def walk_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, then everything it wraps or was raised from."""
+    pending: list[object] = [error]
+    seen: set[int] = set()
+    while pending:
+        cause = pending.pop(0)
+        if isinstance(cause, BaseException) and id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            # requests wraps what urllib3 raised, and urllib3 keeps its own cause in `reason`.
+            pending += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
+            pending += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
 
 
 def unforeseen(fault: Exception) -> AskError:

@@ -13,9 +13,10 @@ from http.client import HTTPException, HTTPResponse, IncompleteRead
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
+from ask.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.chunks import BadChunk, Chunks
 from ask.dialing import CONNECT_SECONDS, Dial, dialled_adapter
-from ask.errors import ConfigError, NetworkError, StreamCut
+from ask.errors import ConfigError, NetworkError, StreamCut, walk_causes
 from ask.framing import JsonLines, ServerSentEvents
 from ask.provider import HttpRequest, ServerEvent
 from ask.version import VERSION
@@ -71,6 +72,7 @@ class Transport:
         self.base_url = base_url.rstrip("/")
         self.place = parts.netloc.rpartition("@")[2]
         self.stall_seconds = stall_seconds
+        self._secure = parts.scheme == "https"
         self._session = requests.Session()
         # Or else requests reads the body of a redirect that it does not follow, however long that is.
         self._session.get_redirect_target = nowhere  # type: ignore[method-assign]
@@ -88,6 +90,7 @@ class Transport:
         """
         import requests
 
+        bundle = find_ca_bundle() if self._secure else None
         headers = {"User-Agent": f"ask/{VERSION}", **request.headers}
         data = None
         if request.body is not None:
@@ -103,6 +106,7 @@ class Transport:
                 auth=leave_alone,
                 allow_redirects=False,
                 timeout=(CONNECT_SECONDS, self.stall_seconds),
+                verify=bundle.path if bundle else True,
             )
         except requests.exceptions.InvalidHeader:
             raise ConfigError("the key holds a character that no key has", "set it again") from None
@@ -110,26 +114,29 @@ class Transport:
             raise ConfigError("the key or the base URL holds a character that cannot be sent", "set it again") from None
         except requests.exceptions.InvalidURL as fault:
             if isinstance(fault, requests.exceptions.InvalidProxyURL):
-                raise self._explain(fault) from fault
+                raise self._explain(fault, bundle) from fault
             raise no_address(self.base_url) from fault
         except (requests.exceptions.RequestException, OSError) as fault:
-            raise self._explain(fault) from fault
+            raise self._explain(fault, bundle) from fault
         except ValueError as fault:
             raise no_address(self.base_url) from fault
         return Reply(response, self, framing)
 
-    def _explain(self, fault: Exception) -> NetworkError:
-        """A failure before the first byte of an answer, in words."""
+    def _explain(self, fault: Exception, bundle: CaBundle | None) -> NetworkError:
+        """A failure before the first byte of an answer, in words.
+
+        Raises:
+            ConfigError: the certificates in `bundle` cannot be used.
+        """
         import requests
 
-        text = " ".join(str(cause) for cause in causes(fault))
         if isinstance(fault, requests.exceptions.ConnectTimeout):
             return NetworkError(f"no connection to {self.place} within {CONNECT_SECONDS:g} s", again=True)
         if isinstance(fault, requests.exceptions.Timeout):
             return self.stalled()
         if isinstance(fault, requests.exceptions.SSLError):
-            reason = "its certificate is not valid" if "certificate verify failed" in text else "TLS failed"
-            return NetworkError(f"no secure connection to {self.place} ({reason})", "check the base URL")
+            reason, hint = explain_certificate_error(fault, bundle) or ("TLS failed", "check the base URL")
+            return NetworkError(f"no secure connection to {self.place} ({reason})", hint)
         if isinstance(fault, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
             advice = "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
             return NetworkError(f"the proxy did not connect to {self.place}", advice, again=True)
@@ -326,13 +333,5 @@ def leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:
 
 def connect_reason(fault: BaseException) -> str:
     """Why there is no connection, in a few words; "" where that is unknown."""
-    text = " ".join(str(cause) for cause in causes(fault))
+    text = " ".join(str(cause) for cause in walk_causes(fault))
     return next((words for sign, words in NO_CONNECTION.items() if sign in text), "")
-
-
-def causes(fault: BaseException | None) -> Iterator[BaseException]:
-    """An exception, what it wraps, and what caused it."""
-    while fault is not None:
-        yield fault
-        wrapped = next((arg for arg in fault.args if isinstance(arg, BaseException)), None)
-        fault = getattr(fault, "reason", None) if isinstance(getattr(fault, "reason", None), BaseException) else wrapped

@@ -17,7 +17,8 @@ _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_GREATER, _IF_ANY_BIT = 0x15, 0x25, 0x45
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97  # Linux's, wherever this is generated
+# Linux's error numbers, wherever this is generated.
+_EPERM, _ENOENT, _ENOSYS, _EPROTONOSUPPORT, _ESOCKTNOSUPPORT, _EAFNOSUPPORT = 1, 2, 38, 93, 94, 97
 
 _Step = tuple[int, int, int, int]
 """Operation, steps to skip if true, steps to skip if false, operand."""
@@ -58,9 +59,19 @@ _SET_ID = 0o6000
 _CREATES = 0x400040
 """O_CREAT, and the bit of O_TMPFILE: without these, open's mode means nothing."""
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
-_SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
+_SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET = 1, 2, 5
+_SOCK_TYPE_MASK = 0xF
+"""The other bits of a socket's type are flags; the kernel refuses those it does not know."""
+_IPPROTO_TCP, _IPPROTO_UDP = 6, 17
+_TCP_ULP = 31
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _NOT_SELF = (Check(0, equal=0, negated=True),)
+
+
+def none_of(argument: int, values: Iterable[int], mask: int = 0) -> tuple[Check, ...]:
+    """Checks that an argument is none of the values."""
+    return tuple(Check(argument, equal=value, negated=True, mask=mask) for value in values)
+
 
 RULES = (
     # The mounts are the walls.
@@ -78,14 +89,20 @@ RULES = (
     Rule("clone", checks=(Check(0, any_of=_NEW_NAMESPACE),)),
     # Typing into the terminal, or pasting on the console.
     *(Rule("ioctl", checks=(Check(1, equal=command),)) for command in (_TIOCSTI, _TIOCLINUX)),
-    # A path socket in a writable folder leads out, whatever the network namespace. A pair of streams or of packets
-    # in sequence is connected for good; one of datagrams is not, and the kernel makes one of SOCK_RAW too.
-    Rule("socket", _EAFNOSUPPORT, (Check(0, equal=_AF_INET, negated=True), Check(0, equal=_AF_INET6, negated=True))),
-    Rule("socketpair", _EAFNOSUPPORT, (Check(0, equal=_AF_UNIX, negated=True),)),
-    Rule(
-        "socketpair",
-        checks=tuple(Check(1, mask=0xF, equal=kind, negated=True) for kind in (_SOCK_STREAM, _SOCK_SEQPACKET)),
+    # Internet sockets for TCP and UDP only: no MPTCP, UDP-Lite, SCTP, ICMP or raw packets. A path socket in a
+    # writable folder leads out, whatever the network namespace.
+    Rule("socket", _EAFNOSUPPORT, none_of(0, (_AF_INET, _AF_INET6))),
+    Rule("socket", _ESOCKTNOSUPPORT, none_of(1, (_SOCK_STREAM, _SOCK_DGRAM), _SOCK_TYPE_MASK)),
+    *(
+        Rule("socket", _EPROTONOSUPPORT, (Check(1, equal=kind, mask=_SOCK_TYPE_MASK), *none_of(2, (0, protocol))))
+        for kind, protocol in ((_SOCK_STREAM, _IPPROTO_TCP), (_SOCK_DGRAM, _IPPROTO_UDP))
     ),
+    # Nor does a TCP socket become one of another protocol (TLS, SMC).
+    Rule("setsockopt", _ENOENT, (Check(1, equal=_IPPROTO_TCP), Check(2, equal=_TCP_ULP))),
+    # A pair of streams or of packets in sequence is connected for good; a pair of datagrams is not, and the kernel
+    # makes one for SOCK_RAW too.
+    Rule("socketpair", _EAFNOSUPPORT, none_of(0, (_AF_UNIX,))),
+    Rule("socketpair", checks=none_of(1, (_SOCK_STREAM, _SOCK_SEQPACKET), _SOCK_TYPE_MASK)),
     *(Rule("mknod", checks=(Check(1, mask=0o170000, equal=kind),)) for kind in (0o020000, 0o060000)),
     *(Rule("mknodat", checks=(Check(2, mask=0o170000, equal=kind),)) for kind in (0o020000, 0o060000)),
     # A set-id file of root's would work for everybody outside.

@@ -7,9 +7,15 @@ this one alone, so that no host is reached but DuckDuckGo's.
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ask.certificates import find_ca_bundle
+from ask.errors import ConfigError
 from ask.tools import ToolContext, ToolError
 from ask.tools.own_process import limit_memory, run_apart
 
@@ -36,16 +42,23 @@ def search(words: str, count: int, context: ToolContext) -> list[Found]:
     from ask.tools.search import Found
 
     environment, seconds = context.environment, context.command_timeout
-    certificates = environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE") or True
-    wish = {"words": words, "count": count, "timeout": max(int(seconds), 1), "verify": certificates}
+    try:
+        bundle = find_ca_bundle(environment)
+    except ConfigError as error:
+        raise ToolError(f"duckduckgo could not be asked: {error}") from None
+    wish = {"words": words, "count": count, "timeout": max(int(seconds), 1), "bundle": bundle and bundle.path}
     try:
         told = json.loads(run_apart(__name__, json.dumps(wish).encode(), seconds, environment))
     except TimeoutExpired:
         raise ToolError(f"duckduckgo had not answered after {seconds:g} s") from None
     except (SubprocessError, ValueError):
-        advice = "the user can install it anew: pip install 'ask-gents[web]'"
+        from ask.installation import format_install_command
+
+        advice = f"the user can install it anew: {format_install_command('web')}"
         raise ToolError(f"the package ddgs failed: {advice}") from None
     if isinstance(told, str):
+        if bundle and "certificate" in told.lower():
+            told += f"; the trusted certificates are those in {bundle}"
         raise ToolError(told)
     return [Found(**result) for result in told]
 
@@ -56,14 +69,40 @@ def main() -> None:
     sys.stdout.write(json.dumps(_search(**json.load(sys.stdin))))
 
 
-def _search(words: str, count: int, timeout: int, verify: str | bool) -> list[dict[str, str]] | str:
+@contextmanager
+def _open_ca_file(bundle: str | None) -> Iterator[str | bool]:
+    """Yield `verify` for ddgs, which takes a file and no folder: a folder's certificates are joined in one.
+
+    Raises:
+        ssl.SSLError: there is no certificate.
+    """
+    if bundle is None:
+        yield True
+        return
+    from ssl import create_default_context
+    from tempfile import NamedTemporaryFile
+
+    files = [Path(bundle)] if Path(bundle).is_file() else [path for path in Path(bundle).iterdir() if path.is_file()]
+    with NamedTemporaryFile(suffix=".pem") as joined:
+        joined.write(b"\n".join(path.read_bytes() for path in files if os.access(path, os.R_OK)))
+        joined.flush()
+        create_default_context(cafile=joined.name)
+        yield joined.name
+
+
+def _search(words: str, count: int, timeout: int, bundle: str | None) -> list[dict[str, str]] | str:
+    from ssl import SSLError
+
     from ddgs import DDGS
     from ddgs.exceptions import DDGSException, TimeoutException
 
     try:
-        found: list[dict[str, Any]] = DDGS(timeout=timeout, verify=verify).text(
-            words, region="wt-wt", backend="duckduckgo", max_results=count
-        )
+        with _open_ca_file(bundle) as verify:
+            found: list[dict[str, Any]] = DDGS(timeout=timeout, verify=verify).text(
+                words, region="wt-wt", backend="duckduckgo", max_results=count
+            )
+    except SSLError:
+        return "duckduckgo could not be asked: no certificate is trusted"
     except TimeoutException:
         return "duckduckgo did not answer in time: search again later, or do without"
     except DDGSException as fault:

@@ -5,7 +5,6 @@ What may be reached is in `reach`, what becomes of a body in `web`.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import zlib
@@ -15,11 +14,13 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
+from ask.certificates import CaBundle, explain_certificate_error, find_ca_bundle
+from ask.errors import ConfigError
 from ask.messages import NOTHING
 from ask.tools import ToolError
 from ask.tools.addresses import Target, is_address, parse_url
 from ask.tools.reach import Restricted
-from ask.transport import causes, connect_reason, leave_alone
+from ask.transport import connect_reason, leave_alone
 from ask.version import VERSION
 
 if TYPE_CHECKING:
@@ -173,7 +174,6 @@ class _Getter:
         if self._restricted is None:
             return self._send(session, target, target.host)
         session.trust_env = False
-        session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
         refusals = []
         for address in self._restricted.addresses_of(target):
             adapter = HTTPAdapter()
@@ -193,7 +193,9 @@ class _Getter:
         if self.late:
             raise self.too_late(target)
         left = max(self._began + self._seconds - time.monotonic(), 0.01)
+        bundle = None
         try:
+            bundle = find_ca_bundle() if target.scheme == "https" else None
             url = target._replace(host=connect_to).url
             headers = {**self._headers, "Host": target.place}
             method = "GET" if self._data is None else "POST"
@@ -205,13 +207,13 @@ class _Getter:
                 request,
                 stream=True,
                 timeout=(min(left, _CONNECT_SECONDS), left),
-                verify=around["verify"] or True,
+                verify=bundle.path if bundle else True,
                 proxies=around["proxies"],
             )
-        except (requests.RequestException, HTTPError, OSError, ValueError) as fault:
+        except (requests.RequestException, HTTPError, OSError, ValueError, ConfigError) as fault:
             if self.late:
                 raise self.too_late(target) from None
-            raise ToolError(f"cannot connect to {target.place}: {_explain(fault)}") from None
+            raise ToolError(f"cannot connect to {target.place}: {_explain(fault, bundle)}") from None
 
     def _read(self, target: Target, response: requests.Response, wanted: Callable[[str], bool]) -> Page:
         content_type = response.headers.get("Content-Type", "")
@@ -304,21 +306,22 @@ def _redirect(target: Target, response: requests.Response) -> Target | None:
         raise ToolError(f"{target.url} redirects to {location[:200]!r}, which is no URL") from None
 
 
-def _explain(fault: Exception) -> str:
+def _explain(fault: Exception, bundle: CaBundle | None) -> str:
     """Why there is no answer, in a few words."""
-    from ssl import SSLCertVerificationError
-
     import requests
 
-    for cause in causes(fault):
-        if isinstance(cause, SSLCertVerificationError):
-            return f"its certificate is not valid ({cause.verify_message})"
+    try:
+        refused = explain_certificate_error(fault, bundle)
+    except ConfigError as error:
+        refused, fault = None, error
+    if refused:
+        return f"{refused.reason} ({refused.hint})"
     if isinstance(fault, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
         return "the proxy did not connect"
     if isinstance(fault, requests.exceptions.SSLError):
         return "TLS failed"
     if isinstance(fault, requests.exceptions.Timeout):
         return "no answer in time"
-    if isinstance(fault, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema | ValueError):
+    if isinstance(fault, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema | ValueError | ConfigError):
         return str(fault) or "it cannot be asked"
     return connect_reason(fault) or "it closed the connection without an answer"

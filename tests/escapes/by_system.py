@@ -14,6 +14,10 @@ _DNS = (
     's.sendto(b"\\1\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\6by-dns\\4test\\0\\0\\1\\0\\1", ("127.0.0.1", @udp@))'
 )
 _OPENED = 'import socket; socket.socket({family}); print("opened")'
+_TCP_ULP = (
+    'import socket; s = socket.create_server(("127.0.0.1", 0)); c = socket.create_connection(s.getsockname()); '
+    'c.setsockopt(6, 31, b"tls"); print("opened")'
+)
 _OF_ASK = (
     "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q 'ask .*[c]anary' && {then} && echo reached; done"
 )
@@ -54,6 +58,13 @@ NETWORK = [
     shell("raw pair, connected anew", python(_CONNECTS.format(kind="SOCK_RAW", word="raw-anew")), heard("raw-anew")),
     Escape("fetch_url", "fetch_url", {"url": "http://127.0.0.1:@tcp@/by-fetch"}, heard("by-fetch")),
     shell("netlink", python(_OPENED.format(family="16, 3, 0")), told("opened")),
+    shell("MPTCP", python(_OPENED.format(family="2, 1, 262")), told("opened"), lacks=_NO_MODULE),
+    shell("UDP-Lite", python(_OPENED.format(family="2, 2, 136")), told("opened"), lacks=_NO_MODULE),
+    shell("UDP-Lite over IPv6", python(_OPENED.format(family="10, 2, 136")), told("opened"), lacks=_NO_MODULE),
+    shell("SCTP", python(_OPENED.format(family="2, 1, 132")), told("opened"), lacks=_NO_MODULE),
+    shell("ICMP", python(_OPENED.format(family="2, 2, 1")), told("opened"), lacks=_FORBIDDEN),
+    shell("raw packets of IP", python(_OPENED.format(family="2, 3, 1")), told("opened"), root=True, lacks=_FORBIDDEN),
+    shell("TLS in the kernel", python(_TCP_ULP), told("opened"), lacks=_NO_MODULE),
     shell("vsock", python(_OPENED.format(family="40")), told("opened"), lacks=_NO_MODULE),
     shell("packets", python(_OPENED.format(family="17, 3, 0")), told("opened"), root=True, lacks=_NO_MODULE),
 ]

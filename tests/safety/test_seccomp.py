@@ -14,7 +14,11 @@ from ask.safety.seccomp import RULES, filter_path, make_filter
 from ask.safety.system_calls import LAST_NUMBER, MACHINES, NUMBERS, Machine
 
 ALLOWED, KILLED = 0x7FFF0000, 0x80000000
-EPERM, ENOSYS, EAFNOSUPPORT = (0x50000 | number for number in (1, 38, 97))
+EPERM, ENOENT, ENOSYS, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EAFNOSUPPORT = (
+    0x50000 | number for number in (1, 2, 38, 93, 94, 97)
+)
+NONBLOCK_CLOEXEC = 0o2004000
+ICMP, TCP, UDP, DCCP, SCTP, UDP_LITE, RAW, MPTCP = 1, 6, 17, 33, 132, 136, 255, 262
 OTHER_CONVENTION = {"x86_64": 0x40000003, "aarch64": 0x40000028}  # i386, 32-bit ARM
 
 
@@ -47,6 +51,21 @@ class Case(NamedTuple):
 CASES = [
     Case("socket", (2, 1), ALLOWED),
     Case("socket", (10, 2), ALLOWED),
+    *(Case("socket", (family, 1 | NONBLOCK_CLOEXEC, TCP), ALLOWED) for family in (2, 10)),
+    *(Case("socket", (family, 2 | NONBLOCK_CLOEXEC, UDP), ALLOWED) for family in (2, 10)),
+    *(
+        Case("socket", (2, kind, protocol), EPROTONOSUPPORT)
+        for kind in (1, 2 | NONBLOCK_CLOEXEC)
+        for protocol in (ICMP, DCCP, SCTP, UDP_LITE, RAW, MPTCP, 58)
+    ),
+    Case("socket", (10, 1, UDP), EPROTONOSUPPORT),
+    Case("socket", (10, 2, TCP), EPROTONOSUPPORT),
+    Case("socket", (2, 1, (1 << 32) | MPTCP), EPROTONOSUPPORT),
+    *(Case("socket", (2, kind | NONBLOCK_CLOEXEC), ESOCKTNOSUPPORT) for kind in range(16) if kind not in (1, 2)),
+    Case("socket", (10, 3, ICMP), ESOCKTNOSUPPORT),
+    Case("setsockopt", (3, TCP, 31), ENOENT),
+    Case("setsockopt", (3, TCP, 1), ALLOWED),
+    Case("setsockopt", (3, 1, 31), ALLOWED),
     *(Case("socket", (family, 1), EAFNOSUPPORT) for family in (0, 1, 16, 17, 31, 38, 40, 44)),
     Case("socket", ((1 << 32) | 1, 1), EAFNOSUPPORT),  # the kernel takes the lower half
     Case("socketpair", (1, 1 | 0o2000000), ALLOWED),

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from ask.certificates import CA_VARIABLES
+from ask.installation import format_install_command
 from ask.tools import ToolContext, ToolError
 from ask.tools.search import DUCKDUCKGO, ENGINES, Engine, is_installed, search_tool
 from tests.program import run
@@ -183,6 +185,24 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(duck: Duck, behind: To
     assert duck.requests == []
 
 
+@pytest.mark.parametrize("variable", CA_VARIABLES)
+def test_every_variable_that_names_certificates_is_obeyed(
+    duck: Duck, behind: ToolContext, tmp_path: Path, variable: str
+) -> None:
+    environment = {name: value for name, value in behind.environment.items() if name not in CA_VARIABLES}
+    path = tmp_path / "authority.pem"
+    if variable == "SSL_CERT_DIR":
+        path = tmp_path / "authorities"
+        path.mkdir()
+        (path / "one.pem").write_bytes((tmp_path / "authority.pem").read_bytes())
+    assert "All about nuts" in search(behind._replace(environment={**environment, variable: str(path)}))
+    path = tmp_path / "nothing"
+    path.mkdir() if variable == "SSL_CERT_DIR" else path.touch()
+    assert f"{path} ({variable})" in refusal(behind._replace(environment={**environment, variable: str(path)}))
+    missing = {**environment, variable: str(tmp_path / "missing")}
+    assert f"{variable} names {tmp_path}/missing" in refusal(behind._replace(environment=missing))
+
+
 def test_without_a_network_it_says_so(context: ToolContext) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
@@ -194,7 +214,7 @@ def test_a_package_that_is_broken_is_told(context: ToolContext, tmp_path: Path) 
     (tmp_path / "ddgs.py").write_text("raise SystemExit(3)")
     environment = {**context.environment, "PYTHONPATH": str(tmp_path)}
     told = refusal(context._replace(environment=environment))
-    assert told == "the package ddgs failed: the user can install it anew: pip install 'ask-gents[web]'"
+    assert told == f"the package ddgs failed: the user can install it anew: {format_install_command('web')}"
 
 
 def test_it_is_looked_for_without_being_loaded() -> None:

@@ -350,9 +350,9 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     ("name", "trusted", "said"),
     [
         ("secure.test", True, "secure"),
-        ("secure.test", False, "its certificate is not valid (self-signed certificate)"),
-        ("other.test", True, "its certificate is not valid (Hostname mismatch"),
-        ("127.0.0.1", True, "its certificate is not valid (IP address mismatch"),
+        ("secure.test", False, "its certificate is not valid: self-signed certificate"),
+        ("other.test", True, "its certificate is not valid: Hostname mismatch"),
+        ("127.0.0.1", True, "its certificate is not valid: IP address mismatch"),
     ],
 )
 def test_a_certificate_is_checked_for_the_name_not_the_address(

@@ -1,0 +1,107 @@
+"""Trusted certificates: which the environment names, and why a server's certificate was refused.
+
+Used for everything that ask connects to: providers, web pages, search engines and MCP servers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ask.errors import ConfigError, walk_causes
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""The environment variables that name trusted certificates, by precedence: those of requests, curl and OpenSSL."""
+
+# https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
+_DATE_ERRORS = (9, 10)
+_NAME_ERRORS = (62, 63, 64)
+
+
+class CaBundle(NamedTuple):
+    """A file or folder of trusted certificates, and the environment variable that names it."""
+
+    path: str
+    variable: str
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.variable})"
+
+
+class CertificateError(NamedTuple):
+    """Why a server's certificate was refused, and what to do about it."""
+
+    reason: str
+    hint: str
+
+
+def find_ca_bundle(environment: Mapping[str, str] | None = None) -> CaBundle | None:
+    """Return the certificates that the environment names; None for the default ones.
+
+    SSL_CERT_DIR may list several folders; the first one that exists is used.
+
+    Raises:
+        ConfigError: the file or folder does not exist or cannot be read.
+    """
+    environment = os.environ if environment is None else environment
+    variable = next((name for name in CA_VARIABLES if environment.get(name)), "")
+    if not variable:
+        return None
+    paths = [environment[variable]]
+    if variable == "SSL_CERT_DIR":
+        paths = [path for path in paths[0].split(os.pathsep) if path] or paths
+    path = next((path for path in paths if os.path.exists(path)), "")
+    if not path:
+        raise ConfigError(f"{variable} names {paths[0]}, which does not exist", f"correct or unset {variable}")
+    if not os.access(path, os.R_OK):
+        raise ConfigError(f"{variable} names {path}, which cannot be read", f"correct or unset {variable}")
+    return CaBundle(path, variable)
+
+
+def create_ssl_context(bundle: CaBundle) -> SSLContext:
+    """Return a client context that trusts the certificates of `bundle` alone.
+
+    Raises:
+        ConfigError: the file holds no certificates.
+    """
+    import ssl
+
+    try:
+        if Path(bundle.path).is_dir():
+            return ssl.create_default_context(capath=bundle.path)
+        return ssl.create_default_context(cafile=bundle.path)
+    except (OSError, ValueError):
+        hint = f"correct or unset {bundle.variable}"
+        raise ConfigError(f"{bundle.variable} names {bundle.path}, which holds no certificates", hint) from None
+
+
+def explain_certificate_error(error: BaseException, bundle: CaBundle | None) -> CertificateError | None:
+    """Explain a failed TLS connection; None if the server's certificate was not the cause.
+
+    Args:
+        error: what the HTTP library raised.
+        bundle: the certificates that were trusted, as `find_ca_bundle` returned them.
+
+    Raises:
+        ConfigError: the cause is that `bundle` holds no certificates.
+    """
+    from ssl import SSLCertVerificationError
+
+    refused = next((cause for cause in walk_causes(error) if isinstance(cause, SSLCertVerificationError)), None)
+    if refused is None:
+        if bundle is not None:
+            create_ssl_context(bundle)
+        return None
+    reason = f"its certificate is not valid: {refused.verify_message.rstrip('.')}"
+    if refused.verify_code in _DATE_ERRORS:
+        return CertificateError(reason, "check the date of this machine, or tell the operator of the server")
+    if refused.verify_code in _NAME_ERRORS:
+        return CertificateError(reason, "check the address")
+    if bundle is None:
+        return CertificateError(reason, f"to trust its issuer, name a file with its certificate in {CA_VARIABLES[0]}")
+    return CertificateError(reason, f"the trusted certificates are those in {bundle}")
