@@ -140,9 +140,13 @@ def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
     assert resolve({}, {}, config) == Settings(**chosen), "all else in the example is the default"
 
 
+OTHER_PROGRAMS = {"DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", "TERM"}
+"""Variables that belong to the system, git and direnv, and that no user sets for ask."""
+
+
 def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
-    read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - {"HOME", "PATH", "SHELL", "TERM"}
+    read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - OTHER_PROGRAMS
     read |= set(SWITCHES.values())
     read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {*variables_of("<name>"), "<NAME>_BASE_URL"}
     for _, provider in providers():
