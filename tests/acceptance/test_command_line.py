@@ -73,7 +73,7 @@ def test_no_question_is_exit_code_2(ask: Ask, model: Model) -> None:
 
 
 def test_a_missing_key_is_exit_code_4_and_says_how_to_set_one(ask: Ask, model: Model) -> None:
-    result = ask("hi", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": "https://192.0.2.1/api"})
+    result = ask("hi", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": "https://example.com/api"})
     assert (result.code, result.stdout, model.bodies) == (4, b"", [])
     assert "OPENROUTER_API_KEY" in result.stderr
     assert "ask keys set openrouter" in result.stderr
