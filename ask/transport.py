@@ -179,7 +179,7 @@ class Reply:
         is_gzip = response.headers.get("Content-Encoding", "").strip().lower() in ("gzip", "x-gzip")
         self._gzip = GzipDecoder() if is_gzip else None
         self._progress = time.monotonic()
-        self._received = 0
+        self._received = self._grown_at = 0
         self.ending = False
         """Set once the end marker was seen: nothing more is owed, so little time is spent waiting for it."""
         self.over = False
@@ -187,7 +187,12 @@ class Reply:
 
     def mark_progress(self) -> None:
         """Note that the answer has grown: the time limit begins anew."""
-        if not self.ending:
+        self._grown_at = self._received
+        self._extend()
+
+    def _extend(self) -> None:
+        """Begin the time limit anew because more of one event came, unless that is more than an event may have."""
+        if not self.ending and self._received - self._grown_at <= EVENT_BYTES:
             self._progress = time.monotonic()
 
     def __enter__(self) -> Reply:
@@ -238,7 +243,7 @@ class Reply:
                 yield events
             if frames.pending - seen >= GROWTH_BYTES:
                 seen = frames.pending
-                self.mark_progress()
+                self._extend()
             chunk = self._read()
         yield frames.close()
 
