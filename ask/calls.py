@@ -14,7 +14,7 @@ from ask.safety.approval import Consent, Proposal, Reply
 from ask.safety.audit import AuditLog
 from ask.safety.policy import Decision, Policy, Verdict
 from ask.text import mend
-from ask.tools import Tool, ToolContext, ToolError, ToolResult
+from ask.tools import ApprovedFile, Tool, ToolContext, ToolError, ToolResult
 from ask.tools.arguments import parse_arguments
 from ask.tools.output import cap
 
@@ -37,11 +37,19 @@ class NotRun(ToolError):
 
 
 class Permit(NamedTuple):
-    """The decision about a call, what it runs with, and what the user made of its command, if anything."""
+    """The decision about a call, and what it runs with.
+
+    Attributes:
+        decision: the decision.
+        arguments: the arguments.
+        edited: the command as the user edited it, "" if it is the model's.
+        file: the only file that it may write, if the user was shown one.
+    """
 
     decision: Decision
     arguments: Mapping[str, Any] = NOTHING
     edited: str = ""
+    file: ApprovedFile | None = None
 
 
 Approve = Callable[[Proposal], Reply | None]
@@ -107,7 +115,7 @@ class CallRunner:
             self._prepare(tool)
             permit = allowed
             started = time.monotonic()
-            result = tool.run(permit.arguments, self._context)
+            result = tool.run(permit.arguments, self._context._replace(approved_file=permit.file))
         except NotRun as refusal:
             permit = Permit(Decision(Verdict.DENY, refusal.rule))
             result = failed(str(refusal))
@@ -175,7 +183,7 @@ class CallRunner:
             raise NotRun(f"{decision.rule}: no", "the user declined this call")
         if reply.consent is Consent.ALWAYS:
             self._always.add((name, decision.rule))
-        permit = Permit(Decision(Verdict.ALLOW, f"{decision.rule}: {reply.consent}"), arguments)
+        permit = Permit(Decision(Verdict.ALLOW, f"{decision.rule}: {reply.consent}"), arguments, file=reply.file)
         return self._edited(tool, permit, reply.command) if reply.consent is Consent.EDITED else permit
 
     def _edited(self, tool: Tool, permit: Permit, command: str) -> Permit:

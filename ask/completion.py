@@ -12,12 +12,13 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ask.config import Places, read_toml
 from ask.errors import AskError
+from ask.state_files import PRIVATE_FILE, create_private_folder
 from ask.text import mend, one_line
 
 SAFE = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]+")
@@ -26,7 +27,8 @@ MOST_CONVERSATIONS = 200
 LONGEST_TITLE = 100
 DAY, RETRY = 86_400.0, 600.0
 """Seconds for which a models list is good, and after which one that did not come is asked for again."""
-PATIENCE_MS = 20
+PATIENCE = 0.02
+"""Seconds to wait for a process that keeps the history to itself."""
 
 Word = tuple[str, str]
 """A word, and what it stands for."""
@@ -100,10 +102,10 @@ def listed(places: Places, provider: str) -> list[str]:
 def fetch_later(stamp: Path, provider: str) -> None:
     """Have the models list fetched by another process, unless that was tried just now; never wait for it."""
     with suppress(OSError):
-        stamp.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create_private_folder(stamp.parent)
         if stamp.exists() and 0 <= time.time() - stamp.stat().st_mtime < RETRY:
             return
-        stamp.touch()
+        stamp.touch(PRIVATE_FILE)
         from subprocess import DEVNULL, Popen
 
         # -P, since Python would look for modules in this folder, which may be anyone's.
@@ -113,13 +115,11 @@ def fetch_later(stamp: Path, provider: str) -> None:
 
 def conversations(places: Places, *_: object) -> Iterator[Word]:
     """The newest conversations with their titles; the history is only read, and never waited for."""
-    import sqlite3
+    from ask.history.store import Store
 
-    file = places.history
     query = "SELECT id, title FROM conversations ORDER BY updated DESC, number DESC LIMIT ?"
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
-        connection.execute(f"PRAGMA busy_timeout = {PATIENCE_MS}")
-        yield from ((str(number), str(title)) for number, title in connection.execute(query, (MOST_CONVERSATIONS,)))
+    with suppress(AskError), Store(places.history, create=False, patience=PATIENCE) as store:
+        yield from ((str(number), str(title)) for number, title in store.rows(query, (MOST_CONVERSATIONS,)))
 
 
 def templates(places: Places, *_: object) -> Iterator[Word]:

@@ -96,6 +96,14 @@ PROVIDER_KEYS = ("base_url", "key_env", "model")
 """What a table `[providers.NAME]` may hold, all strings."""
 
 
+SWITCHES = {"tools.enabled": "ASK_TOOLS", "safe.enabled": "ASK_SAFE"}
+"""The environment variable that overrides each of these settings, read by `read_switch`."""
+SWITCH_WORDS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
+
+
 class Places(NamedTuple):
     """The folders of `ask`: XDG's where the environment names them, else the platform's own."""
 
@@ -303,6 +311,20 @@ def default_of(key: str) -> Any:
     return Settings._field_defaults.get(FIELDS.get(key, key.rpartition(".")[2]))
 
 
+def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
+    """Read a variable that is on or off, in any case; None where it is unset or empty.
+
+    Raises:
+        ConfigError: it has any other value, which may have been meant to switch safe mode on or tools off.
+    """
+    value = environment.get(variable, "").strip()
+    if not value:
+        return None
+    if value.lower() not in SWITCH_WORDS:
+        raise ConfigError(f"{variable} is {value!r}", "set it to 1, true, yes or on, or to 0, false, no or off")
+    return SWITCH_WORDS[value.lower()]
+
+
 def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Config) -> Settings:
     """The settings of a run. `flags` holds the options by name, None for those not given."""
     defaults = Settings()
@@ -316,8 +338,10 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
 
     system = "\n\n".join(filter(None, (config.get("system"), flags.get("system"))))
     disabled = {*config.get("tools.disabled", []), *(flags.get("disable_tool") or ())}
-    in_environment = {"0": False, "1": True}.get(environment.get("ASK_TOOLS", ""))
-    tools = in_environment if in_environment is not None else config.get("tools.enabled", True)
+    switched = {key: read_switch(environment, variable) for key, variable in SWITCHES.items()}
+    tools = switched["tools.enabled"]
+    if tools is None:
+        tools = config.get("tools.enabled", True)
     return Settings(
         system=system,
         options={**config.options, **(flags.get("option") or {})},
@@ -338,7 +362,7 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
         search_engine=config.get("search.engine", defaults.search_engine),
         mcp_files=tuple(config.get("mcp.files", ())),
         # Nothing but the user's own configuration and command line can loosen it, and nothing can turn it off.
-        safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or environment.get("ASK_SAFE") == "1",
+        safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or bool(switched["safe.enabled"]),
         allow_dirs=gather("allow_dirs"),
         allow_hosts=gather("allow_hosts"),
         allow_tools=gather("allow_tools"),

@@ -92,11 +92,13 @@ class ServerSentEvents:
         if self._first:
             line = line.removeprefix(b"\xef\xbb\xbf")
             self._first = False
-        if line.startswith(b"data:"):
-            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
             self._data_bytes += len(line)
-        elif line.startswith(b"event:"):
-            self._event = line[6:].decode("utf-8", "replace").strip()
+        elif field == b"event":
+            self._event = value.decode("utf-8", "replace") or None
         elif not line and self._data:
             data = b"\n".join(self._data)
             check_size(data)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ask.config import read_toml
 from ask.errors import ConfigError, FileError
 from ask.redaction import redact
+from ask.state_files import locked, write_private_file
 
 SHORTEST_REDACTED = 8
 VENDOR_NAMES = (
@@ -56,24 +56,21 @@ class KeyStore:
         return (value, str(self.path)) if value else ("", "")
 
     def save(self, name: str, key: str) -> None:
-        """Keep a key, or forget it where it is "", in a file that only the user can read.
+        """Save a key, or remove the saved one if it is "", in a file that only the user can read.
 
         Raises:
             FileError: it cannot be written.
         """
-        keys = {**self.stored(), name: key}
-        if not key:
-            del keys[name]
         import tomli_w
 
-        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                tomli_w.dump(keys, file)
-            fresh.replace(self.path)
-        except OSError as fault:
-            raise FileError(f"cannot write {self.path} ({fault.strerror})") from fault
+        with locked(self.path):
+            keys = {**self.stored(), name: key}
+            if not key:
+                del keys[name]
+            try:
+                write_private_file(self.path, tomli_w.dumps(keys).encode(), durable=True)
+            except OSError as error:
+                raise FileError(f"cannot write {self.path} ({error.strerror})") from error
 
 
 class Secrets:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from zlib import crc32
 
 from ask.json_values import as_dict, as_int, as_list, as_number, as_text
 from ask.provider import ModelInfo
+from ask.state_files import write_private_file
 
 
 class CachedModels(NamedTuple):
@@ -69,15 +69,8 @@ def read_models(file: Path) -> CachedModels:
 def keep_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> None:
     """Keep a list, as one of that age in seconds. Where that fails there is none next time, which does no harm."""
     rows = [{"id": model.id, "context_length": model.context_length, "tools": model.tools} for model in models]
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        try:
-            unfinished.write_text(json.dumps({"time": time.time() - age, "models": rows}), encoding="utf-8")
-            unfinished.replace(file)
-        except OSError:
-            unfinished.unlink(missing_ok=True)
-            raise
+        write_private_file(file, json.dumps({"time": time.time() - age, "models": rows}).encode())
 
 
 def find_model(models: Sequence[ModelInfo], wanted: str) -> ModelInfo | None:

@@ -153,7 +153,9 @@ def explain_proxy_error(error: Exception, proxy: ProxySetting, place: str) -> As
 
 def missing_socks(proxy: ProxySetting) -> MissingProgram:
     """Return the error for a SOCKS proxy without the package that speaks SOCKS."""
-    hint = f"install it with pip install 'ask-gents[socks]', or unset {proxy.variable}"
+    from ask.installation import format_install_command
+
+    hint = f"{format_install_command('socks')}, or unset {proxy.variable}"
     return MissingProgram(f"{proxy.variable} names a SOCKS proxy, which needs the package PySocks", hint)
 
 

@@ -23,6 +23,7 @@ import pluggy
 from ask.errors import AskError, ConfigError, ProviderError
 from ask.hookspecs import PROJECT, ProviderHooks
 from ask.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
+from ask.state_files import write_private_file
 
 GROUP = "ask.providers"
 GROUPS = (GROUP, "ask.tools")
@@ -155,15 +156,9 @@ def _write_cache(cache: Path | None, stamp: list[Any], rows: Rows) -> None:
     """Keep the rows for the next run; a cache that cannot be written only costs time."""
     if cache is None:
         return
-    fresh = cache.with_name(f"{cache.name}.{os.getpid()}")
     kept = {key: rows[group] for group, key in zip(GROUPS, CACHE_KEYS, strict=True)}
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps({"stamp": stamp, **kept}))
-        fresh.replace(cache)
-    except OSError:
-        with suppress(OSError):
-            fresh.unlink()
+    with suppress(OSError):
+        write_private_file(cache, json.dumps({"stamp": stamp, **kept}).encode())
 
 
 def load_provider(claims: tuple[Claim, ...]) -> LoadedProvider:

@@ -253,9 +253,9 @@ _ask_read_line() {
     done
 }
 
-# What is wanted at the cursor, as `kind`: by the rule that options end where the prompt begins.
+# What is wanted at the cursor, as `kind`. No options follow a question of several words.
 _ask_read_words() {
-    local i=1 last=$((${#words[@]} - 1)) word value=''
+    local i=1 last=$((${#words[@]} - 1)) word value='' question=''
     _ask_about ''
     while [[ $i -lt $last && " $commands " == *" ${words[i]} "* ]]; do
         command+=${command:+ }${words[i]}
@@ -279,8 +279,10 @@ _ask_read_words() {
                 return
             fi
             [[ $value != provider ]] || provider=${words[i]}
-        elif [[ -z $command && $word != *[[:space:]]* ]]; then
+        elif [[ -z $command && -n $question ]]; then
             return
+        else
+            question=yes
         fi
     done
     if [[ $current == --*=* ]]; then

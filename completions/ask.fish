@@ -357,7 +357,7 @@ function __ask_line
             end
         else
             set words (math $words + 1)
-            if test -z "$command"; and not string match -q '* *' -- $token
+            if test -z "$command"; and test $words = 2
                 set options no
             end
         end

@@ -379,11 +379,13 @@ _ask() {
     (( CURRENT-- ))
     _ask_commands $ask_command
   done
-  # Behind a prompt that is one word with a space in it, options may follow.
+  # Options may follow a question that is one word.
   for (( place = 2; ! $#ask_command && place < CURRENT; place++ )); do
-    if [[ ${(Q)words[place]} == *[[:space:]]* && $words[place-1] != -* ]]; then
-      words[place]=()
-      (( CURRENT-- ))
+    if [[ $words[place] != -* && $words[place-1] != -* ]]; then
+      if [[ $words[place+1] == -* ]]; then
+        words[place]=()
+        (( CURRENT-- ))
+      fi
       break
     fi
   done

@@ -23,9 +23,9 @@ DESCRIPTION = """\
 `ask` puts a question to a language model and prints its answer on standard output, as it comes. Nothing else goes
 there: what tools do, warnings and errors go to standard error.
 
-The question needs no quotes. Options come before it: from its first word on, nothing is an option. Behind a question
-that is one argument with a blank in it, options may follow. `--` ends options. The very first argument alone may be
-one of the commands below; `ask -- history of rome` asks.
+The question needs no quotes if its options come first. A question that is one argument may have options on both
+sides. After several words, short options are part of the question, and long options of `ask` are an error. `--` ends
+the options. Only the first argument can be one of the commands below; `ask -- history of rome` asks.
 
 Unless `--no-tools` is given, the model may read and write files and run commands, in this folder, as you could.
 `--confirm` asks before each call that runs or writes, and `--safe` confines what tools can do.

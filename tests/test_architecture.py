@@ -14,20 +14,21 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
-    *("version", "text", "redaction", "differences", "json_values", "messages", "errors"),
-    "attachments",
-    *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
+    *("version", "text", "redaction", "differences", "json_values", "installation", "messages", "errors"),
+    *("state_files", "attachments"),
+    *("context", "tool_schemas", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
     *("framing", "chunks", "events"),
     *("server_tables", "config", "keys", "prompts", "templates", "schemas"),
     *("certificates", "gzip_stream", "dialing", "http_adapter", "network_errors", "transport"),
-    *("plugins", "refusals", "exchange", "models_cache", "completion", "history"),
+    *("plugins", "refusals", "exchange", "models_cache", "history", "completion"),
     *("tools", "mcp", "originals", "safety", "tool_plugins", "calls"),
     "agent",
     *("render", "cli", "profile", "__main__"),
 ]
 PACKAGES = {
     "click": {"cli", "__main__"},
-    "referencing": {"schemas"},
+    "referencing": {"schemas", "tool_schemas"},
+    "jsonschema_specifications": {"schemas", "tool_schemas"},
     "requests": {"http_adapter", "network_errors", "transport", "tools"},
     "urllib3": {"http_adapter", "transport", "tools"},
     "idna": {"tools"},

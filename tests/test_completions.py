@@ -38,8 +38,10 @@ CASES = [
     ("ask keys set xa", "<ask><keys><set><xai>"),
     ("ask config set tools.disa", "<ask><config><set><tools.disabled>"),
     ("ask --disable-tool bash,write", "<ask><--disable-tool><bash,write_file>"),
-    # Where the prompt has begun, nothing is an option, and what is no first word is no subcommand.
-    ("ask why --conf", "<ask><why><--conf>"),
+    ("ask why --conf", "<ask><why><--confirm>"),
+    ("ask -p demo why --conf", "<ask><-p><demo><why><--confirm>"),
+    # After several words nothing is an option, and only the first word is a subcommand.
+    ("ask why not --conf", "<ask><why><not><--conf>"),
     ("ask -- --conf", "<ask><--><--conf>"),
     ("ask -q hist", "<ask><-q><hist>"),
 ]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ask.cli.target import Wish, choose
 from ask.cli.workspace import Workspace
-from ask.config import KEYS, Config, Places, Settings, read_config, resolve
+from ask.config import KEYS, SWITCHES, Config, Places, Settings, read_config, resolve
 from ask.errors import ConfigError
 from tests import wire
 from tests.model_server import ModelServer
@@ -97,6 +97,26 @@ def test_a_flag_comes_before_the_environment_and_that_before_config_toml(
     tmp_path: Path, *, flags: dict[str, Any], environment: dict[str, str], text: str, name: str, value: object
 ) -> None:
     assert getattr(resolve(flags, environment, read(tmp_path, text)), name) == value
+
+
+@pytest.mark.parametrize("text", ["safe.enabled = true", ""])
+@pytest.mark.parametrize(
+    ("words", "on"), [("1 true yes on TRUE Yes oN", True), ("0 false no off False NO oFF", False)], ids=["on", "off"]
+)
+def test_variables_that_are_on_or_off_take_the_usual_words(tmp_path: Path, words: str, on: bool, text: str) -> None:
+    for word in words.split():
+        settings = resolve({}, {"ASK_SAFE": word, "ASK_TOOLS": word}, read(tmp_path, text))
+        assert (settings.safe, settings.tools) == (on or bool(text), on), word
+
+
+@pytest.mark.parametrize("variable", SWITCHES.values())
+@pytest.mark.parametrize("value", ["2", "enable", "y", "true false", "\u0661"])
+def test_any_other_value_of_such_a_variable_ends_the_run(
+    ask: Ask, server: ModelServer, variable: str, value: str
+) -> None:
+    result = ask("hello", env={variable: value})
+    assert (result.code, server.requests) == (4, [])
+    assert variable in result.stderr
 
 
 def test_nothing_said_anywhere_gives_the_defaults() -> None:

@@ -106,7 +106,7 @@ def test_a_socks_proxy_without_its_package_is_reported_with_the_extra(ask: Ask, 
     env = {"PYTHONPATH": str(tmp_path), "ALL_PROXY": "socks5://127.0.0.1:9"}
     result = put(ask, "https://model.invalid/v1", **env)
     assert result.code == 3
-    assert "ask-gents[socks]" in result.stderr
+    assert "[socks]" in result.stderr
     assert "ALL_PROXY" in result.stderr
 
 

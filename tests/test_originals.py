@@ -353,3 +353,15 @@ def test_a_kill_at_any_moment_leaves_what_undo_puts_right(what: str, tmp_path: P
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 15
+
+
+def test_undo_and_redo_keep_the_names_of_a_file_with_several(runs: Runs) -> None:
+    (runs.work / "f").write_text("old")
+    os.link(runs.work / "f", runs.work / "other")
+    runs.write("f", "new")
+    record = runs.undo()
+    assert (runs.work / "f").samefile(runs.work / "other")
+    assert (runs.work / "other").read_text() == "old"
+    runs.put_back(plan(record.changes.values()))
+    assert (runs.work / "f").samefile(runs.work / "other")
+    assert (runs.work / "other").read_text() == "new"

@@ -25,18 +25,25 @@ COMMANDS = {
 """The subcommands; each is `command` in the module of its name, loaded when it is called."""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_command_line(arguments: Sequence[str]) -> int:
     """Run a command line; return its exit code.
 
     Raises:
         AskError, click.ClickException: it failed; `ask.__main__` says so.
     """
-    name = arguments[0] if arguments and arguments[0] in COMMANDS else "ask"
+    name, rest = find_command(arguments)
     command: click.Command = importlib.import_module(f"ask.cli.{name}").command
-    program, rest = ("ask", arguments) if name == "ask" else (f"ask {name}", arguments[1:])
+    program = "ask" if name == "ask" else f"ask {name}"
     try:
         # Not command.main, which turns a reader that has gone into exit code 1.
         with command.make_context(program, list(rest)) as context:
             return command.invoke(context) or 0
     except click.exceptions.Exit as ending:
         return ending.exit_code
+
+
+def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Find the command that the arguments call, and the arguments that are left for it; "ask" for a question."""
+    if arguments and arguments[0] in COMMANDS:
+        return arguments[0], arguments[1:]
+    return "ask", arguments

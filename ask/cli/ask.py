@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from ask.cli import COMMANDS
 from ask.cli.amounts import dollars, seconds
-from ask.cli.grammar import split
+from ask.cli.grammar import OptionNames, parse_command_line
+from ask.errors import UsageError
 from ask.version import VERSION
+
+MOST_SHOWN = 4
+"""The most files that an error shows."""
 
 
 class AskCommand(click.Command):
-    """Parts options from the prompt by `ask.cli.grammar` before Click reads them."""
+    """Separates the options from the question by `ask.cli.grammar` before Click parses the options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         flags = {name for option in options if option.is_flag for name in option.opts}
         valued = {name for option in options if not option.is_flag for name in option.opts}
-        parts = split(args, flags, valued)
-        ctx.meta["ask.words"], ctx.meta["ask.taken_as_text"] = parts.words, parts.taken_as_text
-        return super().parse_args(ctx, list(parts.options))
+        parsed = parse_command_line(args, OptionNames(flags, valued))
+        rest = super().parse_args(ctx, list(parsed.options))
+        with_files = ctx.params["files"] or parsed.misplaced_option.startswith(("-f", "--file"))
+        if with_files and not parsed.explicit:
+            check_no_files(ctx.params["files"], parsed.words)
+        if ctx.params["as_json"] and ctx.params["as_events"]:
+            raise UsageError("--json and --events are different outputs", "use one of them")
+        if parsed.misplaced_option:
+            option = parsed.misplaced_option
+            advice = f"put options first, or quote the question; to ask about {option}, put -- before the question"
+            raise UsageError(f"{option} is among the words of the question", advice)
+        ctx.meta["ask.words"], ctx.meta["ask.literal_options"] = parsed.words, parsed.literal_options
+        return rest
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[PROMPT]..."]
@@ -30,7 +45,32 @@ class AskCommand(click.Command):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
         formatter.write_paragraph()
-        formatter.write_text("Options come before the prompt, which needs no quotes; -- ends them.")
+        formatter.write_text("Options come first, or after a question in quotes. -- ends the options.")
+
+
+def check_no_files(files: Sequence[str], words: Sequence[str]) -> None:
+    """Refuse words that are files, which the shell has made of a pattern: -f takes the first alone.
+
+    Raises:
+        UsageError: there are such words.
+    """
+    from os.path import exists, isfile
+    from shlex import join, quote
+
+    stray = [
+        word
+        for position, word in enumerate(words)
+        if not word.startswith("-") and (isfile(word) or (exists(word) and (position == 0 or "/" in word)))
+    ]
+    if not stray:
+        return
+    options = [f"-f {quote(file)}" for file in (*files, *stray)]
+    shown = " ".join(options if len(options) <= MOST_SHOWN else [*options[:MOST_SHOWN], "..."])
+    question = " ".join(word for word in words if word not in stray and not word.startswith("-")) or "QUESTION"
+    raise UsageError(
+        f"{join(stray[:1])} is a file, and a word of the question",
+        f"write ask {shown} {quote(question)}, or quote the pattern: -f '*.txt'",
+    )
 
 
 def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,4 +127,4 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     """
     from ask.cli.run import ask
 
-    return ask(flags, ctx.meta["ask.words"], ctx.meta["ask.taken_as_text"])
+    return ask(flags, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])

@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from ask.cli.config.file import locked, write
+from ask.cli.config.file import write
 from ask.errors import ConfigError, MissingProgram
 from ask.render.streams import Console
+from ask.state_files import locked
 
 Check = Callable[[Path], Iterable[str]]
 """Gives the lines that are to be said of a valid file, and raises ConfigError for one that is not."""

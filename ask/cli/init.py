@@ -11,6 +11,7 @@ import click
 
 from ask.cli.listing import WordedCommand
 from ask.errors import FileError
+from ask.state_files import write_private_file
 
 SHELLS = ("bash", "zsh", "fish")
 MARK = "# ask: completions for "
@@ -143,11 +144,8 @@ def install_completions(shell: str, environment: Mapping[str, str]) -> None:
     file = installed_at(shell, environment)
     if os.path.lexists(file) and not is_ours(file):
         raise FileError(f"{file} is not from ask", "move it away first")
-    fresh = file.with_name(f"{file.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_bytes(completion_script(shell).read_bytes())
-        fresh.replace(file)
+        write_private_file(file, completion_script(shell).read_bytes(), keep_mode=True)
     except OSError as fault:
         raise FileError(f"cannot write {file} ({fault.strerror})") from fault
     click.echo(f"The completions for {shell} are in {file}.", err=True)

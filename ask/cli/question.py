@@ -19,6 +19,7 @@ from ask.errors import FileError, UsageError
 from ask.keys import Secrets
 from ask.messages import Message
 from ask.render.streams import Console
+from ask.state_files import PRIVATE_FILE, create_private_folder
 from ask.tools import Tool
 
 if TYPE_CHECKING:
@@ -293,7 +294,7 @@ def read_prompt(
         return Message("user", compose_prompt(said, (), text))
     from ask.cli.sources import compose_message, gather, of_stdin
 
-    means = means_of(question, None if flags["no_stdin"] else partial(piped, typed=True))
+    means = means_of(question, console, None if flags["no_stdin"] else partial(piped, typed=True))
     given = gather(flags["files"], means).and_more(of_stdin(read))
     if flags["verbose"]:
         tell_of(given, console)
@@ -305,11 +306,12 @@ def needs_look(data: bytes) -> bool:
     return b"\0" in data or data.lstrip().startswith((b"%PDF-", b"\xff"))
 
 
-def means_of(question: Question, stdin: Callable[[], bytes] | None) -> Means:
+def means_of(question: Question, console: Console, stdin: Callable[[], bytes] | None) -> Means:
     """What it takes to read what -f names."""
     from ask.cli.sources import Means
 
-    return Means(question.settings.command_timeout, question.secrets.clean_environment(), stdin)
+    environment = question.secrets.clean_environment()
+    return Means(question.settings.command_timeout, environment, lambda text: console.line(f"ask: {text}"), stdin)
 
 
 def tell_of(given: Given, console: Console) -> None:
@@ -324,8 +326,8 @@ def tell_once(question: Question, flags: Mapping[str, Any], workspace: Workspace
         return
     told = workspace.places.data / ("told-safe" if question.settings.safe else "told")
     try:
-        told.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        told.touch(exist_ok=False)
+        create_private_folder(told.parent)
+        told.touch(PRIVATE_FILE, exist_ok=False)
     except OSError:
         return
     said = FIRST_SAFE_RUN if question.settings.safe else FIRST_RUN

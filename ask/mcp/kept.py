@@ -6,7 +6,6 @@ One file for each server. A list that cannot be read, or kept, costs the time th
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,12 +15,13 @@ from typing import Any
 from ask.json_values import as_dict, as_number
 from ask.mcp.configured import Server
 from ask.mcp.offers import Listed, Offer, made_fit
+from ask.state_files import write_private_file
 
-FORMAT = 1
+FORMAT = 2
 FRESH = 86_400.0
 """Seconds for which a list is believed: not all that a server depends on can be seen from here."""
 
-KINDS = {"name": str, "description": str, "schema": dict, "reads_only": bool}
+KINDS = {"name": str, "description": str, "schema": dict, "reads_only": bool, "needs_task": bool}
 """What a tool is kept as."""
 
 
@@ -68,17 +68,8 @@ class KeptLists:
             "tools": [one._asdict() for one in offer.tools],
             "notes": list(offer.notes),
         }
-        file = self._file(offer.server.name)
-        unfinished = file.with_name(f"{file.name}.{os.getpid()}")
         with suppress(OSError):
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
-                    json.dump(table, out)
-                unfinished.replace(file)
-            except OSError:
-                unfinished.unlink(missing_ok=True)
-                raise
+            write_private_file(self._file(offer.server.name), json.dumps(table).encode())
 
     def forget(self, name: str) -> None:
         """Keep nothing of a server any more."""

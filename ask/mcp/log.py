@@ -9,6 +9,7 @@ from datetime import datetime
 from io import FileIO
 from pathlib import Path
 
+from ask.state_files import create_private_folder
 from ask.text import one_line
 
 LOG_LIMIT = 1_000_000
@@ -63,7 +64,7 @@ class Log:
 
     def _opened(self) -> FileIO:
         if self._file is None:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            create_private_folder(self.path.parent)
             self._file = FileIO(self.path, "a", opener=lambda path, flags: os.open(path, flags, 0o600))
             if os.fstat(self._file.fileno()).st_size > LOG_LIMIT:
                 self._file.truncate(0)

@@ -18,7 +18,7 @@ from ask.originals.contents import LARGEST, digest_of, pieces_of
 from ask.originals.folders import START, Entry, Folders, entry_of, new_list
 from ask.originals.records import COPIES, FOLDER_HERE, GONE, LINK_TO, SPECIAL, Change, Mark, Original, Record
 from ask.originals.trees import MOUNTS, Seen, mark_of, size_and_time, walk
-from ask.tools.file_access import Owned
+from ask.state_files import Ownership
 
 LEFT = "left"
 
@@ -169,7 +169,7 @@ class Copy:
         was = Original(
             copy=self.folder / str(entry.copy) if entry.copy else None,
             digest=self._first(entry).content,
-            owned=Owned(stat.S_IMODE(entry.type_and_mode), entry.user, entry.group),
+            owned=Ownership(stat.S_IMODE(entry.type_and_mode), entry.user, entry.group),
             modified=entry.modified,
             inode=entry.inode if linked else 0,
             twins=tuple(Path(name) for name in self._names[entry.copy] if name != path) if linked else (),

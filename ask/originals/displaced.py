@@ -13,7 +13,7 @@ from ask.originals.folders import MOST_BYTES, MOST_FILES
 from ask.originals.records import ABSENT, Change
 from ask.originals.trees import FILE_FLAGS, folder_of, mark_of, size_and_time
 from ask.originals.writer import RecordWriter
-from ask.tools.file_access import Owned
+from ask.state_files import Ownership
 
 _TOO_MUCH = "it was too large"
 
@@ -84,7 +84,7 @@ class DisplacedKeeper:
 
     def _keep(self, place: int, name: str) -> dict[str, Any]:
         status = os.stat(name, dir_fd=place, follow_symlinks=False)
-        kept: dict[str, Any] = {"owned": Owned.read(status), "modified": status.st_mtime_ns}
+        kept: dict[str, Any] = {"owned": Ownership.from_status(status), "modified": status.st_mtime_ns}
         if not stat.S_ISREG(status.st_mode):
             return {**kept, "digest": mark_of(place, name, status).content}
         without = {**kept, "digest": size_and_time(status.st_size, status.st_mtime_ns)}

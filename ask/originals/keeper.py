@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ask.originals.contents import digest_of
 from ask.originals.records import ABSENT, About
@@ -53,7 +54,14 @@ class Keeper:
         if path in self._noted:
             self.record.add({"kind": "again", "path": str(path), "wrote": wrote})
             return
-        line = {"kind": "file", "path": str(path), "copy": 0, "digest": ABSENT, "owned": None, "lost": ""}
+        line: dict[str, Any] = {
+            "kind": "file",
+            "path": str(path),
+            "copy": 0,
+            "digest": ABSENT,
+            "owned": None,
+            "lost": "",
+        }
         try:
             file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -62,8 +70,11 @@ class Keeper:
             folders = []
             with os.fdopen(file, "rb") as original:
                 copy, digest, owned = self.record.copy(original)
+                status = os.fstat(original.fileno())
             line |= {"copy": copy, "digest": digest, "owned": owned}
-        self.record.add({**line, "folders": list(map(str, folders)), "wrote": wrote})
+            if status.st_nlink > 1:
+                line["inode"] = status.st_ino
+        self.record.add({**line, "lost": "", "folders": list(map(str, folders)), "wrote": wrote})
         self._noted.add(path)
 
     def _note_lost(self, path: Path, wrote: str, reason: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ask.originals.contents import copy_content
 from ask.originals.records import FOLDER_HERE, LINK_TO, OWNERS, Change, Original
 from ask.originals.trees import folder_of, look, mark_of
-from ask.tools.file_access import Owned, give
+from ask.state_files import Ownership, set_ownership
 
 Act = Callable[[Change], None]
 
@@ -74,7 +74,7 @@ def close_again(change: Change) -> None:
             _set_mode(inside, name, change.was.owned.mode)
 
 
-def _make_folder(inside: int, name: str, owned: Owned) -> None:
+def _make_folder(inside: int, name: str, owned: Ownership) -> None:
     try:
         os.mkdir(name, owned.mode | OWNERS, dir_fd=inside)
     except FileExistsError:
@@ -124,7 +124,7 @@ def _fill(file: int, was: Original, copy: Path) -> None:
         with copy.open("rb") as content:
             status = os.fstat(content.fileno())
             copy_content(content.fileno(), file, status.st_size)
-        give(file, was.owned)
+        set_ownership(file, was.owned)
         if was.modified is not None:
             os.utime(file, ns=(was.modified, was.modified))
     finally:

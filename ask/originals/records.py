@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ask.errors import FileError
-from ask.tools.file_access import Owned
+from ask.state_files import Ownership
 
 FOLDER = "originals"
 """The folder in the data folder that has a folder for each run."""
@@ -92,7 +92,7 @@ class Original(NamedTuple):
 
     copy: Path | None
     digest: str
-    owned: Owned
+    owned: Ownership
     modified: int | None = None
     inode: int = 0
     twins: tuple[Path, ...] = ()
@@ -250,13 +250,13 @@ def _take(changes: dict[Path, Change], folder: Path, line: Mapping[str, Any]) ->
         return
     copy = folder / str(int(line["copy"])) if line["copy"] else None
     if line["kind"] == "file":
-        was = Original(copy, line["digest"], Owned(*line["owned"])) if copy else None
+        was = Original(copy, line["digest"], Ownership(*line["owned"]), inode=line.get("inode", 0)) if copy else None
         folders = tuple(map(Path, line["folders"]))
         changes[path] = Change(path, was, frozenset([Mark(line["wrote"])]), folders, line["lost"])
         return
     if line["kind"] != "thing":
         raise ValueError(line["kind"])
-    was = Original(copy, line["digest"], Owned(*line["owned"]), line["modified"]) if line["digest"] else None
+    was = Original(copy, line["digest"], Ownership(*line["owned"]), line["modified"]) if line["digest"] else None
     wrote = frozenset([Mark(*line["wrote"])])
     changes[path] = Change(path, was, wrote, lost=line["lost"], root=Path(line["root"]))
 

@@ -20,7 +20,8 @@ from ask.originals.keeper import Keeper
 from ask.originals.placing import place, rounds
 from ask.originals.records import ABSENT, FOLDER_HERE, SPECIAL, Change, Mark
 from ask.originals.trees import DEPTH, look, walk
-from ask.tools.file_access import replace_file, shown
+from ask.state_files import replace_file
+from ask.tools.file_access import rewrite_file, shown
 
 
 class State(StrEnum):
@@ -257,8 +258,14 @@ def put_one_back(change: Change) -> None:
         change.path.unlink()
         return
     change.path.parent.mkdir(parents=True, exist_ok=True)
+    status = None
+    with suppress(FileNotFoundError):
+        status = change.path.lstat()
     with change.was.copy.open("rb") as copy:
-        replace_file(change.path, pieces_of(copy), change.was.owned)
+        if status and status.st_ino == change.was.inode and status.st_nlink > 1:
+            rewrite_file(change.path, pieces_of(copy), os.fstat(copy.fileno()).st_size, status)
+        else:
+            replace_file(change.path, pieces_of(copy), change.was.owned)
 
 
 def remove_folders(changes: Iterable[Change]) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ask.originals.contents import LARGEST, digest_of, pieces_of
 from ask.originals.records import FOLDER_HERE, GONE, LINK_TO, SPECIAL, Mark
+from ask.tools.file_access import open_folders
 
 DEPTH = 100
 """How many folders within each other are gone through; each is open meanwhile."""
@@ -151,15 +152,10 @@ def folder_of(path: Path, root: Path, *, make: bool = False) -> Iterator[tuple[i
     *folders, name = path.relative_to(root.parent).parts
     if make:
         root.parent.mkdir(parents=True, exist_ok=True)
-    place = os.open(root.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    place, missing = open_folders(root.parent, folders, make=make)
     try:
-        for folder in folders:
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(folder, dir_fd=place)
-            inner = os.open(folder, os.O_PATH | FOLDER_FLAGS, dir_fd=place)
-            os.close(place)
-            place = inner
+        if missing:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing[0])
         yield place, name
     finally:
         os.close(place)

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from ask.originals.contents import LARGEST, digest_of, pieces_of
 from ask.originals.records import FOLDER, JOURNAL, WHOLE, About, lock
-from ask.tools.file_access import Owned
+from ask.state_files import Ownership, create_private_folder
 
 
 class RecordWriter:
@@ -54,7 +54,7 @@ class RecordWriter:
         append(self._open(), line)
         self.lines += 1
 
-    def copy(self, original: BinaryIO) -> tuple[int, str, Owned]:
+    def copy(self, original: BinaryIO) -> tuple[int, str, Ownership]:
         """Copy a file into the record: the number of the copy, the digest of its content, and whose it is.
 
         Raises:
@@ -72,7 +72,7 @@ class RecordWriter:
             copy.unlink(missing_ok=True)
             raise
         self._copies += 1
-        return self._copies, digest, Owned.read(status)
+        return self._copies, digest, Ownership.from_status(status)
 
     def end(self) -> None:
         """All that was noted is done. A run need not say so, since what its files hold tells.
@@ -101,7 +101,7 @@ class RecordWriter:
         if self._journal is not None:
             return self._journal
         root = self._data / FOLDER
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        create_private_folder(root)
         self._folder = root / f"{time.time_ns():020d}-{os.urandom(4).hex()}"
         self._folder.mkdir(mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

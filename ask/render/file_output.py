@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from stat import S_IMODE
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from ask.errors import AskError, FileError, ReaderGone
+from ask.state_files import Ownership, open_replacement
 
 
 class FileOutput:
@@ -23,19 +23,14 @@ class FileOutput:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._temporary: Path | None = None
+        self._opened = ExitStack()
         try:
             target = path.resolve()
             if target.exists() and not target.is_file():
-                self._file = path.open("wb")
-                return
-            mode = S_IMODE(target.stat().st_mode) if target.exists() else None
-            self._target = target
-            temporary = target.parent / f".ask-{os.urandom(8).hex()}.tmp"
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            self._file, self._temporary = os.fdopen(descriptor, "wb"), temporary
-            if mode is not None:
-                os.fchmod(descriptor, mode)
+                opening: AbstractContextManager[BinaryIO] = path.open("wb")
+            else:
+                opening = open_replacement(target, Ownership.from_status(target.stat()) if target.exists() else None)
+            self._file = self._opened.enter_context(opening)
         except (OSError, ValueError, RuntimeError) as fault:
             raise self._failure(fault) from fault
 
@@ -54,17 +49,13 @@ class FileOutput:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
-            self._file.close()
-            if self._temporary is not None and kind is None:
-                self._temporary.replace(self._target)
-                self._temporary = None
+            self._opened.__exit__(kind, error, trace)
         except OSError as fault:
             raise self._failure(fault) from fault
-        finally:
-            if self._temporary is not None:
-                self._temporary.unlink(missing_ok=True)
 
     def _failure(self, fault: Exception) -> AskError:
         if isinstance(fault, BrokenPipeError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.errors import AskError
 from ask.text import spelled_out
-from ask.tools import ToolContext
+from ask.tools import ApprovedFile, ToolContext
 
 if TYPE_CHECKING:
     from ask.safety.terminal import Terminal
@@ -51,10 +51,17 @@ class Consent(StrEnum):
 
 
 class Reply(NamedTuple):
-    """The user's answer. `command` is what the user made of the command, where it is edited."""
+    """The user's answer.
+
+    Attributes:
+        consent: the answer.
+        command: the command as the user edited it.
+        file: the file whose change was shown; None for a call that writes none.
+    """
 
     consent: Consent
     command: str = ""
+    file: ApprovedFile | None = None
 
 
 ANSWERS = {
@@ -89,8 +96,9 @@ def ask_on_terminal(
 
     try:
         with Terminal() as terminal:
-            text = describe(proposal, preview(proposal, may_read))
-            return _Dialogue(terminal, proposal, text, explain).hold()
+            shown = preview(proposal, may_read)
+            reply = _Dialogue(terminal, proposal, describe(proposal, shown), explain).hold()
+            return reply._replace(file=shown.file)
     except NoTerminal:
         return None
 

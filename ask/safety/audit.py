@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ask.errors import FileError
 from ask.events import CallFinished
+from ask.state_files import create_private_folder
 
 
 class AuditLog:
@@ -47,7 +48,7 @@ class AuditLog:
             }
         )
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            create_private_folder(self._path.parent)
             log = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with open(log, "w", encoding="utf-8") as file:
                 file.write(line + "\n")

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ask.tools import ToolError
+from ask.tools import ApprovedFile, ToolError
 
 if TYPE_CHECKING:
     from ask.safety.approval import Proposal
+    from ask.tools.file_access import WriteTarget
 
 LINES = 300
 """Lines of the longest diff that is shown whole."""
@@ -24,11 +25,13 @@ class Preview(NamedTuple):
         heading: a line about it, "" for none.
         lines: the diff, as it is.
         instead_of: the names of the arguments that it shows.
+        file: the file that it would change, as it is; None for a call that writes no file.
     """
 
     heading: str = ""
     lines: tuple[str, ...] = ()
     instead_of: frozenset[str] = frozenset()
+    file: ApprovedFile | None = None
 
 
 NO_PREVIEW = Preview()
@@ -41,41 +44,40 @@ def preview(proposal: Proposal, may_read: Callable[[Path], bool]) -> Preview:
     shows = _SHOWS.get(proposal.tool)
     if not shows or not all(isinstance(arguments.get(name), str) for name in ("filepath", *shows)):
         return NO_PREVIEW
-    from ask.tools.file_access import resolve
+    from ask.tools.file_access import open_target, resolve
 
+    file = ApprovedFile("")  # matches no path: a path that cannot be opened now is not written later either
     try:
         path = resolve(arguments["filepath"], proposal.context).resolve()
-        before = _read(path, may_read)
-        if before is None:
-            return Preview(f"{path} is not there yet")
-        lines = _changes(proposal.tool, before, arguments)
-    except ToolError as error:
-        return Preview(f"no diff: {error}")
-    except (OSError, RuntimeError) as error:
-        return Preview(f"no diff: {getattr(error, 'strerror', None) or error}")
-    if not lines:
-        return Preview(f"{path} would stay as it is")
-    return Preview(f"the changes to {path}:", tuple(map(_cut, lines[:LINES])) + _left_out(lines), shows)
+        if not may_read(path):
+            return Preview(f"no diff: {path} is outside the folders that may be read", file=ApprovedFile(str(path)))
+        with open_target(path) as target:
+            file = target.identify()
+            return _compare(proposal, target, shows)
+    except (ToolError, OSError, RuntimeError) as error:
+        return Preview(f"no diff: {getattr(error, 'strerror', None) or error}", file=file)
 
 
-def _read(path: Path, may_read: Callable[[Path], bool]) -> str | None:
-    """The text of a file; None where there is no file.
+def _compare(proposal: Proposal, target: WriteTarget, shows: frozenset[str]) -> Preview:
+    """Compare a file with what would be written to it.
 
     Raises:
-        ToolError: it may not be read, or is not text.
-        OSError: it cannot be read.
+        ToolError, OSError: it cannot be read.
     """
-    from ask.tools.file_access import read_regular
-
-    if not may_read(path):
-        raise ToolError(f"{path} is outside the folders that may be read")
-    try:
-        data = read_regular(str(path), path)
-    except FileNotFoundError:
-        return None
+    path = target.path
+    if target.status is None:
+        return Preview(f"{path} is not there yet", file=target.identify())
+    data = target.read(str(path))
+    file = target.identify(data)
     if b"\0" in data:
-        raise ToolError(f"{path} is binary, {len(data):,} bytes")
-    return data.decode("utf-8", "surrogateescape")
+        return Preview(f"no diff: {path} is binary, {len(data):,} bytes", file=file)
+    try:
+        lines = _changes(proposal.tool, data.decode("utf-8", "surrogateescape"), proposal.arguments)
+    except ToolError as error:
+        return Preview(f"no diff: {error}", file=file)
+    if not lines:
+        return Preview(f"{path} would stay as it is", file=file)
+    return Preview(f"the changes to {path}:", tuple(map(_cut, lines[:LINES])) + _left_out(lines), shows, file)
 
 
 def _changes(tool: str, before: str, arguments: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,7 @@ from ask.safety import frames
 from ask.safety.limits import NICENESS, Watch, end_all, set_limits
 from ask.safety.profile import Limits
 from ask.safety.selftest import attempt, tidy
-from ask.tools import Tool, ToolContext, ToolError, builtin_tools
+from ask.tools import ApprovedFile, Tool, ToolContext, ToolError, builtin_tools
 
 _REQUESTS, _REPLIES, _TROUBLE = 0, 1, 2
 _LARGEST_CALL = 1 << 28
@@ -56,6 +56,8 @@ def main() -> None:
             on_output=_Output(send, limits.output),
             open_spill=lambda path: _Spill(send, path, limits.output),
             niceness=NICENESS,
+            approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
+            keep_hard_links=False,  # one may lead to a file outside
         )
         told = _carry_out(tools.get(call["tool"]), call["arguments"], context, watch)
         send(frames.DONE, json.dumps(told).encode())

@@ -18,6 +18,22 @@ def keep_nothing(path: Path, data: bytes) -> None:
     """Keeps no original: for a run that is not saved, and where a tool has no access to what is kept."""
 
 
+class ApprovedFile(NamedTuple):
+    """The file whose new content a user was shown and agreed to.
+
+    Attributes:
+        path: of the file, without links.
+        folder: device and inode of the innermost folder on the path that exists; "" where only the path was shown.
+        file: device and inode of the file; "" if it does not exist.
+        digest: SHA-256 of its content; "" if that was not read.
+    """
+
+    path: str
+    folder: str = ""
+    file: str = ""
+    digest: str = ""
+
+
 class ToolContext(NamedTuple):
     """What a tool may use of the run it works for.
 
@@ -34,6 +50,8 @@ class ToolContext(NamedTuple):
         restrict_hosts: None where any host may be reached; else only public addresses may, and a redirect may lead to
             another host only where that is one of these, in the form of `addresses.host_of`.
         niceness: what a command adds to its niceness (0 to 19): the higher, the more others go before it.
+        approved_file: the only file that this call may write, and only as long as it is unchanged; None for any.
+        keep_hard_links: write a file with several names in place; otherwise the name written gets a file of its own.
     """
 
     directory: Path
@@ -46,6 +64,8 @@ class ToolContext(NamedTuple):
     keys: tuple[str, ...] = ()
     restrict_hosts: frozenset[str] | None = None
     niceness: int = 0
+    approved_file: ApprovedFile | None = None
+    keep_hard_links: bool = True
 
 
 class ToolResult(NamedTuple):

@@ -5,15 +5,17 @@ What is done with the content is left to `files` and `edits`.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from itertools import islice, takewhile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ask.tools import ToolContext, ToolError
+from ask.state_files import Ownership, replace_file
+from ask.tools import ApprovedFile, ToolContext, ToolError
 
 FILE_LIMIT = 10 * 1024 * 1024
 """Bytes of the largest file that is read or written."""
@@ -25,6 +27,9 @@ _FOLDERS_MADE = 100
 """How many missing folders are made for a file at most: what lies deeper, most programs cannot walk or remove."""
 _NAMES_SEEN = 1_000
 _NAMES_TOLD = 20
+_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+"""macOS has no O_PATH."""
+NOT_AS_SHOWN = "{name} was not written: it is no longer as it was when the user was asked; read it and try again"
 _KINDS = {
     stat.S_IFDIR: "a directory; list_dir shows what is in it",
     stat.S_IFIFO: "a pipe (FIFO), not a file",
@@ -48,19 +53,6 @@ def resolve(name: str, context: ToolContext) -> Path:
         raise ToolError(f"{name}: no such user") from None
 
 
-class Owned(NamedTuple):
-    """A file's permissions, and whose it is, in numbers."""
-
-    mode: int
-    user: int
-    group: int
-
-    @staticmethod
-    def read(status: os.stat_result) -> Owned:
-        """What a file's status says of them."""
-        return Owned(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
-
-
 @contextmanager
 def told_to_model(name: str, path: Path, what: str = "file") -> Iterator[None]:
     """Turns the operating system's errors into results that help; `name` is the path as the model gave it."""
@@ -76,15 +68,19 @@ def told_to_model(name: str, path: Path, what: str = "file") -> Iterator[None]:
         raise ToolError(f"{name}: {error.strerror}") from None
 
 
-def read_regular(name: str, path: Path) -> bytes:
-    """The content of a regular file of at most `FILE_LIMIT` bytes.
+def read_regular(name: str, path: Path | str, folder: int | None = None) -> bytes:
+    """Read a regular file of at most `FILE_LIMIT` bytes.
+
+    Messages call it `name`. With an open `folder`, `path` is a name in there, and a link is not followed.
 
     Raises:
         ToolError: it is something else, or larger.
         OSError: it cannot be read.
     """
-    _refuse_special(name, path.stat())  # first, because opening some devices does something
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    follow = folder is None
+    _refuse_special(name, os.stat(path, dir_fd=folder, follow_symlinks=follow))  # opening some devices has an effect
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags, dir_fd=folder)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         _refuse_special(name, status)
@@ -99,51 +95,198 @@ def read_regular(name: str, path: Path) -> bytes:
     return data
 
 
-def write_regular(name: str, path: Path, data: bytes, keep_original: Callable[[Path, bytes], None]) -> bool:
-    """Puts `data` in the place of a file's content; the file keeps its mode and, where that may be, its owner.
+class WriteTarget(NamedTuple):
+    """A path to write to, reached through an open folder: a folder swapped for a link cannot redirect the write.
 
-    Up to `_FOLDERS_MADE` missing folders are made. A link is written through. Returns whether the file is new.
-    `keep_original` is that of a `ToolContext`.
+    Attributes:
+        path: without links.
+        folder: a descriptor of the innermost folder on the path that exists.
+        missing: the names of the folders to make in it, the outermost first.
+        status: of the file; None if it does not exist.
+    """
+
+    path: Path
+    folder: int
+    missing: Sequence[str]
+    status: os.stat_result | None
+
+    def identify(self, content: bytes | None = None) -> ApprovedFile:
+        """Describe the file, and its content as far as that was read."""
+        return ApprovedFile(
+            str(self.path),
+            _identity(os.fstat(self.folder)),
+            _identity(self.status) if self.status else "",
+            digest(content) if content is not None else "",
+        )
+
+    def read(self, name: str) -> bytes:
+        """Read the file.
+
+        Raises:
+            ToolError, OSError: as from `read_regular`.
+        """
+        return read_regular(name, self.path.name, self.folder)
+
+
+@contextmanager
+def open_target(path: Path) -> Iterator[WriteTarget]:
+    """Open the folder of a path that contains no link.
 
     Raises:
-        ToolError: it is no regular file, `data` is over `FILE_LIMIT` bytes, or too many folders are missing.
+        OSError: a part of the path is a link or a file by now, or cannot be opened.
+    """
+    *folders, name = path.parts[1:] or ("",)
+    folder, missing = open_folders(path.anchor, folders)
+    try:
+        status = None
+        if not missing:
+            with suppress(FileNotFoundError):
+                status = os.stat(name or ".", dir_fd=folder, follow_symlinks=False)
+        yield WriteTarget(path, folder, missing, status)
+    finally:
+        os.close(folder)
+
+
+def open_folders(start: Path | str | int, names: Sequence[str], *, make: bool = False) -> tuple[int, Sequence[str]]:
+    """Open a folder inside `start` step by step, following no link.
+
+    Args:
+        start: a path, or the descriptor of a folder.
+        names: the name of each folder on the way.
+        make: make the missing ones.
+
+    Returns the descriptor of the innermost folder that exists, and the names that are missing in it.
+
+    Raises:
+        OSError: one is no folder, or cannot be opened or made.
+    """
+    place = os.open(".", _FOLDER_FLAGS, dir_fd=start) if isinstance(start, int) else os.open(start, _FOLDER_FLAGS)
+    try:
+        for count, name in enumerate(names):
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=place)
+            try:
+                inner = os.open(name, _FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=place)
+            except FileNotFoundError:
+                return place, names[count:]
+            os.close(place)
+            place = inner
+    except BaseException:
+        os.close(place)
+        raise
+    return place, ()
+
+
+def check_approved(name: str, approved: ApprovedFile | None, target: WriteTarget) -> None:
+    """Refuse a write to anything but the file that the user approved, or after that file has changed.
+
+    Raises:
+        ToolError: it is another file or has another content by now.
+        OSError: it cannot be read.
+    """
+    if approved is None:
+        return
+    if approved.folder:
+        content = target.read(name) if approved.digest and target.status else None
+        same = target.identify(content) == approved
+    else:
+        same = str(target.path) == approved.path
+    if not same:
+        raise ToolError(NOT_AS_SHOWN.format(name=name))
+
+
+def check_approved_content(name: str, approved: ApprovedFile | None, content: bytes) -> None:
+    """Refuse an edit of a content that is not the one that the user was shown.
+
+    Raises:
+        ToolError: it is another one.
+    """
+    if approved and approved.folder and digest(content) != approved.digest:
+        raise ToolError(NOT_AS_SHOWN.format(name=name))
+
+
+def write_regular(name: str, path: Path, data: bytes, context: ToolContext) -> bool:
+    """Write `data` as the whole content of a file; return whether the file is new.
+
+    The file keeps its mode and, where permitted, its owner. Up to `_FOLDERS_MADE` missing folders are made. A link is
+    written through. A file with several names (hard links) is rewritten in place, unless the context says to break
+    them: it then becomes a file of its own.
+
+    Raises:
+        ToolError: it is no regular file, `data` is over `FILE_LIMIT` bytes, too many folders are missing, or it is
+            not the file that the user approved.
         OSError: it cannot be written; then what was there is untouched.
     """
     if len(data) > FILE_LIMIT:
         raise ToolError(f"{name}: {len(data):,} bytes, and files over {FILE_LIMIT:,} are not written")
-    old = _status(path)
-    if old:
-        _refuse_special(name, old)
-        if not os.access(path, os.W_OK):
-            raise PermissionError
-    target = path.resolve()
-    missing = sum(1 for _ in takewhile(lambda folder: not folder.exists(), target.parents))
-    if missing > _FOLDERS_MADE:
-        raise ToolError(f"{name}: {missing:,} folders of this path are missing, and over {_FOLDERS_MADE} are not made")
-    keep_original(target, data)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, [data], Owned.read(old) if old else None)
-    return old is None
+    with suppress(FileNotFoundError):
+        _refuse_special(name, path.stat())
+    with open_target(path.resolve()) as target:
+        if target.status:
+            _refuse_special(name, target.status)
+            if not os.access(target.path.name, os.W_OK, dir_fd=target.folder):
+                raise PermissionError
+        check_approved(name, context.approved_file, target)
+        missing = len(target.missing)
+        if missing > _FOLDERS_MADE:
+            raise ToolError(
+                f"{name}: {missing:,} folders of this path are missing, and over {_FOLDERS_MADE} are not made"
+            )
+        context.keep_original(target.path, data)
+        folder, _ = open_folders(target.folder, target.missing, make=True)
+        try:
+            if target.status and target.status.st_nlink > 1 and context.keep_hard_links:
+                rewrite_file(target.path.name, [data], len(data), target.status, folder)
+            else:
+                owned = Ownership.from_status(target.status) if target.status else None
+                replace_file(Path(target.path.name), [data], owned, folder)
+        finally:
+            os.close(folder)
+    return target.status is None
 
 
-def replace_file(target: Path, pieces: Iterable[bytes], owned: Owned | None) -> None:
-    """Puts a whole file at a path, at once or not at all; `owned` of None leaves it to the umask.
+def rewrite_file(
+    path: Path | str, pieces: Iterable[bytes], size: int, expected: os.stat_result, folder: int | None = None
+) -> None:
+    """Rewrite a file in place, for all its names. The disk space is allocated before anything is overwritten.
+
+    With an open `folder`, `path` is a name in there. `size` is that of the new content. Another file than the one
+    whose status is `expected` is not written.
 
     Raises:
-        OSError: it cannot be written; then what was there is untouched.
+        OSError: it cannot be written, or is another file by now.
     """
-    temporary = target.parent / f".ask-{os.urandom(8).hex()}.tmp"
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        status = os.fstat(descriptor)
+        if _identity(status) != _identity(expected):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        if size > status.st_size:
+            _allocate(descriptor, status.st_size, size)
+        file.writelines(pieces)
+        file.truncate()
+        file.flush()
+        with suppress(PermissionError):  # writing takes set-id bits away
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+
+
+def _allocate(descriptor: int, before: int, size: int) -> None:
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600 if owned else 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(pieces)
-            file.flush()  # before the mode, since writing takes set-id bits away
-            if owned:
-                give(descriptor, owned)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        os.posix_fallocate(descriptor, 0, size)
+    except OSError as error:
+        os.ftruncate(descriptor, before)
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not every file system can do it
+            raise
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of a content in hexadecimal."""
+    from hashlib import sha256
+
+    return sha256(content).hexdigest()
 
 
 def shown(name: str) -> str:
@@ -152,30 +295,13 @@ def shown(name: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
+def _identity(status: os.stat_result) -> str:
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def _refuse_special(name: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ToolError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no regular file')}")
-
-
-def give(descriptor: int, owned: Owned) -> None:
-    """Make an open file somebody's, as far as that may be, with these permissions.
-
-    Raises:
-        OSError: that cannot be done.
-    """
-    mode = owned.mode
-    try:
-        os.fchown(descriptor, owned.user, owned.group)
-    except PermissionError:
-        mode &= 0o777  # a set-id bit must not work for another owner
-    os.fchmod(descriptor, mode)
 
 
 def _missing(name: str, path: Path, what: str) -> str:

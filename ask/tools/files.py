@@ -15,7 +15,14 @@ from typing import Any
 from ask.messages import ToolSpec
 from ask.tools import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.edits import replace_once
-from ask.tools.file_access import read_regular, resolve, shown, told_to_model, write_regular
+from ask.tools.file_access import (
+    check_approved_content,
+    read_regular,
+    resolve,
+    shown,
+    told_to_model,
+    write_regular,
+)
 from ask.tools.output import RESULT_LIMIT
 
 _ENTRIES = 1_000
@@ -52,7 +59,7 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
     content, note = _whole_characters(arguments["content"])
     data = content.encode()
     with told_to_model(name, path):
-        created = write_regular(name, path, data, context.keep_original)
+        created = write_regular(name, path, data, context)
     return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
 
 
@@ -66,12 +73,14 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     path = resolve(name, context)
     new, note = _whole_characters(arguments["new_text"])
     with told_to_model(name, path):
-        text = read_regular(name, path).decode("utf-8", "surrogateescape")
+        before = read_regular(name, path)
+        check_approved_content(name, context.approved_file, before)
+        text = before.decode("utf-8", "surrogateescape")
         try:
             edited, line = replace_once(text, arguments["old_text"], new)
         except ToolError as error:
             raise ToolError(f"{name} is unchanged: {error}") from None
-        write_regular(name, path, edited.encode("utf-8", "surrogateescape"), context.keep_original)
+        write_regular(name, path, edited.encode("utf-8", "surrogateescape"), context)
     return ToolResult(f"edited {name} at line {line}{note}")
 
 
@@ -164,6 +173,7 @@ READ_FILE = Tool(
                 "limit": {"type": "integer", "description": "number of lines"},
             },
             "required": ["filepath"],
+            "additionalProperties": False,
         },
     ),
     read_file,
@@ -178,6 +188,7 @@ WRITE_FILE = Tool(
             "type": "object",
             "properties": {"filepath": _FILEPATH, "content": {"type": "string"}},
             "required": ["filepath", "content"],
+            "additionalProperties": False,
         },
     ),
     write_file,
@@ -196,6 +207,7 @@ EDIT_FILE = Tool(
                 "new_text": {"type": "string"},
             },
             "required": ["filepath", "old_text", "new_text"],
+            "additionalProperties": False,
         },
     ),
     edit_file,
@@ -206,7 +218,12 @@ LIST_DIR = Tool(
     ToolSpec(
         "list_dir",
         "List a directory: type, size in bytes and name of each entry.",
-        {"type": "object", "properties": {"dirpath": {"type": "string"}}, "required": ["dirpath"]},
+        {
+            "type": "object",
+            "properties": {"dirpath": {"type": "string"}},
+            "required": ["dirpath"],
+            "additionalProperties": False,
+        },
     ),
     list_dir,
     changes=False,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from io import FileIO, RawIOBase
 from pathlib import Path
 
+from ask.state_files import create_private_folder
 from ask.tools import ToolContext
 
 RESULT_LIMIT = 30_000
@@ -112,7 +113,7 @@ class _Spill:
 
 def open_new(path: Path) -> RawIOBase:
     """A new file that its owner alone can read; its folder is made where it is missing."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_folder(path.parent)
     return FileIO(path, "x", opener=_open_private)
 
 

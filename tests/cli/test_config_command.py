@@ -326,6 +326,21 @@ def test_a_value_is_listed_with_where_it_is_from(ask: Ask, path: Path) -> None:
     assert rows(ask, ASK_MODEL="e")["model"] == ("e", "ASK_MODEL")
 
 
+@pytest.mark.parametrize(
+    ("variables", "tools", "safe"),
+    [
+        ({"ASK_TOOLS": "off", "ASK_SAFE": "Yes"}, (False, "ASK_TOOLS"), (True, "ASK_SAFE")),
+        ({"ASK_TOOLS": "ON", "ASK_SAFE": "no"}, (True, "ASK_TOOLS"), (False, "default")),
+        ({"ASK_TOOLS": "", "ASK_SAFE": ""}, (True, "default"), (False, "default")),
+    ],
+)
+def test_a_variable_that_is_on_or_off_is_listed_as_a_run_reads_it(
+    ask: Ask, *, variables: dict[str, str], tools: tuple[bool, str], safe: tuple[bool, str]
+) -> None:
+    listed = rows(ask, **variables)
+    assert (listed["tools.enabled"], listed["safe.enabled"]) == (tools, safe)
+
+
 def test_a_pipe_gets_a_line_for_each_and_a_terminal_a_heading(ask: Ask) -> None:
     listed = ask("config", "list").text
     assert ask("config").text == listed

@@ -181,6 +181,11 @@ def test_a_config_toml_that_is_not_valid_leaves_the_rest_to_be_looked_at(ask: As
     assert findings["default"][0] == "ok"
 
 
+def test_a_variable_that_is_neither_on_nor_off_is_a_problem(ask: Ask) -> None:
+    findings = examine(ask, "--offline", ASK_SAFE="maybe")
+    assert findings.problems() == ["ASK_SAFE"]
+
+
 def test_what_is_odd_in_the_configuration_is_a_warning(ask: Ask, home: Home) -> None:
     configure(home, "modle = 'x'\ntools.disabled = ['bsh']\n")
     keys = home.config / "keys.toml"

@@ -1,78 +1,121 @@
-"""Where options end and the prompt begins: as a pure rule, and as a user's shell hands the words over."""
+"""Which arguments are options and which are the question: as a pure rule, and as a user's shell passes them on."""
 
 from __future__ import annotations
 
+import click
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ask.cli.grammar import Split, split
+from ask.cli import COMMANDS, find_command
+from ask.cli.ask import command
+from ask.cli.grammar import OptionNames, ParsedCommandLine, parse_command_line
+from ask.errors import UsageError
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
-FLAGS = ("-q", "--quiet", "-v", "--json")
-VALUED = ("-p", "--provider", "-m", "-o")
+NAMES = OptionNames({"-q", "--quiet", "-v", "--json"}, {"-p", "--provider", "-m", "-o"})
+SHORT, LONG = ["-q", "-v", "-p", "-m", "-o", "-qv"], ["--quiet", "--json", "--provider", "--provider=x"]
 
-words = st.text("ab -", min_size=1, max_size=4).filter(lambda word: not word.startswith("-")) | st.just("-")
-single_words = words.filter(lambda word: " " not in word)
-phrases = st.tuples(single_words, single_words).map(" ".join)
-values = st.sampled_from(["demo", "a b", "--", "-q", "", "temperature=1"])
+words = st.text("ab 整 -", max_size=4).filter(lambda word: not word.startswith("-") or word[1:2] in ("", " "))
+values = st.sampled_from(["demo", "a b", "-x", "", "temperature=1"])
 options = (
     st.sampled_from([["-q"], ["--quiet"], ["-qv"], ["-pdemo"], ["--provider=x"], ["--nonsense"], ["-qpdemo"]])
-    | st.builds(lambda name, value: [name, value], st.sampled_from([*VALUED, "-qp", "-vqm"]), values)
+    | st.builds(lambda name, value: [name, value], st.sampled_from(["-p", "--provider", "-m", "-o", "-qp"]), values)
 )  # fmt: skip
 option_lists = st.lists(options, max_size=3).map(lambda found: [part for option in found for part in option])
-anything = st.lists(words | values | st.sampled_from([*FLAGS, *VALUED, "--safe", "-rf", "-y"]), max_size=6)
+texts = words | st.sampled_from(["-rf", "-y", "--amend", "-x"])
 
 
-def parts(*arguments: str) -> Split:
-    return split(arguments, FLAGS, VALUED)
+def parse(*arguments: str) -> ParsedCommandLine:
+    return parse_command_line(arguments, NAMES)
 
 
-@given(option_lists, single_words, anything)
-def test_everything_from_the_first_unquoted_word_on_is_text(given: list[str], first: str, rest: list[str]) -> None:
-    found = parts(*given, first, *rest)
-    assert list(found.options) == given
-    assert list(found.words) == [first, *rest]
+@given(option_lists, words, option_lists)
+def test_options_may_surround_a_question_that_is_one_argument(before: list[str], word: str, after: list[str]) -> None:
+    assert parse(*before, word, *after) == ParsedCommandLine((*before, *after), (word,))
 
 
-@given(option_lists, phrases, option_lists)
-def test_options_may_follow_a_quoted_prompt(before: list[str], prompt: str, after: list[str]) -> None:
-    assert parts(*before, prompt, *after) == Split((*before, *after), (prompt,), ())
+@given(option_lists, words, words, st.lists(texts | st.sampled_from(SHORT), max_size=4))
+def test_short_options_after_several_words_are_text(before: list[str], one: str, two: str, rest: list[str]) -> None:
+    found = parse(*before, one, two, *rest)
+    assert (list(found.options), list(found.words)) == (before, [one, two, *rest])
+    assert list(found.literal_options) == [word for word in rest if word in SHORT[:-1]]
+    assert not found.misplaced_option
 
 
-@given(option_lists, st.lists(phrases, max_size=1), anything)
-def test_two_dashes_end_the_options(before: list[str], prompt: list[str], rest: list[str]) -> None:
-    assert parts(*before, *prompt, "--", *rest) == Split(tuple(before), (*prompt, *rest), ())
+@given(option_lists, st.lists(words, min_size=2), st.sampled_from(LONG), st.lists(texts))
+def test_own_long_options_after_several_words_are_an_error(
+    before: list[str], question: list[str], long: str, rest: list[str]
+) -> None:
+    assert parse(*before, *question, long, *rest).misplaced_option == long
 
 
-@given(anything)
-def test_nothing_is_lost_doubled_or_reordered(arguments: list[str]) -> None:
-    found = parts(*arguments)
-    left = list(found.options)
-    words_left = list(found.words)
-    dashes = 0
-    for argument in arguments:
-        if left and argument == left[0] and not (words_left and argument == words_left[0] and "-" not in argument):
-            left.pop(0)
-        elif words_left and argument == words_left[0]:
-            words_left.pop(0)
-        else:
-            dashes += 1
-            assert argument == "--"
-    assert (left, words_left) == ([], [])
-    assert dashes <= 1
+@given(option_lists, words, st.sampled_from([*SHORT, "-pdemo", "--json"]), words, words)
+def test_options_between_words_are_an_error(before: list[str], one: str, option: str, two: str, three: str) -> None:
+    assert parse(*before, one, option, two, three).misplaced_option == option
 
 
-@pytest.mark.parametrize("space", [" ", "\t", "\n"])
-def test_any_white_space_makes_a_prompt_a_quoted_one(space: str) -> None:
-    assert parts(f"why{space}here", "-q") == Split(("-q",), (f"why{space}here",), ())
+@given(option_lists, st.lists(words, max_size=1), st.lists(texts | st.sampled_from(SHORT)))
+def test_two_dashes_end_the_options(before: list[str], question: list[str], rest: list[str]) -> None:
+    found = parse(*before, *question, "--", *rest)
+    assert (list(found.options), list(found.words)) == (before, [*question, *rest])
 
 
-def test_words_like_our_options_are_told_and_others_not() -> None:
-    told = parts("what", "-q", "is", "-rf", "--provider=x", "--providers", "-qv").taken_as_text
-    assert told == ("-q", "--provider=x")
+@pytest.mark.parametrize("arguments", [["-p", "--"], ["-p", "--json"], ["hi", "-qp", "-v"], ["--provider", "--json=x"]])
+def test_an_option_is_not_the_value_of_another(arguments: list[str]) -> None:
+    with pytest.raises(UsageError, match="needs a value"):
+        parse(*arguments)
+
+
+def test_a_long_option_with_one_dash_is_an_error() -> None:
+    with pytest.raises(UsageError, match="write --provider"):
+        parse("hi", "-provider", "x")
+
+
+# A question's text never decides whether the options behind it count
+
+
+OPTIONS = [name for option in command.params for name in (*option.opts, *option.secondary_opts)]
+questions = (
+    st.text()
+    | st.sampled_from([*OPTIONS, *COMMANDS, "--", "-", "---", "-safe", "--safe=no"])
+    | st.tuples(st.sampled_from([*OPTIONS, "-", "--", ""]), st.text()).map("".join)
+    | st.tuples(st.sampled_from([*OPTIONS, *COMMANDS]), st.text()).map(" ".join)
+)
+
+
+@given(questions, st.sampled_from([["--safe"], ["-q", "--safe"], ["--safe", "-m", "x"], ["--plain", "--safe"]]))
+@example("cleanup", ["--safe"])
+@example("整理してください", ["--safe"])
+@example("--", ["--safe"])
+@example("-s", ["--safe"])
+def test_whatever_the_question_is_options_after_it_count(question: str, after: list[str]) -> None:
+    name, rest = find_command([question, *after])
+    if name not in ("ask", "chat"):
+        return  # a command that sends no question
+    try:
+        context = command.make_context(name, list(rest))
+    except (UsageError, click.ClickException, click.exceptions.Exit):
+        return
+    assert context.params["safe"] is True
+
+
+@pytest.mark.parametrize("question", ["cleanup", "整理してください", "clean up", ""])
+def test_safe_after_a_question_of_any_kind_confines_it(
+    question: str, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.calls(("bash", {"command": f"echo x > {home.path}/escaped; echo tried"})), wire.says("Done."))
+    assert ask(question, "--safe", stdin=b"Please tidy").code == 0
+    assert "tried" in str(server.requests[1].json["messages"][-1]["content"])
+    assert not (home.path / "escaped").exists()
+
+
+def test_a_script_gets_an_error_where_an_option_would_be_lost(ask: Ask, server: ModelServer) -> None:
+    for arguments in (["clean", "up", "--safe"], ["clean up", "-f", "a", "now"], ["--", "--safe"], ["-s", "--safe"]):
+        assert ask(*arguments, stdin=b"text").code == 2
+    assert server.requests == []
 
 
 # Through the program
@@ -87,22 +130,25 @@ def question(server: ModelServer) -> str:
 @pytest.mark.parametrize(
     ("arguments", "asked"),
     [
-        ("what does rm -f do --safe -y", "what does rm -f do --safe -y"),
+        ("what does rm -f do -y", "what does rm -f do -y"),
+        ("what does git commit --amend do", "what does git commit --amend do"),
+        ("-- what does --safe do", "what does --safe do"),
+        ("why -popenrouter --timeout 9", "why"),
+        ("ls -la means", "ls -la means"),
         ("'why?  here' -p openrouter", "why?  here"),
         ("-p openrouter 'why?  here'", "why?  here"),
         ("-- -p foo", "-p foo"),
         ("'a b' -- -q", "a b -q"),
         ("'a b' c -q", "a b c -q"),
-        ("'a b' -q 'c d' -popenrouter", "a b c d"),
         ("-qv -popenrouter --timeout=9 hi", "hi"),
         ("-qp openrouter hi", "hi"),
-        ("--provider=openrouter -- --json", "--json"),
+        ("--provider=openrouter -- --json means what", "--json means what"),
         ("- hello", "- hello"),
         ("-- models are great", "models are great"),
         ("'models are great'", "models are great"),
         ("-q models", "models"),
         ("Models", "Models"),
-        ("what is --version and -h", "what is --version and -h"),
+        ("what is -V and -h", "what is -V and -h"),
         ("why 'is  this' \"so\" '' ?", "why is  this so  ?"),
         ("-s '' how ärgerlich 🎉", "how ärgerlich 🎉"),
         ("$'caf\\xe9' au lait", "caf\\xe9 au lait"),
@@ -121,6 +167,11 @@ def test_exactly_these_words_are_asked(arguments: str, asked: str, ask: Ask, ser
     [
         ("--provder x hi", "--provider"),
         ("'why is this' --no-tool", "--no-tools"),
+        ("what does rm -f do --safe", "--safe"),
+        ("tar -v means", "-v"),
+        ("'a b' -q 'c d'", "-q"),
+        ("-- --json", "--json"),
+        ("cleanup -safe", "--safe"),
         ("--max-round=3 hi", "--max-rounds"),
         ("-Z hi", "-Z"),
         ("-qZ hi", "-Z"),
@@ -156,13 +207,13 @@ def test_a_suggested_question_can_be_pasted_into_a_shell(ask: Ask, server: Model
     assert question(server) == "tools that don't cost $5 x"
 
 
-def test_words_like_our_options_are_told_on_a_terminal_only(ask: Ask, server: ModelServer) -> None:
+def test_short_options_in_the_question_are_named_on_a_terminal_only(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    told = "taken as part of the question, not as options: -y --plain\n"
-    arguments = ["what", "does", "-y", "do", "with", "--plain", "and", "-rf"]
-    assert told in ask.on_terminal(*arguments).text
+    named = "not as options: -y -q\n"
+    arguments = ["what", "does", "-y", "do", "with", "-q", "and", "-rf"]
+    assert named in ask.on_terminal(*arguments).text
     assert ask(*arguments).stderr == ""
-    assert told not in ask.on_terminal("-q", *arguments).text
+    assert named not in ask.on_terminal("-q", *arguments).text
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["-V"], ["--help"], ["-h"], ["models", "--help"]])

@@ -105,6 +105,26 @@ def test_a_key_is_forgotten(keyless: Ask, home: Home) -> None:
     assert keyless("hi").code == 4
 
 
+def test_keys_that_are_set_at_the_same_time_are_all_kept(keyless: Ask, home: Home) -> None:
+    providers = ("anthropic", "brave", "deepseek", "gemini", "openai", "openrouter", "tavily", "xai")
+    commands = " ".join(f"echo key-of-{name} | ask keys set {name} &" for name in providers)
+    assert keyless.shell(f"{commands} wait", timeout=120).stderr.count("is kept in") == len(providers)
+    assert kept(home) == {name: f"key-of-{name}" for name in providers}
+
+
+def test_a_link_to_keys_kept_elsewhere_stays_a_link(keyless: Ask, home: Home) -> None:
+    home.config.mkdir()
+    link, target = home.config / "keys.toml", home.work / "dotfiles.toml"
+    target.write_text('other = "kept"\n')
+    target.chmod(0o644)
+    link.symlink_to(target)
+    assert keyless("keys", "set", "openrouter", stdin=KEY.encode()).code == 0
+    assert keyless("keys", "remove", "other").code == 0
+    assert link.readlink() == target
+    assert tomllib.loads(target.read_text()) == {"openrouter": KEY}
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
 def test_an_unknown_provider_is_named_with_the_nearest(keyless: Ask, home: Home) -> None:
     result = keyless("keys", "set", "opnrouter", stdin=KEY.encode())
     assert result.code == 4

@@ -44,7 +44,7 @@ before = termios.tcgetattr(1) if os.isatty(1) else None
 try:
     for proposal in given["proposals"]:
         reply = ask_on_terminal(Proposal(*proposal, context), explain=explain if "explain" in given else None)
-        print("reply:", json.dumps(reply and [*reply]), end=end, flush=True)
+        print("reply:", json.dumps(reply and [*reply[:2]]), end=end, flush=True)
     if "question" in given:
         print("reply:", json.dumps(confirm(given["question"])), end=end)
 except KeyboardInterrupt:

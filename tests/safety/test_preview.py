@@ -30,7 +30,7 @@ class Bench:
 
     def __call__(self, tool: str, **arguments: object) -> Preview:
         context = ToolContext(self.folder, {}, 30, self.folder / "spill", print)
-        return preview(Proposal(tool, arguments, context), self.may_read)
+        return preview(Proposal(tool, arguments, context), self.may_read)._replace(file=None)
 
     def write(self, name: str, content: str) -> Preview:
         return self("write_file", filepath=name, content=content)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import wire
 from tests.model_server import ModelServer, Reply
+from tests.original_runs import tree
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, run_on_terminal
 from tests.scenarios.sent import offered, results, sent
 
@@ -120,6 +123,98 @@ def test_s31_where_nobody_can_be_asked_it_is_denied(ask: Ask, server: ModelServe
     assert not (ask.cwd / "ran").exists()
     assert results(sent(server)[1])[1].startswith("Error: denied")
     assert [line["rule"] for line in audit(home)] == ["reads only", "--confirm: nobody to ask"]
+
+
+def visible(work: Path) -> dict[str, tuple[object, ...]]:
+    """All that there is, but for the placeholders that a safe run shows in place of protected names."""
+    return {path: found for path, found in tree(work).items() if not Path(path).name.startswith(".")}
+
+
+def swap_for_link(work: Path) -> None:
+    (work / "f").unlink()
+    (work / "f").symlink_to("other")
+
+
+def swap_folder(work: Path) -> None:
+    (work / "d").rename(work / "moved")
+    (work / "d").mkdir()
+    (work / "d/f").write_text("a\n")
+
+
+def swap_folder_for_link(work: Path) -> None:
+    swap_folder(work)
+    (work / "d/f").unlink()
+    (work / "d").rmdir()
+    (work / "d").symlink_to("other.d")
+
+
+def change_content(work: Path) -> None:
+    (work / "f").write_text("a\nvaluable\n")
+
+
+def create_file(work: Path) -> None:
+    (work / "new/f").parent.mkdir()
+    (work / "new/f").write_text("a\n")
+
+
+@pytest.mark.parametrize("safe", [(), ("--safe",)], ids=["outside safe mode", "safe"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("f", swap_for_link),
+        ("d/f", swap_folder),
+        ("d/f", swap_folder_for_link),
+        ("f", change_content),
+        ("new/f", create_file),
+    ],
+    ids=lambda case: case[1].__name__,
+)
+@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
+def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
+    ask: Ask, server: ModelServer, tool: str, case: tuple[str, Callable[[Path], None]], safe: tuple[str, ...]
+) -> None:
+    name, swap = case
+    work = ask.cwd
+    for folder in ("d", "other.d"):
+        (work / folder).mkdir()
+    for path in ("f", "d/f", "other", "other.d/f"):
+        (work / path).write_text("a\n")
+    arguments = {"content": "b\n"} if tool == "write_file" else {"old_text": "a", "new_text": "b"}
+    server.reply(wire.calls((tool, {"filepath": name, **arguments})), wire.says("It failed."))
+    with ask.start_on_terminal("--confirm", *safe, "Do it") as running:
+        running.wait_for(PROMPT)
+        swap(work)
+        before = visible(work)
+        running.type_in("y\n")
+        assert running.finish().code == 0
+    assert "no longer as it was" in results(sent(server)[1])[0]
+    assert visible(work) == before
+
+
+@pytest.mark.parametrize("safe", [(), ("--safe",)], ids=["outside safe mode", "safe"])
+def test_what_was_shown_is_written_through_links_and_into_new_folders(
+    ask: Ask, server: ModelServer, home: Home, safe: tuple[str, ...]
+) -> None:
+    (home.work / "f").write_text("a\n")
+    (home.work / "link").symlink_to("f")
+    (home.work / "loop").symlink_to("loop")
+    server.reply(
+        wire.calls(
+            ("edit_file", {"filepath": "link", "old_text": "a", "new_text": "b"}),
+            ("write_file", {"filepath": "deep/er/new", "content": "c"}),
+            ("write_file", {"filepath": "loop", "content": "d"}),
+            *((("write_file", {"filepath": "/tmp/in the sandbox", "content": "e"}),) if safe else ()),
+        ),
+        wire.says("Done."),
+    )
+    answers = [(PROMPT, "y\n")] * (4 if safe else 3)
+    assert ask.on_terminal("--confirm", *safe, "Do it", answers=answers).code == 0
+    assert (home.work / "link").readlink() == Path("f")
+    assert (home.work / "f").read_text() == "b\n"
+    assert (home.work / "deep/er/new").read_text() == "c"
+    said = results(sent(server)[1])
+    assert said[2].startswith("Error: ")
+    assert not safe or said[3].startswith("created")
 
 
 def test_s31_ctrl_c_at_the_question_ends_the_run(ask: Ask, server: ModelServer, home: Home) -> None:

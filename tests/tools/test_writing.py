@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -84,6 +85,44 @@ def test_a_path_of_thousands_of_characters_is_told_in_a_line(refusal: Run, tool:
     said = refusal(tool, **{argument: texts[argument] for argument in tool.spec.parameters["required"]})
     assert len(said.splitlines()) == 1
     assert len(said) < 4_200
+
+
+def test_a_file_with_several_names_keeps_them(run: Run, work: Path) -> None:
+    (work / "f").write_text("old and longer")
+    (work / "f").chmod(0o750)
+    os.link(work / "f", work / "other")
+    run(WRITE_FILE, filepath="f", content="new")
+    run(EDIT_FILE, filepath="other", old_text="new", new_text="new and edited")
+    assert (work / "f").read_text() == (work / "other").read_text() == "new and edited"
+    assert (work / "f").samefile(work / "other")
+    assert stat.S_IMODE((work / "f").stat().st_mode) == 0o750
+
+
+def test_where_links_are_to_be_broken_the_other_name_keeps_the_old_content(context: ToolContext, work: Path) -> None:
+    (work / "f").write_text("old")
+    os.link(work / "f", work / "other")
+    WRITE_FILE.run({"filepath": "f", "content": "new"}, context._replace(keep_hard_links=False))
+    assert ((work / "f").read_text(), (work / "other").read_text()) == ("new", "old")
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["one name", "two names"])
+def test_a_disk_that_fills_up_leaves_the_old_content(
+    unprivileged: Unprivileged, public_folder: Path, linked: bool
+) -> None:
+    disk = public_folder / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=0777", "none", str(disk)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not permitted here")
+    try:
+        (disk / "f").write_text("old")
+        (disk / "f").chmod(0o666)
+        if linked:
+            os.link(disk / "f", disk / "other")
+        assert "No space left" in unprivileged("write_file", {"filepath": "disk/f", "content": "x" * 100_000})
+        assert {path.read_text() for path in disk.iterdir()} == {"old"}
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 def test_a_file_is_replaced_at_once(run: Run, work: Path) -> None:

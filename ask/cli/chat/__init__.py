@@ -41,4 +41,4 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     from ask.cli.chat.loop import chat
 
     defaults = ask_command.make_context("ask", []).params
-    return chat({**defaults, **flags, "no_stdin": True}, ctx.meta["ask.words"], ctx.meta["ask.taken_as_text"])
+    return chat({**defaults, **flags, "no_stdin": True}, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])

@@ -11,20 +11,20 @@ from ask.cli.chat.commands import carry_out, leaves
 from ask.cli.chat.session import Session
 from ask.cli.chat.words import Order, read_line
 from ask.cli.inputs import as_text, decode
-from ask.cli.run import tell_of_text
+from ask.cli.run import warn_literal_options
 from ask.cli.workspace import Workspace, reporting
 from ask.errors import AskError, FileError, Interrupted, ReaderGone, UsageError
 from ask.render.streams import Console
 from ask.text import one_line
 
 
-def chat(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence[str]) -> int:
+def chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
     """Talk until the user leaves; return the exit code.
 
     Args:
         flags: the options by name, as `ask` has them.
         words: the first message.
-        taken_as_text: words of it that look like options.
+        literal_options: short options read as part of it.
 
     Raises:
         AskError: there can be no chat.
@@ -32,7 +32,7 @@ def chat(flags: Mapping[str, Any], words: Sequence[str], taken_as_text: Sequence
     workspace = Workspace()
     console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
     with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
-        tell_of_text(taken_as_text, console)
+        warn_literal_options(literal_options, console)
         session = Session(flags, workspace, console, cleanup)
         cleanup.callback(say_where, session)
         first = as_text(" ".join(words))
@@ -68,8 +68,7 @@ def talk(session: Session, text: str) -> None:
     from ask.cli.chat.tty import terminal_kept
 
     greet(session)
-    with terminal_kept():
-        prompt = Prompt(session)
+    with terminal_kept(), Prompt(session) as prompt:
         before = ""
         while True:
             try:
@@ -83,6 +82,11 @@ def talk(session: Session, text: str) -> None:
                 return
             except KeyboardInterrupt:
                 text = before = ""
+            except Interrupted as error:
+                if error.exit_code != Interrupted.exit_code:
+                    raise
+                prompt.discard_typed()
+                session.tell(f"ask: {one_line(str(error))}")
 
 
 def greet(session: Session) -> None:
@@ -99,7 +103,7 @@ def answer(session: Session, typed: str) -> str:
 
     Raises:
         ReaderGone: nobody reads the answers.
-        Interrupted: a signal other than that of Ctrl-C ends it.
+        Interrupted: Ctrl-C or another signal ended it.
     """
     try:
         order = read_line(typed)
@@ -112,11 +116,9 @@ def answer(session: Session, typed: str) -> str:
                 carry_out(order, session)
             else:
                 session.say(order)
-    except ReaderGone:
+    except (ReaderGone, Interrupted):
         raise
     except AskError as failure:
-        if isinstance(failure, Interrupted) and failure.exit_code != Interrupted.exit_code:
-            raise
         session.tell(f"ask: {one_line(str(failure))}")
     return ""
 

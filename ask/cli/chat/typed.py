@@ -9,6 +9,9 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory
 
+from ask.errors import FileError
+from ask.state_files import PRIVATE_FILE, locked, write_private_file
+
 MOST = 1_000_000
 """Bytes; of a longer file the newest half is kept."""
 
@@ -27,15 +30,15 @@ class KeptHistory(FileHistory):
         self._redact = redact
 
     def load_history_strings(self) -> Iterable[str]:
-        with suppress(OSError):
-            shorten(self._path)
+        with suppress(OSError, FileError):
+            with locked(self._path):
+                shorten(self._path)
             return list(super().load_history_strings())
         return []
 
     def store_string(self, string: str) -> None:
-        with suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        with suppress(OSError, FileError), locked(self._path):
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
             super().store_string(self._redact(string))
 
 
@@ -49,7 +52,4 @@ def shorten(path: Path) -> None:
         return
     newest = path.read_bytes()[-MOST // 2 :]
     _, mark, whole = newest.partition(b"\n# ")
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(mark + whole)
-    temporary.replace(path)
+    write_private_file(path, mark + whole)

@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 from ask.cli.config.file import REMOVED, find_value
 from ask.cli.target import model_set_for
 from ask.cli.workspace import Workspace
-from ask.config import KEYS, MEANINGS, PROVIDER_KEYS, default_of
+from ask.config import KEYS, MEANINGS, PROVIDER_KEYS, SWITCHES, default_of, read_switch
 from ask.keys import stem
 from ask.render.streams import Console
 
 FILE, DEFAULT = "config.toml", "default"
-SWITCHES = {"tools.enabled": ("ASK_TOOLS", ("0", "1")), "safe.enabled": ("ASK_SAFE", ("1",))}
-"""The settings that an environment variable switches, and what must be in it: 1 is on, 0 is off."""
 PROVIDER_MEANINGS = {
     "base_url": "where its requests go",
     "key_env": "the environment variable that holds its key",
@@ -40,8 +38,9 @@ def find_variable(workspace: Workspace, key: str) -> str:
         variable = f"ASK_{key.upper()}"
         return variable if environment.get(variable) else ""
     if key in SWITCHES:
-        variable, words = SWITCHES[key]
-        return variable if environment.get(variable) in words else ""
+        switched = read_switch(environment, SWITCHES[key])
+        counts = switched or (switched is False and key != "safe.enabled")  # nothing switches safe mode off
+        return SWITCHES[key] if counts else ""
     variable = f"{stem(provider)}_BASE_URL"
     return variable if table == "providers" and name == "base_url" and environment.get(variable) else ""
 
@@ -51,8 +50,10 @@ def effective(workspace: Workspace, key: str) -> Setting:
     variable, meaning = find_variable(workspace, key), MEANINGS[key]
     value = find_value(workspace.config.values, tuple(key.split(".")))
     if variable:
-        told: Any = workspace.environment[variable]
-        return Setting(key, told == "1" if key in SWITCHES else told, variable, meaning)
+        read: Any = workspace.environment[variable]
+        return Setting(
+            key, read_switch(workspace.environment, variable) if key in SWITCHES else read, variable, meaning
+        )
     if key == "model" and workspace.environment.get("ASK_PROVIDER"):  # for which it need not be
         value = model_set_for(workspace, workspace.environment["ASK_PROVIDER"], named=False) or REMOVED
     if value is REMOVED:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
 from ask.config import check_config, read_toml
 from ask.errors import FileError
-from ask.tools.file_access import Owned, replace_file
+from ask.state_files import locked, write_private_file
 
 REMOVED = object()
 """In the place of a value: the key is taken out."""
@@ -101,37 +99,14 @@ def put(values: MutableMapping[str, Any], parts: tuple[str, ...], value: Any, ta
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put the content in the place of the file's, at once or not at all; links are followed, the mode is kept.
+    """Replace the content of the file, which keeps its permissions; a link keeps pointing to it.
 
     Raises:
         FileError: it cannot be written.
     """
-    target = path.resolve()
     try:
-        if target.exists() and not os.access(target, os.W_OK):
+        if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(0, "it is read-only")
-        owned = Owned.read(target.stat()) if target.exists() else Owned(0o600, os.geteuid(), os.getegid())
-        replace_file(target, [data], owned)
-    except OSError as fault:
-        raise FileError(f"cannot write {path} ({fault.strerror})") from fault
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other changes waiting, by a lock on the folder; it is made where it is missing.
-
-    Raises:
-        FileError: it cannot be made.
-    """
-    folder = path.resolve().parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as fault:
-        raise FileError(f"cannot write {path} ({fault.strerror})") from fault
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+        write_private_file(path, data, keep_mode=True, durable=True)
+    except OSError as error:
+        raise FileError(f"cannot write {path} ({error.strerror})") from error

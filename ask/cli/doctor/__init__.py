@@ -46,7 +46,13 @@ def command(*, offline: bool, as_json: bool) -> None:
 
 def examine(workspace: Workspace, *, offline: bool) -> list[Finding]:
     """All findings, without keys, in the order in which they are shown."""
-    from ask.cli.doctor.configuration import check_choice, check_config_file, check_keys, check_tools
+    from ask.cli.doctor.configuration import (
+        check_choice,
+        check_config_file,
+        check_keys,
+        check_tools,
+        check_variables,
+    )
     from ask.cli.doctor.installation import check_packages, check_program, check_versions
     from ask.cli.doctor.mcp import check_mcp_servers
     from ask.cli.doctor.places import check_folders, check_history
@@ -60,7 +66,7 @@ def examine(workspace: Workspace, *, offline: bool) -> list[Finding]:
 
     checks: list[Callable[[Workspace], Iterator[Finding]]] = [
         *(check_versions, check_program, check_packages),
-        *(check_config_file, check_keys),  # before those that read what these two mend, if need be
+        *(check_config_file, check_variables, check_keys),  # first: the others rely on what these replace
         *(check_folders, check_history, check_tools, check_tool_plugins, check_mcp_servers, safe_mode_findings),
         *(check_shell, check_completions, check_choice, providers),
     ]

@@ -12,7 +12,7 @@ from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
 from ask.cli.searching import find_engine, how_to_have
 from ask.cli.target import Wish, choose
 from ask.cli.workspace import Workspace
-from ask.config import Config, resolve
+from ask.config import SWITCHES, Config, read_switch, resolve
 from ask.errors import ConfigError
 from ask.keys import KeyStore
 from ask.render.amounts import counted
@@ -35,6 +35,16 @@ def check_config_file(workspace: Workspace) -> Iterator[Finding]:
         yield Finding(WARNING, "config.toml", warning, "correct it with ask config edit")
     if not warnings:
         yield Finding(OK, "config.toml", str(path) if path.exists() else f"there is none, and none is needed ({path})")
+
+
+def check_variables(workspace: Workspace) -> Iterator[Finding]:
+    """Check the variables that are on or off; one with another value is ignored by the checks that follow."""
+    for variable in SWITCHES.values():
+        try:
+            read_switch(workspace.environment, variable)
+        except ConfigError as error:
+            workspace.environment = {**workspace.environment, variable: ""}
+            yield Finding(PROBLEM, variable, error.message, error.advice)
 
 
 def check_keys(workspace: Workspace) -> Iterator[Finding]:

@@ -32,21 +32,23 @@ Here stands what is asked. {{{{input}}}} is where the words, files and piped tex
 @click.argument("name", metavar="NAME")
 def command(*, name: str) -> None:
     """Make a named prompt of your own, and print where it is. On a terminal the editor opens."""
-    from ask.cli.config.file import locked, write
+    from ask.cli.config.file import write
     from ask.cli.editing import edit_file
     from ask.cli.inputs import as_text
     from ask.cli.workspace import Workspace
     from ask.errors import UsageError
     from ask.render.streams import Console, Output
+    from ask.state_files import locked
     from ask.templates.folders import check_name, find_all, own_file, validity
 
     name = as_text(name)
     check_name(name)
     workspace = Workspace()
-    if name in find_all(workspace.prompts):
-        raise UsageError(f"there is a prompt {name} already", f"ask prompts edit {name} changes it, or a copy of it")
     path = own_file(name, workspace.prompts)
     with locked(path):
+        if name in find_all(workspace.prompts):
+            advice = f"ask prompts edit {name} changes it, or a copy of it"
+            raise UsageError(f"there is a prompt {name} already", advice)
         write(path, TEMPLATE.format(name=name).encode())
     Output().write(f"{as_text(str(path))}\n")
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():

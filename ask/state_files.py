@@ -1,0 +1,149 @@
+"""Safe writing of files: whole or not at all, by one process at a time, and unreadable for others where private."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ask.errors import FileError
+
+PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+
+
+class Ownership(NamedTuple):
+    """The permissions, user ID and group ID of a file."""
+
+    mode: int
+    user: int
+    group: int
+
+    @staticmethod
+    def from_status(status: os.stat_result) -> Ownership:
+        """Read the ownership from the result of a `stat` call."""
+        return Ownership(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid)
+
+
+def set_ownership(descriptor: int, ownership: Ownership) -> None:
+    """Give an open file this ownership, except for a user or group that this process may not set.
+
+    Raises:
+        OSError: the permissions cannot be set.
+    """
+    mode = ownership.mode
+    try:
+        os.fchown(descriptor, ownership.user, ownership.group)
+    except PermissionError:
+        mode &= 0o777  # a set-id bit must not work for another owner
+    os.fchmod(descriptor, mode)
+
+
+def create_private_folder(path: Path) -> None:
+    """Create a folder and its missing parents, for their owner alone whatever the umask is.
+
+    Raises:
+        OSError: a folder cannot be created.
+    """
+    missing = list(takewhile(lambda folder: not folder.is_dir(), (path, *path.parents)))
+    for folder in reversed(missing):
+        try:
+            folder.mkdir(PRIVATE_FOLDER)
+        except FileExistsError:
+            if not folder.is_dir():  # otherwise another process created it just now
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+        else:
+            folder.chmod(PRIVATE_FOLDER)
+
+
+@contextmanager
+def open_replacement(path: Path, ownership: Ownership | None, folder: int | None = None) -> Iterator[BinaryIO]:
+    """Open a temporary file that becomes `path` when the block ends without an exception.
+
+    A link at `path` is replaced itself. An `ownership` of None is that of any new file. With an open `folder`, `path`
+    is relative to it.
+
+    Raises:
+        OSError: it cannot be written; what was at `path` is unchanged.
+    """
+    temporary = path.parent / f".ask-{os.urandom(8).hex()}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, PRIVATE_FILE if ownership else 0o666, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()  # before the mode, since writing takes set-id bits away
+            if ownership:
+                set_ownership(descriptor, ownership)
+        os.replace(temporary, path, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def replace_file(path: Path, chunks: Iterable[bytes], ownership: Ownership | None, folder: int | None = None) -> None:
+    """Replace a file by one with this content, as `open_replacement` does.
+
+    Raises:
+        OSError: it cannot be written; what was at `path` is unchanged.
+    """
+    with open_replacement(path, ownership, folder) as file:
+        file.writelines(chunks)
+
+
+def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, durable: bool = False) -> None:
+    """Replace the content of a file in one of ask's own folders, which is created if it is missing.
+
+    Args:
+        path: the file; if it is a link, its target is replaced.
+        content: what to write.
+        keep_mode: leave the permissions of an existing file as they are.
+        durable: have the content on the disk before the old one goes, so that a power failure loses neither.
+
+    Raises:
+        OSError: it cannot be written; what was there is unchanged.
+    """
+    target = Path(os.path.realpath(path))
+    create_private_folder(target.parent)
+    try:
+        ownership = Ownership.from_status(target.stat())
+    except FileNotFoundError:
+        ownership = Ownership(PRIVATE_FILE, os.geteuid(), os.getegid())
+    if not keep_mode:
+        ownership = ownership._replace(mode=PRIVATE_FILE)
+    with open_replacement(target, ownership) as file:
+        file.write(content)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from changing a file: for the time from reading it to replacing it.
+
+    The lock is on the folder that contains the file, or the target if it is a link. The folder is created if it is
+    missing. On a file system without locks there is none.
+
+    Raises:
+        FileError: the folder cannot be created.
+    """
+    import fcntl
+
+    folder = Path(os.path.realpath(path)).parent
+    try:
+        create_private_folder(folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise FileError(f"cannot write {path} ({error.strerror})") from error
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
