@@ -7,7 +7,6 @@ of a start.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -22,8 +21,10 @@ import pluggy
 
 from ask.errors import AskError, ConfigError, ProviderError
 from ask.hookspecs import PROJECT, ProviderHooks
+from ask.import_guard import Notify, guard_import
 from ask.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
 from ask.state_files import write_private_file
+from ask.suggestions import suggest
 
 GROUP = "ask.providers"
 GROUPS = (GROUP, "ask.tools")
@@ -161,8 +162,8 @@ def _write_cache(cache: Path | None, stamp: list[Any], rows: Rows) -> None:
         write_private_file(cache, json.dumps({"stamp": stamp, **kept}).encode())
 
 
-def load_provider(claims: tuple[Claim, ...]) -> LoadedProvider:
-    """Import and check the provider behind a name.
+def load_provider(claims: tuple[Claim, ...], notify: Notify) -> LoadedProvider:
+    """Import and check the provider behind a name; `notify` takes a line about one that is slow or prints something.
 
     Raises:
         ConfigError: two distributions claim the name, or the plugin is broken; names the distribution.
@@ -172,13 +173,16 @@ def load_provider(claims: tuple[Claim, ...]) -> LoadedProvider:
         names = " and ".join(c.distribution for c in claims)
         raise ConfigError(f"{names} both have a provider named {claim.name}", "uninstall one of them")
     module_name, _, attribute = claim.target.partition(":")
-    try:
-        value: Any = import_module(module_name.strip())
-        for part in filter(None, attribute.strip().split(".")):
-            value = getattr(value, part)
-    except (Exception, SystemExit) as fault:
-        raise broken(claim.name, claim.distribution, f"{type(fault).__name__}: {fault}") from fault
-    return check_provider(value, claim.name, claim.distribution)
+    with guard_import(f"{claim.name} ({claim.distribution})", notify):
+        try:
+            value: Any = import_module(module_name.strip())
+            for part in filter(None, attribute.strip().split(".")):
+                value = getattr(value, part)
+            return check_provider(value, claim.name, claim.distribution)
+        except ConfigError:
+            raise
+        except (Exception, SystemExit) as fault:
+            raise broken(claim.name, claim.distribution, f"{type(fault).__name__}: {fault}") from fault
 
 
 def check_provider(value: object, name: str, distribution: str) -> LoadedProvider:
@@ -235,9 +239,9 @@ def explain(fault: str) -> str:
     """Pluggy's complaint as one line, with the hook that was probably meant."""
     line = " ".join(fault.split())
     unknown = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
-    nearest = difflib.get_close_matches(unknown, hook_names(), 1)
+    near = suggest(unknown, hook_names())
     if unknown and unknown not in hook_names():
-        return f"there is no hook {unknown}" + (f"; did you mean {nearest[0]}?" if nearest else "")
+        return f"there is no hook {unknown}" + (f"; did you mean {near}?" if near else "")
     return line
 
 

@@ -48,7 +48,7 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequenc
     Raises:
         AskError: what ended the run, after everything that was said is shown.
     """
-    workspace = Workspace()
+    workspace = Workspace(quiet=flags["quiet"])
     command = None
     console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
     with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
@@ -227,6 +227,7 @@ def converse(question: Question, workspace: Workspace, show: Callable[[Event], N
         today=date.today(),
         directory=question.directory,
         environment=workspace.environment,
+        placeholders=question.confined.placeholders if question.confined else (),
     )
     job = Job(
         target.model,
@@ -246,8 +247,9 @@ def converse(question: Question, workspace: Workspace, show: Callable[[Event], N
         job = job._replace(max_cost=settings.max_cost, cost=cost_counter(target, exchange))
     with Originals(question, workspace, show) as originals:
         calls = call_runner(question, workspace, partial(explain, exchange, target.model, system), originals, show)
-        gc.freeze()
-        gc.enable()
+        if not gc.isenabled():  # in a chat, once: what it leaves behind after each message is to be collected
+            gc.freeze()
+            gc.enable()
         outcome = Agent(exchange, calls, show).run([*question.past, question.asked], job)
     if outcome.failure is not None:
         outcome.failure.take_out(question.secrets.redact)  # before it is saved

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import UsageError
 from ask.render.streams import Console
+from ask.suggestions import suggest
 from ask.tools import Tool, builtin_tools
 from ask.tools.search import SEARCH_WEB
 
@@ -61,8 +61,9 @@ class Toolbox:
         names = [tool.spec.name for tool in tools]
         names += [name for name in named(settings, chosen) if name.startswith(self._not_there(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
-            nearest = difflib.get_close_matches(name, names, 1)
-            raise UsageError(f"there is no tool {name!r} to disable", f"did you mean {(nearest or names)[0]}?")
+            near = suggest(name, names)
+            advice = f"did you mean {near}?" if near else "ask tools lists them"
+            raise UsageError(f"there is no tool {name!r} to disable", advice)
         allowed = chosen.tools(names) if chosen else frozenset(names)
         allowed -= settings.disabled_tools
         self._tell_of_functions(settings, allowed)
@@ -152,7 +153,9 @@ class Toolbox:
                 yield found
 
     def _told_apart(self, tools: Iterable[Tool]) -> Iterator[Tool]:
-        """The tools whose names a provider takes, each name once: the first that has it keeps it."""
+        """The tools that a provider accepts, each name once: the first that has it keeps it."""
+        from ask.tool_schemas.normalize import UnusableToolError, normalize_tool
+
         owners: dict[str, str] = {}
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
@@ -161,6 +164,11 @@ class Toolbox:
             elif name in owners:
                 self._console.line(f"ask: the tool {name} of {origin} is left out: {owners[name]} has one of that name")
             else:
+                try:
+                    normalize_tool(tool.spec)
+                except UnusableToolError as error:
+                    self._console.line(f"ask: the tool {name} of {origin} is left out: {error}")
+                    continue
                 owners[name] = origin
                 yield tool
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from ask.errors import AskError, ConfigError, ReaderGone, unforeseen
 from ask.keys import KeyStore, Secrets
 from ask.plugins import Claim, Found, LoadedProvider, check_provider, find_plugins, load_provider
 from ask.render.streams import Console
+from ask.suggestions import suggest
 
 
 class Workspace:
@@ -24,10 +24,12 @@ class Workspace:
 
     Args:
         environment: the process's environment.
+        quiet: do not report plugins that load slowly or print something.
     """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environment: Mapping[str, str] = os.environ, *, quiet: bool = False) -> None:
         self.environment = environment
+        self._quiet = quiet
 
     @cached_property
     def places(self) -> Places:
@@ -91,7 +93,7 @@ class Workspace:
             ConfigError: there is none, or it is broken.
         """
         if name in self.claims:
-            return load_provider(self.claims[name])
+            return load_provider(self.claims[name], self.notify)
         table = self.config.provider(name)
         if "base_url" in table:
             described = ChatCompletions(
@@ -103,9 +105,15 @@ class Workspace:
                 attachments=USUAL_ATTACHMENTS,  # whether it takes them is for the service to say
             )
             return check_provider(described, name, "config.toml")
-        nearest = difflib.get_close_matches(name, self.names, 1)
-        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        near = suggest(name, self.names)
+        hint = f"did you mean {near}? " if near else ""
         raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(self.names)}")
+
+    def notify(self, text: str) -> None:
+        """Report something about a plugin to the user."""
+        if not self._quiet:
+            redact = self.secrets().redact
+            Console(self.environment, quiet=False, plain=False, redact=redact).line(f"ask: {text}")
 
     def key_variables(self, name: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
         """The environment variables that may hold a provider's key: as configured, or else its `own`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
@@ -37,6 +38,7 @@ class Confinement(NamedTuple):
         home: the user's home directory, in whose place is an empty one.
         environment: that of all processes inside.
         limits: what they may use.
+        user_environment: the user's own; other programs of the user find their configuration by it.
     """
 
     directory: Path
@@ -48,6 +50,7 @@ class Confinement(NamedTuple):
     home: Path
     environment: Mapping[str, str]
     limits: Limits = DEFAULT_LIMITS
+    user_environment: Mapping[str, str] = MappingProxyType({})
 
     @property
     def writable(self) -> tuple[Path, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.guards import private_in
+from ask.safety.survey import find_private
 from tests.escapes.confined import bash, machine, run
 from tests.safety.ground import Ground
 from tests.safety.installation import USERS
@@ -112,7 +112,7 @@ MOUNTS = {
     "one less": 'replace(["--ro-bind", "/dev/null", "@work@/.env"], [])',
     "protected, but writable": 'replace(["--ro-bind", "@work@/.git"], ["--bind", "@work@/.git"])',
 }
-if private_in(Path("/etc"))[1]:
+if find_private(Path("/etc"))[1]:
     MOUNTS["a folder that is not hidden"] = 'at = arguments.index("0555"); del arguments[at - 1 : at + 5]'
 """What bubblewrap may have mounted by mistake, where names have changed before it looked them up."""
 
