@@ -23,7 +23,7 @@ from ask.errors import (
     Remedy,
     StreamCut,
 )
-from ask.messages import Answer, Finish, Native, ToolCall
+from ask.messages import Answer, Finish, Message, Native, ToolCall, ToolSpec
 from ask.plugins import LoadedProvider
 from ask.provider import (
     CallDelta,
@@ -36,6 +36,7 @@ from ask.provider import (
     StreamReader,
     TextDelta,
 )
+from ask.redaction import NO_SECRETS, Redactor
 from ask.text import PairJoiner, mend, one_line
 from ask.transport import Reply, Transport
 
@@ -86,6 +87,7 @@ class Exchange:
         tries: how often a request is sent at most.
         backoff: seconds before the second try; doubled for each further one.
         notice: takes a line for the user whenever a request is sent again.
+        redactor: replaces secrets in requests and answers.
     """
 
     def __init__(
@@ -97,8 +99,10 @@ class Exchange:
         tries: int,
         backoff: float,
         notice: Callable[[str], None],
+        redactor: Redactor = NO_SECRETS,
     ) -> None:
         self.provider = provider
+        self.redactor = redactor
         self._transport = transport
         self._keys = [part.strip() for part in key.split("|")]
         self._tries = tries
@@ -109,7 +113,37 @@ class Exchange:
         """Send a request; return its answer, or what came of it. `show` gets the text as it comes.
 
         A request is sent again only while nothing of its answer was shown.
+
+        Secrets are replaced in the request and in the answer, except in the calls: their arguments are what tools
+        run with.
         """
+        shown = _RedactedDeltas(self.redactor, show)
+        turn = self._ask(self._redact_request(request), shown.show)
+        try:
+            shown.finish()
+        except AskError as failure:
+            turn = turn._replace(failure=turn.failure or failure)
+        return turn._replace(answer=self._redact_answer(turn.answer))
+
+    def _redact_request(self, request: ChatRequest) -> ChatRequest:
+        redact = self.redactor.redact
+        tools = [
+            ToolSpec(tool.name, redact(tool.description), self.redactor.redact_value(tool.parameters))
+            for tool in request.tools
+        ]
+        return request._replace(messages=tuple(map(self.redactor.redact_message, request.messages)), tools=tools)
+
+    def _redact_answer(self, answer: Answer) -> Answer:
+        message = self.redactor.redact_message(Message("assistant", answer.text, native=answer.native))
+        redact = self.redactor.redact
+        return answer._replace(
+            text=message.content,
+            reasoning=redact(answer.reasoning),
+            native=message.native,
+            reason=redact(answer.reason),
+        )
+
+    def _ask(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
         try:
             turn = self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
@@ -345,6 +379,32 @@ class Exchange:
 
         error.provider = self.provider.info.name
         return recognise(error)
+
+
+class _RedactedDeltas:
+    """Shows the deltas of an answer without secrets, also those that two deltas share."""
+
+    def __init__(self, redactor: Redactor, show: Callable[[Delta], None]) -> None:
+        self._redact = redactor.redact
+        self._show = show
+        self._texts, self._thoughts = redactor.open_stream(), redactor.open_stream()
+
+    def show(self, delta: Delta) -> None:
+        """Show as much of a delta as is certain to be no part of a secret."""
+        match delta:
+            case TextDelta(text):
+                self._show(TextDelta(self._texts.feed(text)))
+            case ReasoningDelta(text):
+                self._show(ReasoningDelta(self._thoughts.feed(text)))
+            case CallDelta():
+                self._show(CallDelta(delta.index, self._redact(delta.name)))
+
+    def finish(self) -> None:
+        """Show what was held back."""
+        if text := self._thoughts.finish():
+            self._show(ReasoningDelta(text))
+        if text := self._texts.finish():
+            self._show(TextDelta(text))
 
 
 def joined(deltas: Iterable[Delta], joiners: Mapping[type, PairJoiner]) -> Iterator[Delta]:

@@ -14,7 +14,7 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
-    *("version", "text", "redaction", "differences", "json_values", "messages", "errors"),
+    *("version", "text", "differences", "json_values", "messages", "redaction", "errors"),
     *("state_files", "attachments"),
     *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
     *("framing", "chunks", "events"),

@@ -49,7 +49,7 @@ def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
     for path in (tmp_path / "file", tmp_path / "file/below"):
-        with pytest.raises(OSError):  # noqa: PT011 - which one depends on the place
+        with pytest.raises(OSError):
             create_private_folder(path)
     with pytest.raises(FileError), locked(tmp_path / "file/below"):
         pass
