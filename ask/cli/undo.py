@@ -84,8 +84,9 @@ def command(**flags: bool) -> None:
     """Put back the files that write_file and edit_file changed in the last run on this terminal.
 
     Of a run with --safe, all that it changed in its folders is put back, as far as there is a copy of them.
-    With ID, the last run of that conversation (ask history list). Once undone, a run counts no more, and the next
-    undo takes the one before. A file that has changed since keeps all from being put back.
+    With ID, the last run of that conversation that changed something (ask history list). Once undone, a run counts
+    no more, and the next undo takes the one before. A file that has changed since keeps all from being put back.
+    With --yes and no ID, nothing is put back if the last run has nothing to put back.
     """
     from ask.cli.workspace import Workspace
 
@@ -272,7 +273,7 @@ def carry_out(
         say("nothing is put back")
         raise click.Abort
     changes = [step.change for step in steps]
-    if plan(changes, force=wanted.force, progress=progress) != steps:
+    if not wanted.yes and plan(changes, force=wanted.force, progress=progress) != steps:  # while the user thought
         raise FileError("nothing is put back: a file has changed in the meantime", "try again")
     about = About(
         conversation=records[-1].about.conversation,
