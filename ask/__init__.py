@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from ask.tool_plugins.functions import as_tool
     from ask.tool_plugins.mark import tool
+    from ask.tool_schemas.normalize import normalize_tool
     from ask.tools import Tool, ToolContext, ToolError, ToolResult
     from ask.version import VERSION
 
@@ -95,6 +96,7 @@ _HOMES = {
     ),
     "ask.tool_plugins.functions": ("as_tool",),
     "ask.tool_plugins.mark": ("tool",),
+    "ask.tool_schemas.normalize": ("normalize_tool",),
     "ask.tools": ("Tool", "ToolContext", "ToolError", "ToolResult"),
     "ask.version": ("VERSION",),
 }
@@ -146,6 +148,7 @@ __all__ = [
     "hookimpl",
     "invent_id",
     "model_family",
+    "normalize_tool",
     "page_text",
     "parse_json",
     "read_tool_calls",

@@ -64,10 +64,10 @@ def _start(arguments: Sequence[str]) -> int:
         return profiled(arguments, run)
     import click
 
-    from ask.cli import run as run_command
+    from ask.cli import run_command_line
 
     try:
-        return run_command(arguments)
+        return run_command_line(arguments)
     except click.exceptions.Abort:
         return INTERRUPTED
     except click.ClickException as error:

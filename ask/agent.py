@@ -81,6 +81,7 @@ class Outcome:
         finish: why the last answer ended; CUT as long as one is waited for.
         corrections: how often an answer was asked for again since it did not fit.
         failure: why the run did not end well; None where it did.
+        saved_run: the number of its run in the history; None if it is not saved.
     """
 
     def __init__(self, messages: list[Message]) -> None:
@@ -90,6 +91,7 @@ class Outcome:
         self.finish = Finish.CUT
         self.corrections = 0
         self.failure: AskError | None = None
+        self.saved_run: int | None = None
 
     @property
     def answered(self) -> bool:

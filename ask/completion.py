@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ MOST_CONVERSATIONS = 200
 LONGEST_TITLE = 100
 DAY, RETRY = 86_400.0, 600.0
 """Seconds for which a models list is good, and after which one that did not come is asked for again."""
-PATIENCE_MS = 20
+PATIENCE = 0.02
+"""Seconds to wait for a process that keeps the history to itself."""
 
 Word = tuple[str, str]
 """A word, and what it stands for."""
@@ -114,13 +115,11 @@ def fetch_later(stamp: Path, provider: str) -> None:
 
 def conversations(places: Places, *_: object) -> Iterator[Word]:
     """The newest conversations with their titles; the history is only read, and never waited for."""
-    import sqlite3
+    from ask.history.store import Store
 
-    file = places.history
     query = "SELECT id, title FROM conversations ORDER BY updated DESC, number DESC LIMIT ?"
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
-        connection.execute(f"PRAGMA busy_timeout = {PATIENCE_MS}")
-        yield from ((str(number), str(title)) for number, title in connection.execute(query, (MOST_CONVERSATIONS,)))
+    with suppress(AskError), Store(places.history, create=False, patience=PATIENCE) as store:
+        yield from ((str(number), str(title)) for number, title in store.rows(query, (MOST_CONVERSATIONS,)))
 
 
 def templates(places: Places, *_: object) -> Iterator[Word]:

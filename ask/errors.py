@@ -67,6 +67,7 @@ def walk_causes(error: BaseException) -> Iterator[BaseException]:
             yield cause
             # requests wraps what urllib3 raised, and urllib3 keeps its own cause in `reason`.
             pending += [*cause.args, getattr(cause, "reason", None), cause.__cause__, cause.__context__]
+            pending += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
 
 
 def unforeseen(fault: Exception) -> AskError:

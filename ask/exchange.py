@@ -147,14 +147,19 @@ class Exchange:
         try:
             turn = self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
-            from ask.refusals import blame_option, schema_is_refused
+            from ask.refusals import blame_option, find_refused_tool, name_refused_tool, schema_is_refused
 
             self._named(failure)
-            if request.schema is not None and schema_is_refused(failure):
+            tool = find_refused_tool(failure, request.tools)
+            if tool:
+                name_refused_tool(failure, tool)
+            elif request.schema is not None and schema_is_refused(failure):
                 failure.remedy = Remedy.WITHOUT_SCHEMA
             said = failure.answer or Answer()
             self._show_whole(said, show)
-            return Turn(said._replace(finish=Finish.ERROR), failure=blame_option(failure, request.options))
+            return Turn(
+                said._replace(finish=Finish.ERROR), failure=failure if tool else blame_option(failure, request.options)
+            )
         except AskError as failure:
             return Turn(Answer(finish=Finish.CUT), failure=failure)
         with self.provider.faults:

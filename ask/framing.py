@@ -70,11 +70,13 @@ class ServerSentEvents:
         if self._first:
             line = line.removeprefix(b"\xef\xbb\xbf")
             self._first = False
-        if line.startswith(b"data:"):
-            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
             self.progress = True
-        elif line.startswith(b"event:"):
-            self._event = line[6:].decode("utf-8", "replace").strip()
+        elif field == b"event":
+            self._event = value.decode("utf-8", "replace") or None
         elif not line and self._data:
             event = ServerEvent(self._event, b"\n".join(self._data).decode("utf-8", "replace"))
             self._event, self._data = None, []

@@ -219,7 +219,9 @@ class Provider:
         return False
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        return [tool.as_function() for tool in tools]
+        from ask.tool_schemas.normalize import normalize_tool
+
+        return [normalize_tool(tool).as_function() for tool in tools]
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         raise NotImplementedError

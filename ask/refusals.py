@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask.errors import AskError, ParameterError, ProviderError, Remedy
+from ask.messages import ToolSpec
 
 TOOLS_REFUSED = re.compile(
     r"not support (?:the use of )?(?:tools?|tool use|tool calling|function calling)\b"
@@ -31,6 +32,17 @@ TOO_LONG = re.compile(
 )
 """How services say, each in its own words, that a conversation is longer than the model's context."""
 
+TOOL_PLACES = (
+    re.compile(r"function_?declarations\[(\d+)\]", re.IGNORECASE),
+    re.compile(r"\btools\[(\d+)\]"),
+    re.compile(r"\btools\.(\d+)\b"),
+)
+"""How services say by its number which tool they refuse. Gemini's come first: its tools[0] holds them all."""
+TOOL_NAMED = re.compile(
+    r"\b(?:function|tool|schema)\b[^'\"`]{0,20}['\"`](?:functions\.)?([\w-]{1,128})['\"`]", re.IGNORECASE
+)
+"""How services say by its name which tool they refuse."""
+
 _NAMED = (
     r"[\"'`](?:\w+\.)*{name}[\"'`]|(?:^|[\s.]){name}(?: ?[:=]|(?: value)? (?:is|must|does|should)\b)"
     r"|\b(?:parameters?|arguments?|options?|fields?|invalid|unsupported|unknown|unrecognized):? {name}\b|: {name}\.?$"
@@ -48,6 +60,26 @@ def recognise(error: ProviderError) -> ProviderError:
         error.advice = error.advice or "send less, or use a model with a longer context"
     error.advice = error.advice or advice_for(error)
     return error
+
+
+def find_refused_tool(error: ProviderError, tools: Sequence[ToolSpec]) -> str:
+    """Return the name of the tool that a provider refuses a request for; "" where it is not about one."""
+    if error.status not in (400, 422) or error.remedy != Remedy.NONE:
+        return ""
+    said = f"{error.parameter or ''} {error.message}"
+    for place in TOOL_PLACES:
+        found = place.search(said)
+        if found:
+            number = int(found[1])
+            return tools[number].name if number < len(tools) else ""
+    names = {tool.name for tool in tools}
+    return next((name for name in TOOL_NAMED.findall(said) if name in names), "")
+
+
+def name_refused_tool(error: ProviderError, tool: str) -> None:
+    """Say in an error which tool it is about, and how to do without."""
+    error.message = f"the tool {tool} is refused: {error.message}"
+    error.advice = f"--disable-tool {tool} leaves it out"
 
 
 def schema_is_refused(error: ProviderError) -> bool:

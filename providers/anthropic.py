@@ -34,6 +34,7 @@ from ask import (
     error_text,
     find_error,
     invent_id,
+    normalize_tool,
     page_text,
     parse_json,
 )
@@ -130,7 +131,7 @@ class Anthropic(Provider):
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return [
             {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
-            for tool in tools
+            for tool in map(normalize_tool, tools)
         ]
 
     def format_messages(self, request: ChatRequest) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Google's Gemini in its own wire: generateContent and streamGenerateContent. https://ai.google.dev/api
 
 What one part of an answer carries, above all its signature, goes back on that very part: so an answer with such
-parts is kept as it came, and sent again in place of its neutral form. Schemas are `gemini_schema`'s to convert,
-streams `gemini_stream`'s to gather, answers `gemini_answer`'s to read.
+parts is kept as it came, and sent again in place of its neutral form. Streams are `gemini_stream`'s to gather,
+answers `gemini_answer`'s to read.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from ask import (
     default_remedy,
     error_text,
     find_error,
+    normalize_tool,
     page_text,
     parse_json,
 )
@@ -55,7 +56,6 @@ from .gemini_answer import (
     told_reason,
     usage_of,
 )
-from .gemini_schema import gemini_schema
 from .gemini_stream import SIGNATURE, GeminiStreamReader
 
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -181,10 +181,10 @@ class Gemini(Provider):
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         declarations: list[dict[str, Any]] = []
-        for tool in tools:
+        for tool in (normalize_tool(tool, inline_references=True) for tool in tools):
             declaration = {"name": function_name(tool.name), "description": tool.description}
-            parameters = gemini_schema(tool.parameters)
-            declarations.append(declaration | ({"parameters": parameters} if "properties" in parameters else {}))
+            takes_any = bool(tool.parameters["properties"] or tool.parameters.get("additionalProperties"))
+            declarations.append(declaration | ({"parametersJsonSchema": dict(tool.parameters)} if takes_any else {}))
         return [{"functionDeclarations": declarations}] if declarations else []
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:

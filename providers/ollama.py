@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask import (
@@ -29,6 +29,7 @@ from ask import (
     ServerEvent,
     TextDelta,
     ToolCall,
+    ToolSpec,
     Usage,
     arguments_object,
     as_dict,
@@ -37,6 +38,7 @@ from ask import (
     as_text,
     error_text,
     find_error,
+    normalize_tool,
     parse_json,
     read_tool_calls,
 )
@@ -91,6 +93,10 @@ class Ollama(Provider):
                 for call in message.tool_calls
             ]
         return wire | dict(self.native_for(message, model))
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        forms = [normalize_tool(tool, inline_references=True) for tool in tools]
+        return [form._replace(parameters=without_unread(form.parameters)).as_function() for form in forms]
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"role": "tool", "tool_name": tool_name, "tool_call_id": tool_call_id, "content": result}
@@ -221,6 +227,11 @@ class OllamaStreamReader:
         if self._calls:
             message["tool_calls"] = self._calls
         return self._head | {"message": message}
+
+
+def without_unread(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool's parameters with what Ollama reads of them, so that the context is not sized for more."""
+    return {name: parameters[name] for name in ("type", "properties", "required") if name in parameters}
 
 
 def headers(key: str) -> dict[str, str]:

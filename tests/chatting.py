@@ -12,8 +12,8 @@ from tests.model_server import ModelServer, Request
 from tests.program import Ask, Result, Running
 from tests.screen import lines_shown
 
-PROMPT = "\x1b[?2004h"
-"""What the terminal is told when there is something to type: to mark what is pasted."""
+PROMPT = "\x1b[J\x1b[0;1m>"
+"""How a prompt begins: below it the screen is cleared."""
 ENTER, CTRL_D, TAB, UP, ALT_ENTER, CTRL_J = "\r", "\x04", "\t", "\x1b[A", "\x1b\r", "\n"
 
 

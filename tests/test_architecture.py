@@ -14,20 +14,25 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
+<<<<<<< HEAD
     *("version", "text", "differences", "json_values", "messages", "redaction", "errors"),
+=======
+    *("version", "text", "redaction", "differences", "json_values", "installation", "messages", "errors"),
+>>>>>>> main
     *("state_files", "attachments"),
-    *("context", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
+    *("context", "tool_schemas", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
     *("framing", "chunks", "events"),
     *("server_tables", "config", "keys", "prompts", "templates", "schemas"),
     *("certificates", "dialing", "transport"),
-    *("plugins", "refusals", "exchange", "models_cache", "completion", "history"),
+    *("plugins", "refusals", "exchange", "models_cache", "history", "completion"),
     *("tools", "mcp", "originals", "safety", "tool_plugins", "calls"),
     "agent",
     *("render", "cli", "profile", "__main__"),
 ]
 PACKAGES = {
     "click": {"cli", "__main__"},
-    "referencing": {"schemas"},
+    "referencing": {"schemas", "tool_schemas"},
+    "jsonschema_specifications": {"schemas", "tool_schemas"},
     "requests": {"dialing", "transport", "tools"},
     "urllib3": {"dialing", "transport", "tools"},
     "idna": {"tools"},

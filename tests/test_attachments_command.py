@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -341,3 +343,112 @@ def test_a_large_picture_is_kept_in_few_copies(ask: Ask) -> None:
         return int(run([sys.executable, "-c", PEAK, ASK, *arguments], env=ask.env, cwd=ask.cwd).text)
 
     assert peak("-f", "large.png", BOX) - peak("-f", "photo.png", BOX) < 8 * 19_000
+
+
+# Patterns
+
+
+def file_names(server: ModelServer) -> list[str]:
+    """The names of the texts in the last question."""
+    return re.findall(r'<file name="(.*?)">', wire.asked(asked(server)[-1]))
+
+
+def test_a_quoted_pattern_adds_the_files_that_match(ask: Ask, server: ModelServer) -> None:
+    for name in ("src/b.py", "src/a.py", "src/c.txt", "src/deep/d.py", "src/.hidden.py", "odd[1].py"):
+        (ask.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+        (ask.cwd / name).write_text("x = 1\n")
+    for pattern, expected in {
+        "src/*.py": ["src/a.py", "src/b.py"],
+        "src/**/*.py": ["src/a.py", "src/b.py", "src/deep/d.py"],
+        "s?c/[ac].*": ["src/a.py", "src/c.txt"],
+        "odd[1].py": ["odd[1].py"],
+    }.items():
+        assert ask("-f", pattern, "review").code == 0
+        assert file_names(server) == expected
+    (ask.cwd / "home").symlink_to(ask.cwd)
+    assert ask("-f", "~/src/a*.py", "review", env={"HOME": str(ask.cwd)}).code == 0
+    assert len(file_names(server)) == 1
+
+
+def test_a_pattern_that_matches_no_file_is_an_error(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "src").mkdir()
+    for pattern in ("*.rs", "sr*", "no/**/*.py"):
+        result = ask("-f", pattern, "review")
+        assert (result.code, asked(server)) == (9, [])
+        assert pattern in result.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ask -f src/*.py review",
+        "ask -f src/*.py -- review",
+        "ask -q -f src/*.py -popenrouter 'review this'",
+        "ask review -f src/*.py",
+        "ask 'review this' --file src/*.py",
+        "ask -f src/*.py",
+        "ask -f a.py why is b.py here",
+        "ask -f src/* review",
+        "ask chat -f src/*.py",
+    ],
+)
+def test_an_unquoted_pattern_is_an_error_that_shows_the_right_form(line: str, ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "src/deep").mkdir(parents=True)
+    for name in ("src/a.py", "src/b.py", "src/c.py", "a.py", "b.py"):
+        (ask.cwd / name).write_text("x = 1\n")
+    result = ask.shell(line)
+    assert (result.code, asked(server)) == (2, [])
+    assert re.search(r"ask -f \S+ -f \S+", result.stderr)
+
+
+def test_words_that_are_files_are_text_in_quotes_and_after_two_dashes(ask: Ask, server: ModelServer) -> None:
+    for name in ("a.py", "b.py"):
+        (ask.cwd / name).write_text("x = 1\n")
+    for line in ("ask -f a.py 'why is b.py here'", "ask -f a.py -- why is b.py here", "ask why is b.py here"):
+        assert ask.shell(line).code == 0
+        assert wire.asked(asked(server)[-1]).startswith("why is b.py here")
+
+
+# File URLs
+
+
+@pytest.mark.parametrize("start", ["file://", "file://localhost", "FILE://", "File://LocalHost", "file:"])
+def test_every_form_of_a_file_url_names_the_file(start: str, ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "a note.txt").write_text("Look closely.\n")
+    assert ask("-f", f"{start}{ask.cwd}/a%20note.txt", "hi").code == 0
+    assert "Look closely." in wire.asked(asked(server)[-1])
+
+
+def test_a_file_url_of_another_host_is_an_error(ask: Ask, server: ModelServer) -> None:
+    assert ask("-f", "file://other/etc/passwd", "hi").code == 9
+    assert asked(server) == []
+
+
+# Pipes
+
+
+def test_a_process_substitution_is_read_to_its_end(ask: Ask, server: ModelServer) -> None:
+    assert ask.shell("ask -f <(sleep 3; echo slow; sleep 0.2; echo end) hi").code == 0
+    assert "slow\nend\n" in wire.asked(asked(server)[-1])
+    assert ask.shell("ask -s @<(echo Be brief.) -f <(true) hi").code == 0
+
+
+def test_a_named_pipe_is_read_once_a_program_writes_to_it(ask: Ask, server: ModelServer) -> None:
+    os.mkfifo(ask.cwd / "pipe")
+    for writer in ("(sleep 2.5; echo 1 > pipe)", "(sleep 2.5; echo 1; sleep 0.3; echo 2) > pipe"):
+        result = ask.shell(f"{writer} & ask -f pipe hi")
+        assert result.code == 0
+        assert "\n1\n" in wire.asked(asked(server)[-1])
+    assert "1\n2\n" in wire.asked(asked(server)[-1])
+
+
+def test_a_named_pipe_that_nobody_writes_to_ends_with_an_error(ask: Ask, server: ModelServer) -> None:
+    os.mkfifo(ask.cwd / "pipe")
+    started = time.monotonic()
+    assert ask("--command-timeout", "3", "-f", "pipe", "hi").code == 9
+    assert time.monotonic() - started < 20
+    with ask.start("-f", "pipe", "hi") as running:
+        running.wait_for("waiting for pipe")
+        running.signal()
+        assert running.finish().code == 130
+    assert asked(server) == []

@@ -171,3 +171,15 @@ def test_a_folder_in_a_chat_tells_what_goes_and_what_does_not(ask: Ask, server: 
         grow(ask.cwd / "src", "c.py", "d.py")
         assert "4 texts of src go with the next message" in chat.say("/file src")
         chat.leave()
+
+
+def test_a_folder_of_a_thousand_nested_folders_is_read_and_deeper_ones_are_left_out(
+    ask: Ask, server: ModelServer
+) -> None:
+    folder = ask.cwd
+    for _ in range(1_200):
+        folder /= "d"
+    run(["bash", "-c", 'mkdir -p "$0" && echo deepest > "$0/a.txt"', str(folder.relative_to(ask.cwd))], cwd=ask.cwd)
+    assert ask("-f", "d", "hi", timeout=120).code == 0
+    run(["rm", "-rf", "d"], cwd=ask.cwd)  # too deep for what pytest removes folders with
+    assert "deepest" in wire.asked(server.requests[-1].json)

@@ -8,8 +8,8 @@ import pytest
 
 from ask.attachments import IMAGE_TOKENS, LIMIT_IN_ALL, LIMITS, PAGE_TOKENS
 from ask.cli.clipboard import READERS
-from ask.cli.folder import MOST_FILES
 from ask.cli.inputs import FILE_LIMIT
+from ask.cli.sources import MOST_FILES
 from ask.tools.http_get import BODY_LIMIT
 from tests.attachment_table import BEGIN, END, PAGE, taken
 from tests.pages import blocks, is_shown, quoted, steps, table

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests import wire
 from tests.chatting import ALT_ENTER, CTRL_D, CTRL_J, ENTER, PROMPT, UP, Chat, answering, kept, last, named
-from tests.model_server import HOLD, ModelServer, Reply
+from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, Running, is_running
+from tests.program import run as program_run
 from tests.saved import said, saved
 from tests.scenarios.test_when_things_go_wrong import appears
 from tests.screen import Screen
@@ -131,6 +133,77 @@ def test_ctrl_c_at_the_prompt_clears_what_was_typed(ask: Ask, server: ModelServe
         chat.say("whole")
         chat.leave()
     assert last(server) == ["whole"]
+
+
+# Typed while an answer is printed
+
+
+def slowly(request: Request) -> Reply:
+    """An answer that names its message and takes a moment."""
+    return wire.streams(wire.text(answering(request)), 1.0, wire.finish())
+
+
+def test_each_line_typed_during_an_answer_is_a_message_of_its_own(ask: Ask, server: ModelServer) -> None:
+    server.reply(slowly)
+    with Chat(ask) as chat:
+        chat.type_in("one" + ENTER)
+        chat.running.wait_for("Answer to one.")
+        chat.type_in("two" + ENTER + "/cost" + ENTER + "thrxe\x7f\x7fee" + ENTER + "half")
+        chat.running.wait_for("Answer to three.")
+        assert "half" not in chat.leave(CTRL_C + CTRL_D).text.partition("Answer to three.")[0]
+    assert last(server) == ["one", "Answer to one.", "two", "Answer to two.", "three"]
+
+
+def test_a_paste_during_an_answer_is_one_message(ask: Ask, server: ModelServer) -> None:
+    server.reply(slowly)
+    with Chat(ask) as chat:
+        chat.type_in("one" + ENTER)
+        chat.running.wait_for("Answer to one.")
+        assert b"\x1b[?2004l" not in bytes(chat.running.stdout).rpartition(b"\x1b[?2004h")[2], "pastes are not marked"
+        chat.type_in("\x1b[200~first line\rthe second\x1b[201~" + ENTER)
+        chat.running.wait_for("Answer to second.")
+    assert last(server) == ["one", "Answer to one.", "first line\nthe second"]
+
+
+def test_ctrl_c_discards_what_was_typed_during_an_answer(ask: Ask, server: ModelServer) -> None:
+    server.reply(slowly)
+    with Chat(ask) as chat:
+        chat.type_in("one" + ENTER)
+        chat.running.wait_for("Answer to one.")
+        chat.type_in("two" + ENTER + "three" + ENTER)
+        chat.running.wait_for("Answer to two.")
+        chat.type_in(CTRL_C)
+        chat.running.wait_for("ask: interrupted")
+        chat.prompted()
+        chat.type_in("four" + ENTER)
+        chat.running.wait_for("Answer to four.")
+    assert "three" not in last(server)
+
+
+def test_a_question_during_an_answer_takes_a_line_and_leaves_the_rest(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "echo x > ran"})), wire.says("Done."))
+    with Chat(ask, "--confirm") as chat:
+        chat.type_in("run it" + ENTER)
+        chat.running.wait_for("[")
+        chat.running.wait_for("echo x > ran")
+        chat.running.wait_for("y(es)")
+        chat.type_in("y" + ENTER)
+        chat.running.wait_for("Done.")
+        assert chat.leave().code == 0
+    assert (ask.cwd / "ran").read_text() == "x\n"
+
+
+def test_a_chat_leaves_its_garbage_to_the_collector_after_every_message(ask: Ask, server: ModelServer) -> None:
+    """`gc.freeze` exempts what it finds from collection for good, so it must not run once per message."""
+    server.reply(wire.says("Fine."))
+    program = "import gc; from ask.__main__ import run; gc.disable(); run(['chat', '-q']); print(gc.get_freeze_count())"
+    results = [
+        program_run([sys.executable, "-c", program], env=ask.env, cwd=ask.cwd, stdin=b"hi\n" * count)
+        for count in (1, 20)
+    ]
+    few, many = (int(result.text.splitlines()[-1]) for result in results)
+    assert few > 0
+    assert many - few < 500
 
 
 # Failures

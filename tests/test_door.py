@@ -44,8 +44,8 @@ PUBLIC = [
         "as_tool",
         "default_remedy",
     ),
-    *("error_text", "find_error", "first_choice", "hookimpl", "invent_id", "model_family", "page_text", "parse_json"),
-    *("read_tool_calls", "retry_after", "tool"),
+    *("error_text", "find_error", "first_choice", "hookimpl", "invent_id", "model_family"),
+    *("normalize_tool", "page_text", "parse_json", "read_tool_calls", "retry_after", "tool"),
 ]
 
 

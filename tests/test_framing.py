@@ -183,3 +183,25 @@ def test_a_small_chunk_costs_the_same_however_long_its_line_already_is(
         frames.feed(b"x" * 200)
     assert extra_memory(frames, b"x" * 200) < 5000
     assert len(frames.feed(b"\n\n")[0].data) > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("stream", "events"),
+    [
+        ("data:test\n data\ndata\nfoobar:xxx\njusttext\n:comment\ndata:test\n\n", [(None, "test\n\ntest")]),
+        ("data:test\r\ndata\ndata:test\r\n\r\n", [(None, "test\n\ntest")]),
+        ("data:\ttest\rdata: \ndata:  test\n\n", [(None, "\ttest\n\n test")]),
+        ("data\n\ndata\ndata\n\ndata:x\n\n", [(None, ""), (None, "\n"), (None, "x")]),
+        ("event:  test \ndata:x\n\n", [(" test ", "x")]),
+        ("event: \ndata:x\n\n", [(None, "x")]),
+        ("event:test\nevent\ndata:x\n\n", [(None, "x")]),
+        ("Data:x\n\ndata :x\n\n:data:x\n\n", []),
+        ("\ufeff\ufeffdata:1\n\ndata:2\n\n", [(None, "2")]),
+        ("data:\0\n\n", [(None, "\0")]),
+    ],
+)
+def test_fields_are_read_as_browsers_read_them(stream: str, events: list[tuple[str | None, str]]) -> None:
+    data = stream.encode()
+    expected = [ServerEvent(name, text) for name, text in events]
+    assert read(ServerSentEvents(), [data]) == expected
+    assert read(ServerSentEvents(), [data[i : i + 1] for i in range(len(data))]) == expected

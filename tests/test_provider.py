@@ -20,7 +20,7 @@ def test_a_provider_has_defaults_for_what_it_does_not_say() -> None:
     assert PROVIDER.provider_supports_tools("any")
     assert PROVIDER.provider_models_request("key") is None
     assert PROVIDER.provider_parse_models({"data": [{"id": "a"}]}) == []
-    tool = ToolSpec("bash", "Run a command", {"type": "object"})
+    tool = ToolSpec("bash", "Run a command", {"type": "object", "properties": {}})
     assert PROVIDER.provider_format_tools([tool]) == [tool.as_function()]
 
 

@@ -10,9 +10,10 @@ import pytest
 from ask.cli.ask import command
 from ask.config import KEYS
 from ask.safety.bubblewrap import NEEDED, PROGRAMS
-from ask.safety.guards import PROTECTED
 from ask.safety.places import INHERITED
-from ask.safety.tripwire import TRIPWIRES
+from ask.safety.protected_names import PROTECTED_NAMES
+from ask.safety.survey import SEARCHED_ENTRIES
+from ask.safety.tripwire import MAX_CHECKED, TRIPWIRES
 from tests.escapes.test_escapes import GROUPS
 from tests.pages import blocks, is_shown, quoted, steps
 from tests.program import Ask, Home
@@ -49,10 +50,21 @@ def test_all_known_gaps_are_told() -> None:
 
 
 def test_names_and_numbers_are_those_of_the_code() -> None:
-    assert {*PROTECTED, *INHERITED} <= set(quoted(PAGE))
+    assert set(INHERITED) <= set(quoted(PAGE))
+    assert f"{MAX_CHECKED:,} characters" in PAGE
+    assert f"{SEARCHED_ENTRIES:,} entries" in PAGE
     assert {wire.name for wire in TRIPWIRES} - {"fork bomb"} <= set(quoted(PAGE))
     assert f"bubblewrap {'.'.join(map(str, NEEDED))}" in PAGE
     assert {str(Path(program).parent) for program in PROGRAMS} <= set(quoted(PAGE))
+
+
+def test_the_table_of_protected_names_is_that_of_the_code() -> None:
+    for entry, (name, program, placeholder) in zip(PROTECTED_NAMES, rows("What is protected"), strict=True):
+        assert (name, program) == (f"`{entry.name}`", entry.program)
+        assert [path.removeprefix("~/") for path in quoted(placeholder)] == (
+            ["direnv.toml"] if entry.name == ".envrc" else [path for path in entry.used_if if path]
+        )
+        assert (placeholder == "always") == ("" in entry.used_if)
 
 
 def test_all_options_and_keys_are_told() -> None:

@@ -73,14 +73,16 @@ def test_a_number_that_is_too_large_does_not_fit() -> None:
     ("value", "told"),
     [
         ([], "a JSON Schema is an object"),
-        ({}, "it says nothing of the answer"),
+        (False, "no answer fits false"),
+        ({"title": "Ada"}, "it says nothing of the answer"),
+        ({"$schema": "https://example.com/mine", "type": "object"}, "unknown $schema"),
         ({"name": "Ada", "age": 36}, "it says nothing of the answer"),
         ({"type": "objekt"}, "$.type: 'objekt' is not valid"),
         (
             {"type": "object", "properties": {"a": {"type": "object", "required": "b"}}},
             "$.properties.a.required: 'b' is",
         ),
-        ({"pattern": "("}, "$.pattern: '(' is not a 'regex'"),
+        ({"pattern": "("}, "$.pattern: not a regular expression of Python: '('"),
         ({"$ref": "#"}, "it refers to itself without end"),
         ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "'/$defs/none' refers to nothing in it"),
     ],

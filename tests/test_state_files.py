@@ -14,6 +14,7 @@ import pytest
 from ask.errors import FileError
 from ask.state_files import create_private_folder, locked, replace_file, write_private_file
 from tests import wire
+from tests.chatting import CTRL_D, ENTER, PROMPT
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run, run_on_terminal
 
@@ -49,7 +50,7 @@ def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
     for path in (tmp_path / "file", tmp_path / "file/below"):
-        with pytest.raises(OSError):
+        with pytest.raises(NotADirectoryError):
             create_private_folder(path)
     with pytest.raises(FileError), locked(tmp_path / "file/below"):
         pass
@@ -128,7 +129,7 @@ def test_nothing_that_ask_keeps_is_open_to_others_with_an_umask_of_zero(
     ask hi
     ask chat
     """
-    answers = [("\x1b[?2004h", "hello\r"), ("\x1b[?2004h", "\x04")]
+    answers = [(PROMPT, "hello" + ENTER), (PROMPT, CTRL_D)]
     env = {**ask.env, "EDITOR": "true"}
     result = run_on_terminal(["bash", "-c", script], env=env, cwd=home.work, answers=answers, timeout=60)
     found = [path for folder in ("config", "data", "cache") for path in (home.path / folder).rglob("*")]

@@ -25,7 +25,7 @@ COMMANDS = {
 """The subcommands; each is `command` in the module of its name, loaded when it is called."""
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_command_line(arguments: Sequence[str]) -> int:
     """Run a command line; return its exit code.
 
     Raises:

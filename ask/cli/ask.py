@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,6 +12,9 @@ from ask.cli.amounts import dollars, seconds
 from ask.cli.grammar import OptionNames, parse_command_line
 from ask.errors import UsageError
 from ask.version import VERSION
+
+MOST_SHOWN = 4
+"""The most files that an error shows."""
 
 
 class AskCommand(click.Command):
@@ -22,6 +26,11 @@ class AskCommand(click.Command):
         valued = {name for option in options if not option.is_flag for name in option.opts}
         parsed = parse_command_line(args, OptionNames(flags, valued))
         rest = super().parse_args(ctx, list(parsed.options))
+        with_files = ctx.params["files"] or parsed.misplaced_option.startswith(("-f", "--file"))
+        if with_files and not parsed.explicit:
+            check_no_files(ctx.params["files"], parsed.words)
+        if ctx.params["as_json"] and ctx.params["as_events"]:
+            raise UsageError("--json and --events are different outputs", "use one of them")
         if parsed.misplaced_option:
             option = parsed.misplaced_option
             advice = f"put options first, or quote the question; to ask about {option}, put -- before the question"
@@ -37,6 +46,31 @@ class AskCommand(click.Command):
             formatter.write_dl(list(COMMANDS.items()))
         formatter.write_paragraph()
         formatter.write_text("Options come first, or after a question in quotes. -- ends the options.")
+
+
+def check_no_files(files: Sequence[str], words: Sequence[str]) -> None:
+    """Refuse words that are files, which the shell has made of a pattern: -f takes the first alone.
+
+    Raises:
+        UsageError: there are such words.
+    """
+    from os.path import exists, isfile
+    from shlex import join, quote
+
+    stray = [
+        word
+        for position, word in enumerate(words)
+        if not word.startswith("-") and (isfile(word) or (exists(word) and (position == 0 or "/" in word)))
+    ]
+    if not stray:
+        return
+    options = [f"-f {quote(file)}" for file in (*files, *stray)]
+    shown = " ".join(options if len(options) <= MOST_SHOWN else [*options[:MOST_SHOWN], "..."])
+    question = " ".join(word for word in words if word not in stray and not word.startswith("-")) or "QUESTION"
+    raise UsageError(
+        f"{join(stray[:1])} is a file, and a word of the question",
+        f"write ask {shown} {quote(question)}, or quote the pattern: -f '*.txt'",
+    )
 
 
 def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from functools import partial
 
 from ask.agent import Outcome
 from ask.cli.question import Question
+from ask.cli.run import recorded_exit_code
 from ask.cli.workspace import Workspace
 from ask.context import Told
 from ask.errors import FileError, IncompleteAnswer, UsageError
@@ -56,7 +57,8 @@ def summarised(of_summary: Question, workspace: Workspace, console: Console, con
     outcome, saved = converse(of_summary, workspace, partial(show_notice, console))
     if outcome.failure is not None:
         raise outcome.failure
-    check_summary(outcome, saved, console)
+    with recorded_exit_code(outcome, of_summary, workspace):
+        check_summary(outcome, saved, console)
     with Store(workspace.history) as store:
         return continuation(store, find(store, of_summary.conversation)).messages
 

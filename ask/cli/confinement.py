@@ -14,11 +14,11 @@ from typing import Self
 from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import ConfigError, UsageError
-from ask.safety.guards import PROTECTED, is_repository
 from ask.safety.places import confine
 from ask.safety.policy import OWN, Policy
 from ask.safety.profile import Confinement
 from ask.safety.sandbox import Sandbox
+from ask.safety.survey import is_bare_repository
 from ask.safety.tripwire import TRIPWIRES, Tripwire, chosen
 from ask.state_files import create_private_folder
 from ask.tools import Tool, ToolError
@@ -64,7 +64,7 @@ class Confined:
         self._tell = tell
         for warning in self._sandbox.warnings:
             tell(warning)
-        self._repositories = set(filter(is_repository, self.confinement.writable))
+        self._repositories = set(filter(is_bare_repository, self.confinement.writable))
 
     def offered(self, tools: Iterable[Tool]) -> list[Tool]:
         """The tools that safe mode offers, those that touch something here in the sandbox."""
@@ -80,9 +80,8 @@ class Confined:
         return self.confinement.outermost
 
     def untouched(self) -> set[str]:
-        """The paths in them that no call can change, nor move: what holds the place of something absent, too."""
-        protected = {folder / name for folder in self.confinement.writable for name in PROTECTED}
-        return {str(path) for path in protected if path.parent in self.folders or is_empty(path)}
+        """The paths in them that no call can change, nor move, placeholders among them."""
+        return {str(path) for path in self._sandbox.protected}
 
     def may_read(self, path: Path) -> bool:
         """Whether a call could read what is there, by a path without links."""
@@ -93,7 +92,7 @@ class Confined:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._sandbox.close()
-        for folder in filter(is_repository, set(self.confinement.writable) - self._repositories):
+        for folder in filter(is_bare_repository, set(self.confinement.writable) - self._repositories):
             self._tell(
                 f"{folder} has become a git repository itself, by its HEAD, objects and refs: look at its config, "
                 "which can have git run commands, before you use git there"
@@ -117,13 +116,6 @@ def confinement(settings: Settings, directory: Path, spill: Path, workspace: Wor
         environment=workspace.secrets().clean_environment(),
         admitted=settings.safe_environment,
     )
-
-
-def is_empty(path: Path) -> bool:
-    """Whether a file or folder has nothing in it, as far as can be seen."""
-    with suppress(OSError):
-        return not (any(path.iterdir()) if path.is_dir() else path.stat().st_size)
-    return False
 
 
 def as_host(name: str) -> str:

@@ -11,10 +11,9 @@ from pathspec import GitIgnoreSpec
 
 from ask.attachments import HEAD, described, media_type_of
 from ask.cli.inputs import FILE_LIMIT, as_text, decode
-from ask.cli.sources import Given
+from ask.cli.sources import MOST_FILES, Given
 from ask.errors import FileError
 
-MOST_FILES = 10_000
 GIT = ".git"
 IGNORE = ".gitignore"
 NAMED = 3
@@ -94,27 +93,28 @@ def read_text(path: Path) -> tuple[str, str]:
 
 
 def walk(folder: Path, rules: Sequence[Rules]) -> Iterator[tuple[Path, str]]:
-    """The files under a folder that git would not ignore, in order: those of a folder before its folders.
+    """Yield the files under a folder that git would not ignore, in order: those of a folder before its subfolders.
 
-    Beside each stands ""; beside a folder that cannot be read, why.
+    With each comes "", or with a folder that cannot be read, the reason.
     """
-    own = read_rules(folder)
-    rules = [*rules, own] if own else rules
-    try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    except OSError as fault:
-        yield folder, fault.strerror or "cannot be read"
-        return
-    kept = [
-        (Path(entry), entry)
-        for entry in entries
-        if entry.name != GIT and not ignored(Path(entry), rules, is_folder=entry.is_dir(follow_symlinks=False))
-    ]
-    yield from ((path, "") for path, entry in kept if entry.is_file(follow_symlinks=False))
-    for path, entry in kept:
-        if entry.is_dir(follow_symlinks=False):
-            yield from walk(path, rules)
+    pending = [(folder, tuple(rules))]
+    while pending:
+        folder, rules = pending.pop()
+        own = read_rules(folder)
+        rules = (*rules, own) if own else tuple(rules)
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            yield folder, error.strerror or "cannot be read"
+            continue
+        kept = [
+            (Path(entry), entry)
+            for entry in entries
+            if entry.name != GIT and not ignored(Path(entry), rules, is_folder=entry.is_dir(follow_symlinks=False))
+        ]
+        yield from ((path, "") for path, entry in kept if entry.is_file(follow_symlinks=False))
+        pending += [(path, rules) for path, entry in reversed(kept) if entry.is_dir(follow_symlinks=False)]
 
 
 def rules_above(folder: Path) -> list[Rules]:

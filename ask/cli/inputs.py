@@ -6,8 +6,11 @@ import codecs
 import errno
 import json
 import os
+import re
 import select
+import stat
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,10 @@ from ask.errors import FileError, ParameterError, UsageError
 
 STDIN_PATIENCE = 2.0
 """Seconds without a byte on standard input before a line says what is waited for."""
+WRITER_PATIENCE = 30.0
+"""Seconds to wait for a program to open a named pipe for writing."""
+INHERITED = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+"""A descriptor that the shell has opened, as for `<(command)`."""
 FILE_LIMIT = 10_000_000
 
 RANGES: dict[str, tuple[float, float]] = {
@@ -90,13 +97,69 @@ def read_file(path: str) -> str:
         FileError: it cannot be read, is too long, or holds no text.
     """
     try:
-        with Path(path).expanduser().open("rb") as file:
-            data = file.read(FILE_LIMIT + 1)
+        data = read_bytes(Path(path).expanduser(), FILE_LIMIT)
     except OSError as fault:
         raise FileError(f"cannot read {path} ({fault.strerror})") from fault
     if len(data) > FILE_LIMIT:
         raise FileError(f"{path} is longer than {FILE_LIMIT} bytes", "give a part of it")
     return decode(data, path)
+
+
+def read_bytes(
+    path: Path, limit: int, seconds: float = WRITER_PATIENCE, notice: Callable[[str], None] = lambda _: None
+) -> bytes:
+    """Read a file up to one byte more than `limit`. A pipe is read to its end.
+
+    Args:
+        path: the file.
+        limit: in bytes.
+        seconds: how long to wait for a program to open a named pipe. Once one has, or where the shell has opened the
+            pipe, as in -f <(make), there is no limit.
+        notice: takes a line for the user while a pipe stays silent.
+
+    Raises:
+        FileError: no program opened the named pipe.
+        OSError: it cannot be read.
+    """
+    if not stat.S_ISFIFO(path.stat().st_mode):
+        with path.open("rb") as file:
+            return file.read(limit + 1)
+    inherited = INHERITED.fullmatch(str(path))
+    descriptor = os.dup(int(inherited[1])) if inherited else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return read_pipe(descriptor, limit, path, None if inherited else seconds, notice)
+    finally:
+        os.close(descriptor)
+
+
+def read_pipe(descriptor: int, limit: int, path: Path, seconds: float | None, notice: Callable[[str], None]) -> bytes:
+    """Read an open pipe as `read_bytes` does; `seconds` is None where a writer has opened it."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    deadline = None if seconds is None else time.monotonic() + seconds
+    data = bytearray()
+    noticed = False
+    while len(data) <= limit:
+        waits = [] if data or noticed else [STDIN_PATIENCE]
+        if deadline is not None:
+            waits.append(max(deadline - time.monotonic(), 0))
+        ready = poller.poll(min(waits) * 1000 if waits else None)
+        if not ready and not noticed:
+            noticed = True
+            notice(f"waiting for {path} to end (Ctrl-C stops)")
+        try:
+            part = os.read(descriptor, 1 << 20)
+        except BlockingIOError:  # a program has opened it and not written yet
+            deadline = None
+            continue
+        if part:
+            data += part
+            deadline = None
+        elif ready or deadline is None:
+            break
+        elif time.monotonic() >= deadline:
+            raise FileError(f"cannot read {path} (a named pipe that no program writes to)", "start the writer first")
+    return bytes(data)
 
 
 def as_text(argument: str) -> str:

@@ -294,7 +294,7 @@ def read_prompt(
         return Message("user", compose_prompt(said, (), text))
     from ask.cli.sources import compose_message, gather, of_stdin
 
-    means = means_of(question, None if flags["no_stdin"] else partial(piped, typed=True))
+    means = means_of(question, console, None if flags["no_stdin"] else partial(piped, typed=True))
     given = gather(flags["files"], means).and_more(of_stdin(read))
     if flags["verbose"]:
         tell_of(given, console)
@@ -306,11 +306,12 @@ def needs_look(data: bytes) -> bool:
     return b"\0" in data or data.lstrip().startswith((b"%PDF-", b"\xff"))
 
 
-def means_of(question: Question, stdin: Callable[[], bytes] | None) -> Means:
+def means_of(question: Question, console: Console, stdin: Callable[[], bytes] | None) -> Means:
     """What it takes to read what -f names."""
     from ask.cli.sources import Means
 
-    return Means(question.settings.command_timeout, question.secrets.clean_environment(), stdin)
+    environment = question.secrets.clean_environment()
+    return Means(question.settings.command_timeout, environment, lambda text: console.line(f"ask: {text}"), stdin)
 
 
 def tell_of(given: Given, console: Console) -> None:

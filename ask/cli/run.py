@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from ask.cli.originals import Originals
 from ask.cli.question import Question, read_question
 from ask.cli.target import cost_counter, open_exchange
 from ask.cli.workspace import Workspace, reporting
-from ask.errors import AskError, Interrupted
+from ask.errors import AskError, Interrupted, ReaderGone, unforeseen
 from ask.events import CallOutput, Event, Notice
 from ask.prompts import system_prompt
 from ask.render.events import JsonRenderer
@@ -65,6 +65,7 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequenc
 
             part = in_form(question, renderer, flags, console)
         outcome, saved = converse_and_show(question, workspace, part or renderer)
+        cleanup.enter_context(recorded_exit_code(outcome, question, workspace))
         if outcome.failure is not None:
             raise outcome.failure
         if question.compacts is not None:
@@ -76,11 +77,15 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequenc
 
             ask_more = partial(converse_and_show, workspace=workspace, renderer=renderer)
             command = offer(part.part, question._replace(past=outcome.messages), ask_more)
+            if not command:
+                record_exit_code(outcome, workspace, Interrupted.exit_code)
+                return Interrupted.exit_code
     if command is None:
         return 0
     from ask.cli.shell_command import run_in_shell
 
-    return run_in_shell(command, question.secrets.clean_environment()) if command else Interrupted.exit_code
+    with recorded_exit_code(outcome, question, workspace):
+        return run_in_shell(command, question.secrets.clean_environment())
 
 
 def warn_literal_options(literal_options: Sequence[str], console: Console) -> None:
@@ -121,7 +126,8 @@ def converse_and_show(
         outcome, saved = converse_as_settled(question, workspace, renderer.show)
     finally:
         renderer.still()
-    renderer.finish(outcome, question.conversation if saved else "")
+    with recorded_exit_code(outcome, question, workspace):
+        renderer.finish(outcome, question.conversation if saved else "")
     return outcome, saved
 
 
@@ -165,14 +171,45 @@ def converse_and_save(question: Question, workspace: Workspace, show: Callable[[
         recorder.end(exit_code_of(ending))
         raise
     recorder.end(outcome.failure.exit_code if outcome.failure else 0, outcome.failure, outcome.usage)
+    outcome.saved_run = recorder.run if recorder.saving else None
     return outcome, recorder.saving
 
 
-def exit_code_of(ending: BaseException) -> int:
-    """The exit code to which an exception leads."""
-    if isinstance(ending, SystemExit) and isinstance(ending.code, int):
-        return ending.code
-    return ending.exit_code if isinstance(ending, AskError) else AskError.exit_code
+@contextmanager
+def recorded_exit_code(outcome: Outcome, question: Question, workspace: Workspace) -> Iterator[None]:
+    """Correct the exit code in the history if an exception ends the process after the run is over."""
+    try:
+        yield
+    except BaseException as error:
+        failure = error if isinstance(error, AskError) else None
+        if failure is not None:
+            failure.take_out(question.secrets.redact)
+        record_exit_code(outcome, workspace, exit_code_of(error), failure)
+        raise
+
+
+def record_exit_code(outcome: Outcome, workspace: Workspace, exit_code: int, failure: AskError | None = None) -> None:
+    """Correct the exit code of a run in the history, if it is saved there."""
+    if outcome.saved_run is not None:
+        from ask.history.recorder import correct_exit_code
+
+        correct_exit_code(workspace.history, outcome.saved_run, exit_code, failure)
+
+
+def exit_code_of(error: BaseException) -> int:
+    """Find the exit code of the process that this exception ends."""
+    match error:
+        case SystemExit(code=int(code)):
+            return code
+        case KeyboardInterrupt():
+            return Interrupted.exit_code
+        case BrokenPipeError():
+            return ReaderGone.exit_code
+        case AskError():
+            return error.exit_code
+        case Exception():
+            return unforeseen(error).exit_code
+    return AskError.exit_code
 
 
 def converse(question: Question, workspace: Workspace, show: Callable[[Event], None]) -> Outcome:
@@ -210,8 +247,9 @@ def converse(question: Question, workspace: Workspace, show: Callable[[Event], N
         job = job._replace(max_cost=settings.max_cost, cost=cost_counter(target, exchange))
     with Originals(question, workspace, show) as originals:
         calls = call_runner(question, workspace, partial(explain, exchange, target.model, system), originals, show)
-        gc.freeze()
-        gc.enable()
+        if not gc.isenabled():  # in a chat, once: what it leaves behind after each message is to be collected
+            gc.freeze()
+            gc.enable()
         outcome = Agent(exchange, calls, show).run([*question.past, question.asked], job)
     if outcome.failure is not None:
         outcome.failure.take_out(question.secrets.redact)  # before it is saved

@@ -45,5 +45,7 @@ def find_engine(workspace: Workspace, wanted: str) -> Engine | None:
 def how_to_have(name: str) -> str:
     """What keeps an engine from being asked, and what to do."""
     if name == DUCKDUCKGO:
-        return f"{name} needs the package ddgs: pip install 'ask-gents[web]'"
+        from ask.installation import format_install_command
+
+        return f"{name} needs the package ddgs: {format_install_command('web')}"
     return f"no key for {name}: set {stem(name)}_API_KEY or run `ask keys set {name}`"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -10,7 +12,6 @@ from urllib.parse import unquote
 
 from ask.attachments import (
     ATTACHABLE,
-    HEAD,
     KINDS,
     LIMIT_IN_ALL,
     LIMITS,
@@ -19,7 +20,7 @@ from ask.attachments import (
     told_of,
     what_is_taken,
 )
-from ask.cli.inputs import FILE_LIMIT, as_text, compose_prompt, decode, limit_of, marked
+from ask.cli.inputs import FILE_LIMIT, as_text, compose_prompt, decode, limit_of, marked, read_bytes
 from ask.errors import FileError, ParameterError, UsageError
 from ask.messages import Attachment, Message
 from ask.text import one_line
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 STDIN = "-"
 CLIPBOARD = "clipboard:"
 WEB = ("http://", "https://")
-FILE_URL = "file://"
+FILE_URL = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
+"""The part of a file URL before its path: RFC 8089 allows an empty host, "localhost" and none."""
+MOST_FILES = 10_000
+"""The most files that one -f can name, by a folder or a pattern."""
 WANTED = "text, an image, a PDF or audio"
 
 
@@ -78,13 +82,15 @@ class Means(NamedTuple):
     """What reading takes.
 
     Attributes:
-        seconds: how long to wait for a page of the web.
+        seconds: how long to wait for a page of the web, or for a program to open a named pipe.
         environment: of the programs that are run for it, without keys.
+        notice: takes a line for the user while a pipe stays silent.
         stdin: reads standard input; None where that holds something else.
     """
 
     seconds: float
     environment: Mapping[str, str]
+    notice: Callable[[str], None]
     stdin: Callable[[], bytes] | None = None
 
 
@@ -121,7 +127,13 @@ def read_source(source: str, means: Means) -> Given:
         from ask.cli.fetched import fetch
 
         return fetch(source, means)
-    return read_path(unquote(source.removeprefix(FILE_URL)) if source.startswith(FILE_URL) else source)
+    return read_path(parse_file_url(source), means)
+
+
+def parse_file_url(source: str) -> str:
+    """Return the path in a file URL, or the source itself where it is none."""
+    scheme = FILE_URL.match(source)
+    return unquote(source[scheme.end() :]) if scheme else source
 
 
 def of_stdin(data: bytes) -> Given:
@@ -135,8 +147,8 @@ def of_stdin(data: bytes) -> Given:
     return Given(attachments=named, piped="".join(text for _, text in given.texts))
 
 
-def read_path(path: str) -> Given:
-    """What a file or folder holds.
+def read_path(path: str, means: Means) -> Given:
+    """Read a file, a folder, or the files that match a pattern, as in 'src/*.py'.
 
     Raises:
         FileError: it cannot be read, is too long, or is nothing that a model can take.
@@ -148,17 +160,36 @@ def read_path(path: str) -> Given:
             from ask.cli.folder import read_folder
 
             return read_folder(place, name)
-        with place.open("rb") as file:
-            head = file.read(HEAD)
-            limit = limit_of(head, FILE_LIMIT)
-            data = head + file.read(limit + 1 - len(head))
-    except OSError as fault:
-        raise FileError(f"cannot read {name} ({fault.strerror})") from fault
-    except (ValueError, RuntimeError) as fault:  # a zero byte in the name, or no such user's home
-        raise FileError(f"cannot read {name} ({fault})") from fault
+        if glob.has_magic(path) and not place.exists():
+            return read_matches(str(place), name, means)
+        data = read_bytes(place, max(FILE_LIMIT, *LIMITS.values()), means.seconds, means.notice)
+    except OSError as error:
+        raise FileError(f"cannot read {name} ({error.strerror})") from error
+    except (ValueError, RuntimeError) as error:  # a zero byte in the name, or no such user's home
+        raise FileError(f"cannot read {name} ({error})") from error
+    limit = limit_of(data, FILE_LIMIT)
     if len(data) > limit:
         raise FileError(f"{name} is longer than {limit} bytes", "give a part of it")
     return content_of(name, data)
+
+
+def read_matches(pattern: str, name: str, means: Means) -> Given:
+    """Read the files that match a pattern, in which `**` also matches folders within folders.
+
+    Raises:
+        FileError: there are none or too many, or one of them cannot be read.
+    """
+    given, size, count = Given(), 0, 0
+    for path in sorted(glob.iglob(pattern, recursive=True)):
+        if not Path(path).is_file():
+            continue
+        given = given.and_more(read_path(path, means))
+        size, count = size + len("".join(text for _, text in given.texts[-1:])), count + 1
+        if size > FILE_LIMIT or count > MOST_FILES:
+            raise FileError(f"the files that match {name} are more than a message can contain", "name fewer")
+    if not count:
+        raise FileError(f"no file matches {name}", "check the pattern and the folder")
+    return given
 
 
 def content_of(name: str, data: bytes) -> Given:
@@ -237,6 +268,6 @@ def dropped_paths(typed: str) -> list[str]:
 def exists(path: str) -> bool:
     """Whether there is a file or folder of that name."""
     try:
-        return Path(unquote(path.removeprefix(FILE_URL)) if path.startswith(FILE_URL) else path).expanduser().exists()
+        return Path(parse_file_url(path)).expanduser().exists()
     except (OSError, ValueError, RuntimeError):
         return False

@@ -152,7 +152,9 @@ class Toolbox:
                 yield found
 
     def _told_apart(self, tools: Iterable[Tool]) -> Iterator[Tool]:
-        """The tools whose names a provider takes, each name once: the first that has it keeps it."""
+        """The tools that a provider accepts, each name once: the first that has it keeps it."""
+        from ask.tool_schemas.normalize import UnusableToolError, normalize_tool
+
         owners: dict[str, str] = {}
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
@@ -161,6 +163,11 @@ class Toolbox:
             elif name in owners:
                 self._console.line(f"ask: the tool {name} of {origin} is left out: {owners[name]} has one of that name")
             else:
+                try:
+                    normalize_tool(tool.spec)
+                except UnusableToolError as error:
+                    self._console.line(f"ask: the tool {name} of {origin} is left out: {error}")
+                    continue
                 owners[name] = origin
                 yield tool
 

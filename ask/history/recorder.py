@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -61,6 +62,7 @@ class Recorder:
 
     Attributes:
         saving: whether all that happened so far is saved, or can still be.
+        run: the number of the run in the history; 0 until it begins.
     """
 
     def __init__(self, path: Path, about: About, notice: Callable[[str], None]) -> None:
@@ -71,7 +73,7 @@ class Recorder:
         self._store: Store | None = None
         self._unsaved: list[Write] = []
         """What happened while another process wrote."""
-        self._run = 0
+        self.run = 0
         self._usage = Usage()
         self._rounds = 0
         self._open: deque[tuple[int, int]] = deque()
@@ -119,11 +121,11 @@ class Recorder:
             "FROM conversations WHERE id = :conversation",
             {**about, "started": asked.time, "version": VERSION},
         )
-        self._run = cursor.lastrowid or 0
-        insert_entry(connection, self._run, asked)
+        self.run = cursor.lastrowid or 0
+        insert_entry(connection, self.run, asked)
 
     def _add(self, entry: Entry, finished: CallFinished | None, connection: sqlite3.Connection) -> None:
-        number = insert_entry(connection, self._run, entry)
+        number = insert_entry(connection, self.run, entry)
         if entry.message.role == "tool":
             place = self._open.popleft()
             if finished is not None:
@@ -150,13 +152,13 @@ class Recorder:
         connection.execute(update + "WHERE message = ? AND place = ?", (*outcome, *place))
 
     def _end(self, ending: tuple[float, int, str], usage: Usage | None, connection: sqlite3.Connection) -> None:
-        connection.execute("UPDATE runs SET ended = ?, exit_code = ?, error = ? WHERE number = ?", (*ending, self._run))
+        connection.execute("UPDATE runs SET ended = ?, exit_code = ?, error = ? WHERE number = ?", (*ending, self.run))
         self._usage = usage or self._usage
         self._write_totals(connection)
 
     def _write_totals(self, connection: sqlite3.Connection) -> None:
         totals = "rounds = ?, input_tokens = ?, output_tokens = ?, cached_tokens = ?, cost = ?"
-        row = (self._rounds, *map(storable, self._usage), self._run)
+        row = (self._rounds, *map(storable, self._usage), self.run)
         connection.execute(f"UPDATE runs SET {totals} WHERE number = ?", row)
 
     def _save(self, write: Write, at_last: float = 0.0) -> None:
@@ -188,5 +190,15 @@ class Recorder:
 
     def _give_up(self, fault: FileError) -> None:
         self.saving = False
-        what = "the rest of this conversation" if self._run else "this conversation"
+        what = "the rest of this conversation" if self.run else "this conversation"
         self._notice(f"{what} is not saved: {fault}")
+
+
+def correct_exit_code(path: Path, run: int, exit_code: int, failure: AskError | None = None) -> None:
+    """Record how a run that is over turned out after all: an answer may prove unusable, or a command be canceled.
+
+    A history that cannot be written keeps what it says.
+    """
+    with suppress(FileError), Store(path, create=False, patience=SOON) as store, store.writing() as connection:
+        values = (exit_code, mend(failure.message) if failure else "", run)
+        connection.execute("UPDATE runs SET exit_code = ?, error = ? WHERE number = ?", values)

@@ -22,6 +22,8 @@ PATIENCE = 10.0
 PAUSE = 0.01
 """Seconds between two tries."""
 IN_USE = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
+NOT_WRITABLE = ("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_FULL")
+"""What SQLite reports if it cannot create the index of the write-ahead log, without which it does not even read."""
 SMALLEST = 32_768
 """Bytes that the index of a write-ahead log takes."""
 ENDINGS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
@@ -51,7 +53,8 @@ class Store:
 
     Args:
         path: the file; it is made where it is missing, readable by its owner alone.
-        create: False takes a missing file for an empty history, and makes none.
+        create: False takes a missing file for an empty history, and makes none. A history on a disk that is full or
+            read-only can then still be read.
         patience: seconds to wait for other processes.
 
     Raises:
@@ -65,8 +68,20 @@ class Store:
             missing = not create and is_missing(path)
             if not missing:
                 make_private(path)
+        self._write_error: FileError | None = None
+        """Why nothing can be written to a history that is open for reading alone."""
+        try:
+            self._connect(":memory:" if missing else path)
+        except FileError as error:
+            if create or not can_read_unlocked(path, error):
+                raise
+            self._write_error = error
+            self._connect(f"{Path(os.path.realpath(path)).as_uri()}?immutable=1")
+
+    def _connect(self, database: Path | str) -> None:
+        with self._explained():
             # SQLite's own waiting would keep a signal waiting too.
-            self._connection = sqlite3.connect(":memory:" if missing else path, timeout=0, isolation_level=None)
+            self._connection = sqlite3.connect(database, timeout=0, isolation_level=None, uri=isinstance(database, str))
         self._connection.row_factory = sqlite3.Row
         try:
             with self._explained():
@@ -102,6 +117,8 @@ class Store:
             Locked: the block did not begin, or what it wrote is not written.
             FileError: it could not be written.
         """
+        if self._write_error is not None:
+            raise self._write_error
         heard = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
             with self._explained():
@@ -130,7 +147,12 @@ class Store:
     def _prepare(self) -> None:
         self.rows("PRAGMA foreign_keys = ON")
         self.rows("PRAGMA synchronous = NORMAL")  # with a write-ahead log this risks no damage
-        if self._version() < VERSION:
+        version = self._version()
+        if self._write_error is not None:
+            if version < VERSION:
+                raise self._write_error
+            self.rows("PRAGMA temp_store = MEMORY")
+        elif version < VERSION:
             # Readers and a writer work side by side.
             self.rows("PRAGMA journal_mode = WAL")
             with self.writing() as connection:
@@ -225,6 +247,21 @@ def make_private(path: Path) -> None:
         os.close(made)
 
 
+def can_read_unlocked(path: Path, error: FileError) -> bool:
+    """Check whether a history that cannot be opened for writing is complete in its one file.
+
+    It is if no write-ahead log is left: neither by a process that is writing nor by one that was killed.
+    """
+    if not name_of(error.__cause__).startswith(NOT_WRITABLE):
+        return False
+    try:
+        return os.stat(f"{os.path.realpath(path)}-wal").st_size == 0
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def pause(heard: Iterable[int]) -> None:
     """Rest a moment, in which the signals come through that came through before."""
     signal.pthread_sigmask(signal.SIG_SETMASK, heard)
@@ -241,7 +278,7 @@ def is_full(folder: Path) -> bool:
     return disk.f_bavail * disk.f_frsize < SMALLEST
 
 
-def name_of(fault: sqlite3.Error) -> str:
+def name_of(fault: BaseException | None) -> str:
     """SQLite's name for an error; "" for one that Python's module found itself."""
     return getattr(fault, "sqlite_errorname", "")
 
@@ -254,5 +291,7 @@ def explanation(path: Path, patience: float, fault: sqlite3.Error) -> FileError:
     kind = name.split("_")[1] if name else "CORRUPT" if isinstance(fault, sqlite3.OperationalError) else ""
     if kind == "IOERR" and is_full(path.parent):  # which SQLite does not tell of its smaller files
         kind = "FULL"
+    if kind == "CANTOPEN" and path.exists() and not os.access(path.parent, os.W_OK):
+        kind = "READONLY"
     message, advice = EXPLANATIONS.get(name) or EXPLANATIONS.get(kind, ("cannot use {path} ({fault})", ""))
     return FileError(message.format(path=path, fault=fault), advice)

@@ -11,8 +11,8 @@ from ask.errors import ConfigError
 from ask.messages import NOTHING
 from ask.server_tables import SERVER_KEYS
 
-INSTALL = "pip install 'ask-gents[mcp]'"
-"""What gives the package that speaks to servers."""
+EXTRA = "mcp"
+"""The extra whose package speaks to servers."""
 JSON_FILE = "mcp.json"
 """The file in the folder of config.toml that is read by itself."""
 START_TIMEOUT = 10.0

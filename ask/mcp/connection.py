@@ -16,12 +16,14 @@ from ask.mcp.links import Link
 from ask.mcp.offers import TOOLS_LIMIT, Listed
 from ask.mcp.process import GRACE, ServerProcess
 from ask.mcp.results import as_result
+from ask.mcp.server_requests import ServerRequests
 from ask.mcp.unasked import Counted
 from ask.tools import ToolError, ToolResult
 from ask.version import VERSION
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp_types import Tool as McpTool
 
 Way = ServerProcess | Link
 CLOSING = GRACE + 2
@@ -36,13 +38,15 @@ class Connection:
         server: as configured, its variables filled in.
         way: how it is reached at first.
         find_way: starts it anew; raises ConfigError where that cannot be.
+        requests: answers what the server requests.
 
     Attributes:
         version: its own name and version; "" where it does not tell.
     """
 
-    def __init__(self, server: Server, way: Way, find_way: Callable[[], Way]) -> None:
+    def __init__(self, server: Server, way: Way, find_way: Callable[[], Way], requests: ServerRequests) -> None:
         self.server = server
+        self._requests = requests
         self.version = ""
         self.way = way
         self._find_way = find_way
@@ -82,8 +86,14 @@ class Connection:
         from mcp import Client
         from mcp_types import Implementation
 
-        about = Implementation(name="ask", version=VERSION)
-        async with Client(self._counted(), client_info=about, cache=None) as client:
+        client = Client(
+            self._counted(),
+            client_info=Implementation(name="ask", version=VERSION),
+            cache=None,
+            list_roots_callback=self._requests.list_roots if self._requests.roots else None,
+            elicitation_callback=self._requests.decline_question,
+        )
+        async with client:
             info = client.server_info
             self.version = " ".join(filter(None, (info.name, info.version))) if info else ""
             ready.set_result(client)
@@ -104,10 +114,7 @@ class Connection:
         cursor: str | None = None
         for _ in range(PAGES_LIMIT):
             page = await client.list_tools(cursor=cursor)
-            for tool in page.tools:
-                hints = tool.annotations
-                reads_only = bool(hints and hints.read_only_hint)
-                tools.append(Listed(tool.name, tool.description or tool.title or "", tool.input_schema, reads_only))
+            tools += map(to_listed, page.tools)
             cursor = page.next_cursor
             if cursor is None or (len(tools) > TOOLS_LIMIT and not self.server.tools):
                 break
@@ -120,27 +127,36 @@ class Connection:
             ToolError: there is none.
         """
         self._calling = asyncio.current_task()
+        self._requests.take_declined()
         client = self._client
         if client is None or self._has_ended():
             client = await self._open_again()
         if self._incoming is not None:
             self._incoming.garbage = ""
         try:
-            try:
-                return await answer(client, tool, arguments, seconds)
-            except Exception as fault:
-                if not is_forgotten(fault) or self._again:
-                    raise
-            return await answer(await self._open_again(), tool, arguments, seconds)
+            result = await self._call(client, tool, arguments, seconds)
         except ToolError:
             raise
         except Exception as fault:  # noqa: BLE001 - a server may answer anything
             said = f"the MCP server {self.server.name}"
-            if not self._has_ended():
-                raise ToolError(f"{said} failed: {self._reason(fault, seconds, ended=False)}") from None
-            await self.close()
-            reason = self._reason(fault, seconds, ended=True)
-            raise ToolError(f"{said} ended during the call, which may have had its effect: {reason}") from None
+            if self._has_ended():
+                await self.close()
+                reason = self._reason(fault, seconds, ended=True)
+                reason = f"{said} ended during the call, which may have had its effect: {reason}"
+            else:
+                reason = f"{said} failed: {self._reason(fault, seconds, ended=False)}"
+            raise ToolError("\n".join(filter(None, (reason, self._requests.take_declined())))) from None
+        declined = self._requests.take_declined()
+        return result._replace(text=f"{result.text}\n{declined}") if declined else result
+
+    async def _call(self, client: Client, tool: str, arguments: Mapping[str, Any], seconds: float) -> ToolResult:
+        """Call a tool, a second time if the server has forgotten the session."""
+        try:
+            return await answer(client, tool, arguments, seconds)
+        except Exception as fault:
+            if not is_forgotten(fault) or self._again:
+                raise
+        return await answer(await self._open_again(), tool, arguments, seconds)
 
     async def _open_again(self) -> Client:
         """Connect once more.
@@ -182,7 +198,9 @@ class Connection:
         """
         way, incoming = self.way, self._incoming
         told = [incoming.fault if incoming else "", way.fault]
-        if ended and isinstance(way, ServerProcess):
+        if isinstance(way, Link):
+            told.append(way.explain(fault))
+        elif ended:
             told.append(way.ending)
         known = next(filter(None, told), "")
         if known or not isinstance(fault, TimeoutError):
@@ -211,6 +229,17 @@ class Connection:
         await asyncio.wait([task], timeout=CLOSING)
         if task.done() and not task.cancelled():
             task.exception()  # looked at, or it would be reported
+
+
+def to_listed(tool: McpTool) -> Listed:
+    """Convert a tool as the SDK gives it."""
+    return Listed(
+        tool.name,
+        tool.description or tool.title or "",
+        tool.input_schema,
+        reads_only=bool(tool.annotations and tool.annotations.read_only_hint),
+        needs_task=bool(tool.execution and tool.execution.task_support == "required"),
+    )
 
 
 async def answer(client: Client, tool: str, arguments: Mapping[str, Any], seconds: float) -> ToolResult:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ask.errors import AskError
+from ask.mcp.server_requests import find_required_pages
 from ask.text import one_line
 
 LONGEST = 300
+URL_ELICITATION_REQUIRED = -32042
 
 
 class Unreachable(Exception):
@@ -22,7 +24,9 @@ def reason_of(fault: BaseException) -> str:
     elif isinstance(fault, Unreachable):
         reason = str(fault)
     elif module == "mcp" and hasattr(fault, "message"):
-        reason = str(fault.message)
+        is_url_required = getattr(fault, "code", None) == URL_ELICITATION_REQUIRED
+        pages = find_required_pages(getattr(fault, "data", None)) if is_url_required else ""
+        reason = f"the user must open a page first: {pages}" if pages else str(fault.message)
     elif module.startswith("pydantic"):
         reason = "what it answered does not fit the protocol"
     elif module.startswith("httpx"):

@@ -17,11 +17,11 @@ from ask.mcp.configured import Server
 from ask.mcp.offers import Listed, Offer, made_fit
 from ask.state_files import write_private_file
 
-FORMAT = 1
+FORMAT = 2
 FRESH = 86_400.0
 """Seconds for which a list is believed: not all that a server depends on can be seen from here."""
 
-KINDS = {"name": str, "description": str, "schema": dict, "reads_only": bool}
+KINDS = {"name": str, "description": str, "schema": dict, "reads_only": bool, "needs_task": bool}
 """What a tool is kept as."""
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from ask.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
 from ask.mcp.configured import Server
 from ask.mcp.process import MESSAGE_LIMIT
 
@@ -21,14 +23,25 @@ class Link:
 
     Args:
         server: as configured, its variables filled in.
+        environment: names the certificates to trust.
 
     Attributes:
         fault: what the last request was refused with; "" where it was not.
+
+    Raises:
+        ConfigError: these certificates cannot be used.
     """
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, environment: Mapping[str, str]) -> None:
         self.fault = ""
         self._server = server
+        self._bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
+        self._verify = create_ssl_context(self._bundle) if self._bundle else True
+
+    def explain(self, error: BaseException) -> str:
+        """Explain an error by the server's certificate; "" if that was not the cause."""
+        refused = explain_certificate_error(error, self._bundle)
+        return f"{refused.reason}: {refused.hint}" if refused else ""
 
     def messages(self) -> AbstractAsyncContextManager[Any]:
         """The stream of its messages and the stream to it."""
@@ -61,7 +74,8 @@ class Link:
         timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=A_YEAR)
         # What is compressed could be of any size.
         headers = {"Accept-Encoding": "identity", **self._server.headers}
-        return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks={"response": [self._look_at]})
+        hooks = {"response": [self._look_at]}
+        return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks, verify=self._verify)
 
     async def _look_at(self, response: httpx2.Response) -> None:
         status = response.status_code

@@ -24,12 +24,18 @@ SCHEMA_LIMIT = 20_000
 
 
 class Listed(NamedTuple):
-    """A tool as its server lists it; `reads_only` is the server's word that it changes nothing."""
+    """A tool as its server lists it.
+
+    Attributes:
+        reads_only: the server says that the tool changes nothing.
+        needs_task: it can be called only as a task, which ask does not support.
+    """
 
     name: str
     description: str
     schema: Mapping[str, Any]
     reads_only: bool = False
+    needs_task: bool = False
 
 
 class Offer(NamedTuple):
@@ -82,20 +88,31 @@ def choose(server: Server, listed: Sequence[Listed]) -> Offer:
     if missing:
         notes.append(f"the MCP server {server.name} has no tool {', '.join(map(repr, missing))}")
     wanted = [one for one in listed if not server.tools or one.name in server.tools]
-    fitting = [one for one in wanted if len(json.dumps(one.schema)) <= SCHEMA_LIMIT]
-    unfit = [one_line(mend(one.name), 100) for one in wanted if len(json.dumps(one.schema)) > SCHEMA_LIMIT]
-    if unfit:
-        others = f" and {len(unfit) - 1} more" if len(unfit) > 1 else ""
-        notes.append(
-            f"the MCP server {server.name} has tools that are left out, {unfit[0]!r}{others}: "
-            f"their parameters take more than {SCHEMA_LIMIT:,} characters"
-        )
+    fitting = []
+    left_out: dict[str, list[str]] = {}
+    for one in wanted:
+        if reason := find_obstacle(one):
+            left_out.setdefault(reason, []).append(one_line(mend(one.name), 100))
+        else:
+            fitting.append(one)
+    for reason, names in left_out.items():
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        notes.append(f"the MCP server {server.name} has tools that are left out, {names[0]!r}{others}: {reason}")
     if len(fitting) > TOOLS_LIMIT:
         notes.append(
             f"the MCP server {server.name} has {len(fitting):,} tools, of which the first {TOOLS_LIMIT} are offered: "
             f"name those that you want in mcp.servers.{server.name}.tools"
         )
     return Offer(server, [made_fit(server, one) for one in fitting[:TOOLS_LIMIT]], notes)
+
+
+def find_obstacle(listed: Listed) -> str:
+    """Return why a tool cannot be offered; "" if it can."""
+    if listed.needs_task:
+        return "they can be called only as tasks, which ask does not support"
+    if len(json.dumps(listed.schema)) > SCHEMA_LIMIT:
+        return f"their parameters take more than {SCHEMA_LIMIT:,} characters"
+    return ""
 
 
 def made_fit(server: Server, listed: Listed) -> Listed:
@@ -129,6 +146,8 @@ def as_tool(server: Server, listed: Listed, name: str, call: Call) -> Tool:
 
 
 def as_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of parameters as providers take it: an object's, which names its properties."""
-    kept = {key: value for key, value in schema.items() if key != "$schema"}
-    return {**kept, "type": "object", "properties": as_dict(schema.get("properties"))}
+    """Return the schema of parameters as an object's that names its properties.
+
+    All else stays as it is: `$schema` says which draft the arguments are checked by, and `$ref` needs `$defs`.
+    """
+    return {**schema, "type": "object", "properties": as_dict(schema.get("properties"))}

@@ -133,7 +133,7 @@ def as_offer(started: Started) -> Offer:
 
 def lost(offer: Offer, listed: Sequence[Listed]) -> dict[str, str]:
     """By name, why a tool that is offered cannot be called, as its server lists it no more, or as another one."""
-    now = {one.name: one for one in listed}
+    now = {one.name: one for one in listed if not one.needs_task}
     said = f"nothing was run: the MCP server {offer.server.name}"
     reasons = {}
     for one in offer.tools:

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ask.errors import ConfigError
-from ask.mcp.configured import INSTALL, Server
+from ask.installation import format_install_command
+from ask.mcp.configured import EXTRA, Server
 from ask.mcp.connection import CLOSING, Connection, Way
 from ask.mcp.faults import Unreachable
 from ask.mcp.links import Link
 from ask.mcp.log import Log
 from ask.mcp.offers import Listed
 from ask.mcp.process import ServerProcess
+from ask.mcp.server_requests import ServerRequests, find_roots
 from ask.mcp.variables import filled_in
 from ask.tools import ToolError, ToolResult
 
@@ -144,7 +146,7 @@ class Servers:
             ConfigError: it cannot be started.
         """
         if server.type != "stdio":
-            return Link(server)
+            return Link(server, self._variables)
         process = ServerProcess(server, self._environment, self._directory, self._logs[server.name])
         self._processes.append(process)
         if self._closing:
@@ -156,9 +158,11 @@ class Servers:
             from mcp import Client  # noqa: F401
         except ImportError as fault:
             failure = f"the package mcp cannot be used ({fault})"
-            return {name: Started(server, failure=failure, advice=INSTALL) for name, (server, _) in ways.items()}
+            advice = format_install_command(EXTRA)
+            return {name: Started(server, failure=failure, advice=advice) for name, (server, _) in ways.items()}
         for name, (server, way) in ways.items():
-            self._connections[name] = Connection(server, way, partial(self._find_way, server))
+            requests = ServerRequests(find_roots(server, self._directory))
+            self._connections[name] = Connection(server, way, partial(self._find_way, server), requests)
         started = await asyncio.gather(*(self._open(one) for one in self._connections.values()))
         return {one.server.name: one for one in started}
 

@@ -18,6 +18,19 @@ RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$"
 UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 QUOTE = re.compile(r" {0,3}>")
 ITEM = re.compile(r"( {0,3})([-+*]|\d{1,9}[.)])(?:([ \t]+)(?=\S)|[ \t]*$)")
+HTML = re.compile(
+    r" {0,3}<(?:(?:(?P<tag>pre|script|style|textarea)(?:[\s>]|$))|(?P<comment>!--)|(?P<question>\?)"
+    r"|(?P<data>!\[CDATA\[)|(?P<declaration>![a-zA-Z]))",
+    re.IGNORECASE,
+)
+"""The begin of HTML that goes on over empty lines, up to its own end."""
+HTML_ENDS = {
+    "tag": re.compile(r"</(?:pre|script|style|textarea)>", re.IGNORECASE),
+    "comment": re.compile("-->"),
+    "question": re.compile(r"\?>"),
+    "data": re.compile(r"\]\]>"),
+    "declaration": re.compile(">"),
+}
 INTERRUPTS = re.compile(r" {0,3}(?:[-+*]|1[.)])[ \t]+\S")
 """A list's item that needs no empty line above it."""
 ONLY_MARKS = re.compile(r"[\s>#*+\-_=~`|:]*|\s*\d{1,9}[.)]?\s*")
@@ -112,6 +125,7 @@ class BlockReader:
         self._indent: int | None = None  # from which on a line belongs to the item under way, or to indented code
         self._blank = False
         self._gap = False
+        self._html_end: re.Pattern[str] | None = None
         self._unread = False
         self._in_line = False  # of such a block
         self._any = False
@@ -160,6 +174,8 @@ class BlockReader:
             yield from self._take_code(line, self.fence)
         elif self._unread:
             yield from self._take_unread(line)
+        elif self._html_end:
+            yield from self._add_html(line, self._html_end)
         elif not line.strip():
             self._blank = True
             if self._indent is not None and self._lines:
@@ -187,6 +203,11 @@ class BlockReader:
         if self.fence:
             yield CodeBegun(self.fence.language, self._gap)
             return
+        html = HTML.match(line)
+        if html:
+            self._html_end = HTML_ENDS[str(html.lastgroup)]
+            yield from self._add_html(line, self._html_end)
+            return
         item = ITEM.match(line) if not RULE.match(line) else None
         if item:
             space = len((item[3] or " ").expandtabs(INDENTED))
@@ -208,6 +229,15 @@ class BlockReader:
         self._size += len(line) + 1
         self._blank = False
         if self._indent is None and (HEADING.match(line) or RULE.match(line) or underlined):
+            yield from self._close()
+        elif self._size > LONGEST:
+            yield from self._let_through()
+
+    def _add_html(self, line: str, end: re.Pattern[str]) -> Iterator[Piece]:
+        self._lines.append(line)
+        self._size += len(line) + 1
+        if end.search(line):
+            self._html_end = None
             yield from self._close()
         elif self._size > LONGEST:
             yield from self._let_through()
@@ -246,13 +276,15 @@ class BlockReader:
             yield Unread(text, first and self._gap)
 
     def _take_unread(self, line: str) -> Iterator[Piece]:
-        if self._in_line or line.strip():
+        if self._in_line or line.strip() or self._html_end:
             self._in_line = False
             yield Unread(f"{line}\n", gap=False)
+            if self._html_end and self._html_end.search(line):
+                self._html_end, self._unread = None, False
         else:
             self._unread, self._blank = False, True
 
 
 def begins_block(line: str) -> bool:
     """Whether a line can begin a block without an empty line above it."""
-    return any(sign.match(line) for sign in (HEADING, RULE, QUOTE, ITEM)) or fence_in(line) is not None
+    return any(sign.match(line) for sign in (HEADING, RULE, QUOTE, ITEM, HTML)) or fence_in(line) is not None

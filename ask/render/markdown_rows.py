@@ -18,6 +18,7 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
+from ask.render.markdown_tables import parse_with_all_cells
 from ask.text import for_terminal
 
 NARROWEST = 10
@@ -54,7 +55,7 @@ def markdown_rows(text: str, width: int) -> list[Text]:
 def _read(text: str, width: int) -> list[Text] | None:
     if text.count("[") > MOST_BRACKETS:
         return None
-    tokens = reader().parse(text)
+    tokens = parse_with_all_cells(reader(), text)
     if any(token.level >= NESTING - 1 for token in tokens):  # what is further in is left out
         return None
     return Page(text.split("\n")).rows(SyntaxTreeNode(tokens).children, width)
@@ -64,9 +65,9 @@ def _read(text: str, width: int) -> list[Text] | None:
 def reader() -> MarkdownIt:
     """Reads Markdown in which nothing is hidden."""
     return (
-        MarkdownIt("commonmark", {"html": False, "maxNesting": NESTING})
+        MarkdownIt("commonmark", {"html": True, "maxNesting": NESTING})
         .enable(["table", "strikethrough"])
-        .disable(["html_block", "html_inline", "reference"])
+        .disable("reference")
     )
 
 
@@ -110,6 +111,8 @@ class Page:
                 rows = [Text("─" * min(width, LONGEST_RULE), BESIDE)]
             case "table":
                 rows = table_rows(node, width)
+            case "html_block":
+                rows = folded(Text(for_terminal(node.content.rstrip("\n"))), width)
             case _:
                 rows = folded(inline(node.children), width)
         return rows

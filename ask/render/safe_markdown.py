@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
+from ask.render.markdown_tables import parse_with_all_cells
 from ask.text import for_terminal
 
 LONGEST = 200_000
@@ -37,7 +38,7 @@ def as_html(text: str) -> str:
     if not readable(text):
         return f"<pre>{escape(text)}</pre>\n"
     reader = _web_reader()
-    tokens = reader.parse(text)
+    tokens = parse_with_all_cells(reader, text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1:]) + 2)}"  # below those of the page

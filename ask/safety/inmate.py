@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import select
 import selectors
 import signal
 import sys
@@ -16,11 +18,16 @@ from typing import Any
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import explain
 from ask.safety.channel import READ_SIZE, Channel
-from ask.safety.profile import Confinement, View, bubblewrap_arguments
+from ask.safety.mounts import check_mounts
+from ask.safety.profile import Confinement, View, bubblewrap_arguments, list_binds
 from ask.safety.seccomp import filter_path
 
 _START = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
 _FOR_INFO = 4096
+_TIME_TO_MOUNT = 10_000
+"""Milliseconds."""
+_PIPE_SIZE = 4096
+"""Bytes of the smallest pipe, which one write fills."""
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -44,11 +51,17 @@ class Inmate:
         replies, its_replies = self._pipe()
         self._trouble, its_trouble = self._pipe()
         info, its_info = self._pipe()
+        its_mounted, mounted = self._pipe()
+        fcntl.fcntl(mounted, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        os.write(mounted, b"ask --safe\n")  # as long as this lies in it, the pipe is full
         try:
-            self._start(confinement, view, (its_requests, its_replies, its_trouble, its_info))
-            for descriptor in (its_requests, its_replies, its_trouble, its_info):
+            self._start(confinement, view, (its_requests, its_replies, its_trouble, its_info, its_mounted))
+            for descriptor in (its_requests, its_replies, its_trouble, its_info, its_mounted):
                 self._close(descriptor)
-            self._process = self._watch(info)
+            number = self._watch(info)
+            self._wait_for_mounts(mounted)
+            check_mounts(number, list_binds(confinement, view), view.hidden_folders)
+            self._close(mounted)
         except BaseException:
             self.end()
             raise
@@ -66,13 +79,14 @@ class Inmate:
     def _start(self, confinement: Confinement, view: View, ends: Sequence[int]) -> None:
         from subprocess import Popen
 
-        requests, replies, trouble, info = ends
+        requests, replies, trouble, info, mounted = ends
         path = filter_path(os.uname().machine)
         if path is None:
             raise SafetyError(f"--safe does not know this kind of machine ({os.uname().machine})", "go on without it")
         rules = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._descriptors.append(rules)
-        arguments = bubblewrap_arguments(confinement, view, worker_command(), filter_fd=rules, info_fd=info)
+        descriptors = {"filter_fd": rules, "info_fd": info, "mounted_fd": mounted}
+        arguments = bubblewrap_arguments(confinement, view, worker_command(), **descriptors)
         # Where one came in the middle of this, there would be a process that nobody knows of.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
         try:
@@ -81,7 +95,7 @@ class Inmate:
                 stdin=requests,
                 stdout=replies,
                 stderr=trouble,
-                pass_fds=(rules, info),
+                pass_fds=(rules, info, mounted),
                 env=dict(confinement.environment),
                 cwd="/",
                 start_new_session=True,  # Ctrl-C is ask's to handle
@@ -93,17 +107,25 @@ class Inmate:
         self._close(rules)
 
     def _watch(self, info: int) -> int:
-        """A descriptor of the worker's process, from what bubblewrap tells of it."""
+        """Open the worker's process, which bubblewrap reports; return its id."""
         told = b""
         while piece := os.read(info, _FOR_INFO):
             told += piece
         self._close(info)
         try:
-            process = os.pidfd_open(json.loads(told)["child-pid"])
+            number = int(json.loads(told)["child-pid"])
+            self._process = os.pidfd_open(number)
         except (ValueError, KeyError, OSError):
             raise self.complaint() from None
-        self._descriptors.append(process)
-        return process
+        self._descriptors.append(self._process)
+        return number
+
+    def _wait_for_mounts(self, mounted: int) -> None:
+        """Wait until bubblewrap has mounted everything. It goes on when the descriptor is closed."""
+        poll = select.poll()
+        poll.register(mounted, select.POLLOUT)
+        if poll.poll(_TIME_TO_MOUNT) != [(mounted, select.POLLOUT)]:  # it has ended, or hangs
+            raise self.complaint()
 
     def complaint(self) -> SafetyError:
         """Why it does not start."""

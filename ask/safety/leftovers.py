@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
-from ask.safety.guards import PLAIN_FILES, PROTECTED
 from ask.state_files import create_private_folder
 
 _GATE = "gate"
@@ -26,22 +25,27 @@ class PlaceHolders:
 
     Args:
         state: the folder of the notes, made where it is missing.
-        folders: the writable directories.
         spill: the folder of the run's long outputs, which is made, too, and not left empty.
     """
 
-    def __init__(self, state: Path, folders: Sequence[Path], spill: Path) -> None:
+    def __init__(self, state: Path, spill: Path) -> None:
         self._state = state
-        self._held: list[tuple[Path, Collection[str]]] = [(folder, PROTECTED) for folder in folders]
-        self._held.append((spill.parent, [spill.name]))
+        self._spill = spill
         self._notes: list[int] = []
         with _gate(state):
             _clean(state)
 
-    def make(self) -> None:
-        """Make what is absent, also for the second time: the user may have taken something away."""
+    def hold(self, held: Mapping[Path, bool]) -> None:
+        """Create what is missing, also for the second time: the user may have taken something away.
+
+        Args:
+            held: paths, and whether each has to be a folder, not a file. Those that exist are never removed.
+        """
+        names: dict[Path, dict[str, bool]] = {}
+        for path, is_folder in {**held, self._spill: True}.items():
+            names.setdefault(path.parent, {})[path.name] = is_folder
         with _gate(self._state):
-            notes = [_hold(self._state, folder, names) for folder, names in self._held]
+            notes = [_hold(self._state, folder, inside) for folder, inside in names.items()]
             self._drop()
             self._notes = notes
 
@@ -68,7 +72,7 @@ def _gate(state: Path) -> Iterator[None]:
         os.close(gate)
 
 
-def _hold(state: Path, folder: Path, names: Collection[str]) -> int:
+def _hold(state: Path, folder: Path, names: Mapping[str, bool]) -> int:
     """Make what of these names is absent in a folder, noted before; the locked note."""
     name = sha256(os.fsencode(folder)).hexdigest()[:32] + _NOTE
     note = os.open(state / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -79,10 +83,10 @@ def _hold(state: Path, folder: Path, names: Collection[str]) -> int:
     os.pwrite(note, "\0".join(made).encode("utf-8", "surrogateescape"), 0)
     for name in absent:
         with suppress(OSError):  # where ask cannot make it, a call cannot either
-            if name in PLAIN_FILES:
-                os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
-            else:
+            if names[name]:
                 (folder / name).mkdir(mode=0o700)
+            else:
+                os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
     return note
 
 
@@ -105,9 +109,11 @@ def _clean(state: Path) -> None:
 
 def _remove_empty(path: Path) -> None:
     with suppress(OSError):
-        if path.name not in PLAIN_FILES:
+        if path.is_symlink():
+            return
+        if path.is_dir():
             path.rmdir()
-        elif path.is_file() and not path.is_symlink() and path.stat().st_size == 0:
+        elif path.is_file() and path.stat().st_size == 0:
             path.unlink()
 
 

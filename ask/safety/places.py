@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import SafetyError
+from ask.safety.mounts import read_mounts
 from ask.safety.profile import DEFAULT_LIMITS, TEMPORARY, Confinement, Limits
 
 INHERITED = ("PATH", "LANG", "TERM")
@@ -26,6 +26,10 @@ _LIBRARIES = ("site-packages", "dist-packages")
 _PARTS = ("ask_providers", "ask_prompts")
 _ELSEWHERE = Path("/run/home")
 _RUNTIMES = ("python3", "node")
+_TOOLCHAIN = ("pyvenv.cfg", "conda-meta", "lib/node_modules", "lib/ruby", "lib/perl5", "lib/rustlib", "lib/modules")
+"""What is beside the `bin` of a toolchain, and not of a project that has a `bin` and a `lib` too."""
+_VERSION_MANAGER = ("versions", "installs")
+"""What is beside the `shims` of a version manager, such as pyenv or mise."""
 
 
 def confine(
@@ -60,8 +64,7 @@ def confine(
     secret = (config.resolve(), data.resolve())
     folders = [_resolve(folder) for folder in (directory, *allowed)]
     _refuse_all(folders, homes, secret)
-    home = _inner_home(homes[0])
-    tools = _toolchains(environment.get("PATH", ""), (*homes, *secret))
+    home, tools = _inner_home(homes[0]), _toolchains(environment.get("PATH", ""), (*homes, *secret))
     return Confinement(
         directory=folders[0],
         allowed=tuple(folders[1:]),
@@ -77,6 +80,7 @@ def confine(
             "TMPDIR": TEMPORARY,
         },
         limits=limits,
+        user_environment=environment,
     )
 
 
@@ -121,20 +125,12 @@ def _refuse_all(folders: Sequence[Path], homes: Sequence[Path], secret: Sequence
     python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     for folder in folders:
         _refuse(folder, homes, {"configuration": secret[:1], "data": secret[1:], "code": _code(python)})
-    for mount, kind in _mounts():
-        if kind in _OF_THE_KERNEL and any(mount.is_relative_to(folder) for folder in folders):
-            raise SafetyError(f"--safe protects nothing where {mount} is: it belongs to the kernel", "unmount it")
+    for mount in read_mounts():
+        if mount.kind in _OF_THE_KERNEL and any(mount.path.is_relative_to(folder) for folder in folders):
+            raise SafetyError(f"--safe protects nothing where {mount.path} is: it belongs to the kernel", "unmount it")
     for prefix in _prefixes():
         if any(path.is_relative_to(prefix) for path in (*homes, *secret)):
             raise SafetyError(f"--safe would have to show {prefix}, where Python is", "use a Python of its own folder")
-
-
-def _mounts() -> Iterator[tuple[Path, str]]:
-    """The file systems that are mounted: where, and of which kind."""
-    for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
-        where, _, what = line.partition(b" - ")
-        place = re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), where.split()[4])
-        yield Path(os.fsdecode(place)), os.fsdecode(what.split()[0])
 
 
 def _refuse(folder: Path, homes: Sequence[Path], own: Mapping[str, Sequence[Path]]) -> None:
@@ -185,12 +181,20 @@ def _toolchains(search: str, private: Sequence[Path]) -> Iterator[Path]:
         runtimes = [Path(os.path.realpath(folder / name)).parent for name in _RUNTIMES]
         for programs in dict.fromkeys((folder, *runtimes)):
             whole = programs.parent
-            fits = (programs.name == "bin" and os.path.isdir(whole / "lib")) or programs.name == "shims"
-            fits = fits and whole.name != ".local"
-            for path in (whole, programs) if fits else (programs,):
+            for path in (whole, programs) if _is_toolchain(programs) else (programs,):
                 if os.path.isdir(path) and not any(one.is_relative_to(path) for one in private):
                     yield path
                     break
+
+
+def _is_toolchain(programs: Path) -> bool:
+    """Whether all that is beside a folder of programs belongs to them, not to a project or to the user."""
+    whole = programs.parent
+    if programs.name == "shims":
+        return any(os.path.isdir(whole / name) for name in _VERSION_MANAGER)
+    if programs.name != "bin" or whole.name == ".local":
+        return False
+    return any(os.path.lexists(whole / name) for name in _TOOLCHAIN) or any(whole.glob("lib/python3*/os.py"))
 
 
 def check_unmoved(confinement: Confinement) -> None:

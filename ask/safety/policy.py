@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ask.messages import NOTHING
-from ask.safety.tripwire import Tripwire, tripped
+from ask.safety.tripwire import MAX_CHECKED, Tripwire, tripped
 from ask.tools import Tool, ToolError
 
 OWN = "ask"
@@ -75,6 +75,12 @@ class Policy(NamedTuple):
             reason = f"not run: {name} would run outside the sandbox, and safe mode is on"
             return Decision(Verdict.DENY, "not in safe mode", reason)
         command = arguments.get("command")
+        if isinstance(command, str) and len(command) > MAX_CHECKED:
+            reason = (
+                f"not run: the command has {len(command):,} characters, and safe mode runs at most {MAX_CHECKED:,}; "
+                "write it to a file with write_file, and run that"
+            )
+            return Decision(Verdict.DENY, "command too long", reason)
         wire = tripped(command, self.tripwires) if isinstance(command, str) else None
         if wire:
             reason = f"not run: {wire} is refused in safe mode; name each file, or leave it to the user"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 TEMPORARY = "/tmp"  # noqa: S108 - the sandbox's own
+SANDBOX_MARK = "/run/ask-sandbox"
+"""A file in every sandbox. bubblewrap writes it after the last mount, from a pipe, and waits for the end of that."""
 
 
 class Limits(NamedTuple):
@@ -35,6 +38,7 @@ class Confinement(NamedTuple):
         home: the user's home directory, in whose place is an empty one.
         environment: that of all processes inside.
         limits: what they may use.
+        user_environment: the user's own; other programs of the user find their configuration by it.
     """
 
     directory: Path
@@ -46,6 +50,7 @@ class Confinement(NamedTuple):
     home: Path
     environment: Mapping[str, str]
     limits: Limits = DEFAULT_LIMITS
+    user_environment: Mapping[str, str] = MappingProxyType({})
 
     @property
     def writable(self) -> tuple[Path, ...]:
@@ -79,8 +84,30 @@ class View(NamedTuple):
     hidden_folders: tuple[Path, ...]
 
 
+class Bind(NamedTuple):
+    """A file or folder of the host that is mounted in the sandbox; bubblewrap looks up both paths by name."""
+
+    source: Path
+    destination: Path
+    writable: bool = False
+
+
+def list_binds(confinement: Confinement, view: View) -> list[Bind]:
+    """List what is mounted from the host, in order, without what a later mount would cover."""
+    writable = sorted({*confinement.writable, *view.pinned})
+    readable = [path for path in sorted(confinement.readable) if {path, *path.parents}.isdisjoint(confinement.writable)]
+    protected = [path for path in sorted(view.protected) if {*path.parents}.isdisjoint(view.protected)]
+    return [
+        *(Bind(path, path) for path in (*view.system, *readable)),
+        *(Bind(path, path, writable=True) for path in writable if {*path.parents}.isdisjoint(protected)),
+        *(Bind(path, path) for path in protected),
+        *(Bind(Path("/dev/null"), path) for path in sorted(view.hidden_files)),
+        Bind(confinement.spill, confinement.spill),
+    ]
+
+
 def bubblewrap_arguments(
-    confinement: Confinement, view: View, command: Sequence[str], *, filter_fd: int, info_fd: int
+    confinement: Confinement, view: View, command: Sequence[str], *, filter_fd: int, info_fd: int, mounted_fd: int
 ) -> list[str]:
     """The arguments that make bubblewrap run `command`, as process 1, in the sandbox.
 
@@ -90,6 +117,7 @@ def bubblewrap_arguments(
         command: what to run.
         filter_fd: a descriptor of the seccomp filter.
         info_fd: a descriptor that bubblewrap writes the process id of the command to.
+        mounted_fd: a descriptor that bubblewrap reads to its end when everything is mounted, before it goes on.
     """
     walls = "--unshare-user --disable-userns --unshare-ipc --unshare-pid --unshare-uts --unshare-net"
     more = "--unshare-cgroup-try --cap-drop ALL --new-session --die-with-parent --as-pid-1"
@@ -99,6 +127,7 @@ def bubblewrap_arguments(
         *("--seccomp", str(filter_fd)),
         *("--info-fd", str(info_fd)),
         *_mounts(confinement, view),
+        *("--file", str(mounted_fd), SANDBOX_MARK),
         # What the mounts above needed is made by now: nothing else can be put beside them.
         *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", str(confinement.directory)),
@@ -111,21 +140,11 @@ def _mounts(confinement: Confinement, view: View) -> Iterator[str]:
     """The mounts, each behind those that it lies in."""
     for target, path in view.links:
         yield from ("--symlink", target, str(path))
-    for folder in view.system:
-        yield from ("--ro-bind", str(folder), str(folder))
     yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var")
     size = str(confinement.limits.temporary)
     for place in sorted({TEMPORARY, "/var/tmp", "/dev/shm", str(confinement.home)}):  # noqa: S108
         yield from ("--size", size, "--perms", "1777", "--tmpfs", place)
-    for path in sorted(confinement.readable):
-        if not any(path.is_relative_to(folder) for folder in confinement.writable):
-            yield from ("--ro-bind", str(path), str(path))
-    for folder in sorted({*confinement.writable, *view.pinned}):
-        yield from ("--bind", str(folder), str(folder))
-    for path in view.protected:
-        yield from ("--ro-bind", str(path), str(path))
-    for path in view.hidden_files:
-        yield from ("--ro-bind", "/dev/null", str(path))
+    for bind in list_binds(confinement, view):
+        yield from ("--bind" if bind.writable else "--ro-bind", str(bind.source), str(bind.destination))
     for folder in view.hidden_folders:
         yield from ("--perms", "0555", "--tmpfs", str(folder), "--remount-ro", str(folder))
-    yield from ("--ro-bind", str(confinement.spill), str(confinement.spill))

@@ -9,6 +9,7 @@ import codecs
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,13 +18,13 @@ from ask.json_values import as_dict
 from ask.safety import frames
 from ask.safety.bubblewrap import PROGRAMS, find_bubblewrap
 from ask.safety.channel import WorkerLate, WorkerLost
-from ask.safety.guards import NOTHING, survey
 from ask.safety.inmate import Inmate
 from ask.safety.leftovers import PlaceHolders
 from ask.safety.places import check_unmoved
 from ask.safety.profile import Confinement, View
 from ask.safety.selftest import Finding, Outside
 from ask.safety.spills import BadSpill, Spills
+from ask.safety.survey import NOTHING, survey
 from ask.state_files import create_private_folder
 from ask.tools import Tool, ToolContext, ToolError, ToolResult
 
@@ -62,7 +63,7 @@ class Sandbox:
         self.warnings: list[str] = []
         try:
             create_private_folder(confinement.spill.parent)
-            self._holders = PlaceHolders(confinement.state, confinement.writable, confinement.spill)
+            self._holders = PlaceHolders(confinement.state, confinement.spill)
         except OSError as fault:
             place = fault.filename or confinement.state
             raise SafetyError(f"--safe cannot use {place} ({fault.strerror})", "make it writable for you") from fault
@@ -81,6 +82,11 @@ class Sandbox:
 
         return tool._replace(run=run)
 
+    @property
+    def protected(self) -> Sequence[Path]:
+        """The files and folders in the writable directories that no call can change."""
+        return self._seen.protected
+
     def close(self) -> None:
         """End all that is in it, and remove what it left; nothing is run any more."""
         self._closed = True
@@ -96,12 +102,11 @@ class Sandbox:
         if self._closed:
             raise SafetyError("the sandbox is closed")
         check_unmoved(self._confinement)
-        self._holders.make()
-        self._seen, self.warnings = survey(self._confinement, self._seen)
+        self._seen, self.warnings = survey(self._confinement, self._holders.hold, self._seen)
         try:
             return self._tested(self._seen)
         except SafetyError:
-            again, self.warnings = survey(self._confinement, self._seen)
+            again, self.warnings = survey(self._confinement, self._holders.hold, self._seen)
             if again == self._seen:
                 raise
             self._seen = again

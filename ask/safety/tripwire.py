@@ -1,7 +1,7 @@
 """Commands that are refused in safe mode before they start, such as `rm -rf`.
 
-A tripwire, not a boundary: it stops what a model does in good faith when it is told to "delete everything". Whoever
-wants to get by it will (a variable, a script, another language); what then holds is the sandbox.
+A best-effort check, not a security boundary: it stops what a model does in good faith when it is told to "delete
+everything". Variables, scripts and other languages get past it; the boundary is the sandbox.
 """
 
 from __future__ import annotations
@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from typing import NamedTuple
+
+MAX_CHECKED = 32_768
+"""Characters of the longest command that is checked, and so may run: each rule stays below half a second with it."""
 
 
 class Tripwire(NamedTuple):
@@ -60,5 +63,10 @@ def chosen(wires: Iterable[str]) -> tuple[Tripwire, ...]:
 
 
 def tripped(command: str, wires: Iterable[Tripwire]) -> str | None:
-    """The name of the first wire that a command trips, None where it trips none."""
+    """The name of the first wire that a command trips, None where it trips none.
+
+    Args:
+        command: of at most `MAX_CHECKED` characters.
+        wires: those to try, in this order.
+    """
     return next((wire.name for wire in wires if re.search(wire.pattern, command, re.IGNORECASE)), None)

@@ -13,19 +13,18 @@ from ask.text import one_line
 if TYPE_CHECKING:
     from jsonschema import SchemaError, ValidationError
     from jsonschema.protocols import Validator
+    from referencing import Resource, Specification
+    from referencing._core import Resolver
 
-SAYS_SOMETHING = frozenset(
-    {"type", "properties", "required", "items", "prefixItems", "enum", "const", "anyOf", "oneOf", "allOf", "not"}
-    | {"if", "$ref", "additionalProperties", "patternProperties", "pattern", "format", "minimum", "maximum"}
-)
-"""A schema has at least one of these keywords: an object without any is data, or a mistake, and would allow all."""
+IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
+"""Keywords whose schemas apply to the same value as the schema they stand in."""
 PROBLEMS_TOLD = 3
 LONGEST_PROBLEM = 200
 """Characters: a problem may quote all of the value."""
 
 
 class Schema:
-    """A schema, and the check by it.
+    """A schema, and the check of values against it, formats included.
 
     Args:
         value: the schema itself; `checked` makes one of a value that may be none.
@@ -36,26 +35,40 @@ class Schema:
 
     @cached_property
     def _validator(self) -> Validator:
-        """What checks. Nothing is fetched: a reference stays within the schema."""
-        from jsonschema import Draft202012Validator
-        from jsonschema.validators import validator_for
-        from referencing import Registry
+        from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        kind = validator_for(self.value, default=Draft202012Validator)
-        return kind(self.value, registry=Registry(), format_checker=kind.FORMAT_CHECKER)
+        kind = find_validator_class(self.value)
+        return kind(self.value, registry=SPECIFICATIONS, format_checker=kind.FORMAT_CHECKER)
 
     def problem(self, value: Any) -> str:
         """What keeps a value from fitting, on one line; "" for nothing."""
-        from jsonschema.exceptions import best_match
-
         try:
             errors = list(islice(self._validator.iter_errors(value), PROBLEMS_TOLD))
         except RecursionError:
             return "$: it is too deep"
         except OverflowError:
             return "$: a number in it is too large"
-        innermost = (best_match([error]) or error for error in errors)
-        return "; ".join(map(described, innermost))
+        return "; ".join(described(find_innermost(error)) for error in errors)
+
+
+def find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:
+    """Return the validator class for the draft that a schema declares; the newest where it declares none we know."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import validator_for
+
+    declared = schema.get("$schema")
+    named = {"$schema": declared} if isinstance(declared, str) else {}
+    return validator_for(named, default=Draft202012Validator)
+
+
+def find_innermost(error: ValidationError) -> ValidationError:
+    """Return the error inside a union that is most likely meant."""
+    from jsonschema.exceptions import UndefinedTypeCheck, best_match
+
+    try:
+        return best_match([error]) or error
+    except UndefinedTypeCheck:  # a tool's schema may name a type that there is none of
+        return error
 
 
 def described(error: ValidationError | SchemaError) -> str:
@@ -64,44 +77,96 @@ def described(error: ValidationError | SchemaError) -> str:
 
 
 def checked(value: Any) -> Schema:
-    """The value as a schema.
+    """Return the value as a schema that has been checked itself.
 
     Raises:
-        UsageError: it is none; says where.
+        UsageError: it is none, or none that an answer can be checked against; says where.
     """
-    from jsonschema import Draft202012Validator, SchemaError
-    from jsonschema.validators import validator_for
+    from jsonschema import SchemaError
     from referencing.exceptions import Unresolvable
 
+    if value is True or value == {}:
+        return Schema({})
+    if value is False:
+        raise UsageError("--schema: no answer fits false", "true stands for any JSON value")
     if not isinstance(value, dict):
         raise UsageError("--schema: a JSON Schema is an object", 'for example {"type": "array", ...}')
-    if not value.keys() & SAYS_SOMETHING:
+    kind = find_validator_class(value)
+    draft = value.get("$schema", kind.META_SCHEMA["$schema"])
+    if not isinstance(draft, str) or draft.rstrip("#") != str(kind.META_SCHEMA["$schema"]).rstrip("#"):
+        raise UsageError(f"--schema: unknown $schema {draft!r}", "name a draft of JSON Schema, or leave it out")
+    if not value.keys() & {"$ref", *kind.VALIDATORS}:
         raise UsageError(
             "--schema: it says nothing of the answer", 'a JSON Schema has "type", "properties" or the like'
         )
     try:
-        validator_for(value, default=Draft202012Validator).check_schema(value)
-        schema = Schema(value)
-        schema._validator.is_valid(None)  # with any value, what refers to nothing but itself shows
-        for reference in references(value):
-            schema._validator.evolve(schema={"$ref": reference}).is_valid(None)
-    except SchemaError as fault:
-        raise UsageError(f"--schema: {described(fault)}", "correct the schema there") from None
-    except Unresolvable as fault:
-        advice = "put what it stands for into $defs of the same schema"
-        raise UsageError(f"--schema: {fault.ref!r} refers to nothing in it", advice) from None
+        kind.check_schema(value)
+        check_references(value, kind)
+    except SchemaError as error:
+        raise UsageError(f"--schema: {describe_schema_error(error)}", "correct the schema there") from None
+    except Unresolvable as error:
+        hint = "put what it stands for into $defs of the same schema"
+        raise UsageError(f"--schema: {error.ref!r} refers to nothing in it", hint) from None
     except RecursionError:
         raise UsageError("--schema: it refers to itself without end, or is too deep") from None
-    return schema
+    return Schema(value)
 
 
-def references(value: Any) -> Iterator[str]:
-    """All references in a schema."""
-    if isinstance(value, dict):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"]
-        for part in value.values():
-            yield from references(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from references(part)
+def describe_schema_error(error: SchemaError) -> str:
+    """Return what is wrong with a schema, and where."""
+    if error.validator == "format" and error.validator_value == "regex":
+        return one_line(f"{error.json_path}: not a regular expression of Python: {error.instance!r}", LONGEST_PROBLEM)
+    return described(error)
+
+
+def check_references(schema: Mapping[str, Any], kind: type[Validator]) -> None:
+    """Check that each reference in a schema leads somewhere, and none back to itself for the same value.
+
+    Raises:
+        Unresolvable: one leads nowhere. Nothing is fetched: it has to be in the schema, or a draft's own.
+        RecursionError: one leads back to itself.
+    """
+    from jsonschema_specifications import REGISTRY as SPECIFICATIONS
+    from referencing.jsonschema import specification_with
+
+    specification = specification_with(str(kind.META_SCHEMA["$schema"]))
+    root = specification.create_resource(schema)
+    waiting = [(root, SPECIFICATIONS.resolver_with_root(root))]
+    finite: set[int] = set()
+    while waiting:
+        resource, resolver = waiting.pop()
+        follow_in_place(resource, resolver, specification, (), finite)
+        waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
+
+
+def follow_in_place(
+    resource: Resource[Any],
+    resolver: Resolver[Any],
+    specification: Specification[Any],
+    trail: tuple[int, ...],
+    finite: set[int],
+) -> None:
+    """Follow the references that apply to the same value; `finite` gets the ids of the schemas that end."""
+    schema = resource.contents
+    if not isinstance(schema, Mapping) or id(schema) in finite:
+        return
+    if id(schema) in trail:
+        raise RecursionError
+    trail = (*trail, id(schema))
+    for name in ("$ref", "$dynamicRef", "$recursiveRef"):
+        if isinstance(schema.get(name), str):
+            found = resolver.lookup(schema[name])
+            target = resource.from_contents(found.contents, default_specification=specification)
+            follow_in_place(target, found.resolver, specification, trail, finite)
+    beside = {id(part) for name in IN_PLACE for part in parts_of(schema.get(name))}
+    for part in resource.subresources():
+        if id(part.contents) in beside:
+            follow_in_place(part, resolver.in_subresource(part), specification, trail, finite)
+    finite.add(id(schema))
+
+
+def parts_of(value: Any) -> Iterator[Any]:
+    """Return the schemas under a keyword: one, several in a list, or several by name."""
+    if isinstance(value, list):
+        return iter(value)
+    return iter((value, *value.values())) if isinstance(value, Mapping) else iter(())

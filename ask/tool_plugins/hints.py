@@ -114,7 +114,7 @@ def object_shape(fields: Sequence[Field], make: Callable[..., Any], inside: tupl
         default = plain(field.default)
         if default is not None:
             properties[field.name] = {**properties[field.name], "default": default}
-    schema: Schema = {"type": "object", "properties": properties}
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     required = [field.name for field in fields if field.required]
     if required:
         schema["required"] = required

@@ -40,7 +40,7 @@ def load(targets: Iterable[Target]) -> list[Tool]:
         Exception, SystemExit: whatever its code raises.
     """
     found = [_checked(tool) for target in targets for tool in _tools_of(_find(target), target)]
-    tools = list({id(tool.run): tool for tool in found}.values())
+    tools = list({(tool.spec.name, id(tool.run)): tool for tool in found}.values())
     names = [tool.spec.name for tool in tools]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -1,7 +1,7 @@
-"""From the arguments as the model wrote them to a dict that fits the tool's schema.
+"""Parse the arguments of a tool call and check them against the tool's schema.
 
-`type`, `enum`, `required` and `properties` are checked here, as most tools say no more, and in words made for a model.
-What else a schema says is left to `schemas`. Of one that cannot be understood, no more is checked.
+`type`, `enum`, `required`, `properties` and a closed `additionalProperties` are checked here: most tools use no other
+keyword, and a model understands these messages best. A schema with more keywords is checked by `jsonschema` as well.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "object": dict,
     "null": type(None),
 }
-_OPEN = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref")
-"""Where a schema has one of these, names other than its `properties` may be right."""
-_KNOWN = frozenset(
-    {"type", "enum", "required", "properties", "title", "description", "default", "examples"}
+_SIMPLE_KEYWORDS = frozenset(
+    {"type", "enum", "required", "properties", "title", "description", "default", "examples", "format"}
     | {"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly"}
 )
-"""What is checked here, and what says nothing of a value."""
+"""Keywords that are checked here, and annotations. `format` is an annotation for the arguments of tools."""
 _QUOTED = 200
 _TOO_DEEP = "are nested too deeply"
 
 
 def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
-    """The arguments of a call, checked against `spec.parameters`.
+    """Return the arguments of a call, checked against `spec.parameters`.
 
-    Nothing but white space is {}; null for an optional parameter counts as left out; 5.0 is the integer 5.
+    An empty text is {}. Property names that were replaced for the provider get their own names back. null for an
+    optional parameter that cannot be null counts as left out, and 5.0 becomes the integer 5.
 
     Raises:
         ToolError: says what is wrong, for the model, and repeats the start of what it wrote.
     """
+    from ask.tool_schemas.property_names import restore_property_names
+
     try:
         value = _read_json(text) if text.strip() else {}
         if not isinstance(value, dict):
             _refuse(f"must be one JSON object, not {_kind(value)}")
         try:
-            return _fit_all(value, spec.parameters)
+            return _check(restore_property_names(spec.parameters, value), spec.parameters)
         except RecursionError:
             _refuse(_TOO_DEEP)
     except _Misfit as misfit:
@@ -56,31 +57,40 @@ def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
         raise ToolError(f"nothing was run: the arguments of {spec.name} {misfit}{wrote}") from None
 
 
-def _fit_all(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    fitting = _fit_object(value, schema, "")
-    if _says_more(schema) and (problem := _problem(schema, fitting)):
+def _check(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    if _is_simple(schema):
+        return _fit_object(value, schema, "", _SimpleNullCheck())
+    from ask.schemas.lenient import LenientSchema
+
+    checker = LenientSchema(schema)
+    fitting = _fit_object(value, schema, "", checker)
+    if problem := checker.problem(fitting):
         _refuse(f"do not fit: {problem}")
     return fitting
 
 
-def _says_more(schema: Any) -> bool:
-    """Whether a schema says anything that is not checked here."""
+def _is_simple(schema: Any) -> bool:
+    """Whether a schema uses no keyword but those that are checked here."""
     if not isinstance(schema, Mapping):
+        return schema is True
+    if any(name not in _SIMPLE_KEYWORDS and not _is_closed_or_open(name, schema[name]) for name in schema):
         return False
-    if any(name not in _KNOWN for name in schema if (name, schema[name]) != ("additionalProperties", False)):
-        return True
-    properties = schema.get("properties")
-    return isinstance(properties, Mapping) and any(map(_says_more, properties.values()))
+    properties = schema.get("properties", {})
+    return isinstance(properties, Mapping) and all(map(_is_simple, properties.values()))
 
 
-def _problem(schema: Mapping[str, Any], value: Any) -> str:
-    """What keeps a value from fitting all that a schema says; "" for nothing, and where that cannot be told."""
-    from ask.schemas.schema import checked
+def _is_closed_or_open(name: str, value: Any) -> bool:
+    return name == "additionalProperties" and (isinstance(value, bool) or value == {})
 
-    try:
-        return checked(dict(schema)).problem(value)
-    except Exception:  # noqa: BLE001 - the schema is a stranger's: it may be none, or have patterns of another language
-        return ""
+
+class _SimpleNullCheck:
+    """Checks null against a simple schema."""
+
+    def allows_null(self, schema: Any) -> bool:
+        if not isinstance(schema, Mapping):
+            return schema is not False
+        types, choices = _types(schema), schema.get("enum")
+        return (not types or "null" in types) and (not isinstance(choices, list) or None in choices)
 
 
 class _Misfit(Exception):
@@ -110,53 +120,46 @@ def _refuse_constant(name: str) -> NoReturn:
     _refuse(f"are not JSON: {name} is no JSON value")
 
 
-def _fit_object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _fit_object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str, nulls: Any) -> dict[str, Any]:
     properties = schema.get("properties")
-    required = as_list(schema.get("required"))
     declared = properties if isinstance(properties, Mapping) else {}
+    required = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
+    closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     fitting = {}
     for name, item in value.items():
-        part = properties.get(name) if isinstance(properties, Mapping) else {}
-        if part is None:
-            if not schema.get("additionalProperties") and not any(key in schema for key in _OPEN):
-                _refuse(_unknown(where + name, [where + known for known in properties or ()]))
-            part = {}
-        if item is None and name in declared and name not in required and not _takes_null(part):
+        if closed and name not in declared:
+            _refuse(_unknown(where + name, [where + known for known in declared]))
+        part = declared.get(name, {})
+        if item is None and name in declared and name not in required and not nulls.allows_null(part):
             continue
-        fitting[name] = _fit(item, part, where + name)
+        fitting[name] = _fit(item, part, where + name, nulls)
     missing = [where + name for name in required if name not in fitting]
     if missing:
         _refuse(f"lack {', '.join(map(repr, missing))}")
     return fitting
 
 
-def _fit(value: Any, schema: Any, where: str) -> Any:
+def _fit(value: Any, schema: Any, where: str, nulls: Any) -> Any:
+    if not isinstance(schema, Mapping) or "$ref" in schema:  # in older drafts $ref hides what stands beside it
+        return value
     types = _types(schema)
     if isinstance(value, float) and value.is_integer() and "integer" in types and "number" not in types:
         value = int(value)
+    if value is None and nulls.allows_null(schema):
+        return value
     if types and not any(_is(value, name) for name in types):
         _refuse(f"have the wrong type: {where!r} must be {' or '.join(types)}, not {_kind(value)}")
-    if not isinstance(schema, Mapping):
-        return value
     choices = schema.get("enum")
     if isinstance(choices, list) and not any(_equal(value, choice) for choice in choices):
         _refuse(f"have a wrong value: {where!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
-    return _fit_object(value, schema, where + ".") if isinstance(value, dict) else value
+    return _fit_object(value, schema, where + ".", nulls) if isinstance(value, dict) else value
 
 
-def _types(schema: Any) -> list[str]:
+def _types(schema: Mapping[str, Any]) -> list[str]:
     """The type names that a schema allows; [] where it leaves the type open."""
-    named = schema.get("type") if isinstance(schema, Mapping) else None
-    names = [named] if isinstance(named, str) else named if isinstance(named, list) else []
-    return names if all(name in _TYPES for name in names) else []
-
-
-def _takes_null(schema: Any) -> bool:
-    """Whether a schema names null as a value."""
-    if not isinstance(schema, Mapping):
-        return False
-    alternatives = [*as_list(schema.get("anyOf")), *as_list(schema.get("oneOf"))]
-    return "null" in _types(schema) or None in as_list(schema.get("enum")) or any(map(_takes_null, alternatives))
+    named = schema.get("type")
+    names = [named] if isinstance(named, str) else as_list(named)
+    return names if all(isinstance(name, str) and name in _TYPES for name in names) else []
 
 
 def _is(value: Any, name: str) -> bool:
@@ -164,7 +167,7 @@ def _is(value: Any, name: str) -> bool:
 
 
 def _equal(value: Any, choice: Any) -> bool:
-    return value == choice and isinstance(value, bool) == isinstance(choice, bool)
+    return bool(value == choice) and isinstance(value, bool) == isinstance(choice, bool)
 
 
 def _kind(value: Any) -> str:

@@ -52,7 +52,9 @@ def search(words: str, count: int, context: ToolContext) -> list[Found]:
     except TimeoutExpired:
         raise ToolError(f"duckduckgo had not answered after {seconds:g} s") from None
     except (SubprocessError, ValueError):
-        advice = "the user can install it anew: pip install 'ask-gents[web]'"
+        from ask.installation import format_install_command
+
+        advice = f"the user can install it anew: {format_install_command('web')}"
         raise ToolError(f"the package ddgs failed: {advice}") from None
     if isinstance(told, str):
         if bundle and "certificate" in told.lower():

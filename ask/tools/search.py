@@ -36,6 +36,7 @@ SEARCH_WEB = ToolSpec(
             "max_results": {"type": "integer", "description": f"1 to {MOST} ({USUAL})"},
         },
         "required": ["query"],
+        "additionalProperties": False,
     },
 )
 

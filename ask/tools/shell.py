@@ -231,6 +231,7 @@ BASH = Tool(
                 "timeout": {"type": "number", "description": "seconds, to stop it earlier than the user's limit"},
             },
             "required": ["command"],
+            "additionalProperties": False,
         },
     ),
     run_bash,

@@ -162,7 +162,12 @@ FETCH_URL = Tool(
     ToolSpec(
         "fetch_url",
         "Get a web page: its readable text with links; JSON and plain text as they are.",
-        {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"]},
+        {
+            "type": "object",
+            "properties": {"url": {"type": "string"}},
+            "required": ["url"],
+            "additionalProperties": False,
+        },
     ),
     fetch_url,
     changes=False,

@@ -76,7 +76,7 @@ POISONING = [
     shell("direnv", "echo x > .envrc", holds("@work@/.envrc", "x")),
     *(
         shell(f"settings in {name}", f"mkdir -p {name}; echo x > {name}/tasks.json", made(f"@work@/{name}/tasks.json"))
-        for name in (".vscode", ".idea", ".ask", ".claude", ".codex")
+        for name in (".vscode", ".idea", ".claude", ".codex")
     ),
     shell(
         "other settings",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ask.safety.survey import find_private
 from tests.escapes.confined import bash, machine, run
 from tests.safety.ground import Ground
 from tests.safety.installation import USERS
@@ -17,18 +18,23 @@ mkdir -p "$1" && mount --rbind /usr/bin "$1" && mount -t tmpfs -o mode=755 tmpfs
 "$1/ln" -s "$1"/* /usr/bin && "$1/rm" /usr/bin/bwrap || exit 99
 """
 """Puts another folder in the place of /usr/bin, as a user with a namespace of their own; there is no bwrap in it."""
-TAKE_OVER = """#!/bin/bash
-for word; do
-    [[ $last == --info-fd ]] && info=$word
-    [[ $word == -- ]] && break
-    last=$word
-done
-while [[ $1 != -- ]]; do shift; done
-shift
-eval "echo '{\\"child-pid\\": $$}' >&$info; exec $info>&-"
-exec "$@"
+OTHER_ARGUMENTS = """#!@python@ -I
+import os, sys
+
+arguments = sys.argv[1:]
+
+def replace(old, new):
+    at = next(at for at in range(len(arguments)) if arguments[at : at + len(old)] == old)
+    arguments[at : at + len(old)] = new
+
+{change}
+os.execv("@base@/temporary/bin/bwrap", ["bwrap", *arguments])
 """
-"""In the place of bwrap: does as it does, but confines nothing."""
+"""In the place of bwrap: starts the real one with other arguments."""
+OPEN = OTHER_ARGUMENTS.format(
+    change='replace(["--remount-ro", "/"], ["--dev-bind", "/", "/"]); replace(["--unshare-net"], [])'
+)
+"""Confines nothing once everything is mounted."""
 HASTY = """#!/bin/sh
 rmdir @work@/sub/.git 2> /dev/null
 exec @base@/temporary/bin/bwrap "$@"
@@ -45,13 +51,13 @@ def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
         yield one
 
 
-def on_machine(here: Ground, change: str, bubblewrap: str = TAKE_OVER) -> list[str]:
+def on_machine(here: Ground, change: str, bubblewrap: str = OPEN) -> list[str]:
     """What stands before a command that finds the machine changed by this script; its user looks like root to it.
 
     `bubblewrap` is what `ANOTHER` puts in the place of bwrap.
     """
     stand_in = here.base / "stand-in"
-    stand_in.write_text(bubblewrap)
+    stand_in.write_text(here.fill(bubblewrap))
     script = change + 'shift 2\nexec "$@"\n'
     own = ["unshare", "--user", "--map-root-user", "--mount"]
     return [*own, "sh", "-c", script, "sh", str(here.base / "temporary/bin"), str(stand_in)]
@@ -92,10 +98,33 @@ def test_the_stand_in_of_the_test_would_let_everything_out(here: Ground) -> None
 def test_what_changes_while_it_starts_is_looked_at_once_more(here: Ground) -> None:
     (here.work / "sub/.git").mkdir(parents=True)
     here.hand_over()
-    done = run(here, bash("echo x > @outside@/x"), "--safe", before=on_machine(here, ANOTHER, here.fill(HASTY)))
+    done = run(here, bash("echo x > @outside@/x"), "--safe", before=on_machine(here, ANOTHER, HASTY))
     assert (done.ended.code, done.rules) == (0, ["--safe"]), done.ended.stderr
     assert not (here.work / "sub/.git").exists()
     assert not (here.base / "outside/x").exists()
+
+
+MOUNTS = {
+    "another folder": 'replace(["@work@/pkg", "@work@/pkg"], ["@home@", "@work@/pkg"])',
+    "another place": 'replace(["@work@/pkg", "@work@/pkg"], ["@work@/pkg", "/opt"])',
+    "one more": 'replace(["--ro-bind", "/dev/null"], ["--ro-bind", "@home@", "/run/x", "--ro-bind", "/dev/null"])',
+    "one more, writable": 'replace(["--file"], ["--bind", "@home@", "@work@/part", "--file"])',
+    "one less": 'replace(["--ro-bind", "/dev/null", "@work@/.env"], [])',
+    "protected, but writable": 'replace(["--ro-bind", "@work@/.git"], ["--bind", "@work@/.git"])',
+}
+if find_private(Path("/etc"))[1]:
+    MOUNTS["a folder that is not hidden"] = 'at = arguments.index("0555"); del arguments[at - 1 : at + 5]'
+"""What bubblewrap may have mounted by mistake, where names have changed before it looked them up."""
+
+
+@pytest.mark.parametrize("change", MOUNTS.values(), ids=MOUNTS)
+def test_where_something_else_is_mounted_nothing_is_run_or_sent(here: Ground, change: str) -> None:
+    changed = on_machine(here, ANOTHER, OTHER_ARGUMENTS.format(change=change))
+    done = run(here, bash("touch ran"), "--safe", before=changed)
+    assert (done.ended.code, done.ended.stdout, done.requests) == (8, b"", 0), done.ended.stderr
+    [line] = done.ended.stderr.splitlines()
+    assert "changed while the sandbox was being opened" in line
+    assert not (here.work / "ran").exists()
 
 
 PLACES = {

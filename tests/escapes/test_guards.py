@@ -1,12 +1,13 @@
-"""What guards a repository besides its `.git`: nothing that git will run there can be put in its place.
+"""What git will run stays as it is, and what may hold secrets stays hidden.
 
 Each way is taken without `--safe` too, where it has to lead to the hook.
 """
 
 from __future__ import annotations
 
+import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from tests.escapes.confined import bash, machine, run
 from tests.safety.ground import TOKEN, Ground
 from tests.safety.installation import USERS, as_user
 
-PUT = "mkdir -p {hooks}; printf '#!/bin/sh\\ntouch @base@/ran\\n' > {hooks}/pre-commit; chmod +x {hooks}/pre-commit"
+PAYLOAD = "#!/bin/sh\\ntouch @base@/ran\\n"
+PUT = f"mkdir -p {{hooks}}; printf '{PAYLOAD}' > {{hooks}}/pre-commit; chmod +x {{hooks}}/pre-commit"
+PUT_PROGRAM = f"mkdir -p tools; rm -rf {{name}}; printf '{PAYLOAD}' > {{name}}; chmod +x {{name}}"
 
 
 @pytest.fixture(params=USERS)
@@ -38,6 +41,7 @@ def git(here: Ground, folder: Path, *words: str) -> None:
 
 def commits(here: Ground, folder: Path) -> bool:
     """Whether something else ran as the user commits there."""
+    git(here, folder, "add", "--all", "*.txt")
     git(here, folder, "commit", "--allow-empty", "-qm", "x")
     ran = here.base / "ran"
     found = ran.exists()
@@ -67,19 +71,105 @@ def own_hooks(here: Ground) -> tuple[str, Path]:
     return PUT.format(hooks="sub/.hooks/_"), here.work / "sub"
 
 
-WAYS = [swapped, swapped_above, elsewhere, own_hooks]
+def own_hooks_that_are_missing(here: Ground) -> tuple[str, Path]:
+    git(here, here.work, "config", "core.hooksPath", "hooks/own")
+    return PUT.format(hooks="hooks/own"), here.work
+
+
+def the_users_hooks(here: Ground) -> tuple[str, Path]:
+    (here.base / "home/.gitconfig").write_text("[core]\nhooksPath = .githooks\n")
+    return PUT.format(hooks=".githooks"), here.work
+
+
+def a_link_for_a_hook(here: Ground) -> tuple[str, Path]:
+    (here.work / "scripts").mkdir()
+    (here.work / "scripts/pre-commit").write_text("#!/bin/sh\n")
+    (here.work / ".git/hooks/pre-commit").symlink_to("../../scripts/pre-commit")
+    return PUT.format(hooks="scripts"), here.work
+
+
+def a_link_for_the_hooks(here: Ground) -> tuple[str, Path]:
+    shutil.rmtree(here.work / ".git/hooks")
+    (here.work / ".git/hooks").symlink_to("../githooks")
+    return PUT.format(hooks="githooks"), here.work
+
+
+def a_link_to_the_hooks(here: Ground) -> tuple[str, Path]:
+    (here.work / "tools/hooks-1").mkdir(parents=True)
+    (here.work / "tools/hooks").symlink_to("hooks-1")
+    git(here, here.work, "config", "core.hooksPath", "tools/hooks")
+    return f"cd tools; rm hooks; {PUT.format(hooks='hooks')}", here.work
+
+
+def an_included_file(here: Ground) -> tuple[str, Path]:
+    (here.work / ".gitconfig-shared").write_text("[core]\n")
+    git(here, here.work, "config", "include.path", "../.gitconfig-shared")
+    included = "printf '[core]\\nfsmonitor = @base@/work/spy\\n' > .gitconfig-shared"
+    return f"{PUT_PROGRAM.format(name='spy')}; {included}", here.work
+
+
+def a_program(here: Ground) -> tuple[str, Path]:
+    git(here, here.work, "config", "core.fsmonitor", "./tools/spy")
+    return PUT_PROGRAM.format(name="tools/spy"), here.work
+
+
+def a_filter(here: Ground) -> tuple[str, Path]:
+    (here.work / "tools").mkdir()
+    (here.work / "tools/clean").write_text("#!/bin/sh\ncat\n")
+    git(here, here.work, "config", "filter.x.clean", "./tools/clean")
+    return (
+        f"{PUT_PROGRAM.format(name='tools/clean')}; echo x >> notes.txt; echo '*.txt filter=x' > .gitattributes",
+        here.work,
+    )
+
+
+WAYS = [swapped, swapped_above, elsewhere, own_hooks, own_hooks_that_are_missing, the_users_hooks, a_link_for_a_hook]
+WAYS += [a_link_for_the_hooks, a_link_to_the_hooks, an_included_file, a_program, a_filter]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_no_hook_is_put_where_git_will_run_it(here: Ground, way: object) -> None:
-    assert callable(way)
+def test_no_hook_is_put_where_git_will_run_it(here: Ground, way: Callable[[Ground], tuple[str, Path]]) -> None:
     here.hand_over()
     command, folder = way(here)
     here.hand_over()
     safe = run(here, bash(command), "--safe")
+    assert safe.ended.code == 0, safe.ended.stderr
     assert not commits(here, folder), safe.said
     run(here, bash(command))
     assert commits(here, folder), "the way leads nowhere"
+
+
+def test_no_hook_is_put_there_by_a_run_in_a_folder_of_the_repository(here: Ground) -> None:
+    git(here, here.work, "config", "core.hooksPath", "pkg/githooks")
+    here.hand_over()
+    command = PUT.format(hooks="githooks")
+    run(here, bash(command), "--safe", directory=here.work / "pkg")
+    assert not commits(here, here.work)
+    run(here, bash(command), directory=here.work / "pkg")
+    assert commits(here, here.work), "the way leads nowhere"
+
+
+def test_git_works_for_the_user_and_the_model_while_an_included_file_is_held(here: Ground) -> None:
+    git(here, here.work, "config", "include.path", "../conf")
+    here.hand_over()
+    assert "?? notes.txt" in run(here, bash("git status --short; ls -d conf"), "--safe").said[0]
+    assert not (here.work / "conf").exists()
+
+
+def test_a_repositorys_own_folder_is_no_place_to_start(here: Ground) -> None:
+    done = run(here, bash("touch ran"), "--safe", directory=here.work / ".git")
+    assert (done.ended.code, done.requests) == (8, 0)
+
+
+def test_secrets_in_protected_folders_and_packages_are_not_read(here: Ground) -> None:
+    names = (".vscode/.env", ".claude/.env.local", "node_modules/x/.env", "prod.env", ".env.d/secret")
+    for name in names:
+        (here.work / name).parent.mkdir(parents=True, exist_ok=True)
+        (here.work / name).write_text(TOKEN)
+    here.hand_over()
+    commands = [f"cat {name}; cat < {name}; cp -r {name} copy && cat copy" for name in names]
+    assert TOKEN not in "".join(run(here, bash(*commands), "--safe").said)
+    assert all(TOKEN in said for said in run(here, bash(*commands)).said)
 
 
 def test_a_folder_that_becomes_a_repository_itself_is_told_of(here: Ground) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from ask.safety.survey import SEARCHED_ENTRIES
 from tests import wire
 from tests.escapes.confined import bash, machine, run, started
+from tests.escapes.test_failing_closed import ANOTHER, on_machine
 from tests.model_server import ModelServer, Reply, Request
 from tests.safety.ground import TOKEN, Ground
 from tests.safety.installation import USERS
@@ -55,11 +57,14 @@ def test_a_repository_further_down_that_is_there_is_guarded(here: Ground) -> Non
     assert not (here.work / "pkg/.git/hooks/pre-commit").exists()
 
 
-def test_a_folder_of_hooks_that_is_not_there_can_be_made(here: Ground) -> None:
-    subprocess.run(["git", "config", "-f", str(here.work / ".git/config"), "core.hooksPath", "hooks"], check=True)
+def test_what_a_hook_runs_in_turn_can_be_changed(here: Ground) -> None:
+    (here.work / "scripts").mkdir()
+    (here.work / "scripts/lint.sh").write_text("true\n")
+    (here.work / ".git/hooks/pre-commit").write_text("#!/bin/sh\nsh scripts/lint.sh\n")
     here.hand_over()
-    run(here, bash("mkdir hooks; echo x > hooks/pre-commit"), "--safe")
-    assert (here.work / "hooks/pre-commit").exists()
+    run(here, bash("echo changed >> scripts/lint.sh; echo changed >> .git/hooks/pre-commit"), "--safe")
+    assert "changed" in (here.work / "scripts/lint.sh").read_text()
+    assert "changed" not in (here.work / ".git/hooks/pre-commit").read_text()
 
 
 def test_root_may_do_inside_what_root_owns_outside() -> None:
@@ -89,9 +94,9 @@ def test_what_lies_far_down_in_a_huge_folder_is_not_guarded_and_a_line_says_so(h
     deep = here.work / "z/deep"
     deep.mkdir(parents=True)
     (deep / ".env").write_text(TOKEN)
-    for folder in range(4):
+    for folder in range(2):
         (here.work / f"many-{folder}").mkdir()
-        for number in range(1_000):
+        for number in range(SEARCHED_ENTRIES // 2):
             (here.work / f"many-{folder}/{number}").touch()
     here.hand_over()
     done = run(here, bash("cat z/deep/.env"), "--safe")
@@ -116,3 +121,12 @@ def test_a_hidden_file_that_is_replaced_while_the_run_lasts_is_seen_from_then_on
         [before], [after] = (results(request.json)[-1:] for request in server.requests[1:])
     assert TOKEN not in before
     assert TOKEN in after
+
+
+def test_bubblewrap_follows_a_link_to_create_an_empty_file(here: Ground) -> None:
+    """The link is put there when everything was looked at, before bubblewrap starts."""
+    up = "../" * len(here.work.parts)
+    swaps = f'#!/bin/sh\nln -sfn {up}oldroot@base@/outside/new @work@/.env\nexec @base@/temporary/bin/bwrap "$@"\n'
+    done = run(here, bash("echo x > .env"), "--safe", before=on_machine(here, ANOTHER, swaps))
+    assert done.ended.code == 0, done.ended.stderr
+    assert (here.base / "outside/new").read_bytes() == b""

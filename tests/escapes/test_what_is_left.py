@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.guards import PROTECTED
 from tests import wire
 from tests.escapes.confined import bash, machine, run, started
 from tests.model_server import ModelServer
 from tests.program import CTRL_C
-from tests.safety.ground import Ground
+from tests.safety.ground import HELD, Ground
 from tests.safety.installation import USERS
 from tests.safety.traces import processes
 
@@ -82,7 +81,7 @@ def test_nothing_is_left_of_a_run_that_was_ended(here: Ground, ending: str) -> N
 
 def test_a_run_that_ends_does_not_open_the_folder_to_another(here: Ground) -> None:
     before = traces(here)
-    poison = "; ".join(f"mkdir -p {name}; echo x > {name}/x; echo x > {name}" for name in PROTECTED)
+    poison = "; ".join(f"mkdir -p {name}; echo x > {name}/x; echo x > {name}" for name in HELD)
     with ModelServer() as server:
         server.reply(wire.calls(*bash(HOLD.format(began="own", go="go"), poison)), wire.says("Done."))
         with started(here, server, "--safe") as running:

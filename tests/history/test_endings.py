@@ -16,7 +16,7 @@ from ask.calls import STOPPED
 from ask.history.entries import Run
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer
-from tests.program import TEST_KEY, Ask, Home, Result, run
+from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result, run
 from tests.saved import said, saved
 from tests.wires import SERVICES
 
@@ -228,3 +228,56 @@ def test_the_history_is_opened_once_however_many_rounds_there_are(ask: Ask, serv
     for options, openings in ([], 1), (["-c"], 2), (["--no-save"], 0):
         result = run([sys.executable, "-c", COUNT_OPENINGS, *options, "hi"], env=ask.env, cwd=ask.cwd)
         assert (result.text, result.stderr.splitlines()[-1]) == ("Done.\n", str(openings))
+
+
+@pytest.mark.parametrize(
+    ("answer", "arguments", "code"),
+    [
+        ("# Which disk is meant?", ["--cmd", "format it"], 10),
+        ("Love is a feeling.", ["--schema", "age int", "how old?"], 10),
+        ("Certainly.", ["hi"], 0),
+    ],
+)
+def test_the_saved_exit_code_is_that_of_the_process(
+    *, answer: str, arguments: list[str], code: int, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.says(answer))
+    result = ask(*arguments)
+    [run] = saved(home)
+    assert (result.code, run.exit_code, bool(run.error)) == (code, code, bool(code))
+
+
+def test_an_output_that_cannot_be_written_is_the_saved_ending(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.says("hello"))
+    result = ask.shell("ask --json hi > /dev/full")
+    [run] = saved(home)
+    assert (result.code, run.exit_code) == (9, 9)
+    assert "hello" in said(run)[-1][1]
+
+
+def test_a_summary_that_is_missing_is_the_saved_ending(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.says("hello"))
+    for _ in range(4):
+        ask("-c" if saved(home) else "-q", "hi", env={"ASK_SESSION": "here"})
+    server.reply(wire.says(" "))
+    for arguments in (["-c", "--compact"], ["-c", "--compact", "And now?"]):
+        result = ask(*arguments, env={"ASK_SESSION": "here"})
+        assert (result.code, saved(home)[-1].exit_code) == (10, 10), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("shell", "keys", "code", "recorded"),
+    [
+        ("/bin/bash", "r\r", 3, 0),  # the command replaces ask, which has done its part
+        ("/bin/bash", "c\r", 130, 130),
+        ("/bin/bash", CTRL_C, 130, 130),
+        ("/bin/none", "r\r", 3, 3),
+    ],
+)
+def test_what_becomes_of_an_offered_command_is_the_saved_ending(
+    *, shell: str, keys: str, code: int, recorded: int, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.says("exit 3"))
+    result = ask.on_terminal("--cmd", "fail", answers=[("C(ancel): ", keys)], env={"SHELL": shell})
+    [run] = saved(home)
+    assert (result.code, run.exit_code, bool(run.error)) == (code, recorded, shell == "/bin/none")

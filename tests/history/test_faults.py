@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
+import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -61,7 +63,7 @@ def test_a_history_that_cannot_be_used(ask: Ask, home: Home, server: ModelServer
 @pytest.mark.usefixtures("hello")
 def test_a_data_folder_that_is_none(ask: Ask, home: Home, server: ModelServer) -> None:
     home.data.write_text("mine")
-    check_answered(ask("hi"), "(File exists)")
+    check_answered(ask("hi"), "(Not a directory)")
     server.reply(wire.calls(TOUCH), wire.says("Hello."))
     assert ask("hi").text == "Hello.\n"
     assert (ask.cwd / "ran").read_text() == "x\n"
@@ -82,10 +84,69 @@ def test_a_data_folder_that_is_read_only(ask: Ask, home: Home, there: bool) -> N
         save_run(history(home))
     before = content(home.data)
     read_only = ("--ro-bind", str(home.data), str(home.data))
-    check_answered(in_a_world(ask, "ask hi", *read_only), f"cannot open {history(home)}")
-    if there:
-        check_refused(in_a_world(ask, "ask -c hi", *read_only), f"cannot open {history(home)}")
+    words = f"cannot write {history(home)} (read-only)" if there else f"cannot open {history(home)}"
+    check_answered(in_a_world(ask, "ask hi", *read_only), words)
     assert content(home.data) == before
+
+
+FILL = "head -c 9M /dev/zero > $XDG_DATA_HOME/ask/fill 2> /dev/null"
+READING = (
+    "ask history list --json",
+    "ask history show one --json",
+    "ask history search sky",
+    "ask history export one --json",
+    "ask history stats --json",
+    "ask --complete conversations",
+)
+
+
+@pytest.mark.parametrize("disk", ["read-only", "full"])
+def test_a_history_on_a_disk_that_takes_nothing_is_read_all_the_same(
+    disk: str, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    home.data.mkdir()
+    save_run(history(home), "one", "blue sky?")
+    kept, place = home.work / "history.db", str(home.data)
+    kept.write_bytes(history(home).read_bytes())
+    options: tuple[str, ...] = ("--ro-bind", place, place)
+    script = ""
+    if disk == "full":
+        options, script = ("--size", "400000", "--tmpfs", place), f"cp {kept} {place}; {FILL}; "
+    expected = [ask.shell(command).text for command in READING]
+    assert "" not in expected, expected
+    assert [in_a_world(ask, script + command, *options).text for command in READING] == expected
+    server.reply(wire.says("Hello."))
+    result = in_a_world(ask, f"{script}ask --resume one hi", *options)
+    check_answered(result, "read-only" if disk == "read-only" else "no space left")
+    assert server.requests[-1].json["messages"][-1]["content"] == "blue sky?\n\nhi"
+    check_refused(
+        in_a_world(ask, f"{script}ask history delete one -y", *options),
+        "read-only" if disk == "read-only" else "no space left",
+    )
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_nothing_is_read_past_a_log_that_a_killed_process_left(index: bool, ask: Ask, home: Home) -> None:
+    home.data.mkdir()
+    save_run(history(home), "one")
+    script = f"""
+import os
+from pathlib import Path
+from tests.saved import save_run
+from ask.history.store import Store
+with Store(Path({str(history(home))!r})) as open_store:
+    save_run(Path({str(history(home))!r}), "two")
+    os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
+    assert (home.data / "history.db-wal").stat().st_size
+    if not index:
+        (home.data / "history.db-shm").unlink()
+    result = in_a_world(ask, "ask history list --json", "--ro-bind", str(home.data), str(home.data))
+    if index:
+        assert [row["id"] for row in json.loads(result.text)] == ["two", "one"]
+    else:
+        check_refused(result, f"cannot write {history(home)} (read-only)")
 
 
 @pytest.mark.usefixtures("hello")
@@ -95,9 +156,6 @@ def test_a_file_that_is_read_only(ask: Ask, home: Home) -> None:
     read_only = ("--ro-bind", str(history(home)), str(history(home)))
     check_answered(in_a_world(ask, "ask hi", *read_only), f"cannot write {history(home)} (read-only)")
     assert content(home.data)["history.db"] == before["history.db"]
-
-
-FILL = "head -c 9M /dev/zero > $XDG_DATA_HOME/ask/fill 2> /dev/null"
 
 
 @pytest.fixture

@@ -29,15 +29,48 @@ PARTS = [
     {"type": "resource_link", "uri": "https://example.com/c", "name": "the c"},
     {"type": "text", "text": "two"},
 ]
+PICTURE = {"type": "image", "mimeType": "image/png", "data": IMAGE * 1_000}
+FILE = {"type": "resource", "resource": {"uri": "file:///b.bin", "mimeType": "application/zip", "blob": IMAGE * 1_000}}
 LOGGED = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
 RESULTS: dict[str, dict[str, Any]] = {
     "parts": {"content": PARTS},
     "fails": {"content": [{"type": "text", "text": "it went wrong"}], "isError": True},
     "structured": {"content": [], "structuredContent": {"degrees": 21}},
+    "picture": {"content": [PICTURE, FILE], "structuredContent": {"content": [PICTURE, FILE | {"_meta": None}]}},
+    "measured": {
+        "content": [PICTURE],
+        "structuredContent": {
+            "pages": [{"width": 640, "note": None, "page": f"data:image/png;base64,{PICTURE['data']}"}],
+            "thumbnail": {"mimeType": "image/png", "data": IMAGE},
+            "errors": [],
+        },
+    },
     "nothing": {"content": []},
     "misshapen": {"content": "a string"},
 }
-TOOLS = ["echo", "env", "die", "hang", "rubbish", "flood", "pester", "refuse", "deep", *RESULTS]
+REQUESTS: dict[str, dict[str, Any]] = {
+    "roots": {"method": "roots/list"},
+    "question": {
+        "method": "elicitation/create",
+        "params": {
+            "message": "Delete\nall?",
+            "requestedSchema": {"type": "object", "properties": {"sure": {"type": "boolean", "default": True}}},
+        },
+    },
+    "page": {
+        "method": "elicitation/create",
+        "params": {"mode": "url", "message": "Sign in", "url": "https://example.com/in", "elicitationId": "1"},
+    },
+}
+"""What a tool asks of the client before it answers with what the client said."""
+PAGE_REQUIRED = {"code": -32042, "message": "Not signed in", "data": {"elicitations": [REQUESTS["page"]["params"]]}}
+TOOLS = [
+    *("echo", "env", "die", "hang", "rubbish", "flood", "pester", "refuse", "deep", "signed_out"),
+    *RESULTS,
+    *REQUESTS,
+]
+waiting: dict[Any, Any] = {}
+"""By the id of a request to the client, the id of the call that waits for it."""
 
 
 def send(message: Any) -> None:
@@ -59,6 +92,8 @@ def listed() -> list[dict[str, Any]]:
     if MODE == "huge":
         huge = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5_000)}}
         return [tools[0] | {"description": "x" * 1_000_000}, tools[1] | {"inputSchema": huge}]
+    if MODE == "tasks":
+        return [tool | {"execution": {"taskSupport": "required"}} for tool in tools[:2]] + tools[2:]
     tools[0]["annotations"] = {"readOnlyHint": MODE != "writes"}
     return tools[1:] if MODE == "fewer" else tools
 
@@ -79,18 +114,26 @@ def call(number: Any, name: str, arguments: dict[str, Any]) -> None:
         "rubbish": lambda: send("this is \x1b[31mno JSON"),
         "flood": lambda: answer({"content": [{"type": "text", "text": "x" * FLOOD}]}),
         "pester": lambda: send_for_ever({"id": f"p{n}", "method": "ping"} for n in itertools.count()),
+        "signed_out": lambda: send({"id": number, "error": PAGE_REQUIRED}),
         "refuse": lambda: send({"id": number, "error": {"code": -32000, "message": "not\ntoday"}}),
         "deep": lambda: send(f'{{"jsonrpc": "2.0", "id": {number}, "result": {"[" * 100_000}{"]" * 100_000}}}'),
     }
     if name == "die":
         note("out of cheese\n", sys.stderr)
         os._exit(3)
+    if name in REQUESTS:
+        waiting[f"{name}-{number}"] = number
+        send({"id": f"{name}-{number}", **REQUESTS[name]})
+        return
     special.get(name, lambda: answer(RESULTS[name]))()
 
 
 def handle(message: dict[str, Any]) -> None:
     number, method, params = message.get("id"), message.get("method"), message.get("params", {})
-    if method == "initialize":
+    if number in waiting:
+        said = json.dumps({key: message[key] for key in ("result", "error") if key in message})
+        send({"id": waiting.pop(number), "result": {"content": [{"type": "text", "text": said}]}})
+    elif method == "initialize":
         capabilities: dict[str, Any] = {"tools": {}}
         about = {"name": "raw", "version": "1.2.3"}
         result = {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": about}

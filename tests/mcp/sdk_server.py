@@ -1,13 +1,18 @@
-"""An MCP server as the official SDK makes it, over standard input and output, or over HTTP: `sdk_server http PORT`."""
+"""An MCP server as the official SDK makes it, over standard input and output, or over HTTP: `sdk_server http PORT`.
+
+Over TLS it is `sdk_server https PORT CERTIFICATE KEY`.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 
-from mcp.server.mcpserver import MCPServer
-from mcp_types import ToolAnnotations
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, ListRootsRequest, ToolAnnotations
 from pydantic import BaseModel
 
 server = MCPServer("sdk", version="4.5.6")
@@ -37,6 +42,17 @@ def broken() -> str:
 
 
 @server.tool()
+async def requests(ctx: Context) -> str | InputRequiredResult:
+    """Ask the client for its roots and the user for a name, in the way of protocol 2026-07-28."""
+    if ctx.input_responses:
+        return json.dumps({name: one.model_dump(mode="json") for name, one in ctx.input_responses.items()})
+    form = ElicitRequestFormParams(
+        message="What is your name?", requested_schema={"type": "object", "properties": {"name": {"type": "string"}}}
+    )
+    return InputRequiredResult(input_requests={"roots": ListRootsRequest(), "name": ElicitRequest(params=form)})
+
+
+@server.tool()
 def flood() -> str:
     """Say too much."""
     return "x" * 50_000_000
@@ -57,7 +73,9 @@ def die() -> str:
 
 if __name__ == "__main__":
     way, port = (*sys.argv[1:], "stdio", "0")[:2]
-    if way == "http":
+    if way == "https":
+        uvicorn.run(server.streamable_http_app(), port=int(port), ssl_certfile=sys.argv[3], ssl_keyfile=sys.argv[4])
+    elif way == "http":
         server.run("streamable-http", port=int(port))
     elif way == "sse":
         server.run("sse", port=int(port))

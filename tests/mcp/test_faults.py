@@ -65,6 +65,18 @@ def test_descriptions_and_schemas_have_a_limit(ask: Ask, home: Home, server: Mod
     assert tool["description"] == "x" * 2_000 + "..."
 
 
+def test_tools_that_need_a_task_are_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW, "tasks"), "chosen": program(RAW, "tasks", tools=["die"])})
+    for _ in range(2):
+        result, _ = ask_with_calls(ask, server, [])
+        [line] = lines(result)
+        assert line.startswith("ask: the MCP server raw has tools that are left out, 'echo' and 1 more: ")
+        tools = offered(server.requests[-1])
+        assert "raw__echo" not in tools
+        assert "raw__env" not in tools
+        assert {"raw__die", "chosen__die"} <= tools.keys()
+
+
 def test_a_call_that_gets_no_answer_ends_and_the_next_is_answered(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     calls = [(f"raw__{name}", {"text": "x"}) for name in ("hang", "rubbish", "deep", "echo")]

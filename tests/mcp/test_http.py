@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from ask.certificates import CA_VARIABLES
 from tests import wire
 from tests.mcp.setting import SDK, ask_with_calls, configure, told
 from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import Ask, Home, Running
+from tests.raw_server import Certificate, make_certificate
 
 Start = Callable[..., tuple[int, Running]]
 
@@ -22,12 +27,13 @@ def start() -> Iterator[Start]:
     """Starts the SDK's server; its port, and the process."""
     running: list[Running] = []
 
-    def begin(way: str, port: int = 0) -> tuple[int, Running]:
+    def begin(way: str, port: int = 0, certificate: Certificate | None = None) -> tuple[int, Running]:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
             port = probe.getsockname()[1]
-        one = Running([sys.executable, SDK, way, str(port)])
+        files = map(str, certificate or ())
+        one = Running([sys.executable, SDK, way, str(port), *files])
         running.append(one)
         one.wait_for("Uvicorn running", 60)
         return port, one
@@ -85,6 +91,60 @@ def test_a_server_that_was_started_anew_meanwhile_is_called_as_if_nothing_was(
     server.reply(wire.calls(("web__add", {"a": 1, "b": 2})), restart, wire.says("done"))
     assert ask("hi", timeout=120).text == "done\n"
     assert [told(request) for request in server.requests[1:]] == ["3", "7"]
+
+
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certificate:
+    """A certificate that is trusted only where a variable names it."""
+    for variable in CA_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    return make_certificate(tmp_path)
+
+
+def test_every_variable_for_trusted_certificates_is_obeyed(
+    start: Start, ask: Ask, home: Home, certificate: Certificate
+) -> None:
+    port, _ = start("https", certificate=certificate)
+    configure(home, {"web": {"url": f"https://127.0.0.1:{port}/mcp", "timeout": 60}})
+    folder = certificate.path.parent / "certificates"
+    folder.mkdir()
+    shutil.copy(certificate.path, folder)
+    subprocess.run(["openssl", "rehash", folder], check=True)
+    for variable in CA_VARIABLES:
+        trusted = folder if variable == "SSL_CERT_DIR" else certificate.path
+        result = ask("mcp", "test", env={variable: str(trusted)}, timeout=120)
+        assert (variable, result.code, result.stderr) == (variable, 0, "")
+
+
+def test_a_refused_certificate_is_explained(
+    start: Start, ask: Ask, home: Home, certificate: Certificate, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = str(make_certificate(tmp_path / "other", "DNS:other.test").path)
+    port, _ = start("https", certificate=certificate)
+    place = {"url": f"https://127.0.0.1:{port}/mcp", "timeout": 60}
+    configure(home, {kind: {**place, "type": kind} for kind in ("http", "sse")})
+    found = json.loads(ask("mcp", "test", "--json", timeout=120).stdout)
+    refused = json.loads(ask("mcp", "test", "--json", env={"SSL_CERT_FILE": other}, timeout=120).stdout)
+    for row in found:
+        assert "self-signed certificate: to trust its issuer" in row["found"]
+        assert "REQUESTS_CA_BUNDLE" in row["found"]
+    assert len(found) == len(refused) == 2
+    for row in refused:
+        assert f"{other} (SSL_CERT_FILE)" in row["found"]
+
+
+@pytest.mark.parametrize("content", [None, b"no certificate"])
+def test_a_bundle_that_cannot_be_used_is_named(ask: Ask, home: Home, tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "bundle.pem"
+    if content is not None:
+        path.write_bytes(content)
+    configure(home, {"web": {"url": "https://127.0.0.1:9/mcp"}, "plain": {"url": "http://127.0.0.1:9/mcp"}})
+    result = ask("mcp", "test", "--json", env={"CURL_CA_BUNDLE": str(path)}, timeout=120)
+    web, plain = json.loads(result.stdout)
+    assert result.code == 4
+    assert f"CURL_CA_BUNDLE names {path}" in web["found"]
+    assert "CURL_CA_BUNDLE" not in plain["found"]
 
 
 def test_headers_are_sent_with_variables_filled_in(

@@ -86,6 +86,20 @@ def test_any_schema_becomes_one_of_an_object(schema: Any) -> None:
     assert isinstance(tool.spec.parameters["properties"], dict)
 
 
+def test_a_schema_stays_complete() -> None:
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"filter": {"$ref": "#/$defs/filter"}, "old": {"$ref": "#/definitions/old"}},
+        "$defs": {"filter": {"$anchor": "filter", "type": "object", "additionalProperties": {}}},
+        "definitions": {"old": {"type": "string"}},
+        "allOf": [{"required": ["filter"]}],
+        "additionalProperties": False,
+    }
+    [tool] = tools_of(Listed("a", "Does.", schema))
+    assert tool.spec.parameters == schema
+
+
 def test_a_tool_without_a_description_gets_one() -> None:
     [tool] = tools_of(Listed("a\n\x1b", " ", {}))
     assert tool.spec.description == "The tool a \\x1b of git."

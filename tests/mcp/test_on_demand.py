@@ -184,7 +184,7 @@ def test_only_those_whose_list_is_not_kept_are_started(ask: Ask, home: Home, ser
         assert ask("hi", timeout=60).text == "done\n"
     starts = {name: (home.work / name / "received").read_text().count('"pid"') for name in servers}
     assert starts == {"one": 1, "two": 1}
-    assert [name.partition("__")[0] for name in offered(server.requests[2])] == ["one"] * 14 + ["two"] * 14
+    assert [name.partition("__")[0] for name in offered(server.requests[2])] == ["one"] * 20 + ["two"] * 20
 
 
 # The first call
@@ -299,8 +299,7 @@ def test_an_sdk_that_is_gone_is_told(ask: Ask, home: Home, server: ModelServer) 
     (home.path / "mcp.py").write_text("raise ImportError('too old')\n")
     server.reply(wire.calls(HELLO), wire.says("done"))
     assert ask("hi", env={"PYTHONPATH": str(home.path)}).text == "done\n"
-    broken = "Error: the package mcp cannot be used (too old): pip install 'ask-gents[mcp]'"
-    assert told(server.requests[-1]) == broken
+    assert told(server.requests[-1]).startswith("Error: the package mcp cannot be used (too old): ")
 
 
 def test_one_that_is_elsewhere_is_reached_at_the_first_call(

@@ -71,6 +71,22 @@ def test_what_is_no_text_is_said_in_words(ask: Ask, home: Home, server: ModelSer
     assert "· it went wrong\n" in result.stderr, "shown as what failed"
 
 
+def test_structured_content_repeats_no_media(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW)})
+    _, [picture, measured] = ask_with_calls(ask, server, [("raw__picture", {}), ("raw__measured", {})])
+    assert picture.splitlines() == [
+        "[image image/png, 5,999 bytes, not shown]",
+        "[resource file:///b.bin application/zip, 5,999 bytes, not shown]",
+    ]
+    image, structured = measured.splitlines()
+    assert image == "[image image/png, 5,999 bytes, not shown]"
+    assert json.loads(structured) == {
+        "pages": [{"width": 640, "note": None, "page": "[5,999 bytes, not shown]"}],
+        "thumbnail": {"mimeType": "image/png", "data": "[5 bytes, not shown]"},
+        "errors": [],
+    }
+
+
 def test_the_child_has_no_key_but_what_is_configured(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "below").mkdir()
     env = {"TOKEN": "$SECRET-x", "BRACED": "${SECRET}", "ELSE": "${MISSING:-none}", "DOLLAR": "$$5"}

@@ -35,7 +35,13 @@ def read_by_ollama(body: Any) -> Any:
 
 
 def without_newer(body: Any) -> Any:
-    return wire.without_fields(body, NEWER)
+    """A request body without what the SDK's types lack: they know fewer keywords of a parameter than the server."""
+    body = wire.without_fields(body, NEWER)
+    for tool in body.get("tools", []):
+        properties = tool["function"]["parameters"]["properties"]
+        for name, part in properties.items():
+            properties[name] = {key: part[key] for key in ("type", "items", "description", "enum") if key in part}
+    return body
 
 
 def round_of(*texts: str, native: Native | None = None) -> list[Message]:

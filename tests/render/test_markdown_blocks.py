@@ -28,6 +28,7 @@ BLOCKS = [
         "- a\n  - nested\n\n  more of it",
         "3. x\n   ```sh\n   - y\n\n   z\n   ```",
     ),
+    *("<pre>\na*b*2\n\n__init__\n</pre>", "<!-- a\n\n# b -->", "<div>\n*x*", "<b>bold</b> *text*"),
     *("```py\ncode\n\n# no heading\n```", "~~~\n```\n~~~", "    indented\n\n    code", "- [ ] task", "[1]: http://x"),
 ]
 LINES = [
@@ -101,6 +102,11 @@ def test_the_parts_are_read_as_the_whole_would_be(blocks: list[str]) -> None:
         ("  ```\n  a\n b\n````", [CodeBegun("", gap=False), CodeLine("a"), CodeLine("b"), CodeEnded()]),
         ("  ```\n\ta\tb", [CodeBegun("", gap=False), CodeLine("  a\tb"), CodeEnded()]),
         ("``` `\nx", [Whole("``` `\nx", gap=False)]),
+        ("<pre>\na\n\n# b\n</pre>\nc", [Whole("<pre>\na\n\n# b\n</pre>", gap=False), Whole("c", gap=False)]),
+        (
+            "a\n<!-- b\n\nc --> d\n\ne",
+            [Whole(t, gap=g) for t, g in (("a", False), ("<!-- b\n\nc --> d", False), ("e", True))],
+        ),
         ("\n\n", []),
     ],
 )

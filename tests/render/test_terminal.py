@@ -346,3 +346,28 @@ def test_a_terminal_that_becomes_narrower_loses_nothing(ask: Ask, server: ModelS
     shown = " ".join(screen.lines).split()
     assert shown[0] == "Above."
     assert shown[-len(words) :] == words
+
+
+@pytest.mark.parametrize(
+    ("row", "cells"),
+    [
+        ("| `ls | wc -l` | counts files |", ["ls | wc -l", "counts files"]),
+        ("| `a` | b | c | d |", ["a", "b", "c", "d"]),
+        ("`a` | b | c", ["a", "b", "c"]),
+        ("| `x | y` | b | c |", ["`x", "y`", "b", "c"]),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "> "])
+def test_no_cell_of_a_table_is_lost(ask: Ask, server: ModelServer, row: str, cells: list[str], prefix: str) -> None:
+    lines = ["| Command | What |", "|---|---|", "| `ls` | lists |", row]
+    server.reply(streamed("\n".join(prefix + line for line in lines)))
+    shown = lines_shown(ask.on_terminal("--no-tools", "-q", "hi").stdout)
+    found = [part.strip() for part in shown[-1].removeprefix("│ ").split("│")]
+    assert [cell for cell in found if cell] == cells
+
+
+def test_html_stands_as_it_was_written(ask: Ask, server: ModelServer) -> None:
+    html = "<pre>\nx = a*b*2\n\n__init__ and `this`\n</pre>"
+    server.reply(streamed(f"*Above*\n{html}\n**below** <i title='*a*'>__x__</i>"))
+    shown = lines_shown(ask.on_terminal("--no-tools", "-q", "hi").stdout)
+    assert "\n".join(line.rstrip() for line in shown) == f"Above\n{html}\nbelow <i title='*a*'>x</i>"

@@ -17,6 +17,10 @@ from typing import Any, NamedTuple
 from tests.program import Result, Running
 from tests.safety.installation import ROOT, as_user, installation, ordinary
 
+PROGRAMS = ("home/.vscode", "home/.config/JetBrains", "config/JetBrains", "home/.claude", "home/.codex")
+"""Traces of the user's other programs: safe mode holds the places of the files that these would run."""
+HELD = (".git", ".vscode", ".idea", ".claude", ".codex", ".envrc")
+"""The names whose places it holds for them, and for git and direnv."""
 DRIVER = Path(__file__).with_name("driver.py")
 TOKEN = "canary-5f1c9e77"
 """What is in every secret file, and in the environment and arguments of the program that runs the calls."""
@@ -125,8 +129,11 @@ def ground(user: str) -> Iterator[Ground]:
     with ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ask-ground-"))).resolve()
         base.chmod(0o755)
-        for folder in ("work", "work_evil", "home/.ssh", "home/.aws", "outside", "config/ask", "data/ask"):
+        for folder in ("work", "work_evil", "home/.ssh", "home/.aws", "outside", "config/ask", "data/ask", *PROGRAMS):
             (base / folder).mkdir(parents=True)
+        for folder in ("home/.config", "config"):
+            (base / folder / "direnv").mkdir()
+            (base / folder / "direnv/direnv.toml").write_text('[whitelist]\nprefix = ["/"]\n')
         for name in SECRETS:
             (base / name).write_text(TOKEN)
             (base / name).chmod(0o600)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,34 +12,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.safety.bubblewrap import find_bubblewrap
 from ask.safety.channel import WorkerLate, WorkerLost
 from ask.safety.frames import DONE, FRAME_LIMIT, encode
-from ask.safety.guards import NOTHING
 from ask.safety.inmate import Inmate
 from ask.safety.profile import Confinement
 from ask.safety.sandbox import read_result
+from ask.safety.survey import NOTHING
 from ask.tools import ToolError
 from tests.any_json import any_json
 
 TAKEN_OVER = """#!/bin/bash
-for word; do [[ $last == --info-fd ]] && info=$word; last=$word; done
-echo "{\\"child-pid\\": $$}" >&$info
-exec {info}>&-
+while [[ $1 != -- ]]; do arguments+=("$1"); shift; done
+exec {bubblewrap} "${{arguments[@]}}" -- /bin/bash -c {says}
 """
-"""Stands in bubblewrap's place, and is then process and worker in one."""
+"""Stands in bubblewrap's place: opens the sandbox, and runs another worker in it."""
+LINKS = [path for path in Path("/").iterdir() if path.is_symlink()]
+VIEW = NOTHING._replace(system=(Path("/usr"),), links=tuple((os.readlink(path), path) for path in LINKS))
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
     path = tmp_path / "bwrap"
-    path.write_text(TAKEN_OVER)
-    path.chmod(0o755)
+    path.touch(0o755)
     return path
 
 
 def answers(program: Path, confinement: Confinement, says: str, seconds: float = 10) -> Iterator[tuple[bytes, bytes]]:
-    program.write_text(TAKEN_OVER + says + "\n")
-    inmate = Inmate(str(program), confinement, NOTHING)
+    program.write_text(TAKEN_OVER.format(bubblewrap=find_bubblewrap(), says=shlex.quote(says)))
+    confinement.spill.mkdir()
+    inmate = Inmate(str(program), confinement, VIEW)
     try:
         yield from inmate.exchange(b"C", b"x" * 500_000, seconds)
     finally:

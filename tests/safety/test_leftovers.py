@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.guards import PROTECTED
 from ask.safety.leftovers import PlaceHolders
+
+NAMES = {".git": True, ".vscode": True, ".idea": True, ".envrc": False}
+"""Placeholders, and whether each is a folder."""
 
 
 @pytest.fixture
@@ -24,9 +26,13 @@ def work(tmp_path: Path) -> Path:
 def opened(state: Path, *folders: Path) -> PlaceHolders:
     spill = state.parent / "results/a1"
     spill.parent.mkdir(exist_ok=True)
-    holders = PlaceHolders(state, folders, spill)
-    holders.make()
+    holders = PlaceHolders(state, spill)
+    hold(holders, *folders)
     return holders
+
+
+def hold(holders: PlaceHolders, *folders: Path) -> None:
+    holders.hold({folder / name: is_folder for folder in folders for name, is_folder in NAMES.items()})
 
 
 def names(folder: Path) -> set[str]:
@@ -35,7 +41,7 @@ def names(folder: Path) -> set[str]:
 
 def test_what_is_absent_is_made_and_taken_away(state: Path, work: Path) -> None:
     holders = opened(state, work)
-    assert names(work) == set(PROTECTED)
+    assert names(work) == set(NAMES)
     assert (work / ".envrc").is_file()
     assert (work / ".git").is_dir()
     holders.release()
@@ -61,7 +67,7 @@ def test_what_somebody_used_stays(state: Path, work: Path) -> None:
 def test_the_last_run_in_a_folder_cleans_up(state: Path, work: Path) -> None:
     first, second = opened(state, work), opened(state, work)
     first.release()
-    assert names(work) == set(PROTECTED)
+    assert names(work) == set(NAMES)
     second.release()
     assert names(work) == set()
 
@@ -71,14 +77,14 @@ def test_each_folder_is_its_own(state: Path, work: Path, tmp_path: Path) -> None
     both, one = opened(state, work, tmp_path / "other"), opened(state, work)
     both.release()
     assert names(tmp_path / "other") == set()
-    assert names(work) == set(PROTECTED)
+    assert names(work) == set(NAMES)
     one.release()
 
 
 def test_making_again_brings_back_what_the_user_took_away(state: Path, work: Path) -> None:
     holders = opened(state, work)
     (work / ".git").rmdir()
-    holders.make()
+    hold(holders, work)
     assert (work / ".git").is_dir()
     holders.release()
     assert names(work) == set()
@@ -92,7 +98,7 @@ def test_the_next_run_anywhere_cleans_up_after_one_that_was_killed(state: Path, 
         opened(state, work)
         os._exit(0)  # as if killed: nothing is released
     os.waitpid(child, 0)
-    assert names(work) == set(PROTECTED)
+    assert names(work) == set(NAMES)
     (tmp_path / "other").mkdir()
     opened(state, tmp_path / "other").release()
     assert names(work) == set()
@@ -110,7 +116,7 @@ def test_nothing_is_taken_away_where_a_link_leads(state: Path, work: Path, tmp_p
 
 def test_a_folder_that_is_gone_is_forgotten(state: Path, work: Path) -> None:
     holders = opened(state, work)
-    for name in PROTECTED:
+    for name in NAMES:
         (work / name).unlink() if name == ".envrc" else (work / name).rmdir()
     work.rmdir()
     holders.release()

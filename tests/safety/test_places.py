@@ -1,4 +1,4 @@
-"""What a run may write: where it may not start, what is guarded, and what of the user's programs is shown."""
+"""What a run may write: where it may not start, and what of the user's programs is shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from ask.errors import SafetyError
-from ask.safety.guards import PROTECTED, find_guarded, private_in
 from ask.safety.places import confine
 from ask.safety.profile import Confinement
 
@@ -96,12 +95,10 @@ def test_the_environment_is_what_is_needed_and_what_is_admitted(home: Path) -> N
     }
 
 
-def test_of_the_user_s_programs_whole_toolchains_are_shown_but_nothing_private(home: Path, tmp_path: Path) -> None:
-    (home / "bin").mkdir()
-    (home / "lib").mkdir()
-    (home / ".local/lib").mkdir()
-    for name in ("node/bin", "node/lib", ".cargo/bin", ".pyenv/shims"):
+def test_toolchains_are_shown_whole_but_nothing_private(home: Path, tmp_path: Path) -> None:
+    for name in ("bin", "lib", ".local/lib", "node/bin", "node/lib/node_modules", ".cargo/bin", ".pyenv/versions"):
         (home / name).mkdir(parents=True)
+    (home / ".pyenv/shims").mkdir()
     (tmp_path / "closed").mkdir(mode=0)
     search = [
         f"{home}/{name}" for name in ("node/bin", ".cargo/bin", ".pyenv/shims", ".local/bin", "bin", ".", "missing")
@@ -111,6 +108,25 @@ def test_of_the_user_s_programs_whole_toolchains_are_shown_but_nothing_private(h
     ).readable
     under_home = {str(path.relative_to(home)) for path in shown if path.is_relative_to(home)}
     assert under_home == {"node", ".cargo/bin", ".pyenv", ".local/bin", "bin"}
+
+
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        ("bin lib .env", "bin"),
+        ("bin lib/python .git", "bin"),
+        ("shims lib", "shims"),
+        ("bin lib/python3.12/os.py", ""),
+        ("bin pyvenv.cfg", ""),
+        ("bin lib/rustlib", ""),
+    ],
+)
+def test_a_project_with_programs_on_path_is_no_toolchain(home: Path, tmp_path: Path, made: str, shown: str) -> None:
+    for name in made.split():
+        (tmp_path / "project" / name).mkdir(parents=True)
+    programs = tmp_path / "project" / made.split(maxsplit=1)[0]
+    readable = confined(home, home / "work", path=str(programs)).readable
+    assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
 
 
 def test_a_folder_in_which_the_kernel_s_files_are_mounted_is_refused(
@@ -126,74 +142,3 @@ def test_a_folder_in_which_the_kernel_s_files_are_mounted_is_refused(
             confined(home, home / "work")
     finally:
         subprocess.run(["umount", str(place)], check=True)
-
-
-@pytest.mark.parametrize("name", PROTECTED)
-def test_a_link_in_the_place_of_what_is_protected_is_refused(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).symlink_to("elsewhere")
-    with pytest.raises(SafetyError, match="is a link, which --safe cannot protect"):
-        find_guarded(tmp_path)
-
-
-def test_what_is_guarded_is_found_at_any_depth(tmp_path: Path) -> None:
-    for name in (".git/hooks", "a/b/.git", "a/.vscode", "node_modules/x", ".git/.vscode"):
-        (tmp_path / name).mkdir(parents=True)
-    for name in (".env", ".env.local", ".envrc", "a/b/.env", "node_modules/x/.env", "real", "a/.git"):
-        (tmp_path / name).touch()
-    (tmp_path / "a/.env.link").symlink_to("../real")
-    (tmp_path / "a/.env.loop").symlink_to(".env.loop")
-    (tmp_path / "a/.env.out").symlink_to("/etc/passwd")
-    (tmp_path / "a/up").symlink_to("..")
-    (tmp_path / "a/.idea").symlink_to("b")
-    guards = find_guarded(tmp_path)
-    assert {str(path.relative_to(tmp_path)) for path in guards.protected} == {
-        *(".git", ".envrc", "a/.git", "a/.vscode", "a/b/.git"),
-    }
-    assert {str(path.relative_to(tmp_path)) for path in guards.hidden} == {".env", ".env.local", "a/b/.env", "real"}
-    assert guards.whole
-
-
-def test_a_large_folder_is_searched_from_the_top_and_it_is_said(tmp_path: Path) -> None:
-    (tmp_path / "deep/deeper").mkdir(parents=True)
-    (tmp_path / ".env").touch()
-    (tmp_path / "deep/deeper/.env").touch()
-    for number in range(3_100):
-        (tmp_path / f"deep/{number}").touch()
-    guards = find_guarded(tmp_path)
-    assert guards.hidden == (tmp_path / ".env",)
-    assert not guards.whole
-
-
-def test_private_is_what_not_everybody_can_read(tmp_path: Path) -> None:
-    for name, mode in (("open", 0o644), ("group", 0o640), ("own", 0o600)):
-        (tmp_path / name).touch(mode)
-        (tmp_path / name).chmod(mode)
-    for name, mode in (("public", 0o755), ("closed", 0o710)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "inner").touch()
-        (tmp_path / name / "inner").chmod(0o600)
-        (tmp_path / name).chmod(mode)
-    files, folders = private_in(tmp_path)
-    assert sorted(files) == [tmp_path / "group", tmp_path / "own", tmp_path / "public/inner"]
-    assert folders == [tmp_path / "closed"]
-
-
-@pytest.mark.parametrize(
-    ("git", "config"),
-    [
-        (b"gitdir: \0x", b""),
-        (b"gitdir: " + b"x/" * 3_000, b""),
-        (b"\xff\xfe", b""),
-        (b"gitdir: .", b""),
-        (b"gitdir: ../..", b""),
-        (b"gitdir: bare", b"[core]\n hooksPath = \0\n hooksPath = \xff\n hooksPath = ~nobody/x\n hooksPath = ..\n"),
-        (b"gitdir: bare", b"hooksPath = .\nhooksPath = /\nhooksPath = x/../../y\n"),
-    ],
-)
-def test_what_a_repository_names_can_hide_and_lock_nothing_else(tmp_path: Path, git: bytes, config: bytes) -> None:
-    work = tmp_path / "work"
-    (work / "sub/bare").mkdir(parents=True)
-    (work / "sub/.git").write_bytes(git)
-    (work / "sub/bare/config").write_bytes(config)
-    os.mkfifo(work / "sub/bare/commondir")
-    assert set(find_guarded(work).protected) <= {work / "sub/.git", work / "sub/bare"}

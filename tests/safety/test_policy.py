@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ask.messages import ToolSpec
 from ask.safety.policy import Decision, Policy, Verdict
-from ask.safety.tripwire import TRIPWIRES, Tripwire
+from ask.safety.tripwire import MAX_CHECKED, TRIPWIRES, Tripwire
 from ask.tools import Tool, ToolResult, builtin_tools
 
 READING = [tool for tool in builtin_tools() if not tool.changes]
@@ -85,3 +87,14 @@ def test_the_users_own_wires_count() -> None:
     assert safe.decide(BASH, {"command": "Curl x"}).rule == "tripwire: curl"
     assert safe.decide(BASH, DELETE).verdict is Verdict.ALLOW
     assert safe.decide(BASH, {"command": 5}).verdict is Verdict.ALLOW
+
+
+def test_a_command_that_is_too_long_is_refused_before_it_is_checked() -> None:
+    safe = Policy(safe=True, tripwires=TRIPWIRES)
+    before = time.process_time()
+    denied = safe.decide(BASH, {"command": "rm " * 300_000})
+    assert time.process_time() - before < 0.1
+    assert denied[:2] == (Verdict.DENY, "command too long")
+    assert "900,000 characters" in denied.reason
+    assert safe.decide(BASH, {"command": "x" * MAX_CHECKED}).verdict is Verdict.ALLOW
+    assert Policy().decide(BASH, {"command": "rm " * 300_000}).verdict is Verdict.ALLOW

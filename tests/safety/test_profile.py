@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ask.safety.profile import Confinement, Limits, View, bubblewrap_arguments
+from ask.safety.profile import Bind, Confinement, Limits, View, bubblewrap_arguments, list_binds
 
 HOME = Path("/home/u")
 CONFINEMENT = Confinement(
@@ -26,7 +26,7 @@ VIEW = View(
     hidden_files=(HOME / "work/.env", Path("/etc/shadow")),
     hidden_folders=(Path("/etc/private"),),
 )
-ARGUMENTS = bubblewrap_arguments(CONFINEMENT, VIEW, ["python", "-c", "x"], filter_fd=7, info_fd=8)
+ARGUMENTS = bubblewrap_arguments(CONFINEMENT, VIEW, ["python", "-c", "x"], filter_fd=7, info_fd=8, mounted_fd=9)
 
 
 def place(*words: str) -> int:
@@ -51,16 +51,17 @@ def test_only_what_may_be_written_is_bound_so() -> None:
 
 def test_later_mounts_cover_earlier_ones() -> None:
     order = [
-        place("--ro-bind", "/usr", "/usr"),
         place("--proc", "/proc"),
         place("--size", "1000", "--perms", "1777", "--tmpfs", str(HOME)),
+        place("--ro-bind", "/usr", "/usr"),
         place("--ro-bind", f"{HOME}/python", f"{HOME}/python"),
         place("--bind", f"{HOME}/work", f"{HOME}/work"),
         place("--bind", f"{HOME}/work/inner", f"{HOME}/work/inner"),
         place("--ro-bind", f"{HOME}/work/.git", f"{HOME}/work/.git"),
         place("--ro-bind", "/dev/null", f"{HOME}/work/.env"),
-        place("--tmpfs", "/etc/private", "--remount-ro", "/etc/private"),
         place("--ro-bind", f"{HOME}/.local/share/ask/results", f"{HOME}/.local/share/ask/results"),
+        place("--tmpfs", "/etc/private", "--remount-ro", "/etc/private"),
+        place("--file", "9", "/run/ask-sandbox"),
         place("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
         place("--chdir", f"{HOME}/work", "--", "python", "-c", "x"),
     ]
@@ -69,3 +70,14 @@ def test_later_mounts_cover_earlier_ones() -> None:
 
 def test_what_lies_in_a_writable_folder_is_not_shown_a_second_time() -> None:
     assert f"{HOME}/work/.venv" not in ARGUMENTS
+
+
+def test_what_a_later_mount_would_cover_is_not_mounted() -> None:
+    view = VIEW._replace(protected=(HOME / "work/a/.git", HOME / "work/a"), hidden_files=(HOME / "work/a/.env",))
+    confinement = CONFINEMENT._replace(allowed=(HOME / "work/a/b",))
+    below = [bind for bind in list_binds(confinement, view) if bind.destination.is_relative_to(HOME / "work/a")]
+    assert below == [
+        Bind(HOME / "work/a", HOME / "work/a", writable=True),
+        Bind(HOME / "work/a", HOME / "work/a"),
+        Bind(Path("/dev/null"), HOME / "work/a/.env"),
+    ]

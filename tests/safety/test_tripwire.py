@@ -6,8 +6,10 @@ import re
 import time
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from ask.safety.tripwire import TRIPWIRES, Tripwire, tripped
+from ask.safety.tripwire import MAX_CHECKED, TRIPWIRES, Tripwire, tripped
 
 TRIPS = {
     "rm -rf": [
@@ -137,12 +139,43 @@ def test_the_known_false_alarms_and_gaps() -> None:
         assert tripped(command, TRIPWIRES) is None
 
 
-@pytest.mark.parametrize("piece", ["rm ", "rm -", "a", "dd ", "chmod -R ", "x()", "format /dev", ":(){ ", "\\\n", "( "])
-def test_no_command_takes_long(piece: str) -> None:
-    command = piece * (131_072 // len(piece))  # the longest that can be run
-    before = time.process_time()
-    tripped(command, TRIPWIRES)
-    assert time.process_time() - before < 5
+PIECES = st.sampled_from(
+    [
+        *(
+            "rm ",
+            "rm -",
+            "a",
+            "dd ",
+            "chmod -R ",
+            "x()",
+            "format /dev",
+            ":(){ ",
+            "\\\n",
+            "( ",
+            " ",
+            "\t",
+            "rd ",
+            "f|f&",
+        ),
+        *("-a", " -", "mkfs.", "ufw --", "chown ", "iptables -", "{", "}", "=", "/s", "f(){", ";", "777", "of=", "-r"),
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=4), st.lists(PIECES, min_size=1, max_size=6))
+@example([], ["rm "])
+@example([], ["rm\t"])
+@example([], ["dd "])
+@example([], ["rd "])
+@example([], ["x()", "{"])
+@example(["rm -"], ["a"])
+def test_no_command_takes_long(beginning: list[str], repeated: list[str]) -> None:
+    start, piece = "".join(beginning), "".join(repeated)
+    command = (start + piece * (MAX_CHECKED // len(piece)))[:MAX_CHECKED]
+    for wire in TRIPWIRES:
+        before = time.process_time()
+        tripped(command, [wire])
+        assert time.process_time() - before < 1, wire.name
 
 
 def test_the_user_may_have_other_wires() -> None:

@@ -74,6 +74,7 @@ def test_a_docstring_describes_the_tool_and_each_parameter(docstring: str) -> No
             "count": {"type": "integer", "description": "how many at most.", "default": 3},
         },
         "required": ["word"],
+        "additionalProperties": False,
     }
 
 
@@ -95,7 +96,7 @@ def test_a_function_that_says_nothing_is_a_tool_too() -> None:
     def ping():  # type: ignore[no-untyped-def]
         return "pong"
 
-    assert as_tool(ping).spec == ("ping", "", {"type": "object", "properties": {}})
+    assert as_tool(ping).spec == ("ping", "", {"type": "object", "properties": {}, "additionalProperties": False})
 
 
 def test_the_decorator_leaves_the_function_as_it_is_and_overrides_what_it_says() -> None:

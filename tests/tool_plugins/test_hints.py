@@ -86,6 +86,7 @@ SCHEMAS: list[tuple[Any, dict[str, Any]]] = [
                 "tags": {"type": "array", "items": {"type": "string"}},
             },
             "required": ["x"],
+            "additionalProperties": False,
         },
     ),
     (
@@ -94,6 +95,7 @@ SCHEMAS: list[tuple[Any, dict[str, Any]]] = [
             "type": "object",
             "properties": {"deep": {"type": "boolean"}, "limit": {"type": "integer"}},
             "required": ["deep"],
+            "additionalProperties": False,
         },
     ),
     (
@@ -105,6 +107,7 @@ SCHEMAS: list[tuple[Any, dict[str, Any]]] = [
                 "right": {"type": "string", "enum": ["red", "blue"], "default": "red"},
             },
             "required": ["left"],
+            "additionalProperties": False,
         },
     ),
 ]

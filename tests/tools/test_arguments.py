@@ -29,6 +29,7 @@ SPEC = ToolSpec(
             "items": {"type": "array", "items": {"type": "string"}},
         },
         "required": ["filepath"],
+        "additionalProperties": False,
     },
 )
 LOOSE = ToolSpec("loose", "", {"type": "object", "properties": {"a": {"type": "integer"}}})
@@ -130,7 +131,7 @@ def test_an_enum_tells_true_from_one() -> None:
         {"properties": {"a": True}},
         {"properties": {"a": {"type": "date"}}},
         {"properties": {"a": {"$ref": "#/$defs/a"}}},
-        {"properties": {"a": {"type": "integer", "required": True, "minimum": 9}}},
+        {"properties": {"a": {"type": "integer", "required": True, "minimum": 1}}},
         {"properties": {"a": True}, "patternProperties": {"(?<year>": {}}},
         {"properties": {"a": {"minimum": "nine"}}},
     ],
@@ -218,3 +219,115 @@ def test_without_properties_everything_passes(arguments: dict[str, Any]) -> None
 def test_null_in_an_object_of_any_names_is_a_value() -> None:
     spec = ToolSpec("t", "", {"properties": {"body": {"type": "object"}, "left": {"type": "string"}}})
     assert parse_arguments(spec, '{"body": {"a": null}, "left": null}') == {"body": {"a": None}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "additionalProperties": {}, "properties": {"b": {}}},
+        {"type": "object", "properties": {}},
+        {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {}}}}},
+        {"type": "object", "properties": {"b": {}}, "propertyNames": {"maxLength": 1}},
+        {"type": "object", "properties": {"b": {}}, "dependentSchemas": {"a": {"required": ["a"]}}},
+        {"type": "object", "allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False},
+    ],
+)
+def test_a_schema_is_open_unless_it_says_false(schema: dict[str, Any]) -> None:
+    assert parse_arguments(ToolSpec("t", "", schema), '{"a": {"x": 1}}') == {"a": {"x": 1}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"b": {}}, "additionalProperties": False},
+        {"type": "object", "properties": {"b": {}}, "propertyNames": {"maxLength": 0}},
+        {"type": "object", "properties": {"b": {}}, "dependentSchemas": {"a": {"required": ["b"]}}},
+        {"type": "object", "properties": {"b": {}}, "dependentRequired": {"a": ["b"]}},
+        {"type": "object", "allOf": [{"properties": {"b": {}}}], "unevaluatedProperties": False},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "object", "patternProperties": {"^b": {}}, "additionalProperties": False},
+    ],
+)
+def test_a_name_that_a_schema_forbids_is_refused(schema: dict[str, Any]) -> None:
+    assert "a" in refusal('{"a": 1}', ToolSpec("t", "", schema))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"description": "any JSON value"},
+        True,
+        {"$ref": "#/$defs/maybe"},
+        {"allOf": [{"$ref": "#/$defs/maybe"}, {"maxLength": 3}]},
+        {"const": None},
+        {"type": "string", "nullable": True},
+        {"allOf": [{"$ref": "#/$defs/word"}], "nullable": True},
+        {"enum": ["a", None]},
+        {"not": {"type": "string"}},
+    ],
+)
+def test_null_is_passed_on_unless_the_schema_forbids_it(part: Any) -> None:
+    defs = {"maybe": {"type": ["string", "null"]}, "word": {"type": "string"}}
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}, "value": part}, "$defs": defs}
+    given = {"id": 1, "value": None}
+    assert parse_arguments(ToolSpec("t", "", schema), json.dumps(given)) == given
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"type": "string", "maxLength": 3}, {"$ref": "#/$defs/word"}, {"const": 1}, {"not": {"type": "null"}}, False],
+)
+def test_null_that_the_schema_forbids_is_left_out_where_it_is_optional(part: Any) -> None:
+    schema = {"type": "object", "properties": {"value": part}, "$defs": {"word": {"type": "string"}}}
+    assert parse_arguments(ToolSpec("t", "", schema), '{"value": null}') == {}
+    assert "value" in refusal('{"value": null}', ToolSpec("t", "", schema | {"required": ["value"]}))
+
+
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (
+            {"$schema": DRAFT_7, "properties": {"a": {"items": [{"type": "string"}], "additionalItems": False}}},
+            {"a": ["x"]},
+            {"a": ["x", "y"]},
+        ),
+        ({"properties": {"a": {"pattern": r"^\p{L}+$", "maxLength": 3}}}, {"a": "Üb"}, {"a": "Übel"}),
+        ({"properties": {"a": {"default": {"$ref": "#/nowhere"}, "minimum": 3}}}, {"a": 3}, {"a": 2}),
+        ({"properties": {"a": {"$ref": "#/nowhere", "minimum": 3}}}, {"a": 3}, {"a": 2}),
+        ({"properties": {"a": {"$ref": "https://example.com/x.json", "minimum": 3}}}, {"a": 3}, {"a": 2}),
+        ({"properties": {"a": {"items": [{"type": "string"}], "minItems": 2}}}, {"a": [1, 2]}, {"a": [1]}),
+        ({"properties": {"a": {"type": ["date"], "minLength": 2}}}, {"a": "ab"}, {"a": "a"}),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/endless"}, "b": {"minimum": 3}}}
+            | {"$defs": {"endless": {"$ref": "#/$defs/endless"}}},
+            {"a": 1, "b": 3},
+            {"a": 1, "b": 2},
+        ),
+        (
+            {"$schema": DRAFT_7, "properties": {"a": {"$ref": "#/definitions/n", "type": "string"}}}
+            | {"definitions": {"n": {"type": "integer"}}},
+            {"a": 1},
+            {"a": "x"},
+        ),
+        (
+            {"$id": "https://example.com/root", "properties": {"a": {"$ref": "part#n"}}}
+            | {"$defs": {"p": {"$id": "part", "$defs": {"n": {"$anchor": "n", "type": "integer"}}}}},
+            {"a": 1},
+            {"a": "x"},
+        ),
+    ],
+    ids=["tuple", "pattern", "default", "nowhere", "remote", "old tuple", "type", "endless", "old ref", "ids"],
+)
+def test_only_a_keyword_that_cannot_be_checked_is_left_out(schema: Any, good: Any, bad: Any) -> None:
+    spec = ToolSpec("t", "", schema)
+    assert parse_arguments(spec, json.dumps(good)) == good
+    assert "do not fit" in refusal(json.dumps(bad), spec)
+
+
+def test_a_format_says_nothing_about_what_is_right() -> None:
+    date = {"type": "string", "format": "date", "description": "as MM/DD/YYYY", "maxLength": 10}
+    spec = ToolSpec("t", "", {"type": "object", "properties": {"day": date}})
+    assert parse_arguments(spec, '{"day": "12/31/2026"}') == {"day": "12/31/2026"}

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ask.certificates import CA_VARIABLES
+from ask.installation import format_install_command
 from ask.tools import ToolContext, ToolError
 from ask.tools.search import DUCKDUCKGO, ENGINES, Engine, is_installed, search_tool
 from tests.program import run
@@ -213,7 +214,7 @@ def test_a_package_that_is_broken_is_told(context: ToolContext, tmp_path: Path) 
     (tmp_path / "ddgs.py").write_text("raise SystemExit(3)")
     environment = {**context.environment, "PYTHONPATH": str(tmp_path)}
     told = refusal(context._replace(environment=environment))
-    assert told == "the package ddgs failed: the user can install it anew: pip install 'ask-gents[web]'"
+    assert told == f"the package ddgs failed: the user can install it anew: {format_install_command('web')}"
 
 
 def test_it_is_looked_for_without_being_loaded() -> None:

@@ -68,8 +68,7 @@ def talk(session: Session, text: str) -> None:
     from ask.cli.chat.tty import terminal_kept
 
     greet(session)
-    with terminal_kept():
-        prompt = Prompt(session)
+    with terminal_kept(), Prompt(session) as prompt:
         before = ""
         while True:
             try:
@@ -83,6 +82,11 @@ def talk(session: Session, text: str) -> None:
                 return
             except KeyboardInterrupt:
                 text = before = ""
+            except Interrupted as error:
+                if error.exit_code != Interrupted.exit_code:
+                    raise
+                prompt.discard_typed()
+                session.tell(f"ask: {one_line(str(error))}")
 
 
 def greet(session: Session) -> None:
@@ -99,7 +103,7 @@ def answer(session: Session, typed: str) -> str:
 
     Raises:
         ReaderGone: nobody reads the answers.
-        Interrupted: a signal other than that of Ctrl-C ends it.
+        Interrupted: Ctrl-C or another signal ended it.
     """
     try:
         order = read_line(typed)
@@ -112,11 +116,9 @@ def answer(session: Session, typed: str) -> str:
                 carry_out(order, session)
             else:
                 session.say(order)
-    except ReaderGone:
+    except (ReaderGone, Interrupted):
         raise
     except AskError as failure:
-        if isinstance(failure, Interrupted) and failure.exit_code != Interrupted.exit_code:
-            raise
         session.tell(f"ask: {one_line(str(failure))}")
     return ""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Self
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
@@ -28,6 +30,9 @@ ROWS_SHOWN = 12
 
 class Prompt:
     """Takes what the user types, of one line or many.
+
+    As a context it has the terminal mark what is pasted, also while an answer comes: a paste is one message, while
+    each typed line is one.
 
     Args:
         session: the chat, which is completed from and whose data folder keeps what was typed.
@@ -57,6 +62,24 @@ class Prompt:
             output=None if self._plain else output,
         )
 
+    def __enter__(self) -> Self:
+        self._mark_pastes()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._plain:
+            self._session.output.disable_bracketed_paste()
+            self._session.output.flush()
+
+    def _mark_pastes(self) -> None:
+        if not self._plain:
+            self._session.output.enable_bracketed_paste()
+            self._session.output.flush()
+
+    def discard_typed(self) -> None:
+        """Forget what was typed and not read yet."""
+        clear_typeahead(self._session.input)
+
     def read(self, text: str = "") -> str:
         """What the user types, beginning with `text`.
 
@@ -72,12 +95,13 @@ class Prompt:
                 typed = as_text(self._session.prompt(default=text)).rstrip()
         except SystemExit:  # a signal ends it, and nothing is unwound
             output.reset_attributes()
-            output.disable_bracketed_paste()
             output.enable_autowrap()
             output.show_cursor()
             output.write("\n")
             output.flush()
             raise
+        finally:
+            self._mark_pastes()  # the end of a prompt ends it
         if typed:
             output.write(for_terminal(as_sent(typed)) + "\n")
             output.flush()

@@ -18,7 +18,7 @@ from ask.cli.question import (
     tell_of,
     tell_once,
 )
-from ask.cli.run import converse_as_settled, open_renderer
+from ask.cli.run import converse_as_settled, open_renderer, recorded_exit_code
 from ask.cli.target import Wish, choose, first_model, name_and_model
 from ask.cli.workspace import Workspace
 from ask.context import Told
@@ -138,7 +138,8 @@ class Session:
         self.messages += 1
         self._count(outcome)
         in_json = self.flags["as_json"] or self.flags["as_events"]
-        renderer.finish(outcome, question.conversation if saved and in_json else "")
+        with recorded_exit_code(outcome, question, self.workspace):
+            renderer.finish(outcome, question.conversation if saved and in_json else "")
         return outcome, saved
 
     def _go_on(self, outcome: Outcome, *, saved: bool) -> None:
@@ -237,7 +238,7 @@ class Session:
         """Read files for the next message: standard input is what is typed."""
         from ask.cli.sources import gather
 
-        given = gather(sources, means_of(self.question, None))
+        given = gather(sources, means_of(self.question, self.console, None))
         if self.flags["verbose"]:
             tell_of(given, self.console)
         return given

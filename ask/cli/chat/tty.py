@@ -13,17 +13,21 @@ from typing import Any
 from prompt_toolkit import Application
 
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-LOCAL = 3  # its place in what tcgetattr returns
+INPUT, LOCAL = 0, 3  # places in what tcgetattr returns
 
 
 @contextmanager
 def terminal_kept() -> Iterator[None]:
-    """Keep what is typed meanwhile out of answers (the next prompt shows it), and put the terminal back in the end."""
+    """Keep what is typed meanwhile out of answers, key by key for the next prompt, and restore the terminal at the end.
+
+    The prompt must see each Enter as the key and not as a newline, so that every typed line is a message of its own.
+    """
     descriptor = sys.stdin.fileno()
     before = modes = None
     with suppress(termios.error):
         before, modes = termios.tcgetattr(descriptor), termios.tcgetattr(descriptor)
-        modes[LOCAL] &= ~termios.ECHO
+        modes[INPUT] &= ~termios.ICRNL
+        modes[LOCAL] &= ~(termios.ECHO | termios.ICANON)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)
     try:
         yield

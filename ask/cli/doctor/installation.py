@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
 from ask.cli.workspace import Workspace
+from ask.installation import DISTRIBUTION, find_launcher, format_install_command
 from ask.version import VERSION
 
-DISTRIBUTION = "ask-gents"
 REQUIREMENT = re.compile(r"""([\w.-]+)[^;]*(?:;.*extra == ["'](\w+)["'])?""")
 """The name of a package that is required, and the extra that requires it."""
 
@@ -37,12 +36,12 @@ def check_versions(_: Workspace) -> Iterator[Finding]:
 
 
 def check_program(_: Workspace) -> Iterator[Finding]:
-    """Whether a shell that is told `ask` finds this one."""
-    own, found = Path(sys.argv[0]), shutil.which("ask")
+    """Check that a shell finds this `ask`."""
+    own, found = find_launcher(), shutil.which("ask")
     if found is None:
-        fix = f"add {own.resolve().parent} to it"
+        fix = f"add {own.parent} to it"
         yield Finding(WARNING, "PATH", "there is no ask in the folders of PATH", fix)
-    elif own.name == "ask" and not Path(found).samefile(own):
+    elif own.exists() and not Path(found).samefile(own):
         yield Finding(WARNING, "PATH", f"ask is {found}, and this one is {own}", "put the folder of yours first")
     else:
         yield Finding(OK, "PATH", f"ask is {found}")
@@ -62,7 +61,7 @@ def check_packages(_: Workspace) -> Iterator[Finding]:
     if all(web.values()):
         yield Finding(OK, "web pages", "read with the extra web: tables too")
     else:
-        yield Finding(OK, "web pages", "read without tables", f"pip install '{DISTRIBUTION}[web]' reads these too")
+        yield Finding(OK, "web pages", "read without tables", f"{format_install_command('web')} reads these too")
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from ask.cli.doctor.finding import OK, WARNING, Finding
 from ask.cli.workspace import Workspace
 from ask.errors import ConfigError
-from ask.mcp.configured import INSTALL, Server, find_servers
+from ask.installation import format_install_command
+from ask.mcp.configured import EXTRA, Server, find_servers
 from ask.mcp.variables import filled_in
 from ask.render.amounts import counted
 
@@ -26,7 +27,8 @@ def check_mcp_servers(workspace: Workspace) -> Iterator[Finding]:
     used = [server for server in found.servers.values() if server.enabled]
     if used and not is_installed():
         names = ", ".join(server.name for server in used)
-        yield Finding(WARNING, CHECK, f"the package mcp is not installed, and {names} cannot be used", INSTALL)
+        fix = format_install_command(EXTRA)
+        yield Finding(WARNING, CHECK, f"the package mcp is not installed, and {names} cannot be used", fix)
         return
     for server in used:
         yield from missing_of(server, workspace)

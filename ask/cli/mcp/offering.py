@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ask.cli.workspace import Workspace
 from ask.config import Settings
-from ask.mcp.configured import INSTALL, Server, find_servers
+from ask.mcp.configured import EXTRA, Server, find_servers
 from ask.mcp.kept import KeptLists
 from ask.mcp.offers import Offer, as_tools, is_allowed, prefix_of
 from ask.mcp.on_demand import OnDemand
@@ -55,7 +55,10 @@ def mcp_tools(workspace: Workspace, settings: Settings, console: Console, cleanu
     prefixes = {server.name: prefix_of(server.name) for server in known}
     wanted = [server for server in known if server.enabled and may_start(server, settings)]
     if wanted and not is_installed():
-        console.line(f"ask: no MCP server can be used, as the package mcp is not installed: {INSTALL}")
+        from ask.installation import format_install_command
+
+        hint = format_install_command(EXTRA)
+        console.line(f"ask: no MCP server can be used, as the package mcp is not installed: {hint}")
         wanted = []
     if not wanted:
         return Offered([], tuple(prefixes.values()))

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 from ask.cli.mcp.offering import is_installed
 from ask.cli.workspace import Workspace
 from ask.errors import MissingProgram, UsageError
-from ask.mcp.configured import INSTALL, Server, find_servers
+from ask.installation import format_install_command
+from ask.mcp.configured import EXTRA, Server, find_servers
 from ask.render.streams import Console
 
 HOW_TO_ADD = "ask mcp add --help tells how to add one"
@@ -49,7 +50,7 @@ def need_package() -> None:
         MissingProgram: the package that speaks to servers is.
     """
     if not is_installed():
-        raise MissingProgram("the package mcp is not installed", INSTALL)
+        raise MissingProgram("the package mcp is not installed", format_install_command(EXTRA))
 
 
 def target_of(server: Server) -> str:

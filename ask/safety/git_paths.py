@@ -1,0 +1,311 @@
+"""Asks git for the files and folders from which it would run programs or read its configuration.
+
+Git itself resolves its configuration: includes, conditions, quoting, worktrees, and the user's own files. Only commands
+that run nothing are used, and they get 5 seconds altogether.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+_TIMEOUT = 5.0
+_AT_ONCE = 16
+_MAX_FILES = 100
+_LOCATIONS = (
+    *("--path-format=absolute", "--absolute-git-dir", "--git-common-dir"),
+    *("--git-path", "hooks", "--show-toplevel"),
+)
+_LISTING = ("--show-origin", "--includes", "--null", "--list")
+# Read for any owner: that these may be read does not say that anything of them is run.
+_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
+_INCLUDE = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
+_FOLDERS = {"core.hookspath", "init.templatedir"}
+_COMMAND = re.compile(
+    r"(?:pager|hook)\..*|.*(?:cmd|command|program|helper|driver|clean|smudge|process|textconv|editor|pager|fsmonitor"
+    r"|askpass|gitproxy|hook|external|difffilter|path|uploadpack|receivepack|vcs|tunnel|browser|httpd|smtpserver)",
+    re.DOTALL,
+)
+_TOP_LEVEL = re.compile(r"(?:\$\(|`)\s*git rev-parse --show-toplevel\s*(?:\)|`)")
+_VARIABLE = re.compile(r"\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)")
+_INTERPRETERS = {"sh", "bash", "dash", "zsh", "exec", "node", "perl", "python", "python3", "ruby"}
+_PLAIN_PATH = re.compile(r"(?!-)(?!.*://)[^\s$*?`()&|;<>=]+")
+_COMMAND_VARIABLES = (
+    *("GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "GIT_PAGER", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS"),
+    *("GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND", "VISUAL", "EDITOR", "PAGER", "BROWSER"),
+)
+
+
+class GitPath(NamedTuple):
+    """A path that git uses.
+
+    Attributes:
+        path: absolute; it may lead through links, and may be missing.
+        placeholder: what has to be there while it is missing: "folder", "file" (git fails where an included file is
+            a folder), or "" if nothing needs to be.
+    """
+
+    path: Path
+    placeholder: str = ""
+
+
+class Repository(NamedTuple):
+    """What git reports about one folder.
+
+    Attributes:
+        folder: where git was asked.
+        git_dir: the repository's own directory, None outside a repository.
+        paths: the paths that git uses there.
+        error: why git did not report everything, or "".
+    """
+
+    folder: Path
+    git_dir: Path | None
+    paths: tuple[GitPath, ...]
+    error: str = ""
+
+
+class _Output(NamedTuple):
+    text: str
+    error: str
+
+
+class _Setting(NamedTuple):
+    origin: str
+    key: str
+    value: str
+
+
+def find_git(environment: Mapping[str, str], writable: Sequence[Path]) -> str | None:
+    """Find the user's git, passing over any in a writable folder.
+
+    Args:
+        environment: the user's.
+        writable: the folders that calls can write.
+    """
+    for folder in environment.get("PATH", "").split(os.pathsep):
+        program = os.path.realpath(os.path.join(folder, "git"))
+        inside = any(Path(program).is_relative_to(one) for one in writable)
+        if folder.startswith("/") and not inside and os.access(program, os.X_OK) and os.path.isfile(program):
+            return program
+    return None
+
+
+def ask_git(git: str, folders: Sequence[Path], environment: Mapping[str, str]) -> list[Repository]:
+    """Ask git about each of the folders.
+
+    Args:
+        git: the program.
+        folders: working directories to ask in; the enclosing repository is found, as git finds it.
+        environment: the user's.
+    """
+    runner = _Runner(git, environment)
+    located = runner.run([(("rev-parse", *_LOCATIONS), folder) for folder in folders])
+    listed = runner.run([(("config", *_LISTING), folder) for folder in folders])
+    home = environment.get("HOME", "")
+    included = _IncludedFiles(runner, home)
+    found = []
+    for folder, location, listing in zip(folders, located, listed, strict=True):
+        lines = location.text.split("\n")[:-1]
+        bare = "must be run in a work tree" in location.error
+        outside = "not a git repository" in location.error
+        error = "" if outside or bare else location.error
+        if not error and not outside and len(lines) != (3 if bare else 4):
+            error = "a path has a line break, or git is older than 2.31"
+        paths: list[GitPath] = []
+        git_dir, top = None, folder
+        if not error and not outside:
+            git_dir, common, hooks = (Path(line) for line in lines[:3])
+            top = git_dir if bare else Path(lines[3])
+            paths += [GitPath(git_dir), GitPath(common), GitPath(hooks, "folder"), *_links(git_dir), *_links(common)]
+        settings = included.resolve(top, _parse_settings(listing.text))
+        paths += _find_paths(settings, top, environment)
+        hook_folders = [path.path for path in paths if path.placeholder == "folder"]
+        paths += [link for hook_folder in hook_folders for link in _links(hook_folder, "folder")]
+        error = error or listing.error or included.error
+        found.append(Repository(folder, git_dir, tuple(dict.fromkeys(paths)), error))
+    return found
+
+
+class _Runner:
+    """Runs git several times at once, within a time for all of it."""
+
+    def __init__(self, git: str, environment: Mapping[str, str]) -> None:
+        kept = ("HOME", "XDG_CONFIG_HOME", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
+        self._command = (git, *_OPTIONS)
+        self._environment = {
+            **{name: environment[name] for name in environment if name in kept or name.startswith("GIT_CONFIG_")},
+            "PATH": "/usr/bin:/bin",
+            "LC_ALL": "C",
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+        }
+        self._deadline = time.monotonic() + _TIMEOUT
+
+    def run(self, commands: Sequence[tuple[Sequence[str], Path]]) -> list[_Output]:
+        """Run each of the commands, given by its arguments and its working directory."""
+        groups = (commands[at : at + _AT_ONCE] for at in range(0, len(commands), _AT_ONCE))
+        return [output for group in groups for output in self._run_group(group)]
+
+    def _run_group(self, commands: Sequence[tuple[Sequence[str], Path]]) -> list[_Output]:
+        with ExitStack() as stack:
+            running = [self._start(arguments, folder, stack) for arguments, folder in commands]
+            return [self._wait(process) for process in running]
+
+    def _start(self, arguments: Sequence[str], folder: Path, stack: ExitStack) -> Popen[bytes] | _Output:
+        from subprocess import DEVNULL, PIPE, Popen
+
+        try:
+            process = Popen(
+                [*self._command, *arguments],
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=PIPE,
+                cwd=folder,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except OSError as error:  # a folder that is gone, or that the user may not enter
+            return _Output("", error.strerror or "error")
+        stack.enter_context(process)
+        stack.callback(process.kill)
+        return process
+
+    def _wait(self, process: Popen[bytes] | _Output) -> _Output:
+        from subprocess import TimeoutExpired
+
+        if isinstance(process, _Output):
+            return process
+        try:
+            text, error = process.communicate(timeout=max(0.01, self._deadline - time.monotonic()))
+        except TimeoutExpired:
+            return _Output("", f"no answer within {_TIMEOUT:g} s")
+        return _Output(os.fsdecode(text), _read_error(error) if process.returncode else "")
+
+
+def _read_error(text: bytes) -> str:
+    lines = [line for line in text.decode(errors="replace").splitlines() if line.startswith(("fatal:", "error:"))]
+    return (lines[-1].partition(":")[2].strip() if lines else "")[:200] or "git failed without a reason"
+
+
+class _IncludedFiles:
+    """Configuration files whose condition is not met now: each is listed once."""
+
+    def __init__(self, runner: _Runner, home: str) -> None:
+        self._runner = runner
+        self._home = home
+        self._listed: dict[str, list[_Setting]] = {}
+        self.error = ""
+
+    def resolve(self, top: Path, settings: Sequence[_Setting]) -> list[_Setting]:
+        """The settings that git reported, and those of all files that it would include under other conditions."""
+        found = list(settings)
+        seen = {os.path.realpath(top / setting.origin) for setting in settings}
+        waiting = found
+        while waiting:
+            named = {os.path.realpath(path) for path in _included(waiting, top, self._home)} - seen
+            seen |= named
+            waiting = []
+            for path in self._list({path for path in named if os.path.isfile(path)}):
+                waiting += self._listed[path]
+                seen.update(os.path.realpath(setting.origin) for setting in self._listed[path])
+            found += waiting
+        return found
+
+    def _list(self, paths: set[str]) -> list[str]:
+        new = sorted(paths - self._listed.keys())
+        if len(self._listed) + len(new) > _MAX_FILES:
+            self.error, new = f"more than {_MAX_FILES} files are included", []
+        for path, output in zip(
+            new,
+            self._runner.run([(("config", "--file", path, *_LISTING), Path("/")) for path in new]),
+            strict=True,
+        ):
+            self.error = self.error or output.error
+            self._listed[path] = _parse_settings(output.text)
+        return sorted(paths & self._listed.keys())
+
+
+def _parse_settings(text: str) -> list[_Setting]:
+    parts = text.split("\0")
+    settings = []
+    for origin, setting in zip(parts[::2], parts[1::2], strict=False):
+        key, _, value = setting.partition("\n")
+        settings.append(_Setting(origin.removeprefix("file:") if origin.startswith("file:") else "", key, value))
+    return settings
+
+
+def _included(settings: Iterable[_Setting], top: Path, home: str) -> Iterator[Path]:
+    for setting in settings:
+        if _INCLUDE.fullmatch(setting.key.lower()) and setting.value:
+            yield (top / setting.origin).parent / _expand(setting.value, home)
+
+
+def _find_paths(settings: Sequence[_Setting], top: Path, environment: Mapping[str, str]) -> Iterator[GitPath]:
+    """Yield the paths that settings and the user's variables name: git starts programs in the top folder."""
+    home = environment.get("HOME", "")
+    yield from (GitPath(top / origin) for origin in dict.fromkeys(one.origin for one in settings) if origin)
+    yield from (GitPath(path, "file") for path in _included(settings, top, home))
+    if template := environment.get("GIT_TEMPLATE_DIR"):
+        yield GitPath(top / _expand(template, home), "folder")
+    for name in _COMMAND_VARIABLES:
+        yield from _find_command_paths(environment.get(name, ""), top, home, is_command=True)
+    for setting in settings:
+        key = setting.key.lower()
+        if key in _FOLDERS and setting.value:
+            yield GitPath(top / _expand(setting.value, home), "folder")
+        elif key == "core.attributesfile":
+            yield GitPath(top / _expand(setting.value, home))
+        elif not _INCLUDE.fullmatch(key):
+            is_shell = setting.value.startswith("!")
+            yield from _find_command_paths(
+                setting.value, top, home, is_command=is_shell or bool(_COMMAND.fullmatch(key))
+            )
+
+
+def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -> Iterator[GitPath]:
+    """Yield the files that a command names: those that exist, and the missing program that it would start."""
+    command = _VARIABLE.sub(
+        lambda match: home if "HOME" in match[0] else str(top),
+        _TOP_LEVEL.sub(lambda _: str(top), value.removeprefix("!")),
+    )
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    program = words[1:2] if words and words[0] in _INTERPRETERS else [word for word in words[:1] if "/" in word]
+    if is_command:
+        yield from (GitPath(top / _expand(word, home), "folder") for word in program if _PLAIN_PATH.fullmatch(word))
+    if len(words) > 1 or "/" in command:  # else a program that is looked for on PATH, or no path at all
+        for word in dict.fromkeys([*words, *re.split(r"[\s;&|()<>\"'`={}!,]+", command)]):
+            path = top / _expand(word, home)
+            if word and _is_file(path):
+                yield GitPath(path)
+
+
+def _expand(path: str, home: str) -> str:
+    """Replace a leading `~` as git does; an optional path is marked so from git 2.52 on."""
+    path = path.removeprefix(":(optional)")
+    return home + path[1:] if path == "~" or path.startswith("~/") else os.path.expanduser(path)
+
+
+def _is_file(path: Path) -> bool:
+    with suppress(OSError, ValueError):
+        return path.is_file()
+    return False
+
+
+def _links(folder: Path, placeholder: str = "") -> list[GitPath]:
+    """The links in a folder."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return [GitPath(Path(entry.path), placeholder) for entry in entries if entry.is_symlink()]
+    return []

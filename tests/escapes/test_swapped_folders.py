@@ -1,0 +1,110 @@
+"""Two sandboxes in one folder: what runs in the first replaces folders with links while the second one is opened.
+
+`ASK_TEST_SWAPPED_STARTS=200` makes it try that often; the default is small, since each start takes a while.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.program import Running
+from tests.safety.ground import TOKEN, Ground, ground
+from tests.safety.installation import USERS
+
+STARTS = int(os.environ.get("ASK_TEST_SWAPPED_STARTS", "8"))
+FOLDERS = ["swapped", "deep/other"]
+SWAP = f"""
+import ctypes, os, random, select, sys, time
+
+libc = ctypes.CDLL(None)
+events = libc.inotify_init()
+for folder in {FOLDERS}:
+    os.makedirs(folder)
+    open(f"{{folder}}/.env", "w").close()
+    libc.inotify_add_watch(events, folder.encode(), 0x20)  # IN_OPEN
+
+def swap(one, other):
+    libc.renameat2(-100, one.encode(), -100, other.encode(), 2)  # RENAME_EXCHANGE: both names exist at any time
+
+swaps = 0
+open("ready", "w").close()
+while True:
+    select.select([events], [], [])
+    os.read(events, 65536)
+    folder = random.choice({FOLDERS})
+    link = f"{{os.path.dirname(folder) or '.'}}/link"
+    os.symlink(random.choice(sys.argv[1:]), link)
+    time.sleep(random.choice([0, 0.002, 0.01]))
+    if random.random() < 0.8:
+        swap(folder, link)
+        time.sleep(random.uniform(0, random.choice([0.02, 0.05, 0.2])))
+        swap(folder, link)
+        time.sleep(0.3)
+        swaps += 1
+    end = time.monotonic() + 0.3 * (random.random() < 0.2)
+    while time.monotonic() < end:
+        swap(folder, link)
+        swap(folder, link)
+        swaps += 1
+    os.unlink(link)
+    with open("swaps", "w") as file:
+        file.write(str(swaps))
+"""
+"""Swaps as soon as somebody looks into one of the folders; its arguments are what the links point to."""
+TAKE = f"""
+for folder in {" ".join(FOLDERS * 3)}; do
+    cat $folder/.ssh/id_rsa
+    echo planted >> $folder/.bashrc
+    echo planted > $folder/planted
+    sleep 0.1
+done
+echo planted > @base@/programs/planted
+"""
+
+
+@pytest.fixture(params=USERS)
+def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
+    with ground(request.param) as one:
+        yield one
+
+
+def wait_until_there(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert path.exists()
+
+
+def test_a_folder_that_is_replaced_with_a_link_opens_nothing(here: Ground) -> None:
+    places = [here.base / name for name in ("home", "programs")]
+    places[1].mkdir()
+    up = "../" * 12
+    targets = [*map(str, places), *(f"{up}oldroot{place}" for place in places), f"{up}newroot/usr/lib"]
+    (here.work / "swap.py").write_text(SWAP)
+    here.hand_over()
+    swap = here.fill(f"exec @python@ swap.py {' '.join(targets)}")
+    env = {**here.environment, "PATH": f"{places[1]}:{os.environ['PATH']}"}
+    outcomes: list[Any] = []
+    with here.start([("bash", {"command": swap})], timeout=3600) as first:
+        wait_until_there(here.work / "ready")
+        for _ in range(STARTS):
+            asked = here.request([("bash", {"command": TAKE})])
+            with Running(here.command, env=env, cwd=here.work, stdin=asked) as second:
+                ended = second.finish(60)
+            assert ended.text, ended.stderr
+            outcomes.append(json.loads(ended.text.splitlines()[-1]))
+        first.signal(signal.SIGTERM)
+        first.finish()
+    assert int((here.work / "swaps").read_text()) > 0
+    assert {outcome["code"] for outcome in outcomes if isinstance(outcome, dict)} <= {8}, outcomes
+    assert not [outcome for outcome in outcomes if TOKEN in str(outcome)]
+    files = [path for path in here.base.rglob("*") if path.is_file() and not path.is_relative_to(here.work)]
+    assert [path for path in files if "planted" in path.read_text(errors="replace")] == []

@@ -1,0 +1,127 @@
+"""The hints about how ask was installed, in environments that look like those of pip, pipx and `uv tool`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Mapping
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.program import Home, run
+
+ROOT = Path(__file__).parents[1]
+WEB = ["beautifulsoup4>=4.13", "ddgs>=9.5", "lxml>=5", "markdownify>=1"]
+CODE = "import sys; from ask.installation import format_install_command; print(format_install_command(sys.argv[1]))"
+
+
+class Environment:
+    """A virtual environment that holds ask, and its packages by those of the tests."""
+
+    def __init__(self, path: Path) -> None:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", path], check=True)
+        self.path = path
+        [self.packages] = path.glob("lib/python*/site-packages")
+        packages = sysconfig.get_path("purelib")
+        (self.packages / "ask.pth").write_text(f"{ROOT}\nimport site; site.addsitedir({packages!r})\n")
+        self.add("ask-gents", {}, str(distribution("ask-gents").metadata))
+        self.program = path / "bin" / "ask"
+        self.program.write_text(f"#!{path}/bin/python\nfrom ask.__main__ import main\nmain()\n")
+        self.program.chmod(0o755)
+
+    def add(self, name: str, origin: Mapping[str, Any], metadata: str = "") -> None:
+        """Add the metadata of a package, with where it came from."""
+        folder = self.packages / f"{name.replace('-', '_')}-1.0.dist-info"
+        folder.mkdir(exist_ok=True)
+        if metadata or not (folder / "METADATA").exists():
+            (folder / "METADATA").write_text(metadata or f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        if origin:
+            (folder / "direct_url.json").write_text(json.dumps(origin))
+
+    def hint(self, extra: str = "web") -> list[str]:
+        """The words of the command that installs an extra."""
+        command = [str(self.path / "bin" / "python"), "-c", CODE, extra]
+        done = subprocess.run(command, cwd=self.path, capture_output=True, text=True, check=True)
+        return shlex.split(done.stdout)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Environment:
+    return Environment(tmp_path / "ask-gents-dev")
+
+
+def test_pipx_injects_what_the_extra_requires(environment: Environment) -> None:
+    (environment.path / "pipx_metadata.json").write_text("{}")
+    assert environment.hint() == ["pipx", "inject", "ask-gents-dev", *WEB]
+    assert environment.hint("mcp") == ["pipx", "inject", "ask-gents-dev", "mcp>=2.3"]
+
+
+def test_uv_tool_is_given_again_what_it_installed(environment: Environment) -> None:
+    receipt = """
+[tool]
+requirements = [
+    { name = "ask-gents", extras = ["mcp"], directory = "/src/ask it" },
+    { name = "rich", specifier = ">=13" },
+    { name = "ask-tools-one", editable = "/src/one" },
+    { name = "not-there" },
+]
+"""
+    (environment.path / "uv-receipt.toml").write_text(receipt)
+    environment.add("ask-gents", {"url": "file:///src/ask%20it", "dir_info": {}})
+    environment.add("ask-tools-one", {"url": "file:///src/one", "dir_info": {"editable": True}})
+    others = ["--with", "rich>=13", "--with-editable", "/src/one"]
+    assert environment.hint() == ["uv", "tool", "install", "/src/ask it[mcp,web]", *others]
+
+
+@pytest.mark.parametrize(
+    ("origin", "source"),
+    [
+        ({}, ["ask-gents[web]"]),
+        ({"url": "file:///src/ask", "dir_info": {}}, ["/src/ask[web]"]),
+        ({"url": "file:///src/ask", "dir_info": {"editable": True}}, ["--editable", "/src/ask[web]"]),
+        (
+            {"url": "https://example.com/ask.git", "vcs_info": {"vcs": "git", "commit_id": "12ab"}},
+            ["ask-gents[web] @ git+https://example.com/ask.git@12ab"],
+        ),
+        ({"url": "file:///src/ask.whl", "archive_info": {}}, ["ask-gents[web] @ file:///src/ask.whl"]),
+    ],
+)
+def test_pip_installs_from_where_ask_came(environment: Environment, origin: dict[str, Any], source: list[str]) -> None:
+    environment.add("ask-gents", origin)
+    python = str(environment.path / "bin" / "python")
+    installer = environment.hint()[: -len(source)]
+    assert installer in ([python, "-m", "pip", "install"], ["uv", "pip", "install", "--python", python])
+    assert environment.hint()[-len(source) :] == source
+
+
+def check_path(program: Path, home: Home, path: str = os.defpath) -> dict[str, str]:
+    """What the doctor finds of PATH when it is started as this program."""
+    env = {**home.env, "PATH": path}
+    rows = json.loads(run([str(program), "doctor", "--offline", "--json"], env=env, cwd=home.work).text)
+    [found] = [row for row in rows if row["check"] == "PATH"]
+    return dict(found)
+
+
+def test_doctor_names_the_folder_of_the_launcher(environment: Environment, home: Home) -> None:
+    folders = {"pipx": Path(home.env["HOME"], ".local/bin"), "uv": home.path / "uv"}
+    assert str(environment.program.parent) in check_path(environment.program, home)["fix"]
+    for tool, folder in folders.items():
+        folder.mkdir(parents=True)
+        launcher = folder / "ask"
+        launcher.symlink_to(environment.program)
+        if tool == "uv":
+            entry_points = f'[tool]\nentrypoints = [{{ name = "ask", install-path = "{launcher}" }}]\n'
+            (environment.path / "uv-receipt.toml").write_text(entry_points)
+        for program in (launcher, environment.program):
+            missing = check_path(program, home)
+            assert (missing["state"], missing["fix"]) == ("warning", f"add {folder} to it")
+            found = check_path(program, home, f"{folder}:{os.defpath}")
+            assert (found["state"], found["found"]) == ("ok", f"ask is {launcher}")
+        launcher.unlink()
