@@ -14,11 +14,7 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
-<<<<<<< HEAD
-    *("version", "text", "differences", "json_values", "messages", "redaction", "errors"),
-=======
-    *("version", "text", "redaction", "differences", "json_values", "installation", "messages", "errors"),
->>>>>>> main
+    *("version", "text", "differences", "json_values", "installation", "messages", "redaction", "errors"),
     *("state_files", "attachments"),
     *("context", "tool_schemas", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
     *("framing", "chunks", "events"),
