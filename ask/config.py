@@ -5,7 +5,6 @@ Raw command line options become `Settings` here, once; everything behind the com
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from ask.errors import ConfigError
 from ask.messages import NOTHING
 from ask.server_tables import SERVER_KEYS, check_servers
+from ask.suggestions import suggest
 
 APPLICATION = "ask"
 
@@ -270,8 +270,8 @@ def _check_type(path: Path, key: str, value: Any, kind: type | tuple[type, ...])
 
 def unknown(key: str, known: list[str]) -> str:
     """What to say of a key that is not known, with the nearest that is."""
-    nearest = difflib.get_close_matches(key, known, 1)
-    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {nearest[0]}?)" if nearest else "")
+    near = suggest(key, known)
+    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {near}?)" if near else "")
 
 
 class Settings(NamedTuple):

@@ -7,7 +7,6 @@ of a start.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sys
@@ -24,6 +23,7 @@ from ask.errors import AskError, ConfigError, ProviderError
 from ask.hookspecs import PROJECT, ProviderHooks
 from ask.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
 from ask.state_files import write_private_file
+from ask.suggestions import suggest
 
 GROUP = "ask.providers"
 GROUPS = (GROUP, "ask.tools")
@@ -235,9 +235,9 @@ def explain(fault: str) -> str:
     """Pluggy's complaint as one line, with the hook that was probably meant."""
     line = " ".join(fault.split())
     unknown = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
-    nearest = difflib.get_close_matches(unknown, hook_names(), 1)
+    near = suggest(unknown, hook_names())
     if unknown and unknown not in hook_names():
-        return f"there is no hook {unknown}" + (f"; did you mean {nearest[0]}?" if nearest else "")
+        return f"there is no hook {unknown}" + (f"; did you mean {near}?" if near else "")
     return line
 
 

@@ -5,7 +5,7 @@
 _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')
-            commands='chat config doctor history init keys mcp models prompts providers safe tools undo'
+            commands='chat config doctor help history init keys mcp models prompts providers safe tools undo version'
             options='-p --provider -m --model --base-url --key -s --system -f --file -o --option -t --template --var -c --continue --resume --compact --no-save --no-tools --disable-tool --tool --max-rounds --max-cost --command-timeout --confirm -y --yes --safe --allow-dir --allow-host --allow-tool --cmd --code --schema --json --events --no-stream --plain -q --quiet -v --verbose --no-stdin --timeout -V --version -h --help'
             values='-p=provider --provider=provider -m=model --model=model --base-url=nothing --key=nothing -s=system --system=system -f=file --file=file -o=parameter --option=parameter -t=template --template=template --var=nothing --resume=conversation --disable-tool=tool --tool=file --max-rounds=nothing --max-cost=nothing --command-timeout=nothing --allow-dir=directory --allow-host=nothing --allow-tool=tool --schema=file --timeout=nothing'
             rest='file' ;;
@@ -54,6 +54,11 @@ _ask_about() {  # COMMAND: what it takes
             options='--offline --json -h --help'
             values=''
             rest='nothing' ;;
+        help)
+            commands=''
+            options='-h --help'
+            values=''
+            rest='choice:chat,config,doctor,help,history,init,keys,mcp,models,prompts,providers,safe,tools,undo,version' ;;
         history)
             commands='list show search export import delete stats'
             options='-h --help'
@@ -194,6 +199,11 @@ _ask_about() {  # COMMAND: what it takes
             options='--all --redo -n --dry-run --list --force -y --yes -h --help'
             values=''
             rest='conversation' ;;
+        version)
+            commands=''
+            options='-h --help'
+            values=''
+            rest='nothing' ;;
     esac
 }
 _ask_tools='read_file write_file edit_file list_dir bash fetch_url search_web'

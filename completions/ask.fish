@@ -23,6 +23,8 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- ''
         case 'doctor'
             string split ' ' -- ''
+        case 'help'
+            string split ' ' -- ''
         case 'history'
             string split ' ' -- ''
         case 'history list'
@@ -79,12 +81,14 @@ function __ask_valued -a command  # the options of a command that take a value
             string split ' ' -- '--tool'
         case 'undo'
             string split ' ' -- ''
+        case 'version'
+            string split ' ' -- ''
     end
 end
 function __ask_commands -a command  # what a command consists of
     switch "$command"
         case ''
-            string split ' ' -- 'chat config doctor history init keys mcp models prompts providers safe tools undo'
+            string split ' ' -- 'chat config doctor help history init keys mcp models prompts providers safe tools undo version'
         case 'config'
             string split ' ' -- 'list get set unset path edit'
         case 'history'
@@ -103,6 +107,7 @@ set -g __ask_parameters frequency_penalty max_tokens presence_penalty reasoning_
 complete -c ask -n '__ask_first \'\'' -f -a chat -d 'Talk: one conversation, message after message'
 complete -c ask -n '__ask_first \'\'' -f -a config -d 'See and change the settings'
 complete -c ask -n '__ask_first \'\'' -f -a doctor -d 'Look for what is missing or broken, and say what to do'
+complete -c ask -n '__ask_first \'\'' -f -a help -d 'Show the help of ask or of a command'
 complete -c ask -n '__ask_first \'\'' -f -a history -d 'See, search and keep the saved conversations'
 complete -c ask -n '__ask_first \'\'' -f -a init -d 'Make ask a part of bash, zsh or fish'
 complete -c ask -n '__ask_first \'\'' -f -a keys -d 'Keep API keys: set, list, remove'
@@ -113,6 +118,7 @@ complete -c ask -n '__ask_first \'\'' -f -a providers -d 'List the providers'
 complete -c ask -n '__ask_first \'\'' -f -a safe -d 'Say what --safe would do here, and what is missing for it'
 complete -c ask -n '__ask_first \'\'' -f -a tools -d 'List the tools that a model may call'
 complete -c ask -n '__ask_first \'\'' -f -a undo -d 'Put back the files that a run changed'
+complete -c ask -n '__ask_first \'\'' -f -a version -d 'Print the version'
 complete -c ask -n '__ask_in \'\'' -s p -l provider -x -a '(__ask_provider)' -d 'Ask this provider (ask providers lists them)'
 complete -c ask -n '__ask_in \'\'' -s m -l model -x -a '(__ask_model)' -d 'Ask this model; without -p also as provider:model'
 complete -c ask -n '__ask_in \'\'' -l base-url -x -d 'Reach the provider at this address'
@@ -210,6 +216,8 @@ complete -c ask -n '__ask_in \'doctor\'' -l offline -d 'Do not try to reach the 
 complete -c ask -n '__ask_in \'doctor\'' -l json -d 'Print a JSON array'
 complete -c ask -n '__ask_in \'doctor\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'doctor\'' -f
+complete -c ask -n '__ask_in \'help\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'help\'' -f -a 'chat config doctor help history init keys mcp models prompts providers safe tools undo version'
 complete -c ask -n '__ask_first \'history\'' -f -a list -d 'List the conversations, the newest first: the newest 20 on a terminal, all in'
 complete -c ask -n '__ask_first \'history\'' -f -a show -d 'Show a conversation, the newest where none is named'
 complete -c ask -n '__ask_first \'history\'' -f -a search -d 'Find the conversations with a message that holds all WORDS, the newest first'
@@ -331,6 +339,8 @@ complete -c ask -n '__ask_in \'undo\'' -l force -d 'Put back also what has chang
 complete -c ask -n '__ask_in \'undo\'' -s y -l yes -d 'Do not ask'
 complete -c ask -n '__ask_in \'undo\'' -s h -l help -d 'Show this message and exit'
 complete -c ask -n '__ask_words \'undo\'' -f -k -a '(__ask_conversation)'
+complete -c ask -n '__ask_in \'version\'' -s h -l help -d 'Show this message and exit'
+complete -c ask -n '__ask_words \'version\'' -f
 # to here
 
 # What the line holds before the cursor: the command, as "history show", on the first line; whether options may

@@ -149,6 +149,11 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
+    help)
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :(chat config doctor help history init keys mcp models prompts providers safe tools undo version)' ;;
     history)
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
@@ -350,11 +355,16 @@ _ask_arguments() {  # COMMAND
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :_ask_conversation' ;;
+    version)
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :' ;;
   esac
 }
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
-    '') reply=('chat:Talk: one conversation, message after message' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed') ;;
+    '') reply=('chat:Talk: one conversation, message after message' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'help:Show the help of ask or of a command' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed' 'version:Print the version') ;;
     config) reply=('list:List every setting with its value and where that is from: a variable,' 'get:Print the value of KEY: the one that counts, from environment, config.toml or' 'set:Set KEY to VALUE in config.toml' 'unset:Take KEY out of config.toml: a setting, a table such as providers.groq, or' 'path:Print where config.toml is, or would be' 'edit:Change config.toml in the editor that VISUAL or EDITOR names') ;;
     history) reply=('list:List the conversations, the newest first: the newest 20 on a terminal, all in' 'show:Show a conversation, the newest where none is named' 'search:Find the conversations with a message that holds all WORDS, the newest first' 'export:Export conversations, by default the newest, named as --resume takes them' 'import:Import conversations from FILE, or from standard input: all in it, or none' 'delete:Delete conversations for good' 'stats:Tell runs, tokens and cost by day and model, and calls by tool, of the last') ;;
     keys) reply=('list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER' 'set:Keep the key of PROVIDER, typed without being shown, or read from standard') ;;

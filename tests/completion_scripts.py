@@ -49,6 +49,7 @@ METAVARS = {
     "DIR": "directory",
     "ID": "conversation",
     "PROVIDER": "provider",
+    "COMMAND": f"choice:{','.join(COMMANDS)}",
     **dict.fromkeys(("SERVER", "TOOL"), "nothing"),
     **dict.fromkeys(("URL", "KEY", "N", "S", "USD", "AGE", "HOST", "KEYS", "VALUE", "WORDS", "K=V"), "nothing"),
 }

@@ -25,7 +25,8 @@ there: what tools do, warnings and errors go to standard error.
 
 The question needs no quotes if its options come first. A question that is one argument may have options on both
 sides. After several words, short options are part of the question, and long options of `ask` are an error. `--` ends
-the options. Only the first argument can be one of the commands below; `ask -- history of rome` asks.
+the options. Only the first argument can be one of the commands below; `ask -- history of rome` asks. Without any
+argument, on a terminal, `ask` opens a chat.
 
 Unless `--no-tools` is given, the model may read and write files and run commands, in this folder, as you could.
 `--confirm` asks before each call that runs or writes, and `--safe` confines what tools can do.

@@ -14,7 +14,8 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
-    *("version", "text", "differences", "json_values", "installation", "messages", "redaction", "errors"),
+    *("version", "text", "suggestions", "differences", "json_values", "installation"),
+    *("messages", "redaction", "errors"),
     *("state_files", "attachments"),
     *("context", "tool_schemas", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
     *("framing", "chunks", "events"),

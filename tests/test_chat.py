@@ -219,7 +219,7 @@ def test_a_failed_message_is_a_line_and_the_chat_goes_on(ask: Ask, server: Model
 
 
 def test_without_a_key_there_is_no_chat(ask: Ask) -> None:
-    result = ask.on_terminal("chat", env={"OPENROUTER_API_KEY": ""})
+    result = ask.on_terminal("chat", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""})
     assert result.code == 4
     assert "ask keys set openrouter" in result.text
 

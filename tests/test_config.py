@@ -165,7 +165,8 @@ def test_where_nothing_names_a_provider_it_is_openrouter_and_then_the_first_with
     ask("hi", env=env)
     ask("hi", env={**env, "OPENROUTER_API_KEY": ""})
     assert [request.json["model"] for request in server.requests] == ["~anthropic/claude-sonnet-latest", "a"]
-    nobody = ask("hi", env={"OPENROUTER_API_KEY": ""})
+    (home.config / "config.toml").unlink()
+    nobody = ask("hi", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""})
     assert nobody.code == 4
     assert "OPENROUTER_API_KEY" in nobody.stderr
     assert "-p demo" in nobody.stderr

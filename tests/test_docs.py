@@ -22,7 +22,7 @@ from ask.cli import COMMANDS
 from ask.cli.ask import command
 from ask.cli.history import COMMANDS as HISTORY
 from ask.cli.keys import command as keys_command
-from ask.config import KEYS, PROVIDER_KEYS, Settings, read_config, resolve
+from ask.config import KEYS, PROVIDER_KEYS, SWITCHES, Settings, read_config, resolve
 from ask.errors import AskError
 from ask.keys import variables_of
 from ask.plugins import hook_names
@@ -143,6 +143,7 @@ def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
 def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
     read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - {"HOME", "PATH", "SHELL", "TERM"}
+    read |= set(SWITCHES.values())
     read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {*variables_of("<name>"), "<NAME>_BASE_URL"}
     for _, provider in providers():
         info = provider.provider_info()

@@ -218,7 +218,7 @@ def test_a_config_that_makes_no_sense_is_one_line_and_4(content: str, ask: Ask, 
 
 
 def test_no_key_at_all_says_what_to_do(ask: Ask) -> None:
-    line = one_line(ask("hi", env={"OPENROUTER_API_KEY": ""}), 4)
+    line = one_line(ask("hi", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""}), 4)
     assert all(hint in line for hint in ("OPENROUTER_API_KEY", "ask keys set openrouter", "-p demo"))
 
 

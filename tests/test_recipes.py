@@ -217,7 +217,9 @@ def test_a_commit_without_a_message_is_refused(stage: Stage) -> None:
 
 def test_the_hook_does_not_stand_in_the_way_of_a_commit(stage: Stage) -> None:
     stage.set(RECIPES["A git hook that writes them"])
-    written = stage.bash("GIT_EDITOR='echo mine >' git commit -q", {"OPENROUTER_API_KEY": ""})
+    written = stage.bash(
+        "GIT_EDITOR='echo mine >' git commit -q", {"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""}
+    )
     assert written.code == 0
     assert stage.bash("git log -1 --format=%s").text == "mine\n"
     assert stage.bash("git commit -q --amend --no-edit").code == 0

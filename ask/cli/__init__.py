@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Sequence
 
 import click
@@ -11,6 +12,7 @@ COMMANDS = {
     "chat": "Talk: one conversation, message after message.",
     "config": "See and change the settings.",
     "doctor": "Look for what is missing or broken, and say what to do.",
+    "help": "Show the help of ask or of a command.",
     "history": "See, search and keep the saved conversations.",
     "init": "Make ask a part of bash, zsh or fish.",
     "keys": "Keep API keys: set, list, remove.",
@@ -21,6 +23,7 @@ COMMANDS = {
     "safe": "Say what --safe would do here, and what is missing for it.",
     "tools": "List the tools that a model may call.",
     "undo": "Put back the files that a run changed.",
+    "version": "Print the version.",
 }
 """The subcommands; each is `command` in the module of its name, loaded when it is called."""
 
@@ -31,6 +34,8 @@ def run_command_line(arguments: Sequence[str]) -> int:
     Raises:
         AskError, click.ClickException: it failed; `ask.__main__` says so.
     """
+    if not arguments and is_on_terminal():
+        arguments = ["chat"]
     name, rest = find_command(arguments)
     command: click.Command = importlib.import_module(f"ask.cli.{name}").command
     program = "ask" if name == "ask" else f"ask {name}"
@@ -43,7 +48,27 @@ def run_command_line(arguments: Sequence[str]) -> int:
 
 
 def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Find the command that the arguments call, and the arguments that are left for it; "ask" for a question."""
-    if arguments and arguments[0] in COMMANDS:
-        return arguments[0], arguments[1:]
-    return "ask", arguments
+    """Find the command that the arguments call, and the arguments that are left for it; "ask" for a question.
+
+    A question may begin with "help" or "version": these are commands only where what follows is a command or nothing.
+    """
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    is_question = (name == "help" and rest[:1] != ["--help"] and load_command(rest) is None) or (
+        name == "version" and list(rest) not in ([], ["--help"], ["-h"])
+    )
+    return (name, rest) if name in COMMANDS and not is_question else ("ask", arguments)
+
+
+def load_command(names: Sequence[str]) -> click.Command | None:
+    """Load the command of these names, as ["history", "list"], or `ask` itself for none; None if there is no such."""
+    if names and names[0] not in COMMANDS:
+        return None
+    command: click.Command | None = importlib.import_module(f"ask.cli.{names[0] if names else 'ask'}").command
+    for name in names[1:]:
+        command = command.get_command(click.Context(command), name) if isinstance(command, click.Group) else None
+    return command
+
+
+def is_on_terminal() -> bool:
+    """Check whether someone types on standard input and sees standard output."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

@@ -7,12 +7,14 @@ from typing import Any
 
 import click
 
-from ask.cli import COMMANDS
+from ask.cli import COMMANDS, is_on_terminal
 from ask.cli.amounts import dollars, seconds
 from ask.cli.grammar import OptionNames, parse_command_line
-from ask.errors import UsageError
+from ask.errors import Interrupted, UsageError
 from ask.version import VERSION
 
+SAME_WORD = 0.8
+"""How similar a word must be to a command to be taken for a mistyped one: "hello" is not "help"."""
 MOST_SHOWN = 4
 """The most files that an error shows."""
 
@@ -36,6 +38,7 @@ class AskCommand(click.Command):
             advice = f"put options first, or quote the question; to ask about {option}, put -- before the question"
             raise UsageError(f"{option} is among the words of the question", advice)
         ctx.meta["ask.words"], ctx.meta["ask.literal_options"] = parsed.words, parsed.literal_options
+        ctx.meta["ask.explicit"] = parsed.explicit
         return rest
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -46,6 +49,17 @@ class AskCommand(click.Command):
             formatter.write_dl(list(COMMANDS.items()))
         formatter.write_paragraph()
         formatter.write_text("Options come first, or after a question in quotes. -- ends the options.")
+
+
+def find_mistyped_command(words: Sequence[str]) -> str:
+    """Find the command that a question of one word, or of "help" and one word, nearly names; "" for none."""
+    from ask.suggestions import find_misspelled
+
+    *before, word = words or ("",)
+    if before not in ([], ["help"]):
+        return ""
+    near = find_misspelled(word.lower(), COMMANDS, SAME_WORD)
+    return " ".join(("ask", *before, near)) if near else ""
 
 
 def check_no_files(files: Sequence[str], words: Sequence[str]) -> None:
@@ -126,5 +140,13 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     ask -p demo "which files are here?"
     """
     from ask.cli.run import ask
+    from ask.text import one_line
 
+    words = ctx.meta["ask.words"]
+    if is_on_terminal() and not ctx.meta["ask.explicit"] and (near := find_mistyped_command(words)):
+        question = f"ask: {one_line(' '.join(words))!r} is not a command; did you mean {near!r}? Send it as a question?"
+        from ask.safety.approval import confirm
+
+        if not confirm(question):
+            return Interrupted.exit_code
     return ask(flags, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import errno
 import json
+import math
 import os
 import re
 import select
@@ -191,13 +192,15 @@ def compose_prompt(words: str, files: Sequence[tuple[str, str]], piped: str) -> 
     Piped text alone is the prompt.
 
     Raises:
-        UsageError: there is nothing to ask.
+        UsageError: there is no question.
     """
     if piped.strip() and not words and not files:
         return piped.strip("\n")
     text = marked(words, files, piped)
     if not text:
-        raise UsageError("there is nothing to ask", 'give a question: ask "why is the sky blue?" (ask --help)')
+        raise UsageError(
+            "no question given", 'try: ask "why is the sky blue?" (ask chat opens a chat, ask --help lists options)'
+        )
     return text
 
 
@@ -231,16 +234,34 @@ def read_options(pairs: Iterable[str]) -> dict[str, Any]:
         if not key or not equals:
             raise UsageError(f"-o takes KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
         try:
-            options[key] = json.loads(text, parse_constant=_no_json)
-        except ValueError:
+            options[key] = parse_json(text)
+        except (ValueError, RecursionError):
             options[key] = text
+        except OverflowError as error:
+            raise ParameterError(f"{key} is {text}", str(error)) from None
         check_option(key, options[key])
     return options
 
 
-def _no_json(constant: str) -> None:
-    """Refuse NaN and Infinity, which Python reads as numbers and no provider does."""
-    raise ValueError(constant)
+def parse_json(text: str) -> Any:
+    """Parse JSON, without the NaN, Infinity and too large numbers that Python also reads.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON.
+        OverflowError: a number in it is too large to be sent.
+    """
+    return json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _parse_finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise OverflowError(f"{text} is too large: the limit is {sys.float_info.max:.1e}")
+    return number
 
 
 def check_option(key: str, value: Any) -> None:

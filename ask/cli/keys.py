@@ -9,9 +9,9 @@ import click
 from ask.cli.listing import JSON_OPTION, WordedCommand, WordedGroup
 
 
-@click.group("keys", cls=WordedGroup, no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("keys", cls=WordedGroup, default="list", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Keep API keys. A key in the environment comes before a kept one."""
+    """Save API keys. Without a subcommand, lists them. A key in the environment comes before a saved one."""
 
 
 @command.command("set", cls=WordedCommand)

@@ -27,7 +27,20 @@ class WordedCommand(click.Command):
 
 
 class WordedGroup(click.Group):
-    """Says, where its words make no sense, how to ask them as a question instead."""
+    """Says, where its words make no sense, how to ask them as a question instead.
+
+    Args:
+        default: the subcommand that is meant where none is named; "" for none.
+    """
+
+    def __init__(self, *args: Any, default: str = "", **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self._default = default
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self._default and (not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)):
+            args = [self._default, *args]
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -44,17 +57,11 @@ class LazyGroup(WordedGroup):
     Args:
         module: the package that the modules are in; one named like a keyword of Python ends in an underscore.
         summaries: what each subcommand does, by its name.
-        default: the one that is meant where none is named.
     """
 
-    def __init__(self, *, module: str, summaries: Mapping[str, str], default: str, **attributes: Any) -> None:
+    def __init__(self, *, module: str, summaries: Mapping[str, str], **attributes: Any) -> None:
         super().__init__(**attributes, context_settings={"help_option_names": ["-h", "--help"]})
-        self._module, self._summaries, self._default = module, summaries, default
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
-            args = [self._default, *args]
-        return super().parse_args(ctx, args)
+        self._module, self._summaries = module, summaries
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._summaries)

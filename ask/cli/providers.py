@@ -12,7 +12,7 @@ def command(*, as_json: bool) -> None:
 
     A plugin that cannot be loaded is one line on standard error; the others are listed all the same.
     """
-    from ask.cli.target import base_url_of
+    from ask.cli.target import base_url_of, needs_key
     from ask.cli.workspace import Workspace
     from ask.errors import ConfigError
     from ask.render.streams import Console, Output
@@ -29,14 +29,15 @@ def command(*, as_json: bool) -> None:
             continue
         info, table = loaded.info, workspace.config.provider(name)
         _, key = workspace.keys.find(name, workspace.key_variables(name, info.key_env))
+        base_url = base_url_of(workspace, info)
         origin = workspace.claims[name][0].distribution if name in workspace.claims else "config.toml"
         rows.append(
             {
                 "name": name,
                 "title": info.title,
                 "default_model": table.get("model") or info.default_model,
-                "key": key or ("missing" if info.needs_key else "not needed"),
-                "base_url": base_url_of(workspace, info),
+                "key": key or ("missing" if needs_key(info, base_url) else "not needed"),
+                "base_url": base_url,
                 "from": origin,
             }
         )

@@ -20,6 +20,7 @@ from ask.keys import Secrets
 from ask.messages import Message
 from ask.render.streams import Console
 from ask.state_files import PRIVATE_FILE, create_private_folder
+from ask.text import INVISIBLE
 from ask.tools import Tool
 
 if TYPE_CHECKING:
@@ -284,6 +285,8 @@ def read_prompt(
     """The user's message, from a named prompt, words, files and standard input."""
     piped = partial(read_stdin, question.settings.stdin_limit, lambda text: console.line(f"ask: {text}"))
     said = as_text(" ".join(words))
+    if not INVISIBLE.sub("", said).strip():
+        said = ""
     read = b"" if flags["no_stdin"] or "-" in flags["files"] else piped()
     if not flags["files"] and not needs_look(read):
         text = decode(read, "standard input")

@@ -228,6 +228,7 @@ def converse(question: Question, workspace: Workspace, show: Callable[[Event], N
         today=date.today(),
         directory=question.directory,
         environment=workspace.environment,
+        placeholders=question.confined.placeholders if question.confined else (),
     )
     job = Job(
         target.model,

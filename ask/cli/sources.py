@@ -223,7 +223,7 @@ def compose_message(words: str, given: Given, chosen: Chosen | None = None) -> M
     """The user's message: a named prompt's text or the words, then the texts as marked blocks, and the attachments.
 
     Raises:
-        UsageError: there is nothing to ask.
+        UsageError: there is no question.
     """
     names = f"[attached: {', '.join(attachment.name for attachment in given.attachments)}]"
     alone = given.attachments and not (words or given.texts or given.piped.strip())

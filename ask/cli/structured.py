@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ask.cli.inputs import as_text, read_file
+from ask.cli.inputs import as_text, parse_json, read_file
 from ask.errors import IncompleteAnswer, UsageError
 from ask.schemas.schema import Schema, checked
 from ask.schemas.short_form import parse
@@ -66,11 +66,13 @@ def read_shape(given: str) -> Shape:
     text = as_text(given)
     if text.startswith("@"):
         text = read_file(text[1:])
+    elif text.lstrip().startswith(("{", "[")):
+        pass  # JSON, though it may contain a slash
     elif FILE_NAME.fullmatch(text) or ("." in text and is_file(text)):
         text = read_file(text)
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as fault:
+        value = parse_json(text)
+    except (ValueError, RecursionError, OverflowError) as fault:
         if not JSON_BEGINS.match(text):
             return Shape(Schema(parse(text)))
         raise UsageError(f"--schema: this is no JSON: {fault}", "correct it there") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache, partial
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 FIRST_CHOICE = "openrouter"
 TOKENS_PER_PRICE = 1_000_000
+LOCAL_DOMAINS = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+"""Ends of host names that public DNS does not have: RFC 6761, 6762 and 8375, ICANN, and what routers use."""
 
 
 class Target(NamedTuple):
@@ -82,7 +85,7 @@ def choose(workspace: Workspace, wish: Wish) -> Target:
     loaded = workspace.load(name)
     model = model or workspace.config.provider(loaded.info.name).get("model") or loaded.info.default_model
     base_url = wish.base_url or base_url_of(workspace, loaded.info)
-    return reached(loaded, model, base_url, wish.key or key_of(workspace, loaded.info))
+    return reached(loaded, model, base_url, wish.key or key_of(workspace, loaded.info, base_url))
 
 
 def reached(provider: LoadedProvider, model: str, base_url: str, key: str) -> Target:
@@ -117,7 +120,7 @@ def name_and_model(workspace: Workspace, wish: Wish) -> tuple[str, str]:
     if last_provider:
         return last_provider, model or last_model or model_set_for(workspace, last_provider, named=True)
     environment, config = workspace.environment, workspace.config
-    name = environment.get("ASK_PROVIDER") or config.get("provider") or first_with_key(workspace)
+    name = environment.get("ASK_PROVIDER") or config.get("provider") or first_with_key(workspace, wish.base_url or "")
     return name, model or model_set_for(workspace, name, named=False)
 
 
@@ -144,19 +147,24 @@ def model_set_for(workspace: Workspace, name: str, *, named: bool) -> str:
     return ""
 
 
-def first_with_key(workspace: Workspace) -> str:
-    """The first provider that has a key.
+def first_with_key(workspace: Workspace, base_url: str) -> str:
+    """Find the first provider that has a key, or else one whose base URL is a local server's.
 
     Raises:
-        ConfigError: none has.
+        ConfigError: there is neither.
     """
-    for name in (FIRST_CHOICE, *workspace.names):
+    names = (FIRST_CHOICE, *workspace.names)
+    for name in names:
         if workspace.keys.find(name, workspace.key_variables(name))[0]:
+            return name
+    for name in names:
+        configured = workspace.config.provider(name).get("base_url", "")
+        if is_local_url(base_url or workspace.environment.get(f"{stem(name)}_BASE_URL") or configured):
             return name
     raise ConfigError("no provider has a key", f"{how_to_set(FIRST_CHOICE)}, or try -p demo, which needs none")
 
 
-def key_of(workspace: Workspace, info: ProviderInfo) -> str:
+def key_of(workspace: Workspace, info: ProviderInfo, base_url: str) -> str:
     """A provider's key, or several with "|" between them; "" where there is none and none is needed.
 
     Raises:
@@ -164,10 +172,28 @@ def key_of(workspace: Workspace, info: ProviderInfo) -> str:
     """
     variables = workspace.key_variables(info.name, info.key_env)
     key, _ = workspace.keys.find(info.name, variables)
-    if not key and info.needs_key:
+    if not key and needs_key(info, base_url):
         advice = f"{how_to_set(info.name, *variables)}, or try -p demo, which needs none"
         raise ConfigError(f"no key for {info.name}", advice)
     return key
+
+
+def needs_key(info: ProviderInfo, base_url: str) -> bool:
+    """Check whether requests to a provider need a key: a local server in its place does not ask for one."""
+    return info.needs_key and not is_local_url(base_url)
+
+
+def is_local_url(url: str) -> bool:
+    """Check whether a URL names this machine or a private network, by an address or by a name that is never public."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith(LOCAL_DOMAINS))
+    return address.is_loopback or address.is_private or address.is_link_local
 
 
 def how_to_set(name: str, variable: str = "", *_: str) -> str:

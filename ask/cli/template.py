@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ask.cli.inputs import as_text, check_option
 from ask.errors import AskError, ConfigError, UsageError
-from ask.templates.folders import find, nearest
+from ask.suggestions import suggest
+from ask.templates.folders import find
 from ask.templates.placeholders import INPUT, fill, placeholders
 from ask.templates.template import Template
 
@@ -56,7 +57,8 @@ class Chosen(NamedTuple):
             return frozenset(names if allowed else ())
         for name in allowed:
             if name not in names:
-                advice = f"did you mean {nearest(name, names) or names[0]}?"
+                near = suggest(name, names)
+                advice = f"did you mean {near}?" if near else "ask tools lists them"
                 raise ConfigError(f"{file}: there is no tool {name!r}", advice)
         return frozenset(allowed)
 
@@ -99,7 +101,7 @@ def read_variables(pairs: Iterable[str], template: Template) -> dict[str, str]:
         if not name or not equals:
             raise UsageError(f"--var takes NAME=VALUE, not {pair!r}", "for example --var to=German")
         if name not in known:
-            near = nearest(name, known)
+            near = suggest(name, known)
             advice = f"did you mean {near}?" if near else f"it has {', '.join(known)}" if known else "it has none"
             raise UsageError(f"the prompt {template.name} has no placeholder {name!r}", advice)
         values[name] = value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import UsageError
 from ask.render.streams import Console
+from ask.suggestions import suggest
 from ask.tools import Tool, builtin_tools
 from ask.tools.search import SEARCH_WEB
 
@@ -61,8 +61,9 @@ class Toolbox:
         names = [tool.spec.name for tool in tools]
         names += [name for name in named(settings, chosen) if name.startswith(self._not_there(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
-            nearest = difflib.get_close_matches(name, names, 1)
-            raise UsageError(f"there is no tool {name!r} to disable", f"did you mean {(nearest or names)[0]}?")
+            near = suggest(name, names)
+            advice = f"did you mean {near}?" if near else "ask tools lists them"
+            raise UsageError(f"there is no tool {name!r} to disable", advice)
         allowed = chosen.tools(names) if chosen else frozenset(names)
         allowed -= settings.disabled_tools
         self._tell_of_functions(settings, allowed)

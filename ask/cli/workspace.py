@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from ask.errors import AskError, ConfigError, ReaderGone, unforeseen
 from ask.keys import KeyStore, Secrets
 from ask.plugins import Claim, Found, LoadedProvider, check_provider, find_plugins, load_provider
 from ask.render.streams import Console
+from ask.suggestions import suggest
 
 
 class Workspace:
@@ -103,8 +103,8 @@ class Workspace:
                 attachments=USUAL_ATTACHMENTS,  # whether it takes them is for the service to say
             )
             return check_provider(described, name, "config.toml")
-        nearest = difflib.get_close_matches(name, self.names, 1)
-        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        near = suggest(name, self.names)
+        hint = f"did you mean {near}? " if near else ""
         raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(self.names)}")
 
     def key_variables(self, name: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:

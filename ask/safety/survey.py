@@ -76,8 +76,7 @@ def survey(confinement: Confinement, hold: Hold, before: View = NOTHING) -> tupl
     _protect_git_paths(confinement, [path for result in results for path in result.repositories], found)
     _protect_search_path(confinement, found)
     for name in find_names_to_hold(confinement.user_environment):
-        places = [folder / name for folder in confinement.writable]
-        found.protect_all(places, "file" if name == ".envrc" else "folder")
+        found.protect_all((folder / name for folder in confinement.writable), "folder")  # git status shows no folders
     protected = _once([*_still_there(before.protected), *found.finish(hold)])
     hidden = [*_still_there(before.hidden_files), *_still_there(before.hidden_folders)]
     files = _once([*hidden_files, *(path for path in hidden if not os.path.isdir(path))])

@@ -12,11 +12,11 @@ A name or a description that holds anything else is quoted. Nothing beside the f
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Any, NoReturn
 
 from ask.errors import UsageError
+from ask.suggestions import suggest
 
 Schema = dict[str, Any]
 
@@ -177,8 +177,8 @@ class _Reader:
         if found is None:
             self.fail(f"{self.word()} is no type", ALL_TYPES)
         if found[0] not in TYPES:
-            near = difflib.get_close_matches(found[0], TYPES, 1)
-            self.fail(f"there is no type {found[0]!r}", f"did you mean {near[0]}?" if near else ALL_TYPES)
+            near = suggest(found[0], TYPES)
+            self.fail(f"there is no type {found[0]!r}", f"did you mean {near}?" if near else ALL_TYPES)
         self._place = found.end()
         return TYPES[found[0]]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from ask.errors import AskError, ConfigError, UsageError
 from ask.prompts import FOLDER
+from ask.suggestions import suggest
 from ask.templates.template import FENCE, NAME, NAME_RULE, Template, parse
 
 SUFFIX = ".md"
@@ -31,7 +31,7 @@ def find(wanted: str, own: Path) -> Template:
     if not colon:
         return template
     if task not in template.tasks:
-        near = nearest(task, template.tasks)
+        near = suggest(task, template.tasks)
         has = f"it has {', '.join(template.tasks)}" if template.tasks else "it has none"
         raise UsageError(f"the prompt {name} has no task {task!r}", f"did you mean {name}:{near}?" if near else has)
     return template._replace(prompt=template.tasks[task])
@@ -47,7 +47,7 @@ def find_file(name: str, own: Path) -> Path:
     check_name(name)
     files = find_all(own)
     if name not in files:
-        near = nearest(name, files)
+        near = suggest(name, files)
         hint = f"did you mean {near}? " if near else ""
         raise UsageError(f"there is no prompt {name!r}", f"{hint}ask prompts list shows what there is")
     return files[name]
@@ -132,11 +132,6 @@ def check_name(name: str) -> None:
     """
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name of a prompt", NAME_RULE)
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that is most like it; "" for none."""
-    return next(iter(difflib.get_close_matches(word, list(known), 1)), "")
 
 
 def describe_all(own: Path, trouble: Callable[[str], None]) -> list[Template]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from io import RawIOBase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,6 +53,7 @@ class ToolContext(NamedTuple):
         niceness: what a command adds to its niceness (0 to 19): the higher, the more others go before it.
         approved_file: the only file that this call may write, and only as long as it is unchanged; None for any.
         keep_hard_links: write a file with several names in place; otherwise the name written gets a file of its own.
+        placeholders: files and folders that are not listed while they are empty: safe mode creates them for a run.
     """
 
     directory: Path
@@ -67,6 +68,7 @@ class ToolContext(NamedTuple):
     niceness: int = 0
     approved_file: ApprovedFile | None = None
     keep_hard_links: bool = True
+    placeholders: Collection[Path] = frozenset()
 
 
 class ToolResult(NamedTuple):

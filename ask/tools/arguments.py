@@ -175,9 +175,9 @@ def _kind(value: Any) -> str:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    from ask.tools.likeness import nearest
+    from ask.suggestions import suggest
 
     known = list(known)
-    near = nearest(name, known, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    near = suggest(name, known)
+    hint = f"; did you mean {near!r}?" if near else ""
     return f"have an unknown name, {name!r} (it takes {', '.join(known) or 'none'}{hint})"

@@ -86,10 +86,10 @@ def _nearest(text: str, old: str) -> str:
         excerpt = _excerpt(text[place : place + _EXCERPT], sum(map(len, words)))
         line = _line(text, place)
         return f", but the same words with other white space are, from line {line} on: {excerpt!r}"
-    from ask.tools.likeness import nearest
+    from ask.suggestions import find_similar
 
     first = next(line for line in old.split("\n") if line.strip())
-    near = nearest(first, text.split("\n", _LINES_COMPARED)[:_LINES_COMPARED], 1)
+    near = find_similar(first, text.split("\n", _LINES_COMPARED)[:_LINES_COMPARED], 1)
     return f"; the nearest line is {near[0]!r}" if near else "; it must be exact, white space included"
 
 

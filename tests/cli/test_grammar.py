@@ -12,8 +12,9 @@ from ask.cli.ask import command
 from ask.cli.grammar import OptionNames, ParsedCommandLine, parse_command_line
 from ask.errors import UsageError
 from tests import wire
+from tests.chatting import PROMPT
 from tests.model_server import ModelServer
-from tests.program import Ask, Home
+from tests.program import CTRL_C, Ask, Home, run_on_terminal
 
 NAMES = OptionNames({"-q", "--quiet", "-v", "--json"}, {"-p", "--provider", "-m", "-o"})
 SHORT, LONG = ["-q", "-v", "-p", "-m", "-o", "-qv"], ["--quiet", "--json", "--provider", "--provider=x"]
@@ -113,8 +114,9 @@ def test_safe_after_a_question_of_any_kind_confines_it(
 
 
 def test_a_script_gets_an_error_where_an_option_would_be_lost(ask: Ask, server: ModelServer) -> None:
-    for arguments in (["clean", "up", "--safe"], ["clean up", "-f", "a", "now"], ["--", "--safe"], ["-s", "--safe"]):
-        assert ask(*arguments, stdin=b"text").code == 2
+    lost = ["clean up --safe", "'clean up' -f a now", "-- --safe", "-s --safe", "hi --json --events"]
+    for line in lost:
+        assert ask.shell(f"echo text | ask {line}").code == 2
     assert server.requests == []
 
 
@@ -186,7 +188,6 @@ def test_exactly_these_words_are_asked(arguments: str, asked: str, ask: Ask, ser
         ("tools 'of the trade'", "ask -- "),
         ("keys to success", "ask -- keys to success"),
         ("models --cheapest", "see ask models --help"),
-        ("keys", "ask keys --help"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_that_names_what_was_meant(
@@ -223,6 +224,49 @@ def test_help_and_version_need_no_installation_that_works(arguments: list[str], 
     result = Ask(home.env, home.work)(*arguments)
     assert (result.code, result.stderr) == (0, "")
     assert b"ask" in result.stdout
+
+
+def test_help_of_a_command_is_what_its_option_shows(ask: Ask) -> None:
+    for names in ([], ["keys"], ["history", "list"], ["chat"], ["help"]):
+        shown = ask("help", *names)
+        assert (shown.code, shown.text) == (0, ask(*names, "--help").text)
+    assert ask("version").text == ask("--version").text
+
+
+@pytest.mark.parametrize(
+    "arguments", ["help me write a commit message", "help histroy", "version control explained", "help history of rome"]
+)
+def test_help_and_version_begin_questions_too(arguments: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    assert ask.shell(f"ask {arguments}").text == "yes\n"
+    assert question(server) == arguments
+
+
+@pytest.mark.parametrize("word", ["histroy", "chta", "tool", "Models"])
+def test_a_mistyped_command_is_confirmed_on_a_terminal_alone(word: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    for answer in ("n\n", "\n", CTRL_C):
+        assert ask.on_terminal(word, answers=[("[y/N]", answer)]).code == 130
+    assert server.requests == []
+    assert ask.on_terminal(word, answers=[("[y/N]", "y\n")]).code == 0
+    for line in (f"ask {word} </dev/null", f"ask {word} | cat", f"true | ask {word}"):
+        assert run_on_terminal(["bash", "-c", line], env=ask.env, cwd=ask.cwd).code == 0
+    assert [wire.asked(request.json) for request in server.requests] == [word] * 4
+
+
+def test_other_words_are_sent_from_a_terminal_at_once(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    for arguments in (["hello"], ["what"], ["--", "histroy"], ["histroy", "please"], ["-p", "openrouter", "save"]):
+        assert ask.on_terminal(*arguments).code == 0
+    assert len(server.requests) == 5
+
+
+def test_ask_alone_on_a_terminal_opens_a_chat(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    assert ask.on_terminal(answers=[(PROMPT, "hello\r"), ("yes", ""), (PROMPT, "exit\r")]).code == 0
+    assert question(server) == "hello"
+    for script in ("ask | cat; exit ${PIPESTATUS[0]}", "ask < /dev/null", "ask -q"):
+        assert run_on_terminal(["bash", "-c", script], env=ask.env, cwd=ask.cwd).code == 2
 
 
 def test_help_lists_the_subcommands(ask: Ask) -> None:

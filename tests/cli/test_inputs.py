@@ -79,16 +79,19 @@ def test_no_standard_input_is_no_trouble(source: str, ask: Ask, server: ModelSer
     assert question(server) == "hello"
 
 
-@pytest.mark.parametrize("source", ["</dev/null", "<&-", "--no-stdin < file", "'' </dev/null", "-q -- </dev/null"])
+@pytest.mark.parametrize(
+    "source",
+    ["</dev/null", "<&-", "--no-stdin < file", "'' </dev/null", "-q -- </dev/null", "'   '", "$' \\u200b\\n' ''"],
+)
 def test_nothing_to_ask_is_a_usage_error(source: str, ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "file").write_text("not this")
     result = ask.shell(f"ask {source}")
     assert (result.code, result.stdout, server.requests) == (2, b"", [])
-    assert result.stderr.startswith("ask: there is nothing to ask: ")
+    assert result.stderr.startswith("ask: no question given: ")
 
 
 def test_a_terminal_is_not_read(ask: Ask, server: ModelServer) -> None:
-    assert "nothing to ask" in ask.on_terminal().text
+    assert "no question given" in ask.on_terminal("-q").text
     result = ask.on_terminal("hello")
     assert (result.code, question(server)) == (0, "hello")
     assert "waiting" not in result.text
@@ -239,6 +242,7 @@ def test_no_text_can_pass_for_the_end_of_its_block(words: str, files: list[tuple
         ("reasoning_effort=high", "high"),
         ("user=", ""),
         ("user=a=b", "a=b"),
+        ("user=1e308", 1e308),
         ("user=NaN", "NaN"),
         ("user=-Infinity", "-Infinity"),
         ('user="1"', "1"),
@@ -255,7 +259,13 @@ def test_a_parameter_needs_a_name_and_a_value(pair: str) -> None:
         read_options([pair])
 
 
-@pytest.mark.parametrize("pair", ["temperature=3", "temperature=hot", "temperature=NaN", "top_p=true", "max_tokens=0"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        *("temperature=3", "temperature=hot", "temperature=NaN", "top_p=true", "max_tokens=0"),
+        *("x=1e400", "x=[-1e999]"),
+    ],
+)
 def test_a_parameter_out_of_range_is_refused(pair: str) -> None:
     with pytest.raises(ParameterError):
         read_options([pair])

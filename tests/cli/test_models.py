@@ -93,7 +93,7 @@ def test_nobody_there_is_5_and_no_such_provider_or_key_is_4(ask: Ask, server: Mo
     assert (refused.code, "connection refused" in refused.stderr) == (5, True)
     unknown = ask("models", "-p", "opnrouter")
     assert (unknown.code, "did you mean openrouter?" in unknown.stderr) == (4, True)
-    assert ask("models", "-p", "openrouter", env={"OPENROUTER_API_KEY": ""}).code == 4
+    assert ask("models", "-p", "openrouter", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""}).code == 4
     assert server.requests == []
 
 

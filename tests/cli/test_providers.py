@@ -31,11 +31,12 @@ def rows(ask: Ask, **env: str) -> dict[str, dict[str, Any]]:
 
 def test_built_in_providers_are_listed_with_what_they_would_use(ask: Ask, server: ModelServer) -> None:
     listed = rows(ask, OPENROUTER_API_KEY="")
+    assert rows(ask, OPENROUTER_API_KEY="", OPENROUTER_BASE_URL="")["openrouter"]["key"] == "missing"
     assert {"demo", "openrouter"} <= set(listed)
     assert listed["openrouter"] == {
         "title": "OpenRouter",
         "default_model": "~anthropic/claude-sonnet-latest",
-        "key": "missing",
+        "key": "not needed",
         "base_url": server.base_url,
         "from": "ask-gents",
     }

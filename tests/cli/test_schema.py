@@ -246,6 +246,13 @@ def test_a_schema_is_taken_inline_from_a_file_and_in_short(ask: Ask, server: Mod
     assert json.dumps(SCHEMA) in texts(server, 0)[0]
 
 
+@pytest.mark.parametrize("uri", ["https://json-schema.org/draft/2020-12/schema", "a/b"])
+def test_compact_json_is_never_a_file_name(ask: Ask, server: ModelServer, uri: str) -> None:
+    schema = {"$id" if uri == "a/b" else "$schema": uri, "type": "object"}
+    server.reply(wire.says("{}"))
+    assert ask("--schema", json.dumps(schema, separators=(",", ":")), "who?").code == 0
+
+
 def test_a_word_is_a_field_though_there_is_a_file_of_that_name(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "name").write_text("age int")
     server.reply(wire.says('{"name": "Ada"}'))
@@ -260,6 +267,8 @@ def test_a_word_is_a_field_though_there_is_a_file_of_that_name(ask: Ask, server:
         ('{"type": "object",}', 2, "--schema: this is no JSON: Expecting property name"),
         ('{"type": "objekt"}', 2, "--schema: $.type: 'objekt' is not valid"),
         ('{"name": "Ada"}', 2, "--schema: it says nothing of the answer"),
+        ('{"type":"number","maximum":1e400}', 2, "1e400"),
+        ('{"type":"number","maximum":NaN}', 2, "NaN"),
         ("[1]", 2, "--schema: a JSON Schema is an object"),
         ('{"$ref": "https://example.com/a.json"}', 2, "refers to nothing in it"),
         ("none.json", 9, "cannot read none.json"),

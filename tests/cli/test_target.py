@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ask.cli.target import completed
+from ask.cli.target import completed, is_local_url
 from tests import wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
@@ -201,3 +201,56 @@ def test_without_cost_or_prices_the_limit_cannot_be_kept(ask: Ask, home: Home, s
     assert (result.code, result.stdout) == (4, b"")
     assert result.stderr == "ask: local tells neither cost nor prices of m: leave out --max-cost\n"
     assert [request.method for request in server.requests] == ["GET"]
+
+
+# Local servers
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost", "LOCALHOST:8080", "api.localhost", "127.0.0.1:8080", "127.9.9.9", "[::1]:1", "0.0.0.0"),
+        *(
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.1.5:11434",
+            "[fe80::1]",
+            "[fd00::1]",
+            "gpu-box",
+            "nas.local",
+            "nas.local.",
+        ),
+    ],
+)
+def test_a_local_address_is_known_as_one(host: str) -> None:
+    assert is_local_url(f"http://{host}/v1")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://8.8.8.8/v1", "https://api.example.com/v1", "http://172.32.0.1", "http://[2606:4700::1]/", ""),
+        *("http://localhost.example.com", "http://local", "http://127.0.0.1@example.com/", "http://[bad", "nonsense"),
+    ],
+)
+def test_a_public_address_is_not_taken_for_a_local_one(url: str) -> None:
+    assert is_local_url(url) == (url == "http://local")
+
+
+@pytest.mark.parametrize("provider", [[], ["-p", "openai"], ["-p", "anthropic"]])
+def test_a_local_server_is_asked_without_a_key(provider: list[str], home: Home, server: ModelServer) -> None:
+    ask = Ask(home.env, home.work)
+    server.reply(wire.says("Hello."))
+    ask(*provider, "--base-url", server.base_url, "-m", "m", "hi")
+    assert len(server.requests) >= 1
+    assert not {"Authorization", "x-api-key"}.intersection(server.requests[0].headers)
+    for line in (["--base-url", "https://api.invalid/v1"], []):
+        assert ask(*provider, *line, "hi").code == 4
+
+
+def test_a_local_address_in_the_environment_or_config_toml_needs_no_key(home: Home, server: ModelServer) -> None:
+    ask = Ask(home.env, home.work)
+    server.reply(wire.says("Hello."))
+    assert ask("-m", "m", "hi", env={"OPENROUTER_BASE_URL": server.base_url}).code == 0
+    configure(home, f'[providers.openrouter]\nbase_url = "{server.base_url}"\n')
+    assert ask("-m", "m", "hi").code == 0

@@ -253,7 +253,7 @@ def test_a_data_folder_that_cannot_be_used_is_one_line_and_the_file_is_written(
     assert (home.work / "f").read_text() == "2"
     told = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
     path = home.work / "f"
-    assert told == [f"ask: the original of {path} cannot be kept (File exists): ask undo will not put it back"]
+    assert told == [f"ask: the original of {path} cannot be kept (Not a directory): ask undo will not put it back"]
     assert "Error" not in wire.asked(server.requests[1].json)
     undo = ask("undo", "-y")
     assert (undo.code, undo.stderr.count("\n")) == (9, 1)

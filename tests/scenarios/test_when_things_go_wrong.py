@@ -230,7 +230,7 @@ def test_s24_ctrl_c_keeps_what_was_said(ask: Ask, server: ModelServer, before: A
 
 
 def test_s27_a_missing_key_is_told_before_anything_is_sent(ask: Ask, server: ModelServer) -> None:
-    result = ask("hello", env={"OPENROUTER_API_KEY": ""})
+    result = ask("hello", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""})
     assert (result.stdout, result.code) == (b"", 4)
     [line] = result.stderr.splitlines()
     assert all(word in line for word in ("OPENROUTER_API_KEY", "ask keys set openrouter", "-p demo"))

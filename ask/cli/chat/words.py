@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import NamedTuple
 
 from ask.errors import UsageError
+from ask.suggestions import suggest
 
 SHAPE = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 """What is meant as a command: /etc/passwd is not, nor is a fraction or a comment."""
@@ -65,8 +65,8 @@ def read_line(text: str) -> Order | str:
     name, argument = found[1].lower(), (found[2] or "").strip()
     word = WORDS.get(name)
     if word is None:
-        nearest = difflib.get_close_matches(name, WORDS, 1)
-        hint = f"did you mean /{nearest[0]}?" if nearest else "/help tells what there is,"
+        near = suggest(name, WORDS)
+        hint = f"did you mean /{near}?" if near else "/help tells what there is,"
         raise UsageError(f"there is no command /{name}", f"{hint} // begins a message with a slash")
     if argument and not word.takes:
         raise UsageError(f"/{name} takes nothing", f"// begins a message with a slash: /{text.strip()}"[:120])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ask.cli.doctor.finding import OK, PROBLEM, Finding
-from ask.cli.target import Target, base_url_of, open_exchange, reached
+from ask.cli.target import Target, base_url_of, needs_key, open_exchange, reached
 from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import AskError, ConfigError
@@ -74,7 +74,8 @@ def subject(workspace: Workspace, name: str, origin: str) -> Subject:
     chosen = (environment.get("ASK_PROVIDER"), workspace.config.get("provider"))
     addresses = (f"{stem(info.name)}_BASE_URL", *info.base_url_env)
     used = bool(key or workspace.config.provider(info.name) or any(environment.get(address) for address in addresses))
-    target = None if info.needs_key and not key else reached(loaded, "", base_url_of(workspace, info), key)
+    base_url = base_url_of(workspace, info)
+    target = None if needs_key(info, base_url) and not key else reached(loaded, "", base_url, key)
     return Subject(name, loaded, origin, target, place, used or name in chosen)
 
 

@@ -81,7 +81,7 @@ def read_source(source: str, names: Sequence[str]) -> list[Server]:
     """
     from pathlib import Path
 
-    from ask.cli.mcp.servers import nearest
+    from ask.cli.mcp.servers import suggest_server
     from ask.errors import ConfigError, UsageError
     from ask.mcp.json_files import read_servers
 
@@ -92,7 +92,7 @@ def read_source(source: str, names: Sequence[str]) -> list[Server]:
         raise ConfigError(error.message, error.advice.replace("correct mcp.files in config.toml", "")) from None
     for name in names:
         if name not in found.servers:
-            raise UsageError(f"{path} names no MCP server {name!r}", nearest(name, found.servers))
+            raise UsageError(f"{path} names no MCP server {name!r}", suggest_server(name, found.servers))
     if not names and found.warnings:
         raise ConfigError(found.warnings[0].removesuffix("; it is left out"), "name those that you want")
     return [found.servers[name] for name in names or found.servers]

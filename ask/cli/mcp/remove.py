@@ -14,7 +14,7 @@ def command(*, name: str) -> None:
     from ask.cli.config.file import REMOVED, change
     from ask.cli.inputs import as_text
     from ask.cli.mcp.offering import kept_lists
-    from ask.cli.mcp.servers import nearest, read_servers
+    from ask.cli.mcp.servers import read_servers, suggest_server
     from ask.cli.workspace import Workspace
     from ask.errors import UsageError
     from ask.render.streams import Console
@@ -25,7 +25,7 @@ def command(*, name: str) -> None:
     if name not in workspace.config.get("mcp.servers", {}):
         if name in servers:
             raise UsageError(f"the MCP server {name} is from {servers[name].origin}", "take it out there")
-        raise UsageError(f"there is no MCP server {name!r}", nearest(name, servers))
+        raise UsageError(f"there is no MCP server {name!r}", suggest_server(name, servers))
     if not change(workspace.config_file, ("mcp", "servers", name), REMOVED):
         console.line(f"ask: comments in {workspace.config_file} are lost")
     kept_lists(workspace).forget(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from ask.errors import MissingProgram, UsageError
 from ask.installation import format_install_command
 from ask.mcp.configured import EXTRA, Server, find_servers
 from ask.render.streams import Console
+from ask.suggestions import suggest
 
 HOW_TO_ADD = "ask mcp add --help tells how to add one"
 
@@ -33,14 +33,14 @@ def chosen(servers: Mapping[str, Server], names: Sequence[str]) -> list[Server]:
     """
     for name in names:
         if name not in servers:
-            raise UsageError(f"there is no MCP server {name!r}", nearest(name, servers))
+            raise UsageError(f"there is no MCP server {name!r}", suggest_server(name, servers))
     return [servers[name] for name in names] if names else [one for one in servers.values() if one.enabled]
 
 
-def nearest(name: str, servers: Mapping[str, Server]) -> str:
+def suggest_server(name: str, servers: Mapping[str, Server]) -> str:
     """What to do about a server that is not there."""
-    found = difflib.get_close_matches(name, servers, 1)
-    return f"did you mean {found[0]}?" if found else f"there are {', '.join(servers)}" if servers else HOW_TO_ADD
+    near = suggest(name, servers)
+    return f"did you mean {near}?" if near else f"there are {', '.join(servers)}" if servers else HOW_TO_ADD
 
 
 def need_package() -> None:

@@ -1,0 +1,21 @@
+"""`ask help`: the help of ask, or of one of its commands."""
+
+from __future__ import annotations
+
+import click
+
+from ask.cli import load_command
+from ask.cli.listing import WordedCommand
+
+
+@click.command("help", cls=WordedCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("command", nargs=-1, metavar="[COMMAND]...")
+def command(command: tuple[str, ...]) -> None:
+    """Show the help of ask, or of COMMAND, as in: ask help history list.
+
+    Anything else after `ask help` is a question.
+    """
+    shown = load_command(command)
+    if shown is not None:
+        name = " ".join(("ask", *command))
+        click.echo(shown.get_help(click.Context(shown, info_name=name, **shown.context_settings)))
