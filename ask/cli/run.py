@@ -48,7 +48,7 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequenc
     Raises:
         AskError: what ended the run, after everything that was said is shown.
     """
-    workspace = Workspace()
+    workspace = Workspace(quiet=flags["quiet"])
     command = None
     console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
     with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
