@@ -23,7 +23,7 @@ from ask.errors import (
     Remedy,
     StreamCut,
 )
-from ask.messages import Answer, Finish, Message, Native, ToolCall, ToolSpec
+from ask.messages import Answer, Finish, Native, ToolCall
 from ask.plugins import LoadedProvider
 from ask.provider import (
     CallDelta,
@@ -36,6 +36,7 @@ from ask.provider import (
     StreamReader,
     TextDelta,
 )
+from ask.redacted_exchange import RedactedDeltas, redact_answer, redact_request
 from ask.redaction import NO_SECRETS, Redactor
 from ask.text import PairJoiner, mend, one_line
 from ask.transport import Reply, Transport
@@ -117,31 +118,13 @@ class Exchange:
         Secrets are replaced in the request and in the answer, except in the calls: their arguments are what tools
         run with.
         """
-        shown = _RedactedDeltas(self.redactor, show)
-        turn = self._ask(self._redact_request(request), shown.show)
+        shown = RedactedDeltas(self.redactor, show)
+        turn = self._ask(redact_request(self.redactor, request), shown.show)
         try:
             shown.finish()
         except AskError as failure:
             turn = turn._replace(failure=turn.failure or failure)
-        return turn._replace(answer=self._redact_answer(turn.answer))
-
-    def _redact_request(self, request: ChatRequest) -> ChatRequest:
-        redact = self.redactor.redact
-        tools = [
-            ToolSpec(tool.name, redact(tool.description), self.redactor.redact_value(tool.parameters))
-            for tool in request.tools
-        ]
-        return request._replace(messages=tuple(map(self.redactor.redact_message, request.messages)), tools=tools)
-
-    def _redact_answer(self, answer: Answer) -> Answer:
-        message = self.redactor.redact_message(Message("assistant", answer.text, native=answer.native))
-        redact = self.redactor.redact
-        return answer._replace(
-            text=message.content,
-            reasoning=redact(answer.reasoning),
-            native=message.native,
-            reason=redact(answer.reason),
-        )
+        return turn._replace(answer=redact_answer(self.redactor, turn.answer))
 
     def _ask(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
         try:
@@ -384,32 +367,6 @@ class Exchange:
 
         error.provider = self.provider.info.name
         return recognise(error)
-
-
-class _RedactedDeltas:
-    """Shows the deltas of an answer without secrets, also those that two deltas share."""
-
-    def __init__(self, redactor: Redactor, show: Callable[[Delta], None]) -> None:
-        self._redact = redactor.redact
-        self._show = show
-        self._texts, self._thoughts = redactor.open_stream(), redactor.open_stream()
-
-    def show(self, delta: Delta) -> None:
-        """Show as much of a delta as is certain to be no part of a secret."""
-        match delta:
-            case TextDelta(text):
-                self._show(TextDelta(self._texts.feed(text)))
-            case ReasoningDelta(text):
-                self._show(ReasoningDelta(self._thoughts.feed(text)))
-            case CallDelta():
-                self._show(CallDelta(delta.index, self._redact(delta.name)))
-
-    def finish(self) -> None:
-        """Show what was held back."""
-        if text := self._thoughts.finish():
-            self._show(ReasoningDelta(text))
-        if text := self._texts.finish():
-            self._show(TextDelta(text))
 
 
 def joined(deltas: Iterable[Delta], joiners: Mapping[type, PairJoiner]) -> Iterator[Delta]:

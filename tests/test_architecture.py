@@ -21,7 +21,7 @@ ROOMS = [
     *("framing", "chunks", "events"),
     *("server_tables", "config", "keys", "prompts", "templates", "schemas"),
     *("certificates", "dialing", "transport"),
-    *("import_guard", "plugins", "refusals", "exchange", "models_cache", "history", "completion"),
+    *("import_guard", "plugins", "refusals", "redacted_exchange", "exchange", "models_cache", "history", "completion"),
     *("tools", "mcp", "originals", "safety", "tool_plugins", "calls"),
     "agent",
     *("render", "cli", "profile", "__main__"),
