@@ -36,6 +36,8 @@ from ask.provider import (
     StreamReader,
     TextDelta,
 )
+from ask.redacted_exchange import RedactedDeltas, redact_answer, redact_request
+from ask.redaction import NO_SECRETS, Redactor
 from ask.text import PairJoiner, mend, one_line
 from ask.transport import Reply, Transport
 
@@ -91,6 +93,7 @@ class Exchange:
         tries: how often a request is sent at most.
         backoff: seconds before the second try; doubled for each further one.
         notice: takes a line for the user whenever a request is sent again.
+        redactor: replaces secrets in requests and answers.
     """
 
     def __init__(
@@ -102,8 +105,10 @@ class Exchange:
         tries: int,
         backoff: float,
         notice: Callable[[str], None],
+        redactor: Redactor = NO_SECRETS,
     ) -> None:
         self.provider = provider
+        self.redactor = redactor
         self._transport = transport
         self._keys = [part.strip() for part in key.split("|")]
         self._tries = tries
@@ -114,7 +119,19 @@ class Exchange:
         """Send a request; return its answer, or what came of it. `show` gets the text as it comes.
 
         A request is sent again only while nothing of its answer was shown.
+
+        Secrets are replaced in the request and in the answer, except in the calls: their arguments are what tools
+        run with.
         """
+        shown = RedactedDeltas(self.redactor, show)
+        turn = self._ask(redact_request(self.redactor, request), shown.show)
+        try:
+            shown.finish()
+        except AskError as failure:
+            turn = turn._replace(failure=turn.failure or failure)
+        return turn._replace(answer=redact_answer(self.redactor, turn.answer))
+
+    def _ask(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
         try:
             turn = self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:

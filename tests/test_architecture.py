@@ -14,14 +14,14 @@ import ask
 
 ROOT = Path(__file__).parents[1]
 ROOMS = [
-    *("version", "text", "suggestions", "redaction", "differences", "json_values", "installation"),
-    *("messages", "errors"),
+    *("version", "text", "suggestions", "differences", "json_values", "installation"),
+    *("messages", "redaction", "errors"),
     *("state_files", "attachments"),
     *("context", "tool_schemas", "provider", "hookspecs", "chat_stream", "strict_schema", "chat_completions"),
     *("framing", "chunks", "events"),
     *("server_tables", "config", "keys", "prompts", "templates", "schemas"),
     *("certificates", "gzip_stream", "dialing", "http_adapter", "network_errors", "transport"),
-    *("import_guard", "plugins", "refusals", "exchange", "models_cache", "history", "completion"),
+    *("import_guard", "plugins", "refusals", "redacted_exchange", "exchange", "models_cache", "history", "completion"),
     *("tools", "mcp", "originals", "safety", "tool_plugins", "calls"),
     "agent",
     *("render", "cli", "profile", "__main__"),
