@@ -48,6 +48,11 @@ ASK_AGAIN = "ask again"
 OTHER_KEY_STATUSES = (401, 402, 429)
 """After these another key may work: it is not valid, or its account is used up."""
 
+ANSWER_SIZE = 24_000_000
+"""Limit for what a streamed answer holds, in characters: text, reasoning and the arguments of tool calls."""
+WIDE_ANSWER_SIZE = 6_000_000
+"""The same where not all of its text is ASCII: a single emoji makes Python take four bytes for each character."""
+
 LONGEST_WAIT = 60.0
 """Seconds: a provider that asks for a longer pause gets none, and the user is told."""
 
@@ -185,7 +190,7 @@ class Exchange:
 
     def _advise(self, failure: AskError) -> None:
         """Give a failure to reach the provider its own advice, where it has any."""
-        if isinstance(failure, NetworkError) and failure.again and not isinstance(failure, StreamCut):
+        if isinstance(failure, NetworkError) and failure.offline:
             failure.advice = self.provider.info.offline_advice or failure.advice
 
     def _take_next_key(self, failure: AskError) -> bool:
@@ -278,6 +283,7 @@ class Exchange:
     def _deltas(self, reader: StreamReader, reply: Reply) -> Iterator[Delta]:
         """What there is to show of a stream, as it comes; of what came together, each kind in one piece."""
         joiners: Mapping[type, PairJoiner] = {TextDelta: PairJoiner(), ReasoningDelta: PairJoiner()}
+        size, fed, limit = 0, 0, ANSWER_SIZE
         for events in reply.batches():
             seen: list[Delta] = []
             try:
@@ -285,7 +291,16 @@ class Exchange:
                     for event in events:
                         seen += reader.feed(event)
             finally:  # what came before a fault, too
-                yield from joined(seen, joiners)
+                deltas = list(joined(seen, joiners))
+                yield from deltas
+            if any(not isinstance(delta, CallDelta) and not delta.text.isascii() for delta in deltas):
+                limit = WIDE_ANSWER_SIZE
+            fed += sum(len(event.data) for event in events)
+            before, size = size, getattr(reader, "size", fed)
+            if size > limit:
+                raise NetworkError("the answer is longer than any model's", "ask again, or use another model")
+            if size > before or reader.ended:
+                reply.mark_progress()
             reply.ending, reply.over = reader.ended, getattr(reader, "over", False)
 
     def _finish(self, request: ChatRequest, response: Mapping[str, Any], failure: AskError | None) -> Turn:
