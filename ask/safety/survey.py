@@ -162,7 +162,7 @@ def _read_gitfile(path: Path) -> Path | None:
 
 def _protect_search_path(confinement: Confinement, found: ProtectedPaths) -> None:
     """Protect the folders on the user's PATH: the next command of any terminal could come from them."""
-    for entry in confinement.user_environment.get("PATH", "").split(os.pathsep):
+    for entry in dict.fromkeys(confinement.user_environment.get("PATH", "").split(os.pathsep)):
         for folder in confinement.writable:
             path = folder / entry
             if is_in_any(path, [folder]) or Path(os.path.realpath(path)).is_relative_to(folder):
