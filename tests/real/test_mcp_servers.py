@@ -35,7 +35,8 @@ class Caller:
         return answers
 
     def run(self, server: str, *calls: wire.Call, args: Sequence[str]) -> tuple[Result, list[str]]:
-        table: dict[str, Any] = {"command": f"mcp-server-{server}", "args": [*args], "timeout": 60}
+        memory = {"MEMORY_FILE_PATH": str(self.home.work / "memory.jsonl")}  # else in the folder of the package
+        table: dict[str, Any] = {"command": f"mcp-server-{server}", "args": [*args], "env": memory, "timeout": 60}
         configure(self.home, {server: table})
         return ask_with_calls(self._ask, self.model, [(f"{server}__{name}", value) for name, value in calls])
 
