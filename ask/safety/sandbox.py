@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from ask.errors import SafetyError
 from ask.json_values import as_dict
-from ask.redaction import KeyFilter
 from ask.safety import frames
 from ask.safety.bubblewrap import PROGRAMS, find_bubblewrap
 from ask.safety.channel import WorkerLate, WorkerLost
@@ -187,7 +186,7 @@ class Sandbox:
     @contextmanager
     def _kept_whole(self, context: ToolContext) -> Iterator[Spills]:
         """The spilled files of a call; whatever goes wrong in it ends the worker and removes them."""
-        spills = Spills(self._confinement.spill, self._confinement.limits.output, context.keys)
+        spills = Spills(self._confinement.spill, self._confinement.limits.output, context.redactor)
         whole = False
         try:
             yield spills
@@ -209,17 +208,17 @@ class Sandbox:
     def _answer(self, replies: Iterator[tuple[bytes, bytes]], spills: Spills, context: ToolContext) -> ToolResult:
         left = self._confinement.limits.output + 4096
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        keys = KeyFilter(context.keys)
+        redacted = context.redactor.open_stream()
         for kind, payload in replies:
             if kind == frames.OUTPUT and len(payload) <= left:
                 left -= len(payload)
-                tell(context, keys.feed(decode(payload)))
+                tell(context, redacted.feed(decode(payload)))
             elif kind == frames.OPEN:
                 spills.open(payload)
             elif kind == frames.SPILL:
                 spills.write(payload)
             elif kind == frames.DONE:
-                tell(context, keys.finish())
+                tell(context, redacted.finish())
                 return read_result(payload)
             else:
                 raise WorkerLost

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
+from ask.redaction import NO_SECRETS, Redactor
 
 
 class ToolError(Exception):
@@ -46,7 +47,7 @@ class ToolContext(NamedTuple):
         keep_original: is called before a file changes, with its path, in which there is no link any more, and with
             what it will hold. It raises nothing because of what cannot be kept.
         open_spill: makes a new file in `spill_directory`; None makes it right there.
-        keys: what is taken out of a command's output before it is shown or kept, the longest first.
+        redactor: replaces secrets in a command's output before it is shown or kept.
         restrict_hosts: None where any host may be reached; else only public addresses may, and a redirect may lead to
             another host only where that is one of these, in the form of `addresses.host_of`.
         niceness: what a command adds to its niceness (0 to 19): the higher, the more others go before it.
@@ -62,7 +63,7 @@ class ToolContext(NamedTuple):
     on_output: Callable[[str], None]
     keep_original: Callable[[Path, bytes], None] = keep_nothing
     open_spill: Callable[[Path], RawIOBase] | None = None
-    keys: tuple[str, ...] = ()
+    redactor: Redactor = NO_SECRETS
     restrict_hosts: frozenset[str] | None = None
     niceness: int = 0
     approved_file: ApprovedFile | None = None
