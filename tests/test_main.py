@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import HOLD, ModelServer
-from tests.program import ASK, CTRL_C, TEST_KEY, Ask, Home, Result, Running
+from tests.program import ASK, CTRL_C, TEST_KEY, Ask, Home, Result, Running, run
 
 PLUGIN = """
 from ask import ChatCompletions
@@ -224,3 +225,23 @@ def test_no_key_at_all_says_what_to_do(ask: Ask) -> None:
 
 def test_it_can_be_run_as_a_module(ask: Ask) -> None:
     assert ask.shell("python -m ask --version").text == ask("--version").text
+
+
+@pytest.mark.parametrize("module", ["gc", "ask.errors", "click", "ask.cli.ask", "requests"])
+@pytest.mark.parametrize("command", [[ASK], [sys.executable, "-m", "ask"]], ids=["ask", "python -m ask"])
+def test_ctrl_c_while_modules_are_imported_ends_quietly(module: str, command: list[str], ask: Ask) -> None:
+    folder = ask.cwd / "path"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        f"""
+import os, signal, sys
+class Interrupt:
+    def find_spec(name, *_):
+        if name == {module!r}:
+            sys.meta_path.remove(Interrupt)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+"""
+    )
+    result = run([*command, "hi"], env={**ask.env, "PYTHONPATH": str(folder)}, cwd=ask.cwd)
+    assert (result.code in (130, -signal.SIGINT), result.stdout, result.stderr) == (True, b"", "")
