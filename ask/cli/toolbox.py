@@ -13,7 +13,6 @@ from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import UsageError
 from ask.render.streams import Console
-from ask.suggestions import suggest
 from ask.tools import Tool, builtin_tools
 from ask.tools.search import SEARCH_WEB
 
@@ -61,6 +60,8 @@ class Toolbox:
         names = [tool.spec.name for tool in tools]
         names += [name for name in named(settings, chosen) if name.startswith(self._not_there(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
+            from ask.suggestions import suggest
+
             near = suggest(name, names)
             advice = f"did you mean {near}?" if near else "ask tools lists them"
             raise UsageError(f"there is no tool {name!r} to disable", advice)
