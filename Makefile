@@ -3,13 +3,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint smoke bench bench-peers clean
+.PHONY: demo test test-real lint smoke bench bench-peers clean
 
 demo: .venv/installed  ## run the main job on the embedded provider: no account, no network
 	@$(BIN)/ask -p demo "which files are here?"
 
 test: .venv/installed-dev
 	$(BIN)/pytest
+
+test-real: .venv/installed-dev  ## run against other people's software, installed once into .real (10 minutes); not part of CI
+	$(BIN)/python -m tests.real.software
+	$(BIN)/pytest -n 0 tests/real
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check

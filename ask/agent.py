@@ -234,7 +234,8 @@ class Agent:
     def _keep_answer(self, outcome: Outcome, turn: Turn, calls: tuple[ToolCall, ...]) -> None:
         answer = turn.answer
         if answer.text or calls or (answer.native and turn.failure is None):
-            message = Message("assistant", answer.text, calls, native=answer.native)
+            redacted = tuple(map(self._exchange.redactor.redact_call, calls))
+            message = Message("assistant", answer.text, redacted, native=answer.native)
             self._keep(outcome, MessageAdded(message, turn.failure is None, answer))
 
     def _carry_out(self, outcome: Outcome, calls: Sequence[ToolCall]) -> None:
@@ -243,9 +244,14 @@ class Agent:
         Raises:
             Interrupted: the user stopped one; the rest are answered without being run.
         """
-        for call in calls:
-            result = self._calls.carry_out(call)
-            message = Message("tool", result, tool_call_id=call.id, tool_name=call.name)
+        asking = len(outcome.messages) - 1
+        for place, call in enumerate(calls):
+            finished = self._calls.carry_out(call)
+            asked = outcome.messages[asking].tool_calls[place]
+            if finished.call.arguments != asked.arguments:  # the user edited the command
+                asked = asked._replace(arguments=finished.call.arguments)
+                outcome.messages[asking] = replace_call(outcome.messages[asking], place, asked)
+            message = Message("tool", finished.result, tool_call_id=asked.id, tool_name=asked.name)
             self._keep(outcome, MessageAdded(message))
         if self._calls.interrupted:
             raise self._calls.interrupted
@@ -253,6 +259,11 @@ class Agent:
     def _keep(self, outcome: Outcome, added: MessageAdded) -> None:
         outcome.messages.append(added.message)
         self._show(added)
+
+
+def replace_call(message: Message, place: int, call: ToolCall) -> Message:
+    """Replace one tool call of a message. Its native parts stay as the model wrote and possibly signed them."""
+    return message._replace(tool_calls=(*message.tool_calls[:place], call, *message.tool_calls[place + 1 :]))
 
 
 def last_said(messages: Sequence[Message]) -> str:

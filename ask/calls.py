@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ask.errors import AskError, FileError, Interrupted
 from ask.events import CallFinished, CallRunning, CallStarted, Event, Notice
 from ask.messages import NOTHING, ToolCall
+from ask.redaction import Redactor
 from ask.safety.approval import Consent, Proposal, Reply
 from ask.safety.audit import AuditLog
 from ask.safety.policy import Decision, Policy, Verdict
@@ -68,7 +69,7 @@ class CallRunner:
         policy: decides about each call.
         approve: asks the human; None from it means that nobody is there.
         log: the audit log.
-        redact: takes the keys out of a text.
+        redactor: replaces secrets in calls and results; tools run with the calls as they are.
         show: takes the events.
         prepare: is called before a call that is allowed runs; Ctrl-C in it keeps the call from that.
     """
@@ -81,7 +82,7 @@ class CallRunner:
         *,
         approve: Approve,
         log: AuditLog,
-        redact: Callable[[str], str],
+        redactor: Redactor,
         show: Callable[[Event], None],
         prepare: Callable[[Tool], None] = nothing,
     ) -> None:
@@ -92,15 +93,15 @@ class CallRunner:
         self._policy = policy
         self._approve = approve
         self._log = log
-        self._redact = redact
+        self._redactor = redactor
         self._show = show
         self._prepare = prepare
         self._unlogged = False
         self._last: list[tuple[str, str]] = []
         self._always: set[tuple[str, str]] = set()
 
-    def carry_out(self, call: ToolCall) -> str:
-        """Run a call if it may run; return the result for the model, which may tell of an error.
+    def carry_out(self, call: ToolCall) -> CallFinished:
+        """Run a call if it may run; return it as it ran, with the result for the model, which may report an error.
 
         Ctrl-C, or a signal that ends the run, ends the call and sets `interrupted`; no call is run after that.
         """
@@ -108,10 +109,12 @@ class CallRunner:
         permit = Permit(Decision(Verdict.DENY, "interrupted"))
         started = time.monotonic()
         try:
-            self._show(CallStarted(call))
+            self._show(CallStarted(self._redactor.redact_call(call)))
             tool, arguments = self._read(call)
             allowed = self._decide(tool, arguments)
-            self._show(CallRunning(call))
+            if allowed.edited:
+                call = call._replace(arguments=json.dumps(allowed.arguments, ensure_ascii=False))
+            self._show(CallRunning(self._redactor.redact_call(call)))
             self._prepare(tool)
             permit = allowed
             started = time.monotonic()
@@ -129,7 +132,6 @@ class CallRunner:
         except Exception as fault:  # noqa: BLE001 - a tool's fault must not end the conversation
             result = failed(f"the tool failed: {type(fault).__name__}: {fault}")
         if permit.edited:
-            call = call._replace(arguments=json.dumps(permit.arguments))
             result = result._replace(text=told_of_edit(permit.edited, result.text))
         return self._finish(call, result, permit.decision, started)
 
@@ -198,15 +200,15 @@ class CallRunner:
             raise NotRun(f"{permit.decision.rule}, {decision.rule}", told_of_edit(command, decision.reason))
         return permit._replace(arguments=arguments, edited=command)
 
-    def _finish(self, call: ToolCall, result: ToolResult, decision: Decision, started: float) -> str:
-        """Log a call, tell of it, and give its result the form in which the model gets it."""
-        text = cap(self._redact(mend(result.text)), self._context)
+    def _finish(self, call: ToolCall, result: ToolResult, decision: Decision, started: float) -> CallFinished:
+        """Log a call and report it, with its result in the form in which the model gets it."""
+        text = cap(self._redactor.redact(mend(result.text)), self._context)
         finished = CallFinished(
-            call=call,
+            call=self._redactor.redact_call(call),
             result=text,
             failed=result.failed,
             verdict=decision.verdict,
-            rule=decision.rule,
+            rule=self._redactor.redact(decision.rule),
             exit_status=result.exit_status,
             seconds=time.monotonic() - started,
         )
@@ -217,7 +219,7 @@ class CallRunner:
                 self._show(Notice(str(error)))
             self._unlogged = True
         self._show(finished)
-        return text
+        return finished
 
 
 def failed(reason: str) -> ToolResult:

@@ -31,17 +31,31 @@ def find_error(body: Any) -> Any:
     return fields if is_error or fields.get("object") == "error" else None
 
 
+GROWING_FIELDS = ("text", "summary", "data", "signature")
+"""Fields of an item of `reasoning_details` that hold what the model made."""
+MOST_FIELDS = 100
+"""How many top-level fields of a stream's chunks are kept."""
+ITEM_SIZE = 10_000
+"""What a tool call, or an item of `reasoning_details`, counts besides its text: more than it takes in memory."""
+
+
 class ChatStreamReader:
     """Reads one stream; see `ask.StreamReader`."""
 
     def __init__(self) -> None:
         self.ended = self.over = False
+        self._text_size = 0
         self._head: dict[str, Any] = {}
         self._texts: dict[str, StringIO] = {}
         self._calls = CallFragments()
         self._old_calls = CallFragments()
         self._details: dict[Any, dict[str, Any]] = {}
+        self._detail_texts: dict[tuple[Any, str], StringIO] = {}
         self._choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+
+    @property
+    def size(self) -> int:
+        return self._text_size + self._calls.size + self._old_calls.size
 
     def feed(self, event: ServerEvent) -> list[Delta]:
         try:
@@ -55,9 +69,10 @@ class ChatStreamReader:
             chunk = {"error": chunk}
         error = find_error(chunk)
         chunk = as_dict(chunk)
+        head = self._head
         for name, value in chunk.items():
-            if value is not None and name not in ("choices", "error"):
-                self._head[name] = value
+            if value is not None and name not in ("choices", "error") and (name in head or len(head) < MOST_FIELDS):
+                head[name] = value
         if error is not None:
             self._head["error"] = error
             self.ended = True
@@ -79,9 +94,11 @@ class ChatStreamReader:
         if delta.get("function_call"):
             told = self._old_calls.add({"index": 0, "function": delta["function_call"]})
             seen += [] if self._calls else told
+        kept = self._choice
         for name, value in choice.items():
-            if name not in ("delta", "message", "index") and value is not None:
-                self._choice[name] = value
+            is_known = name in kept or len(kept) < MOST_FIELDS
+            if name not in ("delta", "message", "index") and value is not None and is_known:
+                kept[name] = value
         self.ended = self.ended or choice.get("finish_reason") is not None
         return seen
 
@@ -94,6 +111,7 @@ class ChatStreamReader:
                 continue
             text = as_text(value)
             self._texts.setdefault(name, StringIO()).write(text)
+            self._text_size += len(text)
             if name in REASONING_FIELDS:
                 reasoning = reasoning or text
             elif text:
@@ -104,17 +122,25 @@ class ChatStreamReader:
         """Join fragments per type and index; the signature may come last, and alone. Encrypted data stands alone."""
         encrypted = fragment.get("data") is not None
         key = len(self._details) if encrypted else (str(fragment.get("type")), str(fragment.get("index")))
-        detail = self._details.setdefault(key, {})
+        if key not in self._details:
+            self._details[key] = {}
+            self._text_size += ITEM_SIZE
+        detail = self._details[key]
         for name, value in fragment.items():
+            if name in GROWING_FIELDS and isinstance(value, str):
+                self._text_size += len(value)
             if name in ("text", "summary") and isinstance(value, str):
-                detail[name] = as_text(detail.get(name)) + value
-            elif value is not None or name not in detail:
+                detail[name] = ""
+                self._detail_texts.setdefault((key, name), StringIO()).write(value)
+            elif (value is not None or name not in detail) and len(detail) < MOST_FIELDS:
                 detail[name] = value
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
         message |= {name: text.getvalue() for name, text in self._texts.items()}
         if self._details:
+            for (key, name), text in self._detail_texts.items():
+                self._details[key][name] = text.getvalue()
             message["reasoning_details"] = list(self._details.values())
         calls = self._calls.as_wire() or [call for call in self._old_calls.as_wire() if call["function"]["name"]]
         if calls:
@@ -131,6 +157,7 @@ class CallFragments:
     """Tool calls that arrive in pieces, keyed by index, or by order where there is none."""
 
     def __init__(self) -> None:
+        self.size = 0
         self._calls: list[PartialCall] = []
         self._at: dict[int, PartialCall] = {}
 
@@ -146,22 +173,25 @@ class CallFragments:
         if call is None or (name and call.is_finished_by(call_id, index)):
             call = PartialCall(len(self._calls))
             self._calls.append(call)
+            self.size += ITEM_SIZE
         if index is not None:
             self._at[index] = call
         call.id = call.id or call_id
         grows = call.takes_name(name)
         arguments = function.get("arguments")
         if arguments is not None:
-            call.arguments.append(arguments if isinstance(arguments, str) else json.dumps(arguments))
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            self.size += call.arguments.write(text)
         if not grows:
             return []
         call.name += name
+        self.size += len(name)
         return [CallDelta(call.position, call.name)]
 
     def as_wire(self) -> list[dict[str, Any]]:
         """The calls so far, as a whole answer would hold them."""
         return [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": "".join(call.arguments)}}
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments.getvalue()}}
             for call in self._calls
         ]
 
@@ -173,11 +203,11 @@ class PartialCall:
         self.position = position
         self.id = ""
         self.name = ""
-        self.arguments: list[str] = []
+        self.arguments = StringIO()
 
     def takes_name(self, name: str) -> bool:
         """Whether a name is this call's, or the next part of it: some services repeat the whole one instead."""
-        return bool(name) and (not self.name or (name != self.name and not any(self.arguments)))
+        return bool(name) and (not self.name or (name != self.name and not self.arguments.tell()))
 
     def is_finished_by(self, call_id: str, index: int | None) -> bool:
         """Whether a fragment with a name begins another call in this one's place."""

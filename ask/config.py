@@ -50,7 +50,7 @@ MEANINGS = {
     "system": "added to the system prompt",
     "max_rounds": "rounds of tool calls",
     "max_cost": "US dollars after which no round begins",
-    "timeout": "seconds without a sign of life from the provider",
+    "timeout": "seconds in which the answer must grow",
     "stream": "show the answer as it comes",
     "stdin_limit": "bytes read from standard input",
     "context_limit": "tokens of a conversation to send at most",

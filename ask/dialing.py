@@ -6,12 +6,7 @@ import signal
 import socket
 from select import select
 from threading import Thread
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-if TYPE_CHECKING:
-    from requests.adapters import HTTPAdapter
-    from urllib3.connection import HTTPConnection
 
 CONNECT_SECONDS = 10.0
 PORTS = {"http": 80, "https": 443}
@@ -69,51 +64,3 @@ def dial(base_url: str) -> Dial | None:
     except ValueError:
         return None
     return Dial(parts.hostname, port) if parts.hostname and port else None
-
-
-def dialled_adapter(dialled: Dial) -> HTTPAdapter:
-    """What `requests` sends with, for its first connection the one that was dialled."""
-    from requests.adapters import HTTPAdapter
-    from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
-    from urllib3.connection import HTTPConnection, HTTPSConnection
-
-    class Plain(HTTPConnection):
-        def _new_conn(self) -> socket.socket:
-            return taken(dialled, self) or super()._new_conn()
-
-    class Secure(HTTPSConnection):
-        def _new_conn(self) -> socket.socket:
-            return taken(dialled, self) or super()._new_conn()
-
-    class PlainPool(HTTPConnectionPool):
-        ConnectionCls = Plain
-
-    class SecurePool(HTTPSConnectionPool):
-        ConnectionCls = Secure
-
-    adapter = HTTPAdapter()
-    adapter.poolmanager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
-    return adapter
-
-
-def taken(dialled: Dial, connection: HTTPConnection) -> socket.socket | None:
-    """The dialled connection as urllib3 would have made it; None where there is none any more.
-
-    Raises:
-        HTTPError: it could not be made, in urllib3's words.
-    """
-    from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
-
-    try:
-        made = dialled.take()
-    except socket.gaierror as fault:
-        raise NameResolutionError(connection.host, connection, fault) from fault
-    except TimeoutError as fault:
-        raise ConnectTimeoutError(connection, str(fault)) from fault
-    except OSError as fault:
-        raise NewConnectionError(connection, str(fault)) from fault
-    if made is not None:
-        made.settimeout(connection.timeout)
-        for option in connection.socket_options or ():
-            made.setsockopt(*option)
-    return made

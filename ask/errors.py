@@ -103,14 +103,17 @@ class ConfigError(AskError):
 class NetworkError(AskError):
     """The provider could not be reached, or stopped talking.
 
-    `again` tells whether the same request may be sent once more.
+    Args:
+        again: whether the same request may be sent once more.
+        offline: whether the server may not be running, so that the provider's `offline_advice` fits.
     """
 
     exit_code = 5
 
-    def __init__(self, message: str, advice: str = "", *, again: bool = False) -> None:
+    def __init__(self, message: str, advice: str = "", *, again: bool = False, offline: bool = False) -> None:
         super().__init__(message, advice)
         self.again = again
+        self.offline = offline
 
 
 class StreamCut(NetworkError):

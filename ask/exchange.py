@@ -36,6 +36,8 @@ from ask.provider import (
     StreamReader,
     TextDelta,
 )
+from ask.redacted_exchange import RedactedDeltas, redact_answer, redact_request
+from ask.redaction import NO_SECRETS, Redactor
 from ask.text import PairJoiner, mend, one_line
 from ask.transport import Reply, Transport
 
@@ -45,6 +47,11 @@ ASK_AGAIN = "ask again"
 
 OTHER_KEY_STATUSES = (401, 402, 429)
 """After these another key may work: it is not valid, or its account is used up."""
+
+ANSWER_SIZE = 24_000_000
+"""Limit for what a streamed answer holds, in characters: text, reasoning and the arguments of tool calls."""
+WIDE_ANSWER_SIZE = 6_000_000
+"""The same where not all of its text is ASCII: a single emoji makes Python take four bytes for each character."""
 
 LONGEST_WAIT = 60.0
 """Seconds: a provider that asks for a longer pause gets none, and the user is told."""
@@ -86,6 +93,7 @@ class Exchange:
         tries: how often a request is sent at most.
         backoff: seconds before the second try; doubled for each further one.
         notice: takes a line for the user whenever a request is sent again.
+        redactor: replaces secrets in requests and answers.
     """
 
     def __init__(
@@ -97,8 +105,10 @@ class Exchange:
         tries: int,
         backoff: float,
         notice: Callable[[str], None],
+        redactor: Redactor = NO_SECRETS,
     ) -> None:
         self.provider = provider
+        self.redactor = redactor
         self._transport = transport
         self._keys = [part.strip() for part in key.split("|")]
         self._tries = tries
@@ -109,7 +119,19 @@ class Exchange:
         """Send a request; return its answer, or what came of it. `show` gets the text as it comes.
 
         A request is sent again only while nothing of its answer was shown.
+
+        Secrets are replaced in the request and in the answer, except in the calls: their arguments are what tools
+        run with.
         """
+        shown = RedactedDeltas(self.redactor, show)
+        turn = self._ask(redact_request(self.redactor, request), shown.show)
+        try:
+            shown.finish()
+        except AskError as failure:
+            turn = turn._replace(failure=turn.failure or failure)
+        return turn._replace(answer=redact_answer(self.redactor, turn.answer))
+
+    def _ask(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
         try:
             turn = self._persist(partial(self._attempt, request, show))
         except ProviderError as failure:
@@ -168,7 +190,7 @@ class Exchange:
 
     def _advise(self, failure: AskError) -> None:
         """Give a failure to reach the provider its own advice, where it has any."""
-        if isinstance(failure, NetworkError) and failure.again and not isinstance(failure, StreamCut):
+        if isinstance(failure, NetworkError) and failure.offline:
             failure.advice = self.provider.info.offline_advice or failure.advice
 
     def _take_next_key(self, failure: AskError) -> bool:
@@ -261,6 +283,7 @@ class Exchange:
     def _deltas(self, reader: StreamReader, reply: Reply) -> Iterator[Delta]:
         """What there is to show of a stream, as it comes; of what came together, each kind in one piece."""
         joiners: Mapping[type, PairJoiner] = {TextDelta: PairJoiner(), ReasoningDelta: PairJoiner()}
+        size, fed, limit = 0, 0, ANSWER_SIZE
         for events in reply.batches():
             seen: list[Delta] = []
             try:
@@ -268,7 +291,18 @@ class Exchange:
                     for event in events:
                         seen += reader.feed(event)
             finally:  # what came before a fault, too
-                yield from joined(seen, joiners)
+                deltas = list(joined(seen, joiners))
+                yield from deltas
+            if any(not isinstance(delta, CallDelta) and not delta.text.isascii() for delta in deltas):
+                limit = WIDE_ANSWER_SIZE
+            fed += sum(len(event.data) for event in events)
+            before, size = size, getattr(reader, "size", fed)
+            if size > limit and reader.ended:
+                return
+            if size > limit:
+                raise NetworkError("the answer is longer than any model's", "ask again, or use another model")
+            if size > before or reader.ended:
+                reply.mark_progress()
             reply.ending, reply.over = reader.ended, getattr(reader, "over", False)
 
     def _finish(self, request: ChatRequest, response: Mapping[str, Any], failure: AskError | None) -> Turn:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ask.config import read_toml
 from ask.errors import ConfigError, FileError
-from ask.redaction import redact
+from ask.redaction import Redactor
 from ask.state_files import locked, write_private_file
 
 SHORTEST_REDACTED = 8
+SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSWORD|_KEY$", re.IGNORECASE)
+"""Matches the names of environment variables that look like secrets."""
+BOOLEANS = ("disabled",)
+"""Words for yes and no that have `SHORTEST_REDACTED` characters or more."""
 VENDOR_NAMES = (
     *("OPENROUTER", "OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "XAI", "GROK", "GEMINI", "GOOGLE"),
     *("OLLAMA", "LMSTUDIO"),
@@ -74,7 +80,10 @@ class KeyStore:
 
 
 class Secrets:
-    """The keys of all known providers, to be kept out of children, results, logs and messages.
+    """The values that are replaced in everything that is sent, shown or stored.
+
+    These are the keys of all known providers, which child processes do not get either, and the values of other
+    environment variables whose names look like secrets, which they do get.
 
     Args:
         names: the providers that are known, installed or configured.
@@ -83,7 +92,7 @@ class Secrets:
         environment: the process's environment.
 
     Attributes:
-        keys: those of 8 characters or more, the longest first.
+        redactor: replaces those of 8 characters or more.
     """
 
     def __init__(
@@ -94,15 +103,38 @@ class Secrets:
         self._environment = environment
         in_environment = (environment.get(variable, "") for variable in self._variables)
         keys = {key.strip() for value in (*in_environment, *values) for key in (value, *value.split("|"))}
-        self.keys = tuple(sorted((key for key in keys if len(key) >= SHORTEST_REDACTED), key=len, reverse=True))
+        keys |= {value.strip() for name, value in environment.items() if is_secret(name, value.strip())}
+        self.redactor = Redactor(key for key in keys if len(key) >= SHORTEST_REDACTED)
 
     def redact(self, text: str) -> str:
-        """The text without the value of any key of 8 characters or more."""
-        return redact(text, self.keys)
+        """Replace the secrets in a text."""
+        return self.redactor.redact(text)
 
     def clean_environment(self) -> dict[str, str]:
         """The environment for child processes: all but the keys."""
         return {name: value for name, value in self._environment.items() if name not in self._variables}
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Return whether an environment variable holds a secret, judged by its name and the form of its value."""
+    if not SECRET_NAME.search(name) or len(value) < SHORTEST_REDACTED or value.lower() in BOOLEANS:
+        return False
+    try:
+        float(value.replace(",", ""))
+    except ValueError:
+        return not is_path(value)
+    return False
+
+
+def is_path(value: str) -> bool:
+    """Return whether a value is a path: by how it begins, or because the file or its outermost folder exists.
+
+    A random key may begin with a slash too.
+    """
+    if value.startswith(("~/", "./", "../", "file:")) or os.path.lexists(value):
+        return True
+    folder = "/".join(value.split("/", 2)[:2])
+    return value.startswith("/") and folder != value and os.path.isdir(folder)
 
 
 def stem(name: str) -> str:

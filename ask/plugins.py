@@ -21,6 +21,7 @@ import pluggy
 
 from ask.errors import AskError, ConfigError, ProviderError
 from ask.hookspecs import PROJECT, ProviderHooks
+from ask.import_guard import Notify, guard_import
 from ask.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
 from ask.state_files import write_private_file
 
@@ -160,8 +161,8 @@ def _write_cache(cache: Path | None, stamp: list[Any], rows: Rows) -> None:
         write_private_file(cache, json.dumps({"stamp": stamp, **kept}).encode())
 
 
-def load_provider(claims: tuple[Claim, ...]) -> LoadedProvider:
-    """Import and check the provider behind a name.
+def load_provider(claims: tuple[Claim, ...], notify: Notify) -> LoadedProvider:
+    """Import and check the provider behind a name; `notify` takes a line about one that is slow or prints something.
 
     Raises:
         ConfigError: two distributions claim the name, or the plugin is broken; names the distribution.
@@ -171,13 +172,16 @@ def load_provider(claims: tuple[Claim, ...]) -> LoadedProvider:
         names = " and ".join(c.distribution for c in claims)
         raise ConfigError(f"{names} both have a provider named {claim.name}", "uninstall one of them")
     module_name, _, attribute = claim.target.partition(":")
-    try:
-        value: Any = import_module(module_name.strip())
-        for part in filter(None, attribute.strip().split(".")):
-            value = getattr(value, part)
-    except (Exception, SystemExit) as fault:
-        raise broken(claim.name, claim.distribution, f"{type(fault).__name__}: {fault}") from fault
-    return check_provider(value, claim.name, claim.distribution)
+    with guard_import(f"{claim.name} ({claim.distribution})", notify):
+        try:
+            value: Any = import_module(module_name.strip())
+            for part in filter(None, attribute.strip().split(".")):
+                value = getattr(value, part)
+            return check_provider(value, claim.name, claim.distribution)
+        except ConfigError:
+            raise
+        except (Exception, SystemExit) as fault:
+            raise broken(claim.name, claim.distribution, f"{type(fault).__name__}: {fault}") from fault
 
 
 def check_provider(value: object, name: str, distribution: str) -> LoadedProvider:

@@ -23,6 +23,9 @@ WITH_TOOLS = """\
 You can act on this machine with these tools; use them when the answer depends on what is here, and look \
 before you claim. Ask for several at once where they do not depend on each other.
 {lines}"""
+WITH_PLACEHOLDERS = """\
+The tools run in a sandbox, which holds the place of missing files with empty, read-only ones. These do not belong to \
+the user's files and are gone afterwards, so do not count or mention them: {names}."""
 
 
 def system_prompt(
@@ -32,6 +35,7 @@ def system_prompt(
     today: date,
     directory: Path,
     environment: Mapping[str, str],
+    placeholders: Iterable[Path] = (),
     form: str = "",
     schema: str = "",
 ) -> str:
@@ -43,10 +47,12 @@ def system_prompt(
         today: the day, not the time, for the same reason.
         directory: the working directory.
         environment: tells the shell.
+        placeholders: the empty files and folders that exist only because of safe mode.
         form: the prompt that asks for an answer of a certain form, which stands between the two; "" for any form.
         schema: the JSON Schema of which the form "schema" tells.
     """
     lines = "\n".join(f"- {tool.name}: {summary(tool.description)}" for tool in tools)
+    names = ", ".join(_name_in_prompt(path, directory) for path in sorted(placeholders))
     machine = os.uname()
     values = {
         "program": "ask",
@@ -55,13 +61,23 @@ def system_prompt(
         "system": f"{machine.sysname} {machine.release} {machine.machine}",
         "shell": os.path.basename(environment.get("SHELL", "")) or "unknown",
         "command_shell": os.path.basename(shell_of(environment)),
-        "directory": os.fsencode(directory).decode("utf-8", "backslashreplace"),
+        "directory": _as_utf8(directory),
         "schema": schema,
         "tools": WITH_TOOLS.format(lines=lines) if lines else WITHOUT_TOOLS,
     }
+    if lines and names:
+        values["tools"] += "\n\n" + WITH_PLACEHOLDERS.format(names=names)
     default = "\n\n".join(prompt_text(name) for name in ("system", form) if name)
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
     return f"{text}\n\n{own.strip()}" if own.strip() else text
+
+
+def _name_in_prompt(path: Path, directory: Path) -> str:
+    return one_line(_as_utf8(path.relative_to(directory) if path.is_relative_to(directory) else path))
+
+
+def _as_utf8(path: Path) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def summary(description: str) -> str:

@@ -172,8 +172,13 @@ class ModelInfo(NamedTuple):
 class StreamReader(Protocol):
     """Reads one stream. What it has read is there at any time, so a cut keeps what came.
 
-    A reader may also have a bool `over`: whether nothing can follow any more, not even the usage. After that the host
-    waits no longer for the end of the connection.
+    A reader may also have these attributes:
+
+    - `over`, a bool: whether nothing can follow any more, not even the usage. After that the host waits no longer for
+      the end of the connection.
+    - `size`, an int: how many characters the answer has so far, with its reasoning and the arguments of its calls. The
+      host limits it, and gives up when it has not grown for `--timeout` seconds. Without it, every event counts in
+      full.
     """
 
     ended: bool

@@ -1,59 +1,147 @@
-"""Takes keys out of texts, and out of one that comes in pieces. Which values are keys is left to `keys`."""
+"""Replaces secrets in everything that is sent, shown or stored. Which values are secrets is decided in `keys`."""
 
 from __future__ import annotations
 
+import json
 import re
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ask.messages import Message, ToolCall
+from ask.text import mend
 
 REDACTED = "[key removed]"
+_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 
 
-def redact(text: str, keys: tuple[str, ...]) -> str:
-    """The text with `REDACTED` in the place of each key. None of `keys` is empty, and the longest stand first."""
-    return _any_of(keys).sub(REDACTED, text) if any(key in text for key in keys) else text
+class Redactor:
+    """Replaces each of some secrets by `REDACTED`.
 
-
-class KeyFilter:
-    """Takes keys out of a text that comes in pieces: what may be the beginning of one is held back.
+    A secret is also found as JSON commonly writes it, such as `pass\\"word` for `pass"word`. Any other encoding, such
+    as Base64, is not recognized.
 
     Args:
-        keys: as for `redact`.
+        secrets: the values; an empty one does not count.
     """
 
-    def __init__(self, keys: tuple[str, ...]) -> None:
-        self._keys = keys
-        self._longest = len(keys[0]) if keys else 0
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets if secret for form in _json_forms(secret)}
+        self._secrets = tuple(sorted(forms, key=len, reverse=True))  # a longer one may contain a shorter one
+        self._pattern = re.compile("|".join(map(re.escape, self._secrets)))
+
+    def redact(self, text: str) -> str:
+        """Replace the secrets in a text."""
+        return self._pattern.sub(REDACTED, text) if any(secret in text for secret in self._secrets) else text
+
+    def redact_json(self, text: str) -> str:
+        """Replace the secrets in a JSON text, however its strings are escaped; the text need not be valid."""
+        if not self._secrets:
+            return text
+        if "\\" in text:
+            try:
+                value = json.loads(text, strict=False)
+            except (ValueError, RecursionError):
+                unescaped = mend(_ESCAPED.sub(_unescape, text))
+                redacted = self.redact(unescaped)
+                return self.redact(text) if redacted == unescaped else redacted
+            redacted = self.redact_value(value)
+            if redacted != value:
+                text = json.dumps(redacted, ensure_ascii=False)
+        return self.redact(text)
+
+    def redact_value(self, value: Any) -> Any:
+        """Replace the secrets in all strings of a JSON value, names of members included."""
+        if not self._secrets:
+            return value
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return {self.redact_value(name): self.redact_value(member) for name, member in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.redact_value(item) for item in value]
+        return value
+
+    def redact_call(self, call: ToolCall) -> ToolCall:
+        """Replace the secrets in a tool call."""
+        return ToolCall(self.redact(call.id), self.redact(call.name), self.redact_json(call.arguments))
+
+    def redact_message(self, message: Message) -> Message:
+        """Replace the secrets in a message, except for the data of attached files.
+
+        Native parts that contain one are left out: a provider would refuse signed parts that were changed.
+        """
+        if not self._secrets:
+            return message
+        native = message.native
+        if native and json.dumps(self.redact_value(native.data)) != json.dumps(dict(native.data)):
+            native = None
+        return message._replace(
+            content=self.redact(message.content),
+            tool_calls=tuple(map(self.redact_call, message.tool_calls)),
+            tool_call_id=self.redact(message.tool_call_id),
+            tool_name=self.redact(message.tool_name),
+            attachments=tuple(file._replace(name=self.redact(file.name)) for file in message.attachments),
+            native=native,
+        )
+
+    def open_stream(self) -> StreamRedactor:
+        """Begin a text that arrives in chunks."""
+        return StreamRedactor(self._secrets, self._pattern)
+
+
+NO_SECRETS = Redactor()
+
+
+class StreamRedactor:
+    """Replaces secrets in a text that arrives in chunks, holding back only an end that a secret may begin with."""
+
+    def __init__(self, secrets: tuple[str, ...], pattern: re.Pattern[str]) -> None:
+        self._secrets = secrets
+        self._pattern = pattern
+        self._longest = len(secrets[0]) if secrets else 0
+        self._first_characters = {secret[0] for secret in secrets}
         self._held = ""
 
-    def feed(self, text: str) -> str:
-        """What can be told after this piece."""
-        text = self._held + text
-        sure = len(text) - self._begun(text)
-        told, place = [], 0
-        if any(key in text for key in self._keys):
-            for match in _any_of(self._keys).finditer(text):
-                if match.start() >= sure:
+    def feed(self, chunk: str) -> str:
+        """Take the next chunk; return what is certain by now."""
+        text = self._held + chunk
+        certain = len(text) - self._count_open(text)
+        pieces, place = [], 0
+        if any(secret in text for secret in self._secrets):
+            for match in self._pattern.finditer(text):
+                if match.start() >= certain:
                     break
-                told += [text[place : match.start()], REDACTED]
+                pieces += [text[place : match.start()], REDACTED]
                 place = match.end()
-        end = max(place, sure)
+        end = max(place, certain)
         self._held = text[end:]
-        return "".join([*told, text[place:end]])
+        return "".join([*pieces, text[place:end]])
 
     def finish(self) -> str:
-        """What was held back to the end."""
+        """Return what was held back: the text is complete."""
         text, self._held = self._held, ""
-        return redact(text, self._keys)
+        return self._pattern.sub(REDACTED, text) if text else ""
 
-    def _begun(self, text: str) -> int:
-        """How many characters at the end may be a key that goes on in the next piece."""
-        for size in range(min(self._longest - 1, len(text)), 0, -1):
-            end = text[-size:]
-            if any(len(key) > size and key.startswith(end) for key in self._keys):
-                return size
+    def _count_open(self, text: str) -> int:
+        """Count the characters at the end with which a secret may begin that the next chunk completes."""
+        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+            if text[start] in self._first_characters:
+                end = text[start:]
+                if any(len(secret) > len(end) and secret.startswith(end) for secret in self._secrets):
+                    return len(end)
         return 0
 
 
-@cache
-def _any_of(keys: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, keys)))
+def _unescape(match: re.Match[str]) -> str:
+    if match[1]:
+        return chr(int(match[1], 16))
+    return {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}.get(match[2], match[2])
+
+
+def _json_forms(secret: str) -> Iterator[str]:
+    """Write a secret as it is, and as JSON encoders write it inside a string."""
+    yield secret
+    for ensure_ascii in (False, True):
+        written = json.dumps(secret, ensure_ascii=ensure_ascii)[1:-1]
+        yield written
+        yield written.replace("/", "\\/")

@@ -27,7 +27,7 @@ TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|(?:prompt|input) is too long|prompt too long"
     r"|(?:maximum|available) (?:context|prompt) (?:length|size)|maximum number of tokens allowed"
     r"|exceed(?:s|ed)? (?:the |this |your |model(?:'s)? )*(?:available )?(?:context|token limit)"
-    r"|(?:than|with) (?:the )?context length|reduce the length of the messages",
+    r"|context ?window ?exceeded|(?:than|with) (?:the )?context length|reduce the length of the messages",
     re.IGNORECASE,
 )
 """How services say, each in its own words, that a conversation is longer than the model's context."""
@@ -42,6 +42,9 @@ TOOL_NAMED = re.compile(
     r"\b(?:function|tool|schema)\b[^'\"`]{0,20}['\"`](?:functions\.)?([\w-]{1,128})['\"`]", re.IGNORECASE
 )
 """How services say by its name which tool they refuse."""
+
+INPUT_NOT_SUPPORTED = re.compile(r"\binput is not supported\b", re.IGNORECASE)
+"""How llama-server says, with a status that others retry, that its model takes no images, or no sound."""
 
 _NAMED = (
     r"[\"'`](?:\w+\.)*{name}[\"'`]|(?:^|[\s.]){name}(?: ?[:=]|(?: value)? (?:is|must|does|should)\b)"
@@ -58,6 +61,9 @@ def recognise(error: ProviderError) -> ProviderError:
     elif error.remedy == Remedy.NONE and (error.status == 413 or is_too_long(error)):
         error.remedy = Remedy.SHORTER
         error.advice = error.advice or "send less, or use a model with a longer context"
+    elif error.remedy.action == "retry" and INPUT_NOT_SUPPORTED.search(error.message):
+        error.remedy = Remedy.NONE
+        error.advice = error.advice or "use a model that takes such files"
     error.advice = error.advice or advice_for(error)
     return error
 

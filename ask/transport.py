@@ -6,18 +6,28 @@ It sends one request and classifies what goes wrong; whether to try again is `as
 from __future__ import annotations
 
 import json
-import sys
 import time
+import zlib
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException, HTTPResponse, IncompleteRead
+from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import SplitResult, urlsplit
 
-from ask.certificates import CaBundle, explain_certificate_error, find_ca_bundle
+from ask.certificates import CaBundle, find_ca_bundle
 from ask.chunks import BadChunk, Chunks
-from ask.dialing import CONNECT_SECONDS, Dial, dialled_adapter
+from ask.dialing import CONNECT_SECONDS, Dial
 from ask.errors import ConfigError, NetworkError, StreamCut, walk_causes
-from ask.framing import JsonLines, ServerSentEvents
+from ask.framing import EVENT_BYTES, EventTooLargeError, JsonLines, ServerSentEvents, check_size
+from ask.gzip_stream import GzipDecoder
+from ask.http_adapter import ConnectionCounter, LimitedResponse, create_adapter
+from ask.network_errors import (
+    explain_connection_error,
+    find_proxy,
+    invalid_base_url,
+    needs_https,
+    proxy_needs_credentials,
+    speaks_tls,
+)
 from ask.provider import HttpRequest, ServerEvent
 from ask.version import VERSION
 
@@ -32,16 +42,10 @@ LAST_SECONDS = 0.1
 READ_BYTES = 65_536
 ERROR_BYTES = 1_000_000
 """How much of an error's body is read at most, about."""
-NO_CONNECTION = {
-    "Connection refused": "connection refused",
-    "Name or service not known": "unknown host",
-    "nodename nor servname": "unknown host",
-    "Temporary failure in name resolution": "the name cannot be looked up",
-    "No address associated": "unknown host",
-    "Network is unreachable": "network unreachable",
-    "No route to host": "no route to host",
-}
-"""What operating systems say of it, and what we say."""
+STREAM_BYTES = 512_000_000
+"""Limit for a whole stream: that of a million tokens, sent one by one, has 400 MB."""
+GROWTH_BYTES = 1_000
+"""How much of one event, or of a body that is no stream, must come within the time limit to count as growth."""
 START_BYTES = 1_000
 """How much is kept of a body's beginning, to be told where it turns out to be no stream."""
 STREAM_FIELDS = ("data:", "event:", "id:", "retry:", ":")
@@ -72,14 +76,12 @@ class Transport:
         self.base_url = base_url.rstrip("/")
         self.place = parts.netloc.rpartition("@")[2]
         self.stall_seconds = stall_seconds
-        self._secure = parts.scheme == "https"
+        self._scheme = parts.scheme
+        self._connections = ConnectionCounter(dialled)
         self._session = requests.Session()
         # Or else requests reads the body of a redirect that it does not follow, however long that is.
         self._session.get_redirect_target = nowhere  # type: ignore[method-assign]
-        if adapter is None and dialled is not None:
-            adapter = dialled_adapter(dialled)
-        if adapter is not None:
-            self._session.mount(f"{parts.scheme}://", adapter)
+        self._session.mount(f"{parts.scheme}://", adapter or create_adapter(self._connections))
 
     def send(self, request: HttpRequest, framing: Literal["sse", "ndjson"] = "sse") -> Reply:
         """Send a request; return as soon as the headers are there.
@@ -90,65 +92,69 @@ class Transport:
         """
         import requests
 
-        bundle = find_ca_bundle() if self._secure else None
-        headers = {"User-Agent": f"ask/{VERSION}", **request.headers}
+        headers = {"User-Agent": f"ask/{VERSION}", "Accept-Encoding": "gzip", **request.headers}
         data = None
         if request.body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(request.body, separators=(",", ":")).encode()
+        bundle = find_ca_bundle() if self._scheme == "https" else None
         try:
-            response = self._session.request(
-                request.method,
-                self.base_url + request.path,
-                data=data,
-                headers=headers,
-                stream=True,
-                auth=leave_alone,
-                allow_redirects=False,
-                timeout=(CONNECT_SECONDS, self.stall_seconds),
-                verify=bundle.path if bundle else True,
-            )
+            response = self._send_again_if_closed(request, data, headers, bundle)
         except requests.exceptions.InvalidHeader:
             raise ConfigError("the key holds a character that no key has", "set it again") from None
         except UnicodeError:
             raise ConfigError("the key or the base URL holds a character that cannot be sent", "set it again") from None
-        except requests.exceptions.InvalidURL as fault:
-            if isinstance(fault, requests.exceptions.InvalidProxyURL):
-                raise self._explain(fault, bundle) from fault
-            raise no_address(self.base_url) from fault
-        except (requests.exceptions.RequestException, OSError) as fault:
-            raise self._explain(fault, bundle) from fault
-        except ValueError as fault:
-            raise no_address(self.base_url) from fault
+        except requests.exceptions.ConnectTimeout as error:
+            message = f"no connection to {self.place} within {CONNECT_SECONDS:g} s"
+            raise NetworkError(message, again=True, offline=True) from error
+        except requests.exceptions.Timeout as error:
+            raise self.stalled() from error
+        except (requests.exceptions.RequestException, OSError) as error:
+            raise explain_connection_error(error, self.base_url, bundle) from error
+        except ValueError as error:
+            raise invalid_base_url(self.base_url) from error
+        self._check_status(response)
         return Reply(response, self, framing)
 
-    def _explain(self, fault: Exception, bundle: CaBundle | None) -> NetworkError:
-        """A failure before the first byte of an answer, in words.
+    def _send_again_if_closed(
+        self, request: HttpRequest, data: bytes | None, headers: Mapping[str, str], bundle: CaBundle | None
+    ) -> requests.Response:
+        """Send a request, once more if the server had closed the kept connection by the time it arrived."""
+        for kept in (True, False):
+            made = self._connections.made
+            try:
+                return self._session.request(
+                    request.method,
+                    self.base_url + request.path,
+                    data=data,
+                    headers=headers,
+                    stream=True,
+                    auth=leave_alone,
+                    allow_redirects=False,
+                    timeout=(CONNECT_SECONDS, self.stall_seconds),
+                    verify=bundle.path if bundle else True,
+                )
+            except OSError as error:
+                if not kept or self._connections.made > made or not is_closed_connection(error):
+                    raise
+        raise AssertionError("unreachable")
 
-        Raises:
-            ConfigError: the certificates in `bundle` cannot be used.
-        """
-        import requests
-
-        if isinstance(fault, requests.exceptions.ConnectTimeout):
-            return NetworkError(f"no connection to {self.place} within {CONNECT_SECONDS:g} s", again=True)
-        if isinstance(fault, requests.exceptions.Timeout):
-            return self.stalled()
-        if isinstance(fault, requests.exceptions.SSLError):
-            reason, hint = explain_certificate_error(fault, bundle) or ("TLS failed", "check the base URL")
-            return NetworkError(f"no secure connection to {self.place} ({reason})", hint)
-        if isinstance(fault, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
-            advice = "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
-            return NetworkError(f"the proxy did not connect to {self.place}", advice, again=True)
-        reason = connect_reason(fault)
-        if reason:
-            advice = "check the network and the base URL"
-            return NetworkError(f"cannot connect to {self.place} ({reason})", advice, again=True)
-        return NetworkError(f"{self.place} closed the connection without an answer", "try again later", again=True)
+    def _check_status(self, response: requests.Response) -> None:
+        """Raise the error for what a proxy answered, or a server that expects HTTPS."""
+        if self._scheme != "http" or response.status_code not in (400, 407):
+            return
+        proxy = find_proxy(self.base_url)
+        if response.status_code == 407 and proxy:
+            raise proxy_needs_credentials(proxy)
+        is_json = "json" in response.headers.get("Content-Type", "")
+        if response.status_code == 400 and not proxy and not is_json and speaks_tls(self.base_url):
+            raise needs_https(self.base_url)
 
     def stalled(self) -> NetworkError:
         """The error for an answer that does not come."""
-        return NetworkError(f"nothing came from {self.place} for {self.stall_seconds:g} s", "--timeout S waits longer")
+        return NetworkError(
+            f"nothing of the answer came from {self.place} for {self.stall_seconds:g} s", "--timeout S waits longer"
+        )
 
 
 class Reply:
@@ -168,13 +174,26 @@ class Reply:
         self._framing = framing
         self._head = b""
         self._start = b""
-        coded = "Content-Encoding" in response.headers
-        self._chunks = Chunks() if getattr(response.raw, "chunked", False) and not coded else None
+        self._original: Any = getattr(response.raw, "_original_response", None)
+        self._chunks = Chunks() if self._original is not None and getattr(response.raw, "chunked", False) else None
+        is_gzip = response.headers.get("Content-Encoding", "").strip().lower() in ("gzip", "x-gzip")
+        self._gzip = GzipDecoder() if is_gzip else None
         self._progress = time.monotonic()
+        self._received = self._grown_at = 0
         self.ending = False
         """Set once the end marker was seen: nothing more is owed, so little time is spent waiting for it."""
         self.over = False
         """Set, besides, once nothing more can follow."""
+
+    def mark_progress(self) -> None:
+        """Note that the answer has grown: the time limit begins anew."""
+        self._grown_at = self._received
+        self._extend()
+
+    def _extend(self) -> None:
+        """Begin the time limit anew because more of one event came, unless that is more than an event may have."""
+        if not self.ending and self._received - self._grown_at <= EVENT_BYTES:
+            self._progress = time.monotonic()
 
     def __enter__(self) -> Reply:
         return self
@@ -190,31 +209,43 @@ class Reply:
         """
         if self._framing == "ndjson":
             return True
-        while not self._head.strip(BLANK):
+        while not self._head:
             chunk = self._read()
             if not chunk:
                 return True
-            self._head += chunk
-        whole = self._head.lstrip(BLANK).startswith((b"{", b"[", b"<"))
+            self._head = chunk.lstrip(BLANK)
+        whole = self._head.startswith((b"{", b"[", b"<"))
         if whole:
-            self._progress = time.monotonic()
+            self.mark_progress()
         return not whole
 
     def batches(self) -> Iterator[list[ServerEvent]]:
-        """The events of a stream, as they come: those that came together in one list.
+        """Yield the events of a stream as they come: those that came together in one list.
+
+        Whoever reads them calls `mark_progress` when they made the answer grow.
 
         Raises:
-            NetworkError: nothing came for too long; comments do not count.
+            NetworkError: the answer did not grow for too long, or is too large.
             StreamCut: the connection broke.
         """
         frames = ServerSentEvents() if self._framing == "sse" else JsonLines()
         chunk, self._head = self._head or self._read(), b""
+        seen = 0
         while chunk:
             if len(self._start) < START_BYTES:
-                self._start = (self._start + chunk).lstrip(BLANK)[:START_BYTES]
-            yield frames.feed(chunk)
-            if frames.progress:
-                self._progress = time.monotonic()
+                self._start = (self._start + chunk[:START_BYTES]).lstrip(BLANK)[:START_BYTES]
+            try:
+                events = frames.feed(chunk)
+            except EventTooLargeError:
+                if self.ending:
+                    return
+                raise self._too_large() from None
+            if events:
+                seen = 0
+                yield events
+            if frames.pending - seen >= GROWTH_BYTES:
+                seen = frames.pending
+                self._extend()
             chunk = self._read()
         yield frames.close()
 
@@ -234,62 +265,97 @@ class Reply:
         """
         if 300 <= self.status < 400:
             return ""
-        parts = [self._head]
-        room = sys.maxsize if self.status == 200 else ERROR_BYTES
-        while room > 0 and (chunk := self._read()):
-            parts.append(chunk)
-            room -= len(chunk)
-            if chunk.strip():
-                self._progress = time.monotonic()
-        return b"".join(parts).decode("utf-8-sig", "replace")
+        body = bytearray(self._head)
+        seen = len(body)
+        try:
+            while (self.status == 200 or len(body) < ERROR_BYTES) and (chunk := self._read()):
+                body += chunk if body else chunk.lstrip(BLANK)
+                if len(body) > EVENT_BYTES:
+                    raise self._too_large()
+                if len(body) - seen >= GROWTH_BYTES:
+                    seen = len(body)
+                    self.mark_progress()
+            check_size(body)
+        except EventTooLargeError:
+            raise self._too_large() from None
+        except NetworkError:  # what a server says of an error counts, also where it breaks off
+            if self.status < 400:
+                raise
+        return body.decode("utf-8-sig", "replace")
+
+    def _too_large(self) -> NetworkError:
+        """The error for an answer of a size that no answer has."""
+        return NetworkError(f"{self._transport.place} sent more than an answer can be", "check the base URL")
 
     def _read(self) -> bytes:
-        """The next bytes, as soon as any are there; b"" at the end."""
+        """Return the next decoded bytes, as soon as there are any; b"" at the end.
+
+        Raises:
+            NetworkError: the answer did not grow for too long, or is too large.
+            StreamCut: the connection broke, or the compressed data is damaged.
+        """
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
         grace = LAST_SECONDS if self.over else GRACE_SECONDS
-        patience = grace if self.ending else self._transport.stall_seconds
-        allowed = self._progress + patience - time.monotonic()
-        if allowed <= 0:
-            if self.ending:
-                return b""
-            raise self._transport.stalled()
-        # Not the connection's socket: that is gone where the answer lasts until the connection closes.
-        original = getattr(self._response.raw, "_original_response", None)
-        file = getattr(original, "fp", None)
-        sock: Any = getattr(getattr(file, "raw", None), "_sock", None)
-        if sock is not None:
-            sock.settimeout(allowed)
+        deadline = self._progress + (grace if self.ending else self._transport.stall_seconds)
         try:
-            if self._chunks is not None and original is not None:
-                return self._read_chunks(original, self._chunks)
-            # iter_content(None) would hold a body without chunks back until its end.
-            return bytes(self._response.raw.read1(READ_BYTES, decode_content=True))
-        except (ReadTimeoutError, TimeoutError) as fault:
+            data = self._read_decoded(deadline)
+        except (ReadTimeoutError, TimeoutError) as error:
             if self.ending:
                 return b""
-            raise self._transport.stalled() from fault
-        except (HTTPError, HTTPException, BadChunk, OSError) as fault:
+            raise self._transport.stalled() from error
+        except (HTTPError, HTTPException, BadChunk, zlib.error, OSError) as error:
             if self.ending:
                 return b""
-            raise StreamCut(f"{self._transport.place} broke the connection", "ask again", again=True) from fault
+            raise StreamCut(f"{self._transport.place} broke the connection", "ask again", again=True) from error
+        self._received += len(data)
+        if self._received > STREAM_BYTES:
+            if self.ending:
+                return b""
+            raise self._too_large()
+        return data
 
-    def _read_chunks(self, original: HTTPResponse, chunks: Chunks) -> bytes:
-        """What has come of a body in chunks; b"" at its end, after which the connection can be used again.
+    def _read_decoded(self, deadline: float) -> bytes:
+        """Return the next bytes of the body, decompressed; b"" at its end.
 
         Raises:
-            HTTPException, OSError: it broke off.
+            TimeoutError: the deadline has passed.
+            zlib.error: the compressed data is damaged.
+            HTTPError, HTTPException, BadChunk, OSError: the connection broke.
         """
+        while time.monotonic() < deadline:
+            if self._gzip and self._gzip.pending:
+                data = self._gzip.decode(b"", READ_BYTES)
+            else:
+                received = self._receive(deadline)
+                data = self._gzip.decode(received, READ_BYTES) if self._gzip and received else received
+                if not received:
+                    return b""
+            if data:
+                return data
+        raise TimeoutError
+
+    def _receive(self, deadline: float) -> bytes:
+        """Return the next bytes of the body, as they were sent; b"" at its end.
+
+        Raises:
+            HTTPError, HTTPException, BadChunk, OSError: the connection broke, or the deadline has passed.
+        """
+        if isinstance(self._original, LimitedResponse):
+            self._original.reader.deadline = deadline
+        if self._chunks is None:
+            # iter_content(None) would hold a body without chunks back until its end.
+            return bytes(self._response.raw.read1(READ_BYTES, decode_content=False))
         body = b""
-        while not body and not chunks.ended:
-            came = original.fp.read1(READ_BYTES)
-            if not came and chunks.last:
+        while not body and not self._chunks.ended:
+            came = self._original.fp.read1(READ_BYTES)
+            if not came and self._chunks.last:
                 return b""
             if not came:
                 raise IncompleteRead(b"")
-            body = chunks.feed(came)
-        if chunks.ended:
-            original.close()
+            body = self._chunks.feed(came)
+        if self._chunks.ended:
+            self._original.close()
             self._response.raw.release_conn()
         return body
 
@@ -306,20 +372,12 @@ def address(base_url: str) -> SplitResult:
             return parts
     except ValueError:
         pass
-    raise no_address(base_url)
+    raise invalid_base_url(base_url)
 
 
 def is_begun(last: list[str]) -> bool:
     """Whether the last line of what came may go on as one of a stream does."""
     return any(field.startswith(line) for line in last for field in STREAM_FIELDS)
-
-
-def no_address(base_url: str) -> ConfigError:
-    """The error for a base URL that nothing can be sent to; a password in it is not shown."""
-    import re
-
-    shown = re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", base_url, flags=re.DOTALL)  # a name and a password stand there
-    return ConfigError(f"{shown!r} is not an http(s) address", "correct the base URL")
 
 
 def nowhere(resp: requests.Response) -> None:
@@ -331,7 +389,9 @@ def leave_alone(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
-def connect_reason(fault: BaseException) -> str:
-    """Why there is no connection, in a few words; "" where that is unknown."""
-    text = " ".join(str(cause) for cause in walk_causes(fault))
-    return next((words for sign, words in NO_CONNECTION.items() if sign in text), "")
+def is_closed_connection(error: BaseException) -> bool:
+    """Whether a connection was closed by the other side, rather than refused or timed out."""
+    from ssl import SSLEOFError, SSLZeroReturnError
+
+    closed = (ConnectionResetError, BrokenPipeError, ConnectionAbortedError, SSLEOFError, SSLZeroReturnError)
+    return any(isinstance(cause, closed) for cause in walk_causes(error))

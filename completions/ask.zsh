@@ -51,7 +51,7 @@ _ask_arguments() {  # COMMAND
         '(-v --verbose)-v[Show tool results, reasoning and what was used]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and what was used]' \
         '(--no-stdin)--no-stdin[Do not read standard input]' \
-        '(--timeout)--timeout=[Give up when nothing comes for S s (300)]:S:' \
+        '(--timeout)--timeout=[Give up when the answer has not grown for S s (300)]:S:' \
         '(-V --version)-V[Show the version and exit]' \
         '(-V --version)--version[Show the version and exit]' \
         '(-h --help)-h[Show this message and exit]' \
@@ -100,7 +100,7 @@ _ask_arguments() {  # COMMAND
         '(-q --quiet)--quiet[Nothing on standard error but the error that ends the run]' \
         '(-v --verbose)-v[Show tool results, reasoning and what was used]' \
         '(-v --verbose)--verbose[Show tool results, reasoning and what was used]' \
-        '(--timeout)--timeout=[Give up when nothing comes for S s (300)]:S:' \
+        '(--timeout)--timeout=[Give up when the answer has not grown for S s (300)]:S:' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;

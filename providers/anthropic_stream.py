@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from io import StringIO
 from typing import Any
 
 from ask import (
@@ -22,6 +23,8 @@ from ask import (
 
 TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking"}
 """The deltas that hold text, each with its field, which is also its block's field and type."""
+BLOCK_SIZE = 10_000
+"""What a block counts besides its text: more than it takes in memory."""
 
 
 class MessageStreamReader:
@@ -29,9 +32,11 @@ class MessageStreamReader:
 
     def __init__(self) -> None:
         self.ended = self.over = False
+        self.size = 0
         self._head: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
         self._blocks: dict[int, PartialBlock] = {}
+        self._calls = 0
 
     def feed(self, event: ServerEvent) -> list[Delta]:
         if self.ended:
@@ -47,10 +52,12 @@ class MessageStreamReader:
         elif kind == "message_start":
             self._begin(as_dict(fields.get("message")))
         elif kind == "content_block_start":
+            self.size += BLOCK_SIZE + len(event.data)
             return self._begin_block(fields)
         elif kind == "content_block_delta":
             return self._read_delta(fields)
         elif kind == "message_delta":
+            self.size += len(event.data)
             self._head |= without_nulls(fields.get("delta"))
             self._usage |= without_nulls(fields.get("usage"))
         elif kind == "message_stop":
@@ -66,14 +73,15 @@ class MessageStreamReader:
         self._head = {name: value for name, value in message.items() if name != "error"}
         self._usage = without_nulls(message.get("usage"))
         self._blocks = {}
+        self._calls = 0
 
     def _begin_block(self, fields: dict[str, Any]) -> list[Delta]:
         start = as_dict(fields.get("content_block"))
-        calls = sum(block.kind == "tool_use" for block in self._blocks.values())
         place = as_int(fields.get("index"))
         self._blocks[len(self._blocks) if place is None else place] = PartialBlock(start)
         if start.get("type") == "tool_use":
-            return [CallDelta(calls, as_text(start.get("name")) or "unnamed")]
+            self._calls += 1
+            return [CallDelta(self._calls - 1, as_text(start.get("name")) or "unnamed")]
         return [*shown("thinking", as_text(start.get("thinking"))), *shown("text", as_text(start.get("text")))]
 
     def _read_delta(self, fields: dict[str, Any]) -> list[Delta]:
@@ -85,18 +93,22 @@ class MessageStreamReader:
             if kind not in TEXT_DELTAS:
                 return []
             self._blocks[place] = PartialBlock({"type": TEXT_DELTAS[kind]})
+            self.size += BLOCK_SIZE
         block = self._blocks[place]
         if kind in TEXT_DELTAS:
             name = TEXT_DELTAS[kind]
             text = as_text(delta.get(name))
-            block.texts.setdefault(name, []).append(text)
+            self.size += block.texts.setdefault(name, StringIO()).write(text)
             return shown(name, text)
         if kind == "input_json_delta":
-            block.input.append(as_text(delta.get("partial_json")))
+            self.size += block.input.write(as_text(delta.get("partial_json")))
         elif kind == "signature_delta":
             block.start["signature"] = delta.get("signature")
+            self.size += len(as_text(delta.get("signature")))
         elif kind == "citations_delta":
-            block.start["citations"] = [*as_list(block.start.get("citations")), delta.get("citation")]
+            block.start["citations"] = citations = as_list(block.start.get("citations"))
+            citations.append(delta.get("citation"))
+            self.size += BLOCK_SIZE
         return []
 
 
@@ -105,8 +117,8 @@ class PartialBlock:
     """What has come of one content block: how it began, and the pieces of its texts and its input since."""
 
     start: dict[str, Any]
-    texts: dict[str, list[str]] = field(default_factory=dict)
-    input: list[str] = field(default_factory=list)
+    texts: dict[str, StringIO] = field(default_factory=dict)
+    input: StringIO = field(default_factory=StringIO)
 
     @property
     def kind(self) -> Any:
@@ -115,9 +127,9 @@ class PartialBlock:
     def whole(self) -> dict[str, Any]:
         """The block so far; its input is an object, or the text as it came where that is no whole object."""
         block = dict(self.start)
-        for name, pieces in self.texts.items():
-            block[name] = as_text(block.get(name)) + "".join(pieces)
-        text = "".join(self.input)
+        for name, written in self.texts.items():
+            block[name] = as_text(block.get(name)) + written.getvalue()
+        text = self.input.getvalue()
         if text.strip():
             value = arguments_object(text)
             block["input"] = text if value is None else value

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 from ask import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta, as_dict, as_int, as_list, as_text, find_error
@@ -13,6 +14,10 @@ from ask import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta, as_dic
 SIGNATURE = "thoughtSignature"
 PIECEMEAL = ("partialArgs", "willContinue")
 """Fields of a call that comes in pieces."""
+MOST_FIELDS = 100
+"""How many fields of a chunk, and of a candidate, are kept."""
+PART_SIZE = 10_000
+"""What a part counts besides its text: more than it takes in memory."""
 STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\["([^"]*)"\]""")
 
 
@@ -21,6 +26,8 @@ class GeminiStreamReader:
 
     def __init__(self) -> None:
         self.ended = False
+        self.size = 0
+        self._event_size = 0
         self._head: dict[str, Any] = {}
         self._candidate: dict[str, Any] | None = None
         self._parts: list[GatheredPart] = []
@@ -32,11 +39,13 @@ class GeminiStreamReader:
             chunk = json.loads(event.data)
         except (ValueError, RecursionError):
             chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
+        self._event_size = len(event.data)
         error = find_error(chunk)
         chunk = as_dict(chunk)
+        head = self._head
         for name, value in chunk.items():
-            if value is not None and name not in ("candidates", "error"):
-                self._head[name] = value
+            if value is not None and name not in ("candidates", "error") and (name in head or len(head) < MOST_FIELDS):
+                head[name] = value
         if error is not None:
             self._head["error"] = error
         self.ended = self.ended or error is not None or bool(as_dict(chunk.get("promptFeedback")).get("blockReason"))
@@ -46,7 +55,8 @@ class GeminiStreamReader:
         if as_int(candidate.get("index")):
             return []
         seen = self._candidate = self._candidate or {}
-        seen |= {name: value for name, value in candidate.items() if name != "content" and value is not None}
+        if len(seen) < MOST_FIELDS:
+            seen |= {name: value for name, value in candidate.items() if name != "content" and value is not None}
         self.ended = self.ended or bool(candidate.get("finishReason"))
         parts = as_list(as_dict(candidate.get("content")).get("parts"))
         return [delta for part in parts for delta in self._read_part(as_dict(part))]
@@ -54,17 +64,22 @@ class GeminiStreamReader:
     def _read_part(self, part: dict[str, Any]) -> list[Delta]:
         call = part.get("functionCall")
         if isinstance(call, dict):
+            self.size += PART_SIZE + self._event_size
             return self._read_call(part, call)
         rest = {name: value for name, value in part.items() if name != "text"}
         text = part.get("text")
         if not isinstance(text, str):
+            self.size += PART_SIZE + self._event_size
             self._parts.append(GatheredPart(rest))
             return []
         last = self._parts[-1] if self._parts else None
         if last and last.is_continued_by(rest):
-            last.texts.append(text)
+            last.add(text)
         elif text or SIGNATURE in rest:
-            self._parts.append(GatheredPart(rest, [text]))
+            self._parts.append(GatheredPart(rest))
+            self._parts[-1].add(text)
+            self.size += PART_SIZE + self._event_size
+        self.size += len(text)
         if not text:
             return []
         return [ReasoningDelta(text) if part.get("thought") else TextDelta(text)]
@@ -93,18 +108,23 @@ class GatheredPart:
     """A part of the answer: its fields, and the pieces of its text or its call in place of these."""
 
     fields: dict[str, Any]
-    texts: list[str] = field(default_factory=list)
+    text: StringIO | None = None
     call: GatheredCall | None = None
+
+    def add(self, text: str) -> None:
+        """Add a piece of text."""
+        self.text = self.text or StringIO()
+        self.text.write(text)
 
     def is_continued_by(self, fields: Mapping[str, Any]) -> bool:
         """Whether another text is more of this one. A part with a signature stays by itself: it must go back so."""
-        return bool(self.texts) and self.fields == fields and SIGNATURE not in fields
+        return self.text is not None and self.fields == fields and SIGNATURE not in fields
 
     def as_wire(self) -> dict[str, Any]:
         """The part as a whole answer would hold it."""
         if self.call:
             return self.fields | {"functionCall": self.call.as_wire()}
-        return {"text": "".join(self.texts)} | self.fields if self.texts else self.fields
+        return self.fields if self.text is None else {"text": self.text.getvalue()} | self.fields
 
 
 class GatheredCall:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from typing import Any
 
 from ask import (
@@ -48,6 +49,10 @@ from .ollama_requests import IMAGES, context_size, size_in_bytes, sorted_options
 MOST_BYTES_PER_TOKEN = 8
 """More than any text has: a model that read fewer tokens than that makes has not read it all."""
 
+CALL_SIZE = 10_000
+"""What a tool call counts besides its line: more than it takes in memory."""
+MOST_FIELDS = 100
+"""How many fields of a stream's lines are kept."""
 
 FORMAT_REFUSED = re.compile(r"grammar|(?:invalid|in|for) format|JSON schema", re.IGNORECASE)
 """How it says, with a status that others retry, that it cannot hold a model to a schema."""
@@ -121,7 +126,8 @@ class Ollama(Provider):
             reasoning=thinking,
             finish=Finish.LENGTH if response.get("done_reason") == "length" else Finish.STOP,
             usage=Usage(
-                input_tokens=as_int(response.get("prompt_eval_count")),
+                # It sends 0 for "not counted": https://github.com/ollama/ollama/issues/5370
+                input_tokens=as_int(response.get("prompt_eval_count")) or None,
                 output_tokens=as_int(response.get("eval_count")),
                 cached_tokens=as_int(response.get("prompt_eval_cached_count")),
             ),
@@ -192,9 +198,10 @@ class OllamaStreamReader:
 
     def __init__(self) -> None:
         self.ended = self.over = False
+        self.size = 0
         self._head: dict[str, Any] = {}
-        self._content: list[str] = []
-        self._thinking: list[str] = []
+        self._content = StringIO()
+        self._thinking = StringIO()
         self._calls: list[Any] = []
 
     def feed(self, event: ServerEvent) -> list[TextDelta | ReasoningDelta | CallDelta]:
@@ -204,26 +211,30 @@ class OllamaStreamReader:
         if not isinstance(line, dict):
             line = {"error": f"a line that is not of its API: {event.data[:200]}"}
         message = as_dict(line.pop("message", None))
-        self._head |= {name: value for name, value in line.items() if value is not None}
+        if len(self._head) < MOST_FIELDS:
+            self._head |= {name: value for name, value in line.items() if value is not None}
         self.over = line.get("done") is True
         self.ended = self.over or bool(line.get("error"))
         seen: list[TextDelta | ReasoningDelta | CallDelta] = []
         if thinking := as_text(message.get("thinking")):
-            self._thinking.append(thinking)
+            self.size += self._thinking.write(thinking)
             seen.append(ReasoningDelta(thinking))
         if content := as_text(message.get("content")):
-            self._content.append(content)
+            self.size += self._content.write(content)
             seen.append(TextDelta(content))
-        for call in as_list(message.get("tool_calls")):
+        calls = as_list(message.get("tool_calls"))
+        self.size += len(event.data) if calls else 0
+        for call in calls:
             name = as_text(as_dict(as_dict(call).get("function")).get("name"))
             seen.append(CallDelta(len(self._calls), name or "unnamed"))
             self._calls.append(call)
+            self.size += CALL_SIZE
         return seen
 
     def response(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._content)}
-        if self._thinking:
-            message["thinking"] = "".join(self._thinking)
+        message: dict[str, Any] = {"role": "assistant", "content": self._content.getvalue()}
+        if self._thinking.tell():
+            message["thinking"] = self._thinking.getvalue()
         if self._calls:
             message["tool_calls"] = self._calls
         return self._head | {"message": message}

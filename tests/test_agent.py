@@ -16,6 +16,7 @@ from ask.events import Asking, CallFinished, CallRunning, CallStarted, Event, Me
 from ask.exchange import Exchange
 from ask.plugins import check_provider
 from ask.provider import CallDelta
+from ask.redaction import NO_SECRETS
 from ask.safety.audit import AuditLog
 from ask.safety.policy import Policy
 from ask.tools import Tool, ToolContext, ToolResult
@@ -76,8 +77,8 @@ class Bench:
             ToolContext(self._folder, {}, 30, self._folder / "results", lambda text: None),
             Policy(confirm=confirm),
             approve=lambda *_: None,
-            log=AuditLog(self._folder / "audit.jsonl", "conversation", str),
-            redact=str,
+            log=AuditLog(self._folder / "audit.jsonl", "conversation"),
+            redactor=NO_SECRETS,
             show=self.events.append,
         )
         job = Job(model, lambda tools: "Be brief.", [SAY.spec], stream=stream, max_rounds=max_rounds)

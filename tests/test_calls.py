@@ -11,6 +11,7 @@ import pytest
 from ask.calls import CallRunner
 from ask.events import CallFinished, CallRunning, CallStarted, Event, Notice
 from ask.messages import ToolCall, ToolSpec
+from ask.redaction import Redactor
 from ask.safety.approval import Consent, Proposal, Reply
 from ask.safety.audit import AuditLog
 from ask.safety.policy import Policy, Verdict
@@ -43,8 +44,8 @@ class Bench:
             self.context,
             policy,
             approve=self.approve,
-            log=AuditLog(self._log, "conversation", redact),
-            redact=redact,
+            log=AuditLog(self._log, "conversation"),
+            redactor=Redactor([SECRET]),
             show=self.events.append,
         )
 
@@ -53,11 +54,11 @@ class Bench:
         return self.answer
 
     def run(self, command: str) -> str:
-        return self.runner.carry_out(ToolCall("call_1", "run", json.dumps({"command": command})))
+        return self.runner.carry_out(ToolCall("call_1", "run", json.dumps({"command": command}))).result
 
     def call(self, word: object = "hi", name: str = "say") -> str:
         arguments = word if isinstance(word, str) and word.startswith("{") else json.dumps({"word": word})
-        return self.runner.carry_out(ToolCall("call_1", name, arguments))
+        return self.runner.carry_out(ToolCall("call_1", name, arguments)).result
 
     @property
     def logged(self) -> list[dict[str, str]]:
@@ -72,10 +73,6 @@ class Bench:
     @property
     def finished(self) -> list[CallFinished]:
         return [event for event in self.events if isinstance(event, CallFinished)]
-
-
-def redact(text: str) -> str:
-    return text.replace(SECRET, "[key removed]")
 
 
 def interrupt(word: str) -> ToolResult:

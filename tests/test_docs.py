@@ -42,7 +42,7 @@ README = (ROOT / "README.md").read_text()
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text()
 WRITING, _, OWN_WIRE = PROVIDERS.partition("\n## A wire of its own\n")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
-STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", *CA_VARIABLES}
+STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CA_VARIABLES}
 """Variables of other programs that work here too."""
 
 

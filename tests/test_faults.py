@@ -50,10 +50,23 @@ def closed_port() -> Iterator[int]:
         yield bound.getsockname()[1]
 
 
-def test_a_refused_connection_is_tried_again_and_told(ask: Ask, closed_port: int) -> None:
+def test_a_refused_connection_on_this_machine_is_reported_at_once(ask: Ask, closed_port: int) -> None:
     result = ask("--base-url", f"http://127.0.0.1:{closed_port}", "hi")
     line = rf"cannot connect to 127.0.0.1:{closed_port} \(connection refused\): check the network and the base URL"
-    failed(result, 5, line, tries=4)
+    failed(result, 5, line)
+
+
+@pytest.mark.parametrize("url", ["http://localhost:{}", "http://[::1]:{}"])
+def test_so_is_one_by_another_name_of_this_machine(ask: Ask, closed_port: int, url: str) -> None:
+    result = ask("--base-url", url.format(closed_port), "hi")
+    assert (result.code, len(result.stderr.splitlines())) == (5, 1)
+
+
+def test_a_local_server_that_is_not_running_comes_with_its_own_advice(ask: Ask, closed_port: int) -> None:
+    result = ask("-p", "ollama", "-m", "m", "hi", env={"OLLAMA_HOST": f"127.0.0.1:{closed_port}"})
+    failed(
+        result, 5, rf"cannot connect to 127.0.0.1:{closed_port} \(connection refused\): start it with ollama serve.*"
+    )
 
 
 def test_an_unknown_host_is_named(ask: Ask) -> None:
@@ -83,14 +96,18 @@ def test_a_key_that_cannot_be_sent_is_told_without_it(ask: Ask, server: ModelSer
 @pytest.mark.parametrize("steps", [(HOLD,), (b"", HOLD), (Repeat(COMMENT),), (Repeat(b"\n"),)])
 def test_an_answer_that_never_comes_is_given_up(ask: Ask, server: ModelServer, steps: Any) -> None:
     server.reply(Reply(steps))
-    failed(ask("--timeout", "0.3", "hi"), 5, r"nothing came from 127.0.0.1:\d+ for 0.3 s: --timeout S waits longer")
+    failed(
+        ask("--timeout", "0.3", "hi"),
+        5,
+        r"nothing of the answer came from 127.0.0.1:\d+ for 0.3 s: --timeout S waits longer",
+    )
     assert len(server.requests) == 1
 
 
 def test_an_answer_that_stops_coming_keeps_what_was_said(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
     result = ask("--timeout", "0.3", "hi")
-    line = r"nothing came from 127.0.0.1:\d+ for 0.3 s: --timeout S waits longer"
+    line = r"nothing of the answer came from 127.0.0.1:\d+ for 0.3 s: --timeout S waits longer"
     failed(result, 10, line, stdout="so far\n")
 
 

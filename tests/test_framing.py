@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ask import ServerEvent
-from ask.framing import JsonLines, ServerSentEvents
+from ask.framing import EVENT_BYTES, EventTooLargeError, JsonLines, ServerSentEvents
 
 Framing = ServerSentEvents | JsonLines
 BOM = b"\xef\xbb\xbf"
@@ -120,44 +120,47 @@ def test_bytes_that_are_no_utf8_are_replaced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chunk", "progress"),
+    ("chunk", "pending"),
     [
-        (b": OPENROUTER PROCESSING\n\n", False),
-        (b"\n\n\r\n", False),
-        (b"event: ping\n\n", False),
-        (b"id: 1\nretry: 5\n", False),
-        (b"data: x\n\n", True),
-        (b": comment\n\ndata: x", True),
+        (b": OPENROUTER PROCESSING\n\n", 0),
+        (b"\n\n\r\n", 0),
+        (b"event: ping\n\n", 0),
+        (b"id: 1\nretry: 5\n", 0),
+        (b"data: x\n\n", 0),
+        (b": comment\n\ndata: x", len(b"data: x")),
+        (b"data: x\ndata: y", len(b"data: xdata: y")),
+        (b": a long comment without its end", 0),
+        (b"data: x\n: comment", len(b"data: x")),
     ],
 )
-def test_only_data_is_progress(chunk: bytes, progress: bool) -> None:
+def test_only_data_of_the_next_event_is_pending(chunk: bytes, pending: int) -> None:
     frames = ServerSentEvents()
     frames.feed(chunk)
-    assert frames.progress is progress
+    assert frames.pending == pending
 
 
-@pytest.mark.parametrize("before", [b"", b"data: x\n\n", b": comment\n", b"data: x\r\n\r\n"])
-@pytest.mark.parametrize("size", [1, 3, 100])
-def test_each_chunk_of_a_long_data_line_is_progress(before: bytes, size: int) -> None:
-    frames = ServerSentEvents()
-    frames.feed(before)
-    line = b"data: " + b"x" * 50
-    chunks = [line[i : i + size] for i in range(0, len(line), size)]
-    seen = [(frames.feed(chunk), frames.progress)[1] for chunk in chunks]
-    known = len(b"data:") // size
-    assert all(seen[known:])
-
-
-def test_a_long_comment_is_no_progress() -> None:
-    frames = ServerSentEvents()
-    frames.feed(b"data: x\n\n")
-    assert not any((frames.feed(b": data:"), frames.progress)[1] for _ in range(20))
-
-
-def test_any_byte_of_ndjson_but_space_is_progress() -> None:
+def test_bytes_of_the_next_line_of_ndjson_are_pending() -> None:
     frames = JsonLines()
-    seen = [(frames.feed(chunk), frames.progress)[1] for chunk in (b'{"a"', b" ", b"\n\n", b":1}\n")]
-    assert seen == [True, False, False, True]
+    assert [(frames.feed(chunk), frames.pending)[1] for chunk in (b'{"a"', b":", b"1}\n\n", b"{")] == [4, 5, 0, 1]
+
+
+@pytest.mark.parametrize("framing", [ServerSentEvents, JsonLines])
+@pytest.mark.parametrize("piece", [b"x" * 65_536, b"data:" + b"x" * 65_000 + b"\n", b": " + b"x" * 65_000])
+def test_an_event_without_end_is_given_up(framing: Callable[[], Framing], piece: bytes) -> None:
+    if framing is JsonLines:
+        piece = piece.replace(b"\n", b"")
+    frames = framing()
+    with pytest.raises(EventTooLargeError):
+        for _ in range(EVENT_BYTES // len(piece) + 1):
+            frames.feed(piece)
+
+
+@pytest.mark.parametrize("framing", [ServerSentEvents, JsonLines])
+def test_an_event_that_would_fill_the_memory_is_given_up(framing: Callable[[], Framing]) -> None:
+    start = b"data: [" if framing is ServerSentEvents else b"["
+    with pytest.raises(EventTooLargeError):
+        framing().feed(start + b"{}," * 400_000 + b"{}]\n\n")
+    assert framing().feed(start + b'"' + b"x" * 2_000_000 + b'"]\n\n')
 
 
 def extra_memory(framing: Framing, chunk: bytes) -> int:

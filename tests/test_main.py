@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -245,3 +246,95 @@ sys.meta_path.insert(0, Interrupt)
     )
     result = run([*command, "hi"], env={**ask.env, "PYTHONPATH": str(folder)}, cwd=ask.cwd)
     assert (result.code in (130, -signal.SIGINT), result.stdout, result.stderr) == (True, b"", "")
+
+
+def test_a_command_line_runs_again_and_again_in_one_process(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("One."), wire.says("Two."))
+    lines = [["hi"], ["history", "list"], ["-c", "hi"], ["--nosuch"], ["--no-save", "-p", "nosuch", "hi"], ["tools"]]
+    program = f"from ask.__main__ import run; print([run(line) for line in {[*lines, *lines]}])"
+    result = run([sys.executable, "-c", program], env={**ask.env, "ASK_SESSION": "one"}, cwd=ask.cwd)
+    codes = [0, 0, 0, 2, 4, 0]
+    assert result.text.splitlines()[-1] == str(codes * 2), result.stderr
+    assert result.text.splitlines()[0] == "One."
+
+
+# Plugins that misbehave while they are loaded
+
+
+def install_with(folder: Path, code: str) -> dict[str, str]:
+    """Put a provider on the path whose module runs this code when it is imported; the environment that finds it."""
+    environment = install(folder, "pass")
+    module = folder / "stranger_plugin.py"
+    module.write_text(code + module.read_text())
+    return environment
+
+
+@pytest.mark.parametrize(
+    "code", ["import os; os._exit(3)", "from os import _exit\n_exit(0)", "import sys; sys.exit(3)"]
+)
+def test_a_provider_that_exits_while_it_is_imported_is_named(code: str, ask: Ask, tmp_path: Path) -> None:
+    env = install_with(tmp_path / "site", f"{code}\n")
+    listed = ask("providers", env=env)
+    assert listed.code == 0
+    assert "openrouter" in listed.text
+    [line] = listed.stderr.splitlines()
+    assert "stranger" in line
+    assert "stranger" in one_line(ask("-p", "stranger", "hi", env=env), 4)
+
+
+PRINTING = (
+    r"print('\x1b[31mred')",
+    r"import sys; sys.stderr.write('\x1b[31mred')",
+    r"import os; os.write(1, b'\x1b[31mred'); os.write(2, b'\x1b[2J')",
+    r"""import os; os.system("printf '\\033[31mred'")""",
+)
+
+
+@pytest.mark.parametrize("code", PRINTING)
+def test_what_a_provider_prints_while_it_is_imported_is_one_harmless_line(code: str, ask: Ask, tmp_path: Path) -> None:
+    env = install_with(tmp_path / "site", f"{code}\n")
+    result = ask("providers", "--json", env=env)
+    assert "stranger" in {row["name"] for row in json.loads(result.text)}
+    shown = ask.on_terminal("providers", env=env).text
+    for line in (*result.stderr.splitlines(), next(line for line in shown.splitlines() if "printed" in line)):
+        assert line.startswith("ask: the plugin stranger (stranger) printed")
+        assert r"\x1b[31mred" in line
+    assert "\x1b[31m" not in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_a_quiet_run_does_not_tell_what_a_provider_printed(ask: Ask, tmp_path: Path) -> None:
+    env = install_with(tmp_path / "site", "print('noise')\n")
+    result = ask("-q", "-p", "stranger", "hi", env=env)
+    assert "noise" not in result.stderr
+    assert result.stdout == b""
+
+
+def test_a_provider_keeps_its_streams_and_its_children(ask: Ask, tmp_path: Path) -> None:
+    code = """
+import logging, os, sys
+logging.basicConfig(stream=sys.stderr, format="%(message)s")
+if not (child := os.fork()):
+    os._exit(5)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
+"""
+    env = install_with(tmp_path / "site", code)
+    with (tmp_path / "site/stranger_plugin.py").open("a") as module:
+        module.write("import atexit\natexit.register(logging.warning, 'later')\n")
+    program = "from ask.__main__ import run; run(['providers'])"
+    listed = run([sys.executable, "-c", program], env={**ask.env, **env}, cwd=ask.cwd)
+    assert "stranger" in listed.text
+    assert listed.stderr == "later\n"
+
+
+def test_a_plugin_that_loads_slowly_is_named(ask: Ask, tmp_path: Path, server: ModelServer) -> None:
+    env = install_with(tmp_path / "site", "import time; time.sleep(2.5)\n")
+    listed = ask("providers", env=env)
+    assert "stranger" in listed.text
+    assert len([line for line in listed.stderr.splitlines() if "slowly" in line and "stranger" in line]) == 1
+    (ask.cwd / "slow.py").write_text("import time; time.sleep(2.5)\ndef now() -> str:\n    return 'now'\n")
+    server.reply(wire.says("Fine."))
+    for options, lines in ((["--no-save"], 1), (["--no-save", "-q"], 0)):
+        result = ask(*options, "--tool", "slow.py:now", "hi")
+        assert result.text == "Fine.\n"
+        assert len([line for line in result.stderr.splitlines() if "slow.py" in line]) == lines

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import os
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.redaction import REDACTED, KeyFilter, redact
+from ask.messages import Message, Native, ToolCall
+from ask.redaction import REDACTED, Redactor
 from ask.tools import ToolContext
 from ask.tools.shell import BASH
 
@@ -22,13 +25,13 @@ PIECES = st.lists(st.text("ab-x", max_size=12), max_size=12)
 
 
 def filtered(keys: tuple[str, ...], pieces: list[str]) -> str:
-    keyless = KeyFilter(keys)
+    keyless = Redactor(keys).open_stream()
     return "".join([*map(keyless.feed, pieces), keyless.finish()])
 
 
 def test_without_keys_all_passes_at_once() -> None:
-    assert KeyFilter(()).feed("text") == "text"
-    assert redact("text", ()) == "text"
+    assert Redactor().open_stream().feed("text") == "text"
+    assert Redactor().redact("text") == "text"
 
 
 @pytest.mark.parametrize("place", range(len(KEY) + 1))
@@ -37,7 +40,7 @@ def test_a_key_in_two_pieces_is_taken_out(place: int) -> None:
 
 
 def test_what_cannot_be_a_key_is_not_held_back() -> None:
-    keyless = KeyFilter((KEY,))
+    keyless = Redactor([KEY]).open_stream()
     assert keyless.feed("password: ") == "password: "
     assert keyless.feed("ask") == "a"
     assert keyless.feed("!") == "sk!"
@@ -52,12 +55,12 @@ def test_the_longer_of_two_keys_is_taken_out_whole() -> None:
 
 @given(KEYS, PIECES)
 def test_pieces_give_the_same_as_the_whole(keys: tuple[str, ...], pieces: list[str]) -> None:
-    assert filtered(keys, pieces) == redact("".join(pieces), keys)
+    assert filtered(keys, pieces) == Redactor(keys).redact("".join(pieces))
 
 
 @given(KEYS, PIECES)
 def test_what_is_told_holds_no_key(keys: tuple[str, ...], pieces: list[str]) -> None:
-    keyless = KeyFilter(keys)
+    keyless = Redactor(keys).open_stream()
     told = "".join([*map(keyless.feed, pieces), keyless.finish()])
     for part, key in itertools.product(told.split(REDACTED), keys):
         assert key not in part
@@ -65,7 +68,7 @@ def test_what_is_told_holds_no_key(keys: tuple[str, ...], pieces: list[str]) -> 
 
 def test_a_command_s_output_is_kept_and_shown_without_keys(tmp_path: Path) -> None:
     shown: list[str] = []
-    context = ToolContext(tmp_path, dict(os.environ), 20, tmp_path / "spill", shown.append, keys=(KEY,))
+    context = ToolContext(tmp_path, dict(os.environ), 20, tmp_path / "spill", shown.append, redactor=Redactor([KEY]))
     around = "head -c 14990 /dev/zero | tr '\\0' x"
     parts = f"printf {KEY[:5]}; sleep 0.05; printf {KEY[5:]}"
     result = BASH.run({"command": f"{around}; {parts}; {around}; {{ {parts}; }} >&2; {parts}; {around}"}, context)
@@ -74,3 +77,47 @@ def test_a_command_s_output_is_kept_and_shown_without_keys(tmp_path: Path) -> No
         assert KEY[:5] not in text
     assert spilled.read_text().count(REDACTED) == 2
     assert result.text.endswith(f"stderr:\n{REDACTED}")
+
+
+QUOTED = 'pass"wo/rd\\ä\n🎉'
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        json.dumps({"command": f"echo {QUOTED}"}),
+        json.dumps({"command": f"echo {QUOTED}"}, ensure_ascii=False),
+        json.dumps({"command": f"echo {QUOTED}"}).replace("/", "\\/"),
+        json.dumps({"nested": [{QUOTED: 1}]}),
+        json.dumps(json.dumps({"in": QUOTED})),
+        '{"command": "echo ' + "".join(f"\\u{ord(c):04X}" for c in KEY) + '"}',
+        '{"broken": "echo ' + "".join(f"\\u{ord(c):04x}" for c in KEY),
+        json.dumps({"broken": QUOTED})[:-1],
+        f'{{"number": 1, "{KEY}": [',
+    ],
+)
+def test_a_secret_in_json_is_found_however_it_is_escaped(arguments: str) -> None:
+    redacted = Redactor([KEY, QUOTED]).redact_json(arguments)
+    assert REDACTED in redacted
+    with contextlib.suppress(ValueError):
+        value = json.loads(arguments)
+        assert json.loads(redacted) != value
+        arguments = json.dumps(value, ensure_ascii=False)
+    for secret in (KEY, QUOTED, json.dumps(QUOTED)[1:-1]):
+        assert secret not in redacted
+
+
+def test_json_without_a_secret_stays_as_it_was_written() -> None:
+    for text in ('{"a":  "\\u0041\\n", "a": 1e400}', '{"a": "\\u0041', "", "{}"):
+        assert Redactor([KEY]).redact_json(text) == text
+
+
+def test_a_message_has_no_secret_in_any_part_and_no_signed_part_that_was_changed() -> None:
+    redactor = Redactor([KEY])
+    signed = Native("p", "m", {"content": [{"thinking": f"the key is {KEY}", "signature": "x"}]})
+    message = Message("assistant", KEY, (ToolCall(KEY, KEY, f'{{"a": "{KEY}"}}'),), native=signed)
+    redacted = redactor.redact_message(message)
+    assert KEY not in repr(redacted)
+    assert redacted.native is None
+    kept = message._replace(native=Native("p", "m", {"content": [{"thinking": "hm", "signature": "x"}]}))
+    assert redactor.redact_message(kept).native == kept.native

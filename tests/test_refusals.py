@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from ask.errors import ParameterError, ProviderError
-from ask.refusals import blame_option, is_named
+from ask.errors import ParameterError, ProviderError, Remedy
+from ask.refusals import blame_option, is_named, recognise
+from tests.model_server import ModelServer, Reply
+from tests.program import Ask
 
 
 @pytest.mark.parametrize(
@@ -66,3 +70,32 @@ def test_what_the_provider_names_itself_is_believed_whatever_the_text() -> None:
 def test_other_errors_are_no_parameter_s(status: int | None) -> None:
     error = ProviderError("'seed' is not supported", status)
     assert blame_option(error, {"seed": 1}) is error
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException - context window exceeded",
+        "ContextWindowExceededError: the request is refused",
+        "Context window exceeded",
+    ],
+)
+def test_an_exceeded_context_window_is_recognized_as_too_long(message: str) -> None:
+    assert recognise(ProviderError(message, 400)).remedy is Remedy.SHORTER
+
+
+@pytest.mark.parametrize("kind", ["image", "audio"])
+def test_input_that_a_model_does_not_take_is_not_sent_again(kind: str) -> None:
+    message = f"{kind} input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+    error = recognise(ProviderError(message, 500, Remedy.RETRY()))
+    assert error.remedy is Remedy.NONE
+    assert "model" in error.advice
+    other = recognise(ProviderError("the model crashed", 500, Remedy.RETRY()))
+    assert other.remedy == Remedy.RETRY()
+
+
+def test_an_image_for_a_local_server_without_vision_is_sent_once(ask: Ask, server: ModelServer) -> None:
+    body = {"error": {"code": 500, "message": "image input is not supported - hint: ...", "type": "server_error"}}
+    server.reply(Reply((json.dumps(body).encode(),), status=500))
+    result = ask("-p", "lmstudio", "-m", "m", "hi", env={"LMSTUDIO_BASE_URL": server.base_url})
+    assert (result.code, len(server.requests)) == (6, 1)

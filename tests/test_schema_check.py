@@ -115,3 +115,41 @@ def test_schemas_of_several_drafts_with_references_check(schema: dict[str, Any])
 
 def test_a_schema_is_checked_only_where_it_is_used() -> None:
     assert Schema({"type": "integer"}).value == {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"minItems": 2}, [1, 2], [1]),
+        ({"contains": {"const": 1}}, [1], [2]),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 2}, {"a": 1}),
+        ({"unevaluatedProperties": False, "properties": {"a": {}}}, {"a": 1}, {"b": 1}),
+        ({"const": {"$ref": "#/nowhere"}}, {"$ref": "#/nowhere"}, {}),
+        ({"enum": [{"$ref": "#/nowhere"}]}, {"$ref": "#/nowhere"}, {}),
+        (
+            {"$id": "https://example.com/a/", "$ref": "b"}
+            | {"$defs": {"b": {"$id": "b", "$ref": "#/$defs/c", "$defs": {"c": {"type": "integer"}}}}},
+            1,
+            "x",
+        ),
+        ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, {"minLength": 1}, {"minLength": -1}),
+        ({"properties": {"$ref": {"type": "string"}}}, {"$ref": "a"}, {"$ref": 1}),
+        ({"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#"}]}}, [1, [2]], [["a"]]),
+    ],
+)
+def test_every_keyword_counts_and_only_references_are_followed(schema: dict[str, Any], good: Any, bad: Any) -> None:
+    assert checked(schema).problem(good) == ""
+    assert checked(schema).problem(bad)
+
+
+@pytest.mark.parametrize("schema", [True, {}])
+def test_a_schema_that_allows_everything_takes_any_value(schema: Any) -> None:
+    assert checked(schema).problem([{"a": None}]) == ""
+
+
+def test_formats_of_the_short_form_are_checked() -> None:
+    event = checked(parse("when datetime, link url, day? date, at? time, by? email"))
+    good = {"when": "2026-11-22T10:00:00Z", "link": "https://example.com/a?b=c", "day": "2026-11-22"}
+    assert event.problem(good | {"at": "10:00:00Z", "by": "ada@example.com"}) == ""
+    for wrong in ({"when": "tomorrow"}, {"link": "banana"}, {"day": "then"}, {"at": "noon"}, {"by": "ada"}):
+        assert next(iter(wrong)) in event.problem(good | wrong)

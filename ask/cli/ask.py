@@ -128,7 +128,7 @@ def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) ->
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error but the error that ends the run.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and what was used.")
 @click.option("--no-stdin", is_flag=True, help="Do not read standard input.")
-@click.option("--timeout", metavar="S", type=seconds, help="Give up when nothing comes for S s (300).")
+@click.option("--timeout", metavar="S", type=seconds, help="Give up when the answer has not grown for S s (300).")
 @click.version_option(VERSION, "-V", "--version", message="ask %(version)s")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:

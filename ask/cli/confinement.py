@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -78,6 +78,11 @@ class Confined:
     def folders(self) -> Sequence[Path]:
         """The folders that calls can change, none of them in another."""
         return self.confinement.outermost
+
+    @property
+    def placeholders(self) -> Collection[Path]:
+        """The empty files and folders in them that exist only because of safe mode."""
+        return self._sandbox.placeholders
 
     def untouched(self) -> set[str]:
         """The paths in them that no call can change, nor move, placeholders among them."""

@@ -120,12 +120,17 @@ def walk(folder: Path, rules: Sequence[Rules]) -> Iterator[tuple[Path, str]]:
 def rules_above(folder: Path) -> list[Rules]:
     """The rules of the repository around a folder, the outermost first; none outside of one."""
     above = [folder.absolute(), *folder.absolute().parents]
-    root = next((place for place, path in enumerate(above) if (path / GIT).exists()), None)
+    root = next((place for place, path in enumerate(above) if is_repository(path / GIT)), None)
     if root is None:
         return []
     excluded = read_rules(above[root], f"{GIT}/info/exclude")
     found = [excluded, *(read_rules(path) for path in reversed(above[1 : root + 1]))]
     return [rules for rules in found if rules]
+
+
+def is_repository(git: Path) -> bool:
+    """Check that git would use a `.git`; an empty one may be a placeholder of safe mode."""
+    return git.is_file() or (git / "HEAD").exists()
 
 
 def read_rules(folder: Path, name: str = IGNORE) -> Rules | None:

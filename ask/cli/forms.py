@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from ask.cli.question import Question
@@ -27,7 +26,8 @@ def in_form(
     if question.shape is not None:
         indent = 2 if sys.stdout is not None and sys.stdout.isatty() and not in_json(flags) else None
         left_out = console.dim if flags["verbose"] else None
-        return PartRenderer(renderer, partial(question.shape.value_in, indent=indent), left_out=left_out)
+        shape, redact_json = question.shape, question.secrets.redactor.redact_json
+        return PartRenderer(renderer, lambda text: redact_json(shape.value_in(text, indent)), left_out=left_out)
     if question.form == "code":
         return PartRenderer(renderer, code_in, of_cut=True)
     return PartRenderer(renderer, command_in, shown=not can_offer(flags))

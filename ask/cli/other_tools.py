@@ -11,6 +11,7 @@ from ask.cli.inputs import as_text
 from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import ConfigError, FileError, UsageError
+from ask.import_guard import report_slow_loading
 from ask.plugins import Claim
 from ask.safety.policy import OWN
 from ask.tool_plugins.source import Around, Broken, Source
@@ -57,7 +58,8 @@ def function_tools(named: Sequence[str], workspace: Workspace, settings: Setting
     tools = []
     for source in sources:
         try:
-            tools += source.tools()
+            with report_slow_loading(source.origin, workspace.notify):
+                tools += source.tools()
         except Broken as fault:
             raise cannot_load(source.origin, fault) from None
     return tools
@@ -111,10 +113,16 @@ def plugin_tools(
         except Broken as fault:
             sources[distribution] = Fault(distribution, fault)
     for distribution, found in sources.items():
+        if isinstance(found, Fault):
+            yield found
+            continue
         try:
-            yield from [found] if isinstance(found, Fault) else found.tools()
+            with report_slow_loading(distribution, workspace.notify):
+                tools = found.tools()
         except Broken as fault:
             yield Fault(distribution, fault)
+        else:
+            yield from tools
 
 
 class Fault:

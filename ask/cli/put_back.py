@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from ask.cli.question import working_directory
@@ -118,5 +119,10 @@ def shown_name(change: Change) -> str:
 
 def shown_path(path: Path) -> str:
     """A file's name on one line, from the working directory on where it is in there."""
-    directory = working_directory()
-    return shown(str(path.relative_to(directory) if path.is_relative_to(directory) else path))
+    name, folder = str(path), f"{_current_folder()}/"
+    return shown(name.removeprefix(folder))
+
+
+@cache
+def _current_folder() -> str:
+    return str(working_directory()).rstrip("/")

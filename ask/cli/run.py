@@ -48,7 +48,7 @@ def ask(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequenc
     Raises:
         AskError: what ended the run, after everything that was said is shown.
     """
-    workspace = Workspace()
+    workspace = Workspace(quiet=flags["quiet"])
     command = None
     console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
     with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
@@ -112,7 +112,7 @@ def open_renderer(flags: Mapping[str, Any], question: Question, console: Console
         output,
         console,
         about,
-        question.secrets.keys,
+        question.secrets.redactor,
         lines=flags["as_events"],
         structured=question.shape is not None,
     )
@@ -135,6 +135,7 @@ def converse_as_settled(
     question: Question, workspace: Workspace, show: Callable[[Event], None]
 ) -> tuple[Outcome, bool]:
     """Let the agent work, and save what happens unless that is not wanted; returns too whether it is saved."""
+    question = question._replace(asked=question.secrets.redactor.redact_message(question.asked))
     if question.settings.save:
         return converse_and_save(question, workspace, show)
     return converse(question, workspace, show), False
@@ -152,7 +153,7 @@ def converse_and_save(question: Question, workspace: Workspace, show: Callable[[
         conversation=question.conversation,
         provider=question.target.name,
         model=question.target.model,
-        system=question.system,
+        system=question.secrets.redact(question.system),
         directory=as_text(str(question.directory)),
         terminal=this_terminal(workspace.environment),
         compacts=question.compacts,
@@ -220,13 +221,14 @@ def converse(question: Question, workspace: Workspace, show: Callable[[Event], N
         show: takes the events.
     """
     settings, target = question.settings, question.target
-    exchange = open_exchange(target, lambda text: show(Notice(text)), settings)
+    exchange = open_exchange(target, lambda text: show(Notice(text)), settings, question.secrets.redactor)
     system = partial(
         system_prompt,
         own=settings.system,
         today=date.today(),
         directory=question.directory,
         environment=workspace.environment,
+        placeholders=question.confined.placeholders if question.confined else (),
     )
     job = Job(
         target.model,
@@ -271,7 +273,7 @@ def call_runner(
         spill_directory=confined.confinement.spill if confined else workspace.results,
         on_output=lambda text: show(CallOutput(secrets.redact(text))),
         keep_original=originals.keep,
-        keys=secrets.keys,
+        redactor=secrets.redactor,
         restrict_hosts=confined.hosts if confined else None,
     )
     return CallRunner(
@@ -279,8 +281,8 @@ def call_runner(
         context,
         confined.policy if confined else Policy(confirm=settings.confirm, yes=settings.yes),
         approve=partial(ask_on_terminal, explain=explain, may_read=confined.may_read if confined else anything),
-        log=AuditLog(workspace.places.data / "audit.jsonl", question.conversation, secrets.redact),
-        redact=secrets.redact,
+        log=AuditLog(workspace.places.data / "audit.jsonl", question.conversation),
+        redactor=secrets.redactor,
         show=show,
         prepare=originals.prepare,
     )

@@ -44,10 +44,10 @@ def offer(command: str, question: Question, ask_more: Callable[[Question], tuple
     """
     try:
         with Terminal() as terminal:
-            show(terminal, command)
+            prompt = show(terminal, command)
             tries = TRIES
             while tries:
-                answer = terminal.ask(f"{CHOICES}: ")
+                answer = terminal.ask(prompt)
                 words = "" if answer is None else answer.strip().lower()
                 if words in RUN:
                     return command
@@ -55,10 +55,10 @@ def offer(command: str, question: Question, ask_more: Callable[[Question], tuple
                     return ""
                 if words in EDIT:
                     command = edit_command(terminal, command) or command
-                    show(terminal, command)
+                    prompt = show(terminal, command)
                 elif words in EXPLAIN:
                     explain(command, terminal, question, ask_more)
-                    show(terminal, command)
+                    prompt = show(terminal, command)
                 else:
                     tries -= 1
             terminal.write("Not understood: taken as cancel.\n")
@@ -67,13 +67,15 @@ def offer(command: str, question: Question, ask_more: Callable[[Question], tuple
     return ""
 
 
-def show(terminal: Terminal, command: str) -> None:
-    """Show a command, so that what is seen is what would run."""
+def show(terminal: Terminal, command: str) -> str:
+    """Show a command so that what is seen is what would run; return the question to ask about it."""
     shown = spelled_out(command)
     if shown != command:
         terminal.write("[what is not plain ASCII is shown as an escape]\n")
-    rows = terminal.fold(shown)
-    terminal.write("\n" + "\n".join(rows) + "\n\n")
+    terminal.write("\n")
+    count = terminal.show(shown)
+    terminal.write("\n")
+    return f"All {count:,} lines: {CHOICES}: " if count else f"{CHOICES}: "
 
 
 def explain(

@@ -76,7 +76,7 @@ def read_shape(given: str) -> Shape:
         if not JSON_BEGINS.match(text):
             return Shape(Schema(parse(text)))
         raise UsageError(f"--schema: this is no JSON: {fault}", "correct it there") from None
-    return Shape(checked(value) if isinstance(value, dict | list) else Schema(parse(text)))
+    return Shape(checked(value) if isinstance(value, dict | list | bool) else Schema(parse(text)))
 
 
 def is_file(name: str) -> bool:

@@ -18,6 +18,7 @@ from ask.keys import stem
 from ask.messages import Usage
 from ask.plugins import LoadedProvider
 from ask.provider import ProviderInfo
+from ask.redaction import NO_SECRETS, Redactor
 from ask.transport import Transport
 
 if TYPE_CHECKING:
@@ -229,11 +230,19 @@ def completed(address: str, base_url: str) -> str:
     return f"{scheme or own.scheme}://{host}{f':{number}' if number else ''}{slash}{path}"
 
 
-def open_exchange(target: Target, notice: Callable[[str], None], settings: Settings) -> Exchange:
+def open_exchange(
+    target: Target, notice: Callable[[str], None], settings: Settings, redactor: Redactor = NO_SECRETS
+) -> Exchange:
     """Make a provider ready to be asked; `notice` takes what there is to say meanwhile."""
     transport = Transport(target.base_url, settings.timeout, target.adapter, target.dialled)
     return Exchange(
-        target.provider, transport, target.key, tries=settings.tries, backoff=settings.backoff, notice=notice
+        target.provider,
+        transport,
+        target.key,
+        tries=settings.tries,
+        backoff=settings.backoff,
+        notice=notice,
+        redactor=redactor,
     )
 
 

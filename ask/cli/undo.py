@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,8 +13,41 @@ from ask.cli.listing import WordedCommand
 
 if TYPE_CHECKING:
     from ask.cli.workspace import Workspace
-    from ask.originals.records import Change, Record
+    from ask.originals.records import Record
     from ask.originals.restore import Step
+
+
+PATIENCE = 1.0
+"""Seconds after which progress is reported."""
+INTERVAL = 0.1
+"""Seconds between two reports on a terminal."""
+
+
+class ProgressLine:
+    """Reports the progress of long work: on a terminal in one line that changes, otherwise once."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        from ask.render.streams import Console
+
+        self._console = Console(workspace.environment, quiet=False, plain=False)
+        self._due = time.monotonic() + PATIENCE
+
+    def __call__(self, work: str, done: int, total: int) -> None:
+        """Report that `done` of `total` files are done."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        text = f"{work}: {done:,} of {total:,} files"
+        if self._console.terminal:
+            self._console.status(text)
+            self._due = now + INTERVAL
+        else:
+            say(f"this takes a while ({text})")
+            self._due = math.inf
+
+    def clear(self) -> None:
+        """Remove the line."""
+        self._console.status("")
 
 
 class Wanted(NamedTuple):
@@ -49,8 +84,9 @@ def command(**flags: bool) -> None:
     """Put back the files that write_file and edit_file changed in the last run on this terminal.
 
     Of a run with --safe, all that it changed in its folders is put back, as far as there is a copy of them.
-    With ID, the last run of that conversation (ask history list). Once undone, a run counts no more, and the next
-    undo takes the one before. A file that has changed since keeps all from being put back.
+    With ID, the last run of that conversation that changed something (ask history list). Once undone, a run counts
+    no more, and the next undo takes the one before. A file that has changed since keeps all from being put back.
+    With --yes and no ID, nothing is put back if the last run has nothing to put back.
     """
     from ask.cli.workspace import Workspace
 
@@ -68,11 +104,13 @@ def undo(wanted: Wanted, workspace: Workspace) -> None:
     from ask.originals.records import held, merge, read_record, read_records
     from ask.originals.restore import plan
 
+    progress = ProgressLine(workspace)
     records = choose(read_records(workspace.places.data), wanted, workspace)
     with held(records):
         found = [with_folders(record) for record in (read_record(one.folder) for one in records) if record]
         changes = merge(found)
-        steps = plan(changes, force=wanted.force)
+        steps = plan(changes, force=wanted.force, progress=progress)
+        progress.clear()
         say(describe(records))
         if any(record.copied and not record.ended for record in found):
             say("the run did not come to its end: what has changed since cannot be told from what it changed")
@@ -85,7 +123,7 @@ def undo(wanted: Wanted, workspace: Workspace) -> None:
         show_difference(steps, workspace, must_be_seen=wanted.show)
         refuse(steps, force=wanted.force)
         if not wanted.show:
-            carry_out(steps, changes, records, wanted, workspace)
+            carry_out(steps, records, wanted, workspace, progress)
 
 
 def choose(records: Sequence[Record], wanted: Wanted, workspace: Workspace) -> list[Record]:
@@ -109,11 +147,48 @@ def choose(records: Sequence[Record], wanted: Wanted, workspace: Workspace) -> l
         where = f"in conversation {wanted.conversation}" if wanted.conversation else "from here"
         raise UsageError(f"{what} {where}", "ask undo ID takes a conversation, ask history list shows them")
     last = here[-1]
+    if wanted.conversation is None and not wanted.redo:
+        check_last_run(last, records, wanted, workspace)
     if wanted.redo:  # one that was killed, too, and had to be begun again
         return [one for one in open_ones if one.about.of == last.about.of]
     if wanted.everything:
         return [one for one in open_ones if one.about.conversation == last.about.conversation]
     return [last]
+
+
+def check_last_run(chosen: Record, records: Sequence[Record], wanted: Wanted, workspace: Workspace) -> None:
+    """Report that the last run has nothing to put back, if the chosen one is an earlier run.
+
+    Raises:
+        UsageError: it is, and nobody would be asked about it.
+    """
+    from ask.cli.inputs import as_text
+    from ask.cli.question import working_directory
+    from ask.errors import FileError, UsageError
+    from ask.history.conversations import find_last_run
+    from ask.history.store import Store
+    from ask.history.terminal import this_terminal
+    from ask.originals.records import RUN
+    from ask.render.times import local_time
+
+    try:
+        with Store(workspace.history, create=False) as store:
+            last = find_last_run(store, this_terminal(workspace.environment), as_text(str(working_directory())))
+    except (FileError, UsageError):
+        return  # without a history, the newest backup is all that is known
+    if last is None:
+        return
+    conversation, started = last
+    kept = (record for record in records if record.about.kind == RUN and (record.changes or record.copied))
+    if any(record.began >= started for record in kept if record.about.conversation == conversation):
+        return
+    if wanted.everything and chosen.about.conversation == conversation:
+        return
+    message = f"the last run (conversation {conversation}, {local_time(started)}) changed no files that can be put back"
+    if wanted.yes and not (wanted.show or wanted.names):
+        hint = f"ask undo asks about an earlier run; ask undo -y {chosen.about.conversation} takes that one"
+        raise UsageError(message, hint)
+    say(f"{message}; this is an earlier one")
 
 
 def matching(records: Sequence[Record], conversation: str | None, workspace: Workspace) -> list[Record]:
@@ -175,7 +250,7 @@ def refuse(steps: Sequence[Step], *, force: bool) -> None:
 
 
 def carry_out(
-    steps: list[Step], changes: Sequence[Change], records: Sequence[Record], wanted: Wanted, workspace: Workspace
+    steps: list[Step], records: Sequence[Record], wanted: Wanted, workspace: Workspace, progress: ProgressLine
 ) -> None:
     """Ask, unless that is not wanted, and put the files back.
 
@@ -197,7 +272,8 @@ def carry_out(
     if work and not (wanted.yes or agreed(work)):
         say("nothing is put back")
         raise click.Abort
-    if plan(changes, force=wanted.force) != steps:
+    changes = [step.change for step in steps]
+    if not wanted.yes and plan(changes, force=wanted.force, progress=progress) != steps:  # while the user thought
         raise FileError("nothing is put back: a file has changed in the meantime", "try again")
     about = About(
         conversation=records[-1].about.conversation,
@@ -206,7 +282,8 @@ def carry_out(
         kind=REDO if wanted.redo else UNDO,
         of=tuple(record.name for record in records),
     )
-    left = put_back(steps, Keeper(workspace.places.data, about, say))
+    left = put_back(steps, Keeper(workspace.places.data, about, say), progress)
+    progress.clear()
     as_they_were = all(step.state is State.AS_IT_WAS for step in steps)
     still_there = {step.change.path for step in left}
     work = summary([step for step in steps if step.change.path not in still_there])

@@ -23,10 +23,12 @@ class Workspace:
 
     Args:
         environment: the process's environment.
+        quiet: do not report plugins that load slowly or print something.
     """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, environment: Mapping[str, str] = os.environ, *, quiet: bool = False) -> None:
         self.environment = environment
+        self._quiet = quiet
 
     @cached_property
     def places(self) -> Places:
@@ -90,7 +92,7 @@ class Workspace:
             ConfigError: there is none, or it is broken.
         """
         if name in self.claims:
-            return load_provider(self.claims[name])
+            return load_provider(self.claims[name], self.notify)
         table = self.config.provider(name)
         if "base_url" in table:
             described = ChatCompletions(
@@ -107,6 +109,12 @@ class Workspace:
         near = suggest(name, self.names)
         hint = f"did you mean {near}? " if near else ""
         raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(self.names)}")
+
+    def notify(self, text: str) -> None:
+        """Report something about a plugin to the user."""
+        if not self._quiet:
+            redact = self.secrets().redact
+            Console(self.environment, quiet=False, plain=False, redact=redact).line(f"ask: {text}")
 
     def key_variables(self, name: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
         """The environment variables that may hold a provider's key: as configured, or else its `own`."""

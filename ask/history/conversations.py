@@ -57,6 +57,23 @@ def newest_here(store: Store, terminal: str, directory: str) -> Conversation:
     return found[0]
 
 
+def find_last_run(store: Store, terminal: str, directory: str) -> tuple[str, float] | None:
+    """Find the last run on this terminal or, without a terminal, in this directory, except runs that only summarized.
+
+    Returns the id of its conversation and when it began, in seconds since 1970.
+
+    Raises:
+        FileError: the history cannot be read.
+    """
+    column, value = ("terminal", terminal) if terminal else ("directory", directory)
+    rows = store.rows(
+        "SELECT conversations.id, started FROM runs JOIN conversations ON conversations.number = runs.conversation "
+        f"WHERE {column} = ? AND compacts IS NULL ORDER BY runs.number DESC LIMIT 1",
+        [value],
+    )
+    return next(((row[0], row[1]) for row in rows), None)
+
+
 def find(store: Store, wanted: str) -> Conversation:
     """The conversation of that id, or at that place in the list (1 is the newest), or whose id alone begins so.
 

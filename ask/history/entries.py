@@ -104,6 +104,12 @@ class Conversation(NamedTuple):
     updated: float
 
 
+INDEX_MESSAGE = "INSERT INTO texts (rowid, content, calls) SELECT * FROM searchable WHERE number = ?"
+UNINDEX_MESSAGE = (
+    "INSERT INTO texts (texts, rowid, content, calls) "
+    "SELECT 'delete', number, content, calls FROM searchable WHERE number = ?"
+)
+"""Takes a message out of the search index, which must be done before the message changes."""
 LARGEST = 2**63 - 1
 """The greatest number that SQLite can hold."""
 
@@ -134,7 +140,7 @@ def insert_entry(connection: sqlite3.Connection, run: int, entry: Entry) -> int:
     for place, attachment in enumerate(message.attachments):
         row = (number, place, *map(storable, attachment))
         connection.execute("INSERT INTO attachments VALUES (?, ?, ?, ?, ?)", row)
-    connection.execute("INSERT INTO texts (rowid, content, calls) SELECT * FROM searchable WHERE number = ?", (number,))
+    connection.execute(INDEX_MESSAGE, (number,))
     return number
 
 

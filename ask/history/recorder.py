@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ask.errors import AskError, FileError
 from ask.events import CallFinished, CallStarted, Event, MessageAdded
-from ask.history.entries import CallRecord, Entry, insert_entry, storable
+from ask.history.entries import INDEX_MESSAGE, UNINDEX_MESSAGE, CallRecord, Entry, insert_entry, storable
 from ask.history.store import Locked, Store
 from ask.messages import Message, Usage
 from ask.text import mend, one_line
@@ -142,6 +142,11 @@ class Recorder:
 
     def _close(self, event: CallFinished, place: tuple[int, int], connection: sqlite3.Connection) -> None:
         """Write down what became of a call that has its result."""
+        ran = connection.execute("SELECT arguments FROM calls WHERE message = ? AND place = ?", place).fetchone()
+        if ran[0] != (arguments := storable(event.call.arguments)):  # the user edited the command
+            connection.execute(UNINDEX_MESSAGE, place[:1])
+            connection.execute("UPDATE calls SET arguments = ? WHERE message = ? AND place = ?", (arguments, *place))
+            connection.execute(INDEX_MESSAGE, place[:1])
         outcome = (event.seconds, event.failed, event.verdict, event.rule, event.exit_status)
         update = "UPDATE calls SET seconds = ?, failed = ?, decision = ?, rule = ?, exit_status = ? "
         connection.execute(update + "WHERE message = ? AND place = ?", (*outcome, *place))

@@ -77,12 +77,12 @@ class DisplacedKeeper:
         }
         try:
             with folder_of(change.path, change.anchor) as (place, name):
-                line |= self._keep(place, name)
+                line |= self._keep(place, name, removed=change.was is None)
         except (FileNotFoundError, NotADirectoryError):
             pass
         self._record.add(line)
 
-    def _keep(self, place: int, name: str) -> dict[str, Any]:
+    def _keep(self, place: int, name: str, *, removed: bool) -> dict[str, Any]:
         status = os.stat(name, dir_fd=place, follow_symlinks=False)
         kept: dict[str, Any] = {"owned": Ownership.from_status(status), "modified": status.st_mtime_ns}
         if not stat.S_ISREG(status.st_mode):
@@ -95,5 +95,6 @@ class DisplacedKeeper:
         except PermissionError as fault:
             return {**without, "lost": fault.strerror}
         with os.fdopen(file, "rb") as original:
-            copy, digest, _ = self._record.copy(original)
+            linked = self._record.link(original, name, place) if removed else None
+            copy, digest = linked or self._record.copy(original)[:2]
         return {**kept, "copy": copy, "digest": digest}

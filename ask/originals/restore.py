@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ask.errors import FileError
 from ask.originals.contents import LARGEST, digest_of, pieces_of
@@ -52,17 +52,33 @@ class Step(NamedTuple):
     state: State
 
 
-def plan(changes: Iterable[Change], *, force: bool = False) -> list[Step]:
+class Progress(Protocol):
+    """Takes how much of some work is done."""
+
+    def __call__(self, work: str, done: int, total: int) -> None:
+        """Report that `done` of `total` files are done."""
+
+
+def no_progress(work: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+def plan(changes: Iterable[Change], *, force: bool = False, progress: Progress = no_progress) -> list[Step]:
     """What is to be done, a step for each file, by path.
 
     Args:
         changes: what became of the files.
         force: put back what has changed since, too.
+        progress: is told how far this is.
 
     Raises:
         FileError: a file cannot be read.
     """
-    steps = [Step(change, state_of(change)) for change in sorted(changes, key=lambda change: change.path)]
+    steps = []
+    ordered = sorted(changes, key=lambda change: change.path)
+    for done, change in enumerate(ordered):
+        progress("comparing", done, len(ordered))
+        steps.append(Step(change, state_of(change)))
     if force:
         steps = [step._replace(state=work_for(step.change)) if step.state is State.CHANGED else step for step in steps]
     gone = {str(step.change.path) for step in steps if step.state is State.REMOVE}
@@ -168,7 +184,7 @@ def digest_now(path: Path) -> str | None:
         return digest_of(pieces_of(content))
 
 
-def put_back(steps: Sequence[Step], keeper: Keeper) -> list[Step]:
+def put_back(steps: Sequence[Step], keeper: Keeper, progress: Progress = no_progress) -> list[Step]:
     """Do what the steps say, and keep what is there until now.
 
     Nothing is done where it can be seen beforehand that one step would fail.
@@ -179,24 +195,27 @@ def put_back(steps: Sequence[Step], keeper: Keeper) -> list[Step]:
         FileError: something could not be done; what it says tells whether anything was.
     """
     work = [step.change for step in steps if step.state in WORK]
-    for change in work:
+    for done, change in enumerate(work):
+        progress("checking", done, len(work))
         check(change)
     displaced = DisplacedKeeper(keeper.record)
     try:
-        for change in work:
+        for done, change in enumerate(work):
+            progress("keeping what is there now", done, len(work))
             if change.root:
                 displaced.note(change)
             else:
                 keeper.note(change.path, change.first.content)
     except OSError as fault:
         raise FileError(f"nothing is put back: what is there now cannot be kept ({fault.strerror})") from fault
-    carry_out(work)
+    carry_out(work, progress)
     remove_folders(step.change for step in steps if step.state in (State.REMOVE, State.AS_IT_WAS))
     try:
         keeper.record.end()
     except OSError as fault:
         raise FileError(f"all is put back, but that cannot be noted ({fault.strerror})") from fault
-    left = [step for step in steps if step.state in (State.REMOVE, State.TOO_DEEP) and is_still_there(step.change)]
+    folders = (step for step in steps if step.state in (State.REMOVE, State.TOO_DEEP) and step.change.of_folder)
+    left = [step for step in folders if is_still_there(step.change)]
     return [step._replace(state=State.HOLDS_MORE) if step.state is State.REMOVE else step for step in left]
 
 
@@ -208,7 +227,7 @@ def is_still_there(change: Change) -> bool:
     return now is not None and now.content == FOLDER_HERE
 
 
-def carry_out(work: Sequence[Change]) -> None:
+def carry_out(work: Sequence[Change], progress: Progress) -> None:
     """Put all of these back.
 
     Raises:
@@ -216,7 +235,9 @@ def carry_out(work: Sequence[Change]) -> None:
     """
     written = [(change, put_one_back) for change in work if change.root is None]
     done = 0
-    for change, act in [*written, *rounds([change for change in work if change.root])]:
+    acts = [*written, *rounds([change for change in work if change.root])]
+    for count, (change, act) in enumerate(acts):
+        progress("putting back", count * len(work) // len(acts), len(work))
         try:
             act(change)
         except OSError as fault:

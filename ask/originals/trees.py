@@ -149,16 +149,32 @@ def folder_of(path: Path, root: Path, *, make: bool = False) -> Iterator[tuple[i
     Raises:
         OSError: there is no such folder.
     """
-    *folders, name = path.relative_to(root.parent).parts
     if make:
         root.parent.mkdir(parents=True, exist_ok=True)
-    place, missing = open_folders(root.parent, folders, make=make)
+    place = _open_parent(path, root, make=make)
     try:
-        if missing:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing[0])
-        yield place, name
+        yield place, path.name
     finally:
         os.close(place)
+
+
+_last_opened: dict[tuple[Path, str], int] = {}
+"""The folder opened last, by its root and path: what comes next is usually in the same one."""
+
+
+def _open_parent(path: Path, root: Path, *, make: bool) -> int:
+    key = (root, os.path.dirname(path))
+    kept = _last_opened.get(key)
+    if kept is not None and not make and os.fstat(kept).st_nlink:  # 0 for a folder that was removed
+        return os.dup(kept)
+    place, missing = open_folders(root.parent, path.relative_to(root.parent).parts[:-1], make=make)
+    if missing:
+        os.close(place)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing[0])
+    while _last_opened:
+        os.close(_last_opened.popitem()[1])
+    _last_opened[key] = os.dup(place)
+    return place
 
 
 def look(path: Path, root: Path) -> Mark:

@@ -74,6 +74,30 @@ class RecordWriter:
         self._copies += 1
         return self._copies, digest, Ownership.from_status(status)
 
+    def link(self, original: BinaryIO, name: str, folder: int) -> tuple[int, str] | None:
+        """Keep a file that is about to be removed by a further name for it in the record, which costs no copying.
+
+        Args:
+            original: the file.
+            name: its only name.
+            folder: a descriptor of the folder that it is in.
+
+        Returns the number of the copy and the digest of its content; None if it must be copied instead.
+        """
+        status = os.fstat(original.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > LARGEST:
+            return None
+        copy = self.begin() / str(self._copies + 1)
+        try:
+            os.link(name, copy, src_dir_fd=folder, follow_symlinks=False)
+        except OSError:  # on another disk, or on one without hard links
+            return None
+        if copy.lstat().st_ino != status.st_ino:  # swapped meanwhile
+            copy.unlink()
+            return None
+        self._copies += 1
+        return self._copies, digest_of(pieces_of(original))
+
     def end(self) -> None:
         """All that was noted is done. A run need not say so, since what its files hold tells.
 

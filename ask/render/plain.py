@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ask.agent import Outcome
-from ask.events import CallFinished, CallOutput, CallStarted, Event, MessageAdded, Notice
+from ask.events import CallFinished, CallOutput, CallRunning, CallStarted, Event, MessageAdded, Notice
 from ask.messages import ToolCall
 from ask.provider import ReasoningDelta, TextDelta
 from ask.render.streams import Console, Output
@@ -27,6 +27,7 @@ class PlainRenderer:
         self._verbose = verbose
         self._in_line = False
         self._shown_live = False
+        self._named = False
 
     def show(self, event: Event) -> None:
         """Take an event."""
@@ -39,11 +40,15 @@ class PlainRenderer:
             case CallOutput(text) if self._console.terminal:
                 self._shown_live = True
                 self._aside(text)
-            case CallStarted(call):
+            case CallStarted():
                 self._end_aside()
-                self._console.dim(f"· {self._summary(call)}\n")
-            case CallFinished():
+                self._named = False
+            case CallRunning(call):
+                self._name(call)
+            case CallFinished(call):
                 self._end_aside()
+                if not self._named:  # it was not allowed to run
+                    self._name(call)
                 self._finished(event)
             case MessageAdded(message) if message.role == "assistant":
                 self._end_aside()
@@ -73,9 +78,10 @@ class PlainRenderer:
         elif event.failed:
             self._console.dim(f"· {one_line(event.result, ARGUMENTS_SHOWN)}\n")
 
-    def _summary(self, call: ToolCall) -> str:
-        """A call on one line; its keys are taken out before that is cut, which could leave a part of one."""
-        return summary(call._replace(arguments=self._console.redact(call.arguments)))
+    def _name(self, call: ToolCall) -> None:
+        """Print which call runs: only now, since the user may have edited it."""
+        self._named = True
+        self._console.dim(f"· {summary(call)}\n")
 
     def _aside(self, text: str) -> None:
         self._console.dim(text)

@@ -13,7 +13,7 @@ from ask.events import Asking, CallFinished, CallOutput, CallRunning, CallStarte
 from ask.provider import CallDelta, ReasoningDelta, TextDelta
 from ask.render.amounts import counted
 from ask.render.bottom import Bottom
-from ask.render.plain import PlainRenderer
+from ask.render.plain import PlainRenderer, summary
 from ask.render.streams import Console, Output, in_foreground
 from ask.render.ticker import Ticker
 from ask.render.width import columns, cut
@@ -47,7 +47,6 @@ class TerminalRenderer(PlainRenderer):
         self._ticker = Ticker(self._load, self._tick)
         self._waits_for = ""
         self._since = 0.0
-        self._named = False  # the call under way has its line
         signal.signal(signal.SIGCONT, lambda *_: self._bottom.lose())  # the shell has written to the terminal
 
     def show(self, event: Event) -> None:
@@ -74,7 +73,7 @@ class TerminalRenderer(PlainRenderer):
                     super().show(event)
                 case CallStarted() | CallRunning() | CallOutput() | CallFinished() if self._console.terminal:
                     self._show_call(event)
-                case CallStarted() | CallFinished():
+                case CallStarted() | CallRunning() | CallFinished():
                     self._end_text()
                     super().show(event)
 
@@ -112,13 +111,13 @@ class TerminalRenderer(PlainRenderer):
                 self._end_aside()
                 self._named = False
             case CallRunning(call):
-                self._wait(self._summary(call))
+                self._wait(summary(call))
                 self._call = call
             case CallOutput(text) if text:
                 self._rest()
                 if not self._named:
                     self._named = True
-                    self._console.dim(self._fitting(self._summary(self._call)) + "\n")
+                    self._console.dim(self._fitting(summary(self._call)) + "\n")
                 super().show(event)
             case CallFinished():
                 self._rest()
@@ -128,7 +127,7 @@ class TerminalRenderer(PlainRenderer):
     def _tell_of(self, event: CallFinished) -> None:
         told = "failed" if event.failed else counted(len(event.result), "character")
         told = f"{told} in {event.seconds:.1f} s"
-        self._console.dim(self._fitting("" if self._named else self._summary(event.call), told) + "\n")
+        self._console.dim(self._fitting("" if self._named else summary(event.call), told) + "\n")
         if self._verbose and not self._named:
             self._console.dim(event.result.removesuffix("\n") + "\n")
         elif event.failed and not self._verbose:

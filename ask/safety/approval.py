@@ -165,13 +165,9 @@ class _Dialogue:
         return Reply(Consent.NO)
 
     def _show(self) -> str:
-        """Show the call, its length first where it does not fit; return the question."""
-        rows = self._terminal.fold(self._text)
-        whole = ""
-        if len(rows) >= self._terminal.rows:
-            self._terminal.write(f"[{len(rows):,} lines, more than the terminal shows at once]\n")
-            whole = f", all {len(rows):,} lines of it"
-        self._terminal.write("\n".join(rows) + "\n")
+        """Show the call; return the question."""
+        count = self._terminal.show(self._text)
+        whole = f", all {count:,} lines of it" if count else ""
         return f"Run this{whole}? {self._choices}: "
 
     def _tell(self, explain: Callable[[Proposal], str]) -> None:

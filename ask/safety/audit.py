@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,13 +18,11 @@ class AuditLog:
     Args:
         path: the log; its folder is made where it is missing.
         conversation: the id of the conversation that the calls belong to.
-        redact: takes the keys out of a text.
     """
 
-    def __init__(self, path: Path, conversation: str, redact: Callable[[str], str]) -> None:
+    def __init__(self, path: Path, conversation: str) -> None:
         self._path = path
         self._conversation = conversation
-        self._redact = redact
 
     def record(self, finished: CallFinished) -> None:
         """Write down a call and what became of it.
@@ -38,7 +35,7 @@ class AuditLog:
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "conversation": self._conversation,
                 "tool": finished.call.name,
-                "arguments": self._redact(finished.call.arguments),
+                "arguments": finished.call.arguments,
                 "decision": finished.verdict,
                 "rule": finished.rule,
                 "failed": finished.failed,

@@ -25,13 +25,15 @@ def _lines(proposal: Proposal, preview: Preview) -> Iterator[str]:
     limit = proposal.arguments.get("timeout")
     if isinstance(limit, int | float) and 0 < limit < seconds:
         seconds = limit
-    yield f"The model wants to call {spelled_out(proposal.tool)}:"
+    redactor = proposal.context.redactor
+    yield f"The model wants to call {spelled_out(redactor.redact(proposal.tool))}:"
     for name, value in proposal.arguments.items():
         if name not in preview.instead_of:
-            told = name if _PLAIN_NAME.fullmatch(name) else json.dumps(name)
-            yield f"  {told}: {spelled_out(value if isinstance(value, str) else json.dumps(value))}"
+            shown, content = redactor.redact(name), redactor.redact_value(value)
+            label = shown if _PLAIN_NAME.fullmatch(shown) else json.dumps(shown)
+            yield f"  {label}: {spelled_out(content if isinstance(content, str) else json.dumps(content))}"
     if preview.heading:
-        yield "  " + spelled_out("\n".join((preview.heading, *preview.lines)))
+        yield "  " + spelled_out(redactor.redact("\n".join((preview.heading, *preview.lines))))
     if proposal.host:
         yield f"  at the host {spelled_out(proposal.host)}"
     yield f"  in {spelled_out(str(proposal.context.directory))}, for {seconds:g} s at most"

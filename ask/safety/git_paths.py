@@ -93,10 +93,11 @@ def find_git(environment: Mapping[str, str], writable: Sequence[Path]) -> str | 
         writable: the folders that calls can write.
     """
     for folder in environment.get("PATH", "").split(os.pathsep):
-        program = os.path.realpath(os.path.join(folder, "git"))
-        inside = any(Path(program).is_relative_to(one) for one in writable)
-        if folder.startswith("/") and not inside and os.access(program, os.X_OK) and os.path.isfile(program):
-            return program
+        program = os.path.join(folder, "git")
+        if folder.startswith("/") and os.access(program, os.X_OK) and os.path.isfile(program):
+            resolved = Path(os.path.realpath(program))
+            if not any(resolved.is_relative_to(one) for one in writable):
+                return str(resolved)
     return None
 
 

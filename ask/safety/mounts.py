@@ -78,12 +78,12 @@ def check_mounts(process: int, binds: Iterable[Bind], hidden_folders: Iterable[P
     for folder in hidden_folders:
         if root / folder.relative_to("/") not in empty:
             raise _changed(folder)
-    with _open_tree("/") as host_tree, _open_tree(f"/proc/{process}/root") as sandbox_tree:
+    with open_tree("/") as host_tree, open_tree(f"/proc/{process}/root") as sandbox_tree:
         for bind in {bind.destination: bind for bind in binds}.values():
             destination = root / bind.destination.relative_to("/")
             try:
-                wanted, _ = host_tree.identify(bind.source)
-                found, number = sandbox_tree.identify(destination)
+                wanted, _ = _identify(host_tree.open(bind.source))
+                found, number = _identify(sandbox_tree.open(destination))
             except OSError:
                 raise _changed(bind.destination) from None
             mount = unexplained.pop(number, None)
@@ -114,10 +114,10 @@ def _find_root(mounts: Sequence[MountEntry], path: Path) -> tuple[str, Path] | N
     return (found.device, found.root / path.relative_to(found.path)) if found else None
 
 
-class _Tree:
-    """Looks up files below a folder without following links.
+class Tree:
+    """Opens files below a folder without following links.
 
-    Paths that are looked up one after the other share the descriptors of the folders that they have in common.
+    Files that are opened one after the other share the descriptors of the folders that they have in common.
     """
 
     def __init__(self, top: int) -> None:
@@ -125,36 +125,32 @@ class _Tree:
         self._names: list[str] = []
         self._opened: list[int] = []
 
-    def identify(self, path: Path) -> tuple[tuple[int, int], int]:
-        """Return the device and inode of a file, and the id of the mount that it is seen in.
+    def open(self, path: Path) -> int:
+        """Return a descriptor of what an absolute path names, without access to its content, until the next call.
 
         Raises:
             OSError: it does not exist, or a link is on the way.
         """
         names = path.parts[1:]
-        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._names, names, strict=False)))
-        self._close_below(common)
-        for name in names[common:]:
+        self.close(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._names, names, strict=False))))
+        for name in names[len(self._names) :]:
             above = self._opened[-1] if self._opened else self._top
             self._opened.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above))
             self._names.append(name)
-        descriptor = self._opened[-1] if self._opened else self._top
-        status = os.fstat(descriptor)
-        return (status.st_dev, status.st_ino), _read_mount_id(descriptor)
+        return self._opened[-1] if self._opened else self._top
 
-    def _close_below(self, depth: int) -> None:
+    def close(self, depth: int = 0) -> None:
+        """Close the descriptors below a depth."""
         while len(self._opened) > depth:
             os.close(self._opened.pop())
             self._names.pop()
 
-    def close(self) -> None:
-        self._close_below(0)
-
 
 @contextmanager
-def _open_tree(top: str) -> Iterator[_Tree]:
+def open_tree(top: str) -> Iterator[Tree]:
+    """Open a folder to look up files below it."""
     descriptor = os.open(top, os.O_PATH | os.O_CLOEXEC)
-    tree = _Tree(descriptor)
+    tree = Tree(descriptor)
     try:
         yield tree
     finally:
@@ -162,6 +158,9 @@ def _open_tree(top: str) -> Iterator[_Tree]:
         os.close(descriptor)
 
 
-def _read_mount_id(descriptor: int) -> int:
+def _identify(descriptor: int) -> tuple[tuple[int, int], int]:
+    """Return the device and inode of an open file, and the id of the mount that it was found in."""
+    status = os.fstat(descriptor)
     lines = Path(f"/proc/self/fdinfo/{descriptor}").read_text().splitlines()
-    return next(int(line.partition(":")[2]) for line in lines if line.startswith("mnt_id:"))
+    mount = next(int(line.partition(":")[2]) for line in lines if line.startswith("mnt_id:"))
+    return (status.st_dev, status.st_ino), mount

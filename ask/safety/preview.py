@@ -77,6 +77,7 @@ def _compare(proposal: Proposal, target: WriteTarget, shows: frozenset[str]) -> 
         return Preview(f"no diff: {error}", file=file)
     if not lines:
         return Preview(f"{path} would stay as it is", file=file)
+    lines = list(map(proposal.context.redactor.redact, lines))  # first: a cut could leave a part of a secret
     return Preview(f"the changes to {path}:", tuple(map(_cut, lines[:LINES])) + _left_out(lines), shows, file)
 
 

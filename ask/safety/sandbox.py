@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -15,12 +15,11 @@ from typing import Any, Self
 
 from ask.errors import SafetyError
 from ask.json_values import as_dict
-from ask.redaction import KeyFilter
 from ask.safety import frames
 from ask.safety.bubblewrap import PROGRAMS, find_bubblewrap
 from ask.safety.channel import WorkerLate, WorkerLost
 from ask.safety.inmate import Inmate
-from ask.safety.leftovers import PlaceHolders
+from ask.safety.placeholders import MountPlaceholders
 from ask.safety.places import check_unmoved
 from ask.safety.profile import Confinement, View
 from ask.safety.selftest import Finding, Outside
@@ -64,12 +63,13 @@ class Sandbox:
         self.warnings: list[str] = []
         try:
             create_private_folder(confinement.spill.parent)
-            self._holders = PlaceHolders(confinement.state, confinement.spill)
+            self._placeholders = MountPlaceholders(confinement.state, confinement.spill)
         except OSError as fault:
             place = fault.filename or confinement.state
             raise SafetyError(f"--safe cannot use {place} ({fault.strerror})", "make it writable for you") from fault
         try:
             self._inmate = self._start()
+            self._placeholders.start_cleaner()
         except BaseException:
             self.close()
             raise
@@ -84,6 +84,11 @@ class Sandbox:
         return tool._replace(run=run)
 
     @property
+    def placeholders(self) -> Collection[Path]:
+        """The empty files and folders that exist only because of this sandbox, or of another one in its folders."""
+        return self._placeholders.paths
+
+    @property
     def protected(self) -> Sequence[Path]:
         """The files and folders in the writable directories that no call can change."""
         return self._seen.protected
@@ -94,7 +99,7 @@ class Sandbox:
         try:
             self._end()
         finally:
-            self._holders.release()
+            self._placeholders.release()
             with suppress(OSError):  # unless something was spilled
                 self._confinement.spill.rmdir()
 
@@ -102,16 +107,24 @@ class Sandbox:
         """A worker that has passed the self-test."""
         if self._closed:
             raise SafetyError("the sandbox is closed")
-        check_unmoved(self._confinement)
-        self._seen, self.warnings = survey(self._confinement, self._holders.hold, self._seen)
+        self._survey()
+        view = self._seen
         try:
-            return self._tested(self._seen)
+            return self._tested(view)
         except SafetyError:
-            again, self.warnings = survey(self._confinement, self._holders.hold, self._seen)
-            if again == self._seen:
+            self._survey()
+            if self._seen == view:
                 raise
-            self._seen = again
-            return self._tested(again)  # what was to be hidden came or went while it started
+            return self._tested(self._seen)  # what was to be hidden came or went while it started
+
+    def _survey(self) -> None:
+        """Find what to show, to protect and to hide right now, and create the placeholders."""
+        try:
+            check_unmoved(self._confinement)
+            self._seen, self.warnings = survey(self._confinement, self._placeholders.hold, self._seen)
+        except OSError as error:  # such as a link that became a folder between two looks at it
+            path = error.filename or self._confinement.directory
+            raise SafetyError(f"--safe cannot examine {path} ({error.strerror})", "run it again") from None
 
     def _tested(self, view: View) -> Inmate:
         """A worker that is shown this, and has passed the self-test."""
@@ -138,6 +151,7 @@ class Sandbox:
             "directory": str(self._confinement.directory),
             "spill": str(self._confinement.spill),
             "limits": list(self._confinement.limits),
+            "placeholders": [str(path) for path in self._placeholders.paths],
             "tasks": tasks,
         }
         try:
@@ -172,7 +186,7 @@ class Sandbox:
     @contextmanager
     def _kept_whole(self, context: ToolContext) -> Iterator[Spills]:
         """The spilled files of a call; whatever goes wrong in it ends the worker and removes them."""
-        spills = Spills(self._confinement.spill, self._confinement.limits.output, context.keys)
+        spills = Spills(self._confinement.spill, self._confinement.limits.output, context.redactor)
         whole = False
         try:
             yield spills
@@ -194,17 +208,17 @@ class Sandbox:
     def _answer(self, replies: Iterator[tuple[bytes, bytes]], spills: Spills, context: ToolContext) -> ToolResult:
         left = self._confinement.limits.output + 4096
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        keys = KeyFilter(context.keys)
+        redacted = context.redactor.open_stream()
         for kind, payload in replies:
             if kind == frames.OUTPUT and len(payload) <= left:
                 left -= len(payload)
-                tell(context, keys.feed(decode(payload)))
+                tell(context, redacted.feed(decode(payload)))
             elif kind == frames.OPEN:
                 spills.open(payload)
             elif kind == frames.SPILL:
                 spills.write(payload)
             elif kind == frames.DONE:
-                tell(context, keys.finish())
+                tell(context, redacted.finish())
                 return read_result(payload)
             else:
                 raise WorkerLost

@@ -7,7 +7,7 @@ from contextlib import suppress
 from io import RawIOBase
 from pathlib import Path
 
-from ask.redaction import redact
+from ask.redaction import NO_SECRETS, Redactor
 from ask.tools.output import open_new
 
 _NAME = re.compile(rb"(?:stdout|stderr|result)-[0-9a-f]{16}\.txt")
@@ -24,13 +24,13 @@ class Spills:
     Args:
         folder: where they go.
         limit: bytes that each may have.
-        keys: what is taken out of them, as for `redact`.
+        redactor: replaces secrets in them.
     """
 
-    def __init__(self, folder: Path, limit: int, keys: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, limit: int, redactor: Redactor = NO_SECRETS) -> None:
         self._folder = folder
         self._limit = limit
-        self._keys = keys
+        self._redactor = redactor
         self._files: dict[bytes, RawIOBase | None] = {}
         self._sizes: dict[bytes, int] = {}
 
@@ -77,6 +77,6 @@ class Spills:
         """Take the keys out of a file, which were never told to the worker."""
         with suppress(OSError):
             text = path.read_text("utf-8", "surrogateescape")
-            redacted = redact(text, self._keys)
+            redacted = self._redactor.redact(text)
             if redacted != text:
                 path.write_text(redacted, "utf-8", "surrogateescape")

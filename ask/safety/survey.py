@@ -76,8 +76,7 @@ def survey(confinement: Confinement, hold: Hold, before: View = NOTHING) -> tupl
     _protect_git_paths(confinement, [path for result in results for path in result.repositories], found)
     _protect_search_path(confinement, found)
     for name in find_names_to_hold(confinement.user_environment):
-        places = [folder / name for folder in confinement.writable]
-        found.protect_all(places, "file" if name == ".envrc" else "folder")
+        found.protect_all((folder / name for folder in confinement.writable), "folder")  # git status shows no folders
     protected = _once([*_still_there(before.protected), *found.finish(hold)])
     hidden = [*_still_there(before.hidden_files), *_still_there(before.hidden_folders)]
     files = _once([*hidden_files, *(path for path in hidden if not os.path.isdir(path))])
@@ -163,7 +162,7 @@ def _read_gitfile(path: Path) -> Path | None:
 
 def _protect_search_path(confinement: Confinement, found: ProtectedPaths) -> None:
     """Protect the folders on the user's PATH: the next command of any terminal could come from them."""
-    for entry in confinement.user_environment.get("PATH", "").split(os.pathsep):
+    for entry in dict.fromkeys(confinement.user_environment.get("PATH", "").split(os.pathsep)):
         for folder in confinement.writable:
             path = folder / entry
             if is_in_any(path, [folder]) or Path(os.path.realpath(path)).is_relative_to(folder):

@@ -61,6 +61,18 @@ class Terminal:
         """The lines of a text in ASCII as this terminal can show them."""
         return fold(text, self.columns)
 
+    def show(self, text: str) -> int:
+        """Show a text in ASCII, folded; return its number of rows if it does not fit on the screen, otherwise 0.
+
+        The number is shown before the text, whose beginning scrolls away.
+        """
+        rows = self.fold(text)
+        count = len(rows) if len(rows) >= self.rows else 0
+        if count:
+            self.write(f"[{count:,} lines, more than the terminal shows at once]\n")
+        self.write("\n".join(rows) + "\n")
+        return count
+
     def write(self, text: str) -> None:
         """Show a text in ASCII."""
         data = text.encode("ascii")

@@ -56,6 +56,7 @@ def main() -> None:
             on_output=_Output(send, limits.output),
             open_spill=lambda path: _Spill(send, path, limits.output),
             niceness=NICENESS,
+            placeholders=frozenset(map(Path, start["placeholders"])),
             approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
             keep_hard_links=False,  # one may lead to a file outside
         )

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from ask.json_values import as_dict, as_list
 from ask.messages import ToolSpec
-from ask.redaction import KeyFilter
 from ask.safety.channel import WorkerLate, WorkerLost
 from ask.safety.frames import CALL, DONE, READY, START, TEXT
 from ask.tool_plugins.process import PluginProcess
@@ -130,16 +129,16 @@ class Source:
             "hosts": None if context.restrict_hosts is None else sorted(context.restrict_hosts),
         }
         with self._kept_whole(context) as capture:
-            keys = KeyFilter(context.keys)
+            redacted = context.redactor.open_stream()
 
             def show(text: str) -> None:
-                if told := keys.feed(text):
+                if told := redacted.feed(text):
                     context.on_output(told)
 
             deadline = time.monotonic() + context.command_timeout
             rest = self._answer(process.exchange(CALL, call, deadline, show), capture, context)
             process.finish_output(show)
-            if told := keys.finish():
+            if told := redacted.finish():
                 context.on_output(told)
             text = capture.shorten(RESULT_LIMIT)
         if rest.get("error"):
@@ -183,12 +182,12 @@ class Source:
 
     def _answer(self, replies: Iterator[tuple[bytes, bytes]], capture: Capture, context: ToolContext) -> dict[str, Any]:
         """Gather the text of a result; what is told beside it."""
-        keys = KeyFilter(context.keys)
+        redacted = context.redactor.open_stream()
         for kind, payload in replies:
             if kind == TEXT:
-                capture.feed(keys.feed(payload.decode("utf-8", "replace")))
+                capture.feed(redacted.feed(payload.decode("utf-8", "replace")))
             elif kind == DONE:
-                capture.feed(keys.finish())
+                capture.feed(redacted.finish())
                 try:
                     return as_dict(json.loads(payload))
                 except (ValueError, RecursionError):

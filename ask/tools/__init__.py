@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from io import RawIOBase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
+from ask.redaction import NO_SECRETS, Redactor
 
 
 class ToolError(Exception):
@@ -46,12 +47,13 @@ class ToolContext(NamedTuple):
         keep_original: is called before a file changes, with its path, in which there is no link any more, and with
             what it will hold. It raises nothing because of what cannot be kept.
         open_spill: makes a new file in `spill_directory`; None makes it right there.
-        keys: what is taken out of a command's output before it is shown or kept, the longest first.
+        redactor: replaces secrets in a command's output before it is shown or kept.
         restrict_hosts: None where any host may be reached; else only public addresses may, and a redirect may lead to
             another host only where that is one of these, in the form of `addresses.host_of`.
         niceness: what a command adds to its niceness (0 to 19): the higher, the more others go before it.
         approved_file: the only file that this call may write, and only as long as it is unchanged; None for any.
         keep_hard_links: write a file with several names in place; otherwise the name written gets a file of its own.
+        placeholders: files and folders that are not listed while they are empty: safe mode creates them for a run.
     """
 
     directory: Path
@@ -61,11 +63,12 @@ class ToolContext(NamedTuple):
     on_output: Callable[[str], None]
     keep_original: Callable[[Path, bytes], None] = keep_nothing
     open_spill: Callable[[Path], RawIOBase] | None = None
-    keys: tuple[str, ...] = ()
+    redactor: Redactor = NO_SECRETS
     restrict_hosts: frozenset[str] | None = None
     niceness: int = 0
     approved_file: ApprovedFile | None = None
     keep_hard_links: bool = True
+    placeholders: Collection[Path] = frozenset()
 
 
 class ToolResult(NamedTuple):

@@ -54,18 +54,40 @@ def resolve(name: str, context: ToolContext) -> Path:
 
 
 @contextmanager
-def told_to_model(name: str, path: Path, what: str = "file") -> Iterator[None]:
+def told_to_model(name: str, path: Path, context: ToolContext, what: str = "file") -> Iterator[None]:
     """Turns the operating system's errors into results that help; `name` is the path as the model gave it."""
     try:
         yield
     except FileNotFoundError:
-        raise ToolError(_missing(name, path, what)) from None
+        raise ToolError(_missing(name, path, context, what)) from None
     except (NotADirectoryError, FileExistsError):
         raise ToolError(f"{name}: a part of this path is a file, not a directory") from None
     except PermissionError:
         raise ToolError(f"{name}: no permission") from None
     except OSError as error:
         raise ToolError(f"{name}: {error.strerror}") from None
+
+
+def list_entries(path: Path, context: ToolContext, limit: int | None = None) -> list[os.DirEntry[str]]:
+    """List a folder without the placeholders of safe mode, in no particular order.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with os.scandir(path) as entries:
+        found = list(islice(entries, limit))
+    folder = path.resolve() if context.placeholders else path
+    return [entry for entry in found if folder / entry.name not in context.placeholders or not _is_empty(entry)]
+
+
+def _is_empty(entry: os.DirEntry[str]) -> bool:
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            with os.scandir(entry.path) as entries:
+                return next(entries, None) is None
+        return entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size == 0
+    except OSError:
+        return False
 
 
 def read_regular(name: str, path: Path | str, folder: int | None = None) -> bytes:
@@ -304,14 +326,13 @@ def _refuse_special(name: str, status: os.stat_result) -> None:
         raise ToolError(f"{name} is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no regular file')}")
 
 
-def _missing(name: str, path: Path, what: str) -> str:
+def _missing(name: str, path: Path, context: ToolContext, what: str) -> str:
     if path.is_symlink():
         return f"{name} is a link to {shown(str(path.readlink()))}, which does not exist"
     if not path.parent.is_dir():
         return f"{name}: no such {what}; its directory does not exist either"
     try:
-        with os.scandir(path.parent) as entries:
-            names = sorted(entry.name for entry in islice(entries, _NAMES_SEEN))
+        names = sorted(entry.name for entry in list_entries(path.parent, context, _NAMES_SEEN))
     except OSError:
         return f"{name}: no such {what}"
     if not names:

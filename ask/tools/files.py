@@ -17,6 +17,7 @@ from ask.tools import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.edits import replace_once
 from ask.tools.file_access import (
     check_approved_content,
+    list_entries,
     read_regular,
     resolve,
     shown,
@@ -38,7 +39,7 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """
     name = arguments["filepath"]
     path = resolve(name, context)
-    with told_to_model(name, path):
+    with told_to_model(name, path, context):
         data = read_regular(name, path)
     if b"\0" in data:
         raise ToolError(_binary(name, data))
@@ -58,7 +59,7 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
         raise ToolError(f"{name} names a directory, not a file")
     content, note = _whole_characters(arguments["content"])
     data = content.encode()
-    with told_to_model(name, path):
+    with told_to_model(name, path, context):
         created = write_regular(name, path, data, context)
     return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
 
@@ -72,7 +73,7 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     name = arguments["filepath"]
     path = resolve(name, context)
     new, note = _whole_characters(arguments["new_text"])
-    with told_to_model(name, path):
+    with told_to_model(name, path, context):
         before = read_regular(name, path)
         check_approved_content(name, context.approved_file, before)
         text = before.decode("utf-8", "surrogateescape")
@@ -92,11 +93,10 @@ def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     """
     name = arguments["dirpath"]
     path = resolve(name, context)
-    with told_to_model(name, path, "directory"):
+    with told_to_model(name, path, context, "directory"):
         if path.exists() and not path.is_dir():
             raise ToolError(f"{name} is no directory")
-        with os.scandir(path) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+        found = sorted(list_entries(path, context), key=lambda entry: entry.name)
     lines = [_describe(entry) for entry in found[:_ENTRIES]]
     if len(found) > _ENTRIES:
         lines.append(f"[{len(found) - _ENTRIES:,} more entries are not shown]")

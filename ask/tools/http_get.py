@@ -16,11 +16,13 @@ from urllib.parse import urljoin
 
 from ask.certificates import CaBundle, explain_certificate_error, find_ca_bundle
 from ask.errors import ConfigError
+from ask.gzip_stream import GzipDecoder
 from ask.messages import NOTHING
+from ask.network_errors import connect_reason
 from ask.tools import ToolError
 from ask.tools.addresses import Target, is_address, parse_url
 from ask.tools.reach import Restricted
-from ask.transport import connect_reason, leave_alone
+from ask.transport import leave_alone
 from ask.version import VERSION
 
 if TYPE_CHECKING:
@@ -42,7 +44,6 @@ _HEADERS = {
     "Accept": "text/markdown, text/html;q=0.9, application/json;q=0.9, text/plain;q=0.9, */*;q=0.5",
     "Accept-Encoding": "gzip",
 }
-_GZIP = b"\x1f\x8b"
 _REDIRECTING = (301, 302, 303, 307, 308)
 
 
@@ -239,17 +240,17 @@ class _Getter:
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise ToolError(f"{target.url} came compressed with {encoding}, which was not asked for")
-        inflate = _Inflater() if encoding.endswith("gzip") else None
+        inflate = GzipDecoder() if encoding.endswith("gzip") else None
         body = bytearray()
         note = ""
         try:
             _be_patient(response, self._began + self.body_seconds - time.monotonic())
             while not self._body_is_late and (chunk := response.raw.read1(_READ_BYTES, decode_content=False)):
                 room = BODY_LIMIT + 1 - len(body)
-                body += inflate.feed(chunk, room) if inflate else chunk[:room]
+                body += inflate.decode(chunk, room) if inflate else chunk[:room]
                 if len(body) > BODY_LIMIT:
                     return bytes(body[:BODY_LIMIT]), f"cut at {BODY_LIMIT:,} bytes"
-            if inflate and not inflate.ended:
+            if inflate and not inflate.complete:
                 note = "cut where its compression ends"
         except zlib.error:
             note = "cut where its compression breaks"
@@ -268,30 +269,6 @@ def _be_patient(response: requests.Response, seconds: float) -> None:
     sock: socket | None = getattr(getattr(file, "raw", None), "_sock", None)
     if sock is not None:
         sock.settimeout(max(seconds, 0.01))
-
-
-class _Inflater:
-    """Decompresses gzip, also where several of its streams follow each other, and holds a bomb to a size."""
-
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(31)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the last stream is whole."""
-        return self._stream.eof
-
-    def feed(self, data: bytes, room: int) -> bytes:
-        """What the bytes hold, cut to the room there is."""
-        out = b""
-        while data and len(out) < room:
-            if self._stream.eof:
-                if not data.startswith(_GZIP):
-                    break  # what stands behind is passed over, as by gzip itself
-                self._stream = zlib.decompressobj(31)
-            out += self._stream.decompress(data, room - len(out))
-            data = self._stream.unused_data
-        return out
 
 
 def _redirect(target: Target, response: requests.Response) -> Target | None:

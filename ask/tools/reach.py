@@ -6,9 +6,9 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ask.network_errors import connect_reason
 from ask.tools import ToolError
 from ask.tools.addresses import Target, is_address, is_public
-from ask.transport import connect_reason
 
 
 def look_up(host: str, port: int) -> list[str]:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from ask.json_values import as_dict, as_list, as_text
 from ask.keys import stem
-from ask.redaction import redact
+from ask.redaction import Redactor
 from ask.tools import ToolError
 from ask.tools.http_get import Page, get
 from ask.tools.search import Engine, Found
@@ -60,7 +60,7 @@ def search(engine: Engine, words: str, count: int, seconds: float) -> list[Found
             paused = True
             time.sleep(PAUSE)
         else:
-            raise ToolError(redact(_explain(engine.name, error), tuple(sorted(keys, key=len, reverse=True))))
+            raise ToolError(Redactor(keys).redact(_explain(engine.name, error)))
 
 
 def _ask(engine: Engine, key: str, words: str, count: int, deadline: float) -> Page:

@@ -18,7 +18,6 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
-from ask.redaction import KeyFilter
 from ask.tools import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.output import RESULT_LIMIT, Capture
 from ask.tools.processes import end_all
@@ -67,14 +66,14 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 class _Stream:
-    """One pipe of the shell: takes its bytes, shows their text without keys and keeps what a result can hold."""
+    """One pipe of the shell: takes its bytes, shows their text without secrets and keeps what a result can hold."""
 
     def __init__(self, pipe: IO[bytes], label: str, context: ToolContext) -> None:
         self.pipe = pipe
         self.label = label
         self.capture = Capture(context.spill_directory, label, context.open_spill)
         self.ended = False
-        self._without_keys = KeyFilter(context.keys)
+        self._redacted = context.redactor.open_stream()
         self._on_output: Callable[[str], None] = context.on_output
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
         os.set_blocking(pipe.fileno(), False)
@@ -84,12 +83,12 @@ class _Stream:
         with suppress(BlockingIOError):
             data = os.read(self.pipe.fileno(), _READ_SIZE)
             self.ended = not data
-            self._take(self._without_keys.feed(self._decode(data)))
+            self._take(self._redacted.feed(self._decode(data)))
 
     def finish(self) -> None:
         """Takes the last of it, up to a character that was never completed."""
         self.read()
-        self._take(self._without_keys.feed(self._decode(b"", True)) + self._without_keys.finish())
+        self._take(self._redacted.feed(self._decode(b"", True)) + self._redacted.finish())
 
     def _take(self, text: str) -> None:
         if text:

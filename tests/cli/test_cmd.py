@@ -56,6 +56,14 @@ def test_a_command_that_was_cut_is_not_printed(ask: Ask, server: ModelServer) ->
     assert (result.stdout, result.code) == (b"", 10)
 
 
+def test_a_command_longer_than_the_screen_is_shown_with_its_length(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("```sh\n" + "\n".join(f"echo {number}" for number in range(40)) + "\n```"))
+    text = ask.on_terminal("--cmd", "count", answers=[(CHOICES, "\n")]).text
+    assert text.index("[40 lines") < text.index("echo 0") < text.index("All 40 lines")
+    server.reply(wire.says("echo 1"))
+    assert "lines" not in ask.on_terminal("--cmd", "count", answers=[(CHOICES, "\n")]).text
+
+
 def test_it_goes_with_pipes_json_and_conversations(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("git commit -m 'Add a page'"), wire.says("```\ngit commit -m 'Add it'\n```"))
     assert ask.shell('echo +page | ask --cmd "commit this" -q').text == "git commit -m 'Add a page'\n"

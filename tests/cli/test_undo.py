@@ -14,7 +14,7 @@ import pytest
 
 from tests import wire
 from tests.model_server import ModelServer, Reply
-from tests.program import CTRL_C, Ask, Home, Result
+from tests.program import CTRL_C, Ask, Home, Result, Running
 
 
 def write(name: str, content: str) -> wire.Call:
@@ -82,6 +82,41 @@ def test_the_next_undo_takes_the_run_before_and_redo_the_last_undo(ask: Ask, hom
     assert last_line(result).startswith("ask: there are no files to put back from here: ask undo ID ")
     assert ask("undo", "--redo", "-y").code == 0
     assert file.read_text() == "1"
+
+
+def test_without_asking_no_older_run_is_undone_in_place_of_one_that_changed_nothing(
+    ask: Ask, home: Home, model: Model
+) -> None:
+    changing = model(write("f", "1"))
+    idle = model(("list_dir", {"dirpath": "."}))
+    for options in (("-y",), ("-y", "--all")):
+        result = ask("undo", *options)
+        assert result.code == 2
+        assert idle in result.stderr
+        assert changing in result.stderr
+    assert (home.work / "f").exists()
+    for options in (("-n", "-y"), ("--list", "-y")):
+        result = ask("undo", *options)
+        assert result.code == 0
+        assert idle in result.stderr.splitlines()[0]
+    assert ask("undo", "-y", changing).code == 0
+    assert not (home.work / "f").exists()
+    model(write("f", "1"))
+    model(("list_dir", {"dirpath": "."}), options=("-c",))
+    assert ask("undo", "-y").code == 2
+    assert ask("undo", "-y", "--all").code == 0
+    assert not (home.work / "f").exists()
+
+
+def test_on_a_terminal_an_older_run_is_named_and_asked_about(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(write("f", "1")), wire.says("Done."), wire.says("Hi."))
+    script = "ask go; ask hi; ask undo"
+    with Running(["bash", "-c", script], env=dict(ask.env), cwd=ask.cwd, terminal=True) as running:
+        running.wait_for("changed no files")
+        running.wait_for("Remove 1 file?")
+        running.type_in("y\n")
+        assert running.finish().code == 0
+    assert not (home.work / "f").exists()
 
 
 def test_a_conversation_is_named_by_id_beginning_or_number_and_undone_as_a_whole(
@@ -218,7 +253,7 @@ def test_a_data_folder_that_cannot_be_used_is_one_line_and_the_file_is_written(
     assert (home.work / "f").read_text() == "2"
     told = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
     path = home.work / "f"
-    assert told == [f"ask: the original of {path} cannot be kept (File exists): ask undo will not put it back"]
+    assert told == [f"ask: the original of {path} cannot be kept (Not a directory): ask undo will not put it back"]
     assert "Error" not in wire.asked(server.requests[1].json)
     undo = ask("undo", "-y")
     assert (undo.code, undo.stderr.count("\n")) == (9, 1)

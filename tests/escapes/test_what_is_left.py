@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests import wire
-from tests.escapes.confined import bash, machine, run, started
-from tests.model_server import ModelServer
+from tests.escapes.confined import bash, environment, machine, run, started
+from tests.model_server import ModelServer, Reply, Request
 from tests.program import CTRL_C
+from tests.program import run as execute
 from tests.safety.ground import HELD, Ground
-from tests.safety.installation import USERS
+from tests.safety.installation import USERS, as_user, installation
 from tests.safety.traces import processes
+from tests.scenarios.sent import results, sent
 
 HOLD = "touch {began}; while [ ! -e {go} ]; do sleep 0.02; done"
 
@@ -59,7 +62,7 @@ def test_nothing_is_left(here: Ground) -> None:
 
 @pytest.mark.parametrize("ending", ["Ctrl-C", "TERM", "KILL"])
 def test_nothing_is_left_of_a_run_that_was_ended(here: Ground, ending: str) -> None:
-    """After KILL, once the next run has started; what runs inside ends at once in any case."""
+    """After KILL, a moment later: the cleaner sees that the run is gone."""
     before = traces(here)
     with ModelServer() as server:
         server.reply(wire.calls(*bash("touch own; setsid sleep 600 & sleep 600")))
@@ -74,8 +77,7 @@ def test_nothing_is_left_of_a_run_that_was_ended(here: Ground, ending: str) -> N
     (here.work / "own").unlink()
     wait_until(lambda: not processes(here.work))
     if ending == "KILL":
-        assert (here.work / ".vscode").is_dir()
-        run(here, bash("true"), "--safe")
+        wait_until(lambda: not list(here.base.glob("data/ask/safe/*.note")))
     assert traces(here) == before
 
 
@@ -105,3 +107,43 @@ def test_what_the_user_puts_there_meanwhile_stays(here: Ground) -> None:
             assert running.finish().code == 0
     assert (here.work / ".vscode/settings.json").read_text() == "{}"
     assert not os.path.lexists(here.work / ".idea")
+
+
+def test_placeholders_are_neither_listed_nor_seen_by_git_nor_kept_for_undo(here: Ground) -> None:
+    """The issue's example: one file in the folder is one entry, and the model is told what `ls -a` shows."""
+    outer = here.work / "one"
+    outer.mkdir()
+    (outer / "only.txt").write_text("x")
+    git = ["git", "-c", "safe.directory=*", "-C", str(outer)]
+    subprocess.run([*git, "add", "."], check=True)
+    here.hand_over()
+    listed = ("list_dir", {"dirpath": "."})
+    status = [*git, "status", "--porcelain", "--", "."]
+    with ModelServer() as server:
+        during: list[str] = []
+
+        def look(request: Request) -> Reply:
+            during.append(subprocess.run(status, capture_output=True, text=True, check=True).stdout)
+            during.extend(sorted(path.name for path in outer.iterdir()))
+            return wire.calls(listed, ("read_file", {"filepath": "missing"}), *bash("ls -A", "echo y > only.txt"))
+
+        server.reply(look, wire.says("Done."))
+        with started(here, server, "--safe", directory=outer) as running:
+            assert running.finish().code == 0
+        bodies = sent(server)
+        command = [*as_user(here.user), installation(here.user).ask, "undo", "--yes"]
+        undone = execute(command, env=environment(here, server), cwd=outer)
+    system = next(message["content"] for message in bodies[0]["messages"] if message["role"] == "system")
+    entries, missing, shown, _ = results(bodies[1])
+    placeholders = {name for name in during[1:] if name != "only.txt"}
+    assert placeholders >= {".git", ".vscode"}
+    assert during[0] == "A  one/only.txt\n"
+    assert entries == "file 1 only.txt"
+    assert not [name for name in placeholders if name in missing]
+    assert {name for name in shown.split() if name.startswith(".")} == placeholders
+    [line] = [line for line in system.splitlines() if "placeholder" in line or "holds the place" in line]
+    assert all(name in line for name in placeholders)
+    assert "only.txt" in undone.text + undone.stderr
+    assert not [name for name in placeholders if name in undone.text + undone.stderr]
+    assert (outer / "only.txt").read_text() == "x"
+    assert sorted(path.name for path in outer.iterdir()) == ["only.txt"]

@@ -252,3 +252,14 @@ def test_where_it_runs_and_how_to_start_it_is_told() -> None:
     assert (info.default_model, info.key_env) == ("", ("OLLAMA_API_KEY",))
     assert "ollama serve" in info.offline_advice
     assert "ollama pull" in info.no_model_advice
+
+
+def test_a_prompt_count_of_zero_means_that_it_was_not_counted(server: ModelServer) -> None:
+    """Ollama counts no tokens of a prompt that it has in its cache, which is no sign of a truncated prompt."""
+    request = ChatRequest(MODEL, (Message("system", "Be kind. " * 1000), Message("user", "hi")))
+    server.reply(streams(*HELLO, done(prompt_eval_count=0)))
+    came = put(ollama, server, request)
+    assert came.turn.answer.usage.input_tokens is None
+    assert came.notices == []
+    server.reply(streams(*HELLO, done(prompt_eval_count=1)))
+    assert len(put(ollama, server, request).notices) == 1

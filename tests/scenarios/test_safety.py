@@ -15,6 +15,7 @@ from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.original_runs import tree
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, run_on_terminal
+from tests.saved import saved
 from tests.scenarios.sent import offered, results, sent
 
 TOUCH = ("bash", {"command": "echo x >> ran"})
@@ -227,6 +228,41 @@ def test_s31_ctrl_c_at_the_question_ends_the_run(ask: Ask, server: ModelServer, 
         ("bash", "deny", "interrupted"),
         ("list_dir", "deny", "interrupted"),
     ]
+
+
+@pytest.mark.parametrize("options", [(), ("--plain",)], ids=["live", "plain"])
+def test_the_screen_and_the_history_have_the_command_that_ran_in_place_of_the_edited_one(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
+    server.reply(wire.calls(TOUCH, ("bash", {"command": "echo untouched"})), wire.says("Done."))
+    edited = [(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_U + "echo y > different\n"), (PROMPT, "y\n")]
+    result = ask.on_terminal("--confirm", *options, "Run it", answers=edited)
+    assert result.code == 0
+    assert (ask.cwd / "different").exists()
+    lines = [line for line in result.text.splitlines() if "· bash" in line]
+    assert len(lines) == 2
+    assert "echo y > different" in lines[0]
+    calls = saved(home)[0].entries[1].message.tool_calls
+    assert [json.loads(call.arguments)["command"] for call in calls] == ["echo y > different", "echo untouched"]
+    [repeated] = [one["tool_calls"] for one in sent(server)[1]["messages"] if "tool_calls" in one]
+    assert [call["function"]["arguments"] for call in repeated] == [call.arguments for call in calls]
+    shown = ask("history", "show", result.conversation).text
+    assert "echo y > different" in shown
+    assert "echo x" not in shown
+    assert ask("history", "search", "different").code == 0
+    assert ask("history", "search", "ran").stdout == b""
+    ask("--resume", result.conversation, "And now?")
+    assert "echo x" not in server.requests[-1].body.decode()
+
+
+def test_events_have_the_command_that_ran(ask: Ask, server: ModelServer, home: Home) -> None:
+    server.reply(wire.calls(TOUCH), wire.says("Done."))
+    edited = [(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_U + "echo y > different\n")]
+    command = ["bash", "-c", "ask --confirm --events 'Run it' > events"]
+    assert run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=edited).code == 0
+    events = [json.loads(line) for line in (ask.cwd / "events").read_text().splitlines()]
+    commands = [json.loads(event["arguments"])["command"] for event in events if "arguments" in event]
+    assert commands == ["echo y > different"] * 2
 
 
 @pytest.mark.parametrize("options", [("--confirm", "--yes"), ("--confirm", "-y")])

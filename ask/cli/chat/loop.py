@@ -29,7 +29,7 @@ def chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequen
     Raises:
         AskError: there can be no chat.
     """
-    workspace = Workspace()
+    workspace = Workspace(quiet=flags["quiet"])
     console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
     with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
         warn_literal_options(literal_options, console)

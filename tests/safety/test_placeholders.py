@@ -1,12 +1,17 @@
-"""Place holders: made where something protected is absent, gone afterwards, and never what somebody else made."""
+"""Placeholders: created where a protected name is missing, gone afterwards, and never what somebody else created."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from ask.safety.leftovers import PlaceHolders
+from ask.safety.placeholders import MountPlaceholders
+from tests.safety.installation import ROOT
 
 NAMES = {".git": True, ".vscode": True, ".idea": True, ".envrc": False}
 """Placeholders, and whether each is a folder."""
@@ -23,15 +28,15 @@ def work(tmp_path: Path) -> Path:
     return tmp_path / "work"
 
 
-def opened(state: Path, *folders: Path) -> PlaceHolders:
+def opened(state: Path, *folders: Path) -> MountPlaceholders:
     spill = state.parent / "results/a1"
     spill.parent.mkdir(exist_ok=True)
-    holders = PlaceHolders(state, spill)
+    holders = MountPlaceholders(state, spill)
     hold(holders, *folders)
     return holders
 
 
-def hold(holders: PlaceHolders, *folders: Path) -> None:
+def hold(holders: MountPlaceholders, *folders: Path) -> None:
     holders.hold({folder / name: is_folder for folder in folders for name, is_folder in NAMES.items()})
 
 
@@ -46,7 +51,7 @@ def test_what_is_absent_is_made_and_taken_away(state: Path, work: Path) -> None:
     assert (work / ".git").is_dir()
     holders.release()
     assert names(work) == set()
-    assert names(state) == {"gate"}
+    assert names(state) == {"lock"}
 
 
 def test_what_was_there_stays(state: Path, work: Path) -> None:
@@ -120,7 +125,7 @@ def test_a_folder_that_is_gone_is_forgotten(state: Path, work: Path) -> None:
         (work / name).unlink() if name == ".envrc" else (work / name).rmdir()
     work.rmdir()
     holders.release()
-    assert names(state) == {"gate"}
+    assert names(state) == {"lock"}
 
 
 def test_a_name_that_is_not_text_works_too(state: Path, tmp_path: Path) -> None:
@@ -130,3 +135,51 @@ def test_a_name_that_is_not_text_works_too(state: Path, tmp_path: Path) -> None:
     odd.mkdir()
     opened(state, odd).release()
     assert names(odd) == set()
+
+
+def test_all_runs_in_a_folder_know_the_placeholders(state: Path, work: Path) -> None:
+    (work / ".vscode").mkdir()
+    first, second = opened(state, work), opened(state, work)
+    assert first.paths == second.paths == {work / name for name in NAMES if name != ".vscode"}
+    first.release()
+    second.release()
+
+
+def test_nothing_is_created_where_a_link_leads(state: Path, work: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("work")
+    holders = opened(state, tmp_path / "link")
+    assert names(work) == set()
+    assert holders.paths == set()
+    holders.release()
+
+
+KILLED = """
+import os, signal, sys
+sys.path.append({root!r})
+from pathlib import Path
+from ask.safety.placeholders import MountPlaceholders
+placeholders = MountPlaceholders(Path({state!r}), Path({spill!r}))
+placeholders.hold({{Path({work!r}) / name: is_folder for name, is_folder in {names!r}.items()}})
+placeholders.start_cleaner()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("with_another", [False, True], ids=["alone", "beside another run"])
+def test_after_a_killed_run_its_cleaner_removes_what_no_other_run_needs(
+    state: Path, work: Path, tmp_path: Path, with_another: bool
+) -> None:
+    (tmp_path / "results").mkdir()
+    places = {"state": str(state), "work": str(work), "spill": str(tmp_path / "results/a2")}
+    code = KILLED.format(root=str(ROOT), names=NAMES, **places)
+    other = opened(state, work) if with_another else None
+    ended = subprocess.run([sys.executable, "-c", code], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    if other:
+        time.sleep(1)
+        assert names(work) == set(NAMES)
+        other.release()
+    deadline = time.monotonic() + 20
+    while names(work) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert names(work) == set()

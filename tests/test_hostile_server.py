@@ -1,0 +1,409 @@
+"""A hostile or broken server: every phase of an answer ends in time and in bounded memory, and partial text is kept."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import re
+import socket
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests import wire
+from tests.program import ASK, Ask, run
+from tests.raw_server import RawServer, read_request
+
+TIMEOUT = 2
+MEMORY = 300_000_000
+SECONDS = 25
+"""What a run may take; on a busy machine, more than it needs."""
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+print("peak", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024, file=sys.stderr)
+sys.exit(code)
+"""
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+OPEN = HEAD + b"Connection: close\r\n\r\n"
+JSON_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+GZIPPED = HEAD + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n"
+HELLO = wire.sse(wire.text("hello "), done=False)
+LARGE = b"x" * 65_536
+
+
+class Ended(NamedTuple):
+    """How a run ended: exit code, output, the error's line, and the peak of its memory in bytes."""
+
+    code: int
+    text: str
+    error: str
+    peak: int
+
+
+Sent = Iterator[bytes | float]
+"""What a server sends: bytes, or seconds to wait."""
+
+
+def serve(sent: Callable[[], Sent]) -> RawServer:
+    """A server that answers with what a generator yields, until the client leaves."""
+
+    def handle(connection: socket.socket) -> None:
+        if read_request(connection):
+            for step in sent():
+                connection.sendall(step) if isinstance(step, bytes) else time.sleep(step)
+
+    return RawServer(handle)
+
+
+def put(ask: Ask, server: RawServer, *args: str, provider: str = "openrouter") -> Ended:
+    """Ask a question of the server and measure the run."""
+    env = {**ask.env, f"{provider.upper()}_BASE_URL": f"http://{server.place}/v1", "ANTHROPIC_API_KEY": "key"}
+    command = [ASK, "-p", provider, "-m", "m", "--timeout", str(TIMEOUT), *args, "hi"]
+    result = run([sys.executable, "-c", MEASURE, *command], env=env, cwd=ask.cwd, timeout=60)
+    assert result.seconds < SECONDS
+    lines = result.stderr.splitlines()
+    peak = int(lines[-1].removeprefix("peak "))
+    assert peak < MEMORY
+    return Ended(result.code, result.text, lines[-2] if len(lines) > 1 else "", peak)
+
+
+def forever(*parts: bytes | float, start: bytes = b"") -> Callable[[], Sent]:
+    def sent() -> Sent:
+        yield start
+        while True:
+            yield from parts
+
+    return sent
+
+
+def event(delta: wire.Json) -> bytes:
+    return wire.event(wire.chunk(delta))
+
+
+def gzip_bomb(start: bytes, piece: bytes) -> Callable[[], Sent]:
+    """One gzip stream that begins with some bytes and goes on with others for 3 GB, or as long as it is read."""
+
+    def sent() -> Sent:
+        packer = zlib.compressobj(wbits=31)
+        yield GZIPPED + packer.compress(start) + packer.flush(zlib.Z_FULL_FLUSH)
+        packed = packer.compress(piece * (4_000_000 // len(piece))) + packer.flush(zlib.Z_FULL_FLUSH)
+        for _ in range(800):
+            yield packed
+
+    return sent
+
+
+# What comes before an answer
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        forever(b"X", 0.5),
+        forever(b"X", 0.5, start=b"HTTP/1.1 200 OK\r\nX-Long: "),
+        forever(b"X: y\r\n", 0.5, start=b"HTTP/1.1 200 OK\r\n"),
+        forever(b"HTTP/1.1 100 Continue\r\n\r\n", 0.5),
+    ],
+    ids=["status line", "header", "headers", "100 Continue"],
+)
+def test_headers_must_be_complete_within_the_timeout(ask: Ask, sent: Callable[[], Sent]) -> None:
+    with serve(sent) as server:
+        started = time.monotonic()
+        ended = put(ask, server)
+        assert time.monotonic() - started < TIMEOUT + 5
+    assert (ended.code, ended.text) == (5, "")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        forever(LARGE),
+        forever(LARGE, start=b"HTTP/1.1 200 OK\r\nX-Long: "),
+        forever(b"X: y\r\n" * 50, start=b"HTTP/1.1 200 OK\r\n"),
+        forever(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+        forever(b"HTTP/1.1 100 Continue\r\nX: " + b"y" * 60_000 + b"\r\n\r\n"),
+    ],
+    ids=["status line", "header", "headers", "100 Continue", "long 100 Continue"],
+)
+def test_endless_headers_are_given_up_at_once_and_not_asked_for_again(ask: Ask, sent: Callable[[], Sent]) -> None:
+    with serve(sent) as server:
+        ended = put(ask, server)
+        assert (ended.code, ended.text, server.connections) == (5, "", 1)
+
+
+@pytest.mark.parametrize("sent", [forever(b"X", 0.5), forever(b"X: y\r\n", 0.5, start=b"HTTP/1.1 200 OK\r\n")])
+def test_a_proxy_s_headers_must_be_complete_in_time_too(
+    ask: Ask, sent: Callable[[], Sent], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ask.transport.CONNECT_SECONDS", 1.0)
+    from ask.errors import NetworkError
+    from ask.transport import Transport
+    from tests.test_transport import CHAT
+
+    with serve(sent) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://{proxy.place}")
+        started = time.monotonic()
+        with pytest.raises(NetworkError):
+            Transport("https://model.invalid/v1", TIMEOUT).send(CHAT)
+        assert time.monotonic() - started < 5
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        (forever(b"data: {}\n\n", start=OPEN), ""),
+        (forever(b"data: {}\n\n", start=OPEN + HELLO), "hello \n"),
+        (forever(event({}), start=OPEN + HELLO), "hello \n"),
+        (forever(event({"role": "assistant", "content": ""}), start=OPEN + HELLO), "hello \n"),
+        (forever(event({"tool_calls": [{"index": 0, "function": {"arguments": ""}}]}), start=OPEN + HELLO), "hello \n"),
+        (forever(event({"reasoning_details": [{"type": "reasoning.text", "index": 0}]}), start=OPEN), ""),
+        (forever(b": OPENROUTER PROCESSING\n\n", start=OPEN), ""),
+        (forever(b": OPENROUTER PROCESSING\n\n", start=OPEN + HELLO), "hello \n"),
+        (forever(b"\n", start=OPEN), ""),
+        (forever(b"event: ping\n\n", start=OPEN + HELLO), "hello \n"),
+        (forever(b"x", 0.1, start=OPEN + HELLO + b"data: "), "hello \n"),
+        (forever(b"x", 0.1, start=JSON_HEAD + b'{"choices": "'), ""),
+        (forever(b"X: y\r\n", start=CHUNKED + b"%x\r\n%s\r\n0\r\n" % (len(HELLO), HELLO)), "hello \n"),
+        (forever(b"X", 0.1, start=CHUNKED + b"%x\r\n%s\r\n0\r\n" % (len(HELLO), HELLO)), "hello \n"),
+        (forever(b"0", 0.1, start=CHUNKED + b"%x\r\n%s\r\n" % (len(HELLO), HELLO)), "hello \n"),
+        (gzip_bomb(HELLO, b"\n"), "hello \n"),
+        (gzip_bomb(HELLO, b"data: {}\n\n"), "hello \n"),
+    ],
+    ids=[
+        *("empty events", "empty events behind text", "chunks", "empty text", "empty arguments", "empty details"),
+        *("comments", "comments behind text", "blank lines", "pings", "slow event", "slow body"),
+        *("trailers", "slow trailer", "slow chunk size", "gzip bomb of blank lines", "gzip bomb of events"),
+    ],
+)
+def test_an_answer_that_does_not_grow_is_given_up_and_what_came_is_kept(
+    ask: Ask, sent: Callable[[], Sent], text: str
+) -> None:
+    with serve(sent) as server:
+        started = time.monotonic()
+        ended = put(ask, server)
+        assert time.monotonic() - started < TIMEOUT + 8
+    assert (ended.code, ended.text) == (10 if text else 5, text)
+
+
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        (forever(LARGE, start=OPEN + HELLO + b"data: "), "hello "),
+        (forever(LARGE, start=OPEN + HELLO), "hello "),
+        (forever(b"data: " + LARGE + b"\n", start=OPEN + HELLO), "hello "),
+        (gzip_bomb(HELLO + b"data: ", b"x"), "hello "),
+        (gzip_bomb(HELLO, b"x"), "hello "),
+        (forever(b"{}," * 20_000, start=OPEN + HELLO + b"data: ["), "hello "),
+        (forever(LARGE, start=JSON_HEAD + b'{"x": "'), ""),
+        (forever(b"{}," * 20_000, start=JSON_HEAD + b"["), ""),
+        (gzip_bomb(b"[", b"{},"), ""),
+        (forever(LARGE, start=JSON_HEAD + b"<"), ""),
+    ],
+    ids=[
+        *("event", "line", "data lines", "gzip bomb in an event", "gzip bomb in a line", "objects in an event"),
+        *("body", "objects in a body", "gzip bomb of objects", "page"),
+    ],
+)
+def test_one_endless_event_or_body_is_given_up_in_bounded_memory(ask: Ask, sent: Callable[[], Sent], text: str) -> None:
+    with serve(sent) as server:
+        ended = put(ask, server)
+        assert server.connections == 1
+    assert (ended.code, ended.text.rstrip("\n")) == (10 if text else 5, text.rstrip("\n"))
+
+
+def many(delta: wire.Json, count: int = 500) -> bytes:
+    return event(delta) * count
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        many({"content": "x" * 1000}),
+        many({"content": "\U0001f600" * 1000}),
+        many({"reasoning": "x" * 1000}),
+        many({"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": "x" * 1000}]}),
+        many({"tool_calls": [{"index": 0, "function": {"arguments": "x" * 1000}}]}),
+    ],
+    ids=["text", "wide text", "reasoning", "reasoning details", "arguments"],
+)
+@pytest.mark.parametrize("form", ["--plain", "--json", "--no-save"])
+def test_an_endless_answer_is_cut_in_bounded_memory(ask: Ask, piece: bytes, form: str) -> None:
+    call = event({"tool_calls": [{"index": 0, "id": "1", "function": {"name": "read_file", "arguments": "{"}}]})
+    with serve(forever(piece, start=OPEN + HELLO + call)) as server:
+        ended = put(ask, server, form)
+        assert server.connections == 1
+    text = json.loads(ended.text)["text"] if form == "--json" else ended.text
+    assert ended.code == 10
+    assert text.startswith("hello ")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        lambda i: wire.chunk({"tool_calls": [{"index": i, "id": str(i), "function": {"name": "x"}}]}),
+        lambda i: wire.chunk({"reasoning_details": [{"type": str(i), "index": i}]}),
+        lambda i: {f"field{i}": [{}] * 1000},
+    ],
+    ids=["calls", "details", "fields"],
+)
+def test_many_items_are_cut_in_bounded_memory(ask: Ask, item: Callable[[int], wire.Json]) -> None:
+    def sent() -> Sent:
+        yield OPEN + HELLO
+        for start in itertools.count(0, 100):
+            yield b"".join(wire.event(item(start + i)) for i in range(100))
+
+    with serve(sent) as server:
+        ended = put(ask, server)
+    assert (ended.code, ended.text) == (10, "hello \n")
+
+
+def test_a_tool_argument_of_200_mb_is_cut_in_bounded_memory(ask: Ask) -> None:
+    piece = event({"tool_calls": [{"index": 0, "function": {"arguments": "x" * 1_000_000}}]})
+    call = event(
+        {"tool_calls": [{"index": 0, "id": "1", "function": {"name": "write_file", "arguments": '{"path": "'}}]}
+    )
+
+    def sent() -> Sent:
+        yield OPEN + call
+        for _ in range(200):
+            yield piece
+        yield event({"tool_calls": [{"index": 0, "function": {"arguments": '"}'}}]})
+        yield wire.sse(wire.finish("tool_calls"))
+
+    with serve(sent) as server:
+        ended = put(ask, server)
+        assert (ended.code, ended.text, server.connections) == (10, "", 1)
+
+
+@pytest.mark.parametrize("after", [b"data: {}\n\n", b": comment\n\n", wire.event(wire.text("more")), LARGE])
+def test_after_the_end_marker_an_endless_stream_is_left(ask: Ask, after: bytes) -> None:
+    with serve(forever(after, start=OPEN + HELLO + wire.sse(wire.finish()))) as server:
+        ended = put(ask, server)
+    assert ended.code == 0
+    assert ended.text.startswith("hello ")
+
+
+@pytest.mark.parametrize(
+    ("provider", "start", "piece"),
+    [
+        ("ollama", b"", b'{"message": {"content": "%s"}}\n' % (b"x" * 1000)),
+        ("ollama", b"", b'{"message": {"tool_calls": [{"function": {"name": "x"}}]}}\n'),
+        (
+            "anthropic",
+            b'event: message_start\ndata: {"type": "message_start", "message": {}}\n\n',
+            b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "%s"}}\n\n'
+            % (b"x" * 1000),
+        ),
+        ("anthropic", b"", b'data: {"type": "content_block_start", "content_block": {"type": "tool_use"}}\n\n'),
+    ],
+)
+def test_endless_answers_on_other_wires_are_cut_too(ask: Ask, provider: str, start: bytes, piece: bytes) -> None:
+    with serve(forever(piece * 200, start=OPEN + start)) as server:
+        assert put(ask, server, "--no-save", provider=provider).code == 10
+
+
+@pytest.mark.parametrize(
+    ("provider", "piece"),
+    [
+        ("anthropic", b'event: ping\ndata: {"type": "ping"}\n\n'),
+        (
+            "anthropic",
+            b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": ""}}\n\n',
+        ),
+        ("ollama", b'{"message": {"content": ""}}\n'),
+        ("ollama", b"{}\n"),
+    ],
+)
+def test_answers_on_other_wires_that_do_not_grow_are_given_up_too(ask: Ask, provider: str, piece: bytes) -> None:
+    with serve(forever(piece, 0.01, start=OPEN)) as server:
+        assert put(ask, server, provider=provider).code == 5
+
+
+# Answers that are errors, and lists of models
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [forever(LARGE), forever(b"x", 0.1), gzip_bomb(b"", b"x")],
+    ids=["endless", "slow", "gzip bomb"],
+)
+def test_an_error_s_body_is_read_in_bounded_time_and_memory(ask: Ask, sent: Callable[[], Sent]) -> None:
+    def answer() -> Sent:
+        steps = sent()
+        first = next(steps)
+        assert isinstance(first, bytes)
+        head = first or HEAD + b"Connection: close\r\n\r\n"
+        yield head.replace(b"200 OK", b"401 Unauthorized")
+        yield from steps
+
+    with serve(answer) as server:
+        ended = put(ask, server)
+        assert (ended.code, server.connections) == (6, 1)
+    assert "401" in ended.error
+
+
+@pytest.mark.parametrize(
+    "sent", [forever(LARGE, start=JSON_HEAD + b'"'), forever(b"{}," * 9999, start=JSON_HEAD + b"[")]
+)
+def test_an_endless_list_of_models_is_given_up(ask: Ask, sent: Callable[[], Sent]) -> None:
+    with serve(sent) as server:
+        env = {**ask.env, "OPENROUTER_BASE_URL": f"http://{server.place}/v1"}
+        command = [sys.executable, "-c", MEASURE, ASK, "models", "-p", "openrouter"]
+        result = run(command, env=env, cwd=ask.cwd)
+        assert (result.code, server.connections) == (5, 1)
+    assert int(result.stderr.split()[-1]) < MEMORY
+
+
+# What is legitimate
+
+
+def test_a_long_and_slow_answer_is_not_cut_off(ask: Ask) -> None:
+    """Steady tokens for three times the timeout, keep-alive comments before and between them."""
+
+    def sent() -> Sent:
+        yield OPEN
+        for number in range(12):
+            yield b": OPENROUTER PROCESSING\n\n"
+            yield TIMEOUT / 4
+            yield wire.event(wire.text(f"{number} "))
+        yield wire.sse(wire.finish())
+
+    with serve(sent) as server:
+        ended = put(ask, server)
+    assert (ended.code, ended.text.split()) == (0, [str(number) for number in range(12)])
+
+
+def test_a_large_answer_is_read_to_its_end(ask: Ask) -> None:
+    text = "All work and no play. " * 50_000
+    pieces = re.findall(".{1,20}", text)
+
+    def sent() -> Sent:
+        yield OPEN
+        for start in range(0, len(pieces), 1000):
+            yield b"".join(event({"content": piece}) for piece in pieces[start : start + 1000])
+        yield wire.sse(wire.finish())
+
+    with serve(sent) as server:
+        ended = put(ask, server)
+    assert (ended.code, ended.text.strip()) == (0, text.strip())
+
+
+def test_a_compressed_answer_in_chunks_is_read(ask: Ask) -> None:
+    body = gzip.compress(wire.sse(wire.text("hello"), wire.finish()))
+
+    def sent() -> Sent:
+        yield HEAD + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+        yield b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+
+    with serve(sent) as server:
+        assert put(ask, server)[:2] == (0, "hello\n")

@@ -1,0 +1,201 @@
+"""The secrets of the environment: commands have them, and nothing that is sent, shown or stored does."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ask.keys import is_secret
+from ask.redaction import REDACTED
+from tests import wire
+from tests.model_server import ModelServer, Reply
+from tests.program import TEST_KEY, Ask, Home
+from tests.saved import history, saved
+
+TOKEN = 'ghp_0123/456"789é\\'
+ENVIRONMENT = {"GITHUB_TOKEN": TOKEN, "MAX_TOKENS": "40960000"}
+PROMPT = "Run this? "
+
+
+def forms() -> list[bytes]:
+    """The token as it is, and as JSON and SQLite may hold it."""
+    texts = (TOKEN, json.dumps(TOKEN)[1:-1], json.dumps(TOKEN, ensure_ascii=False)[1:-1])
+    return [text.encode() for text in (*texts, TEST_KEY, json.dumps(json.dumps(TOKEN)[1:-1])[1:-1])]
+
+
+def check_absent(*contents: bytes) -> None:
+    for content in contents:
+        for form in forms():
+            assert form not in content
+
+
+def stored(home: Home) -> bytes:
+    """All that ask has stored but for the backups of files, which ask undo needs as they were."""
+    with sqlite3.connect(history(home)) as database:
+        dump = "\n".join(database.iterdump())
+    backups = home.data / "originals"
+    files = [path for path in home.data.rglob("*") if path.is_file() and backups not in path.parents]
+    files = [path for path in files if "history.db" not in path.name]
+    return dump.encode() + b"".join(path.read_bytes() for path in files)
+
+
+def check_all(ask: Ask, server: ModelServer, home: Home, *shown: bytes) -> None:
+    """See that the secrets are in nothing that was sent, shown or stored."""
+    check_absent(stored(home), *shown, *(request.body for request in server.requests))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("GITHUB_TOKEN", "ghp_0123456789", True),
+        ("my_secret_thing", "0123-4567-89", True),
+        ("PGPASSWORD", "correct horse", True),
+        ("STRIPE_KEY", "/+aGVsbG8gd29ybGQ", True),
+        ("STRIPE_KEY", "/9j4/aGVsbG8gd29ybGQ=", True),
+        ("STRIPE_KEY", "0x8f2a559490a2", True),
+        ("KEYBOARD", "de-latin1-nodeadkeys", False),
+        ("GITHUB_TOKEN", "short", False),
+        ("MAX_TOKENS", "40960000", False),
+        ("TOKEN_LIMIT", "1,000,000.5", False),
+        ("SECRET_SCANNING", "disabled", False),
+        ("TOKENIZERS_PARALLELISM", "false", False),
+        ("SSH_KEY", "/etc/no-such-folder/id_ed25519", False),
+        ("SSH_KEY", "~/keys/id_ed25519", False),
+        ("SSH_KEY", "../keys/id_ed25519", False),
+    ],
+)
+def test_what_counts_as_a_secret(name: str, value: str, secret: bool) -> None:
+    assert is_secret(name, value) is secret
+
+
+def test_a_relative_path_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert is_secret("TLS_KEY", "server.pem")
+    (tmp_path / "server.pem").touch()
+    assert not is_secret("TLS_KEY", "server.pem")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--events",), ("-v",)])
+def test_a_command_has_the_secret_and_its_output_does_not(
+    ask: Ask, server: ModelServer, home: Home, options: Sequence[str]
+) -> None:
+    in_pieces = 'printf %s "${GITHUB_TOKEN:0:5}"; sleep 0.1; printf %s "${GITHUB_TOKEN:5}"'
+    commands = ['printf %s "$GITHUB_TOKEN" > got; env', in_pieces]
+    server.reply(wire.calls(*(("bash", {"command": command}) for command in commands)), wire.says("Done."))
+    result = ask(*options, "go", env=ENVIRONMENT)
+    assert result.code == 0
+    assert (home.work / "got").read_text() == TOKEN
+    check_all(ask, server, home, result.stdout, result.stderr.encode())
+    assert b"MAX_TOKENS=40960000" in server.requests[1].body
+
+
+def test_a_secret_in_a_prompt_a_system_prompt_and_a_file_is_not_sent(ask: Ask, server: ModelServer, home: Home) -> None:
+    (home.work / "notes").write_text(f"export GITHUB_TOKEN={TOKEN}\n")
+    server.reply(wire.says("Done."))
+    result = ask(
+        "-f", "notes", "-s", f"use {TOKEN}", f"is {TOKEN} valid?", env=ENVIRONMENT, stdin=f"and {TOKEN}".encode()
+    )
+    assert result.code == 0
+    check_all(ask, server, home, result.stdout, result.stderr.encode())
+    assert server.requests[0].body.count(REDACTED.encode()) == 4
+    assert ask("--resume", result.conversation, "and now?", env=ENVIRONMENT).code == 0
+    check_all(ask, server, home)
+
+
+def secret_answer(kind: str) -> Reply:
+    """An answer that contains the secrets, in chunks of one character."""
+    characters = f"The token is {TOKEN}, the key {TEST_KEY}."
+    piece = wire.text if kind == "text" else wire.reasoning
+    chunks = [piece(character) for character in characters]
+    return wire.streams(*chunks, *([] if kind == "text" else [wire.text("Done.")]), wire.finish())
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning"])
+@pytest.mark.parametrize("options", [(), ("--json",), ("--events",), ("-v",), ("--no-stream",)])
+def test_a_secret_that_comes_in_pieces_of_an_answer_is_found(
+    ask: Ask, server: ModelServer, home: Home, kind: str, options: Sequence[str]
+) -> None:
+    server.reply(secret_answer(kind))
+    result = ask(*options, "go", env=ENVIRONMENT)
+    assert result.code == 0
+    shown = result.stdout.decode() + (result.stderr if "-v" in options else "")
+    if kind == "text" and "--events" not in options:
+        assert f"The token is {REDACTED}, the key {REDACTED}." in shown
+    check_all(ask, server, home, result.stdout, result.stderr.encode())
+    assert REDACTED in repr(saved(home))
+
+
+def test_the_stream_is_not_held_back(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("a short answer gh"), 3.0, wire.text("p"), wire.finish()))
+    with ask.start("go", env=ENVIRONMENT) as running:
+        server.wait_for_requests(1)
+        started = time.monotonic()
+        running.wait_for("a short answer ")
+        assert time.monotonic() - started < 2
+        assert running.finish().text == "a short answer ghp\n"
+
+
+def test_a_cut_answer_shows_no_secret(ask: Ask, server: ModelServer, home: Home) -> None:
+    from tests.model_server import DROP
+
+    server.reply(wire.streams(wire.text(f"It is {TOKEN[:7]}"), wire.text(TOKEN[7:]), DROP))
+    result = ask("go", env=ENVIRONMENT)
+    assert result.text == f"It is {REDACTED}\n"
+    check_all(ask, server, home, result.stdout, result.stderr.encode())
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("--events",), ("-v",)])
+def test_a_secret_in_a_call_reaches_the_tool_alone(
+    ask: Ask, server: ModelServer, home: Home, options: Sequence[str]
+) -> None:
+    escaped = "".join(f"\\u{ord(character):04x}" for character in TOKEN)
+    server.reply(
+        wire.calls(
+            ("bash", {"command": f"printf %s '{TEST_KEY}' > key"}),
+            ("write_file", '{"filepath": "token", "content": "' + escaped + '"}'),
+            (TEST_KEY, {"word": 1}),
+            ("bash", '{"command": "' + TEST_KEY),
+            ("fetch_url", {"url": f"http://{TEST_KEY}.invalid/"}),
+        ),
+        wire.says("Done."),
+    )
+    result = ask(*options, "go", env=ENVIRONMENT)
+    assert result.code == 0
+    assert (home.work / "key").read_text() == TEST_KEY
+    assert (home.work / "token").read_text() == TOKEN
+    check_all(ask, server, home, result.stdout, result.stderr.encode())
+    audited = [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
+    assert audited[2]["tool"] == REDACTED
+    assert json.loads(audited[1]["arguments"]) == {"filepath": "token", "content": REDACTED}
+    assert json.loads(saved(home)[0].entries[1].message.tool_calls[1].arguments)["content"] == REDACTED
+
+
+def test_a_secret_in_a_call_is_not_shown_where_it_is_asked_about(ask: Ask, server: ModelServer, home: Home) -> None:
+    (home.work / "f").write_text(f"old {TEST_KEY}\n")
+    server.reply(
+        wire.calls(
+            ("bash", {"command": f"printf %s '{TEST_KEY}' > key"}),
+            ("write_file", {"filepath": "f", "content": f"new {TEST_KEY}\n"}),
+        ),
+        wire.says("Done."),
+    )
+    result = ask.on_terminal("--confirm", "go", env=ENVIRONMENT, answers=[(PROMPT, "y\n")] * 2)
+    assert result.code == 0
+    assert (home.work / "key").read_text() == TEST_KEY
+    assert f"+new {REDACTED}" in result.text
+    check_all(ask, server, home, result.stdout.replace(b"\r\n> ", b""))
+
+
+def test_a_structured_answer_has_no_secret(ask: Ask, server: ModelServer, home: Home) -> None:
+    escaped = "".join(f"\\u{ord(character):04x}" for character in TEST_KEY)
+    for options in ((), ("--json",)):
+        server.reply(wire.says('{"key": "' + escaped + '"}'))
+        result = ask("--schema", "key", *options, "go", env=ENVIRONMENT)
+        assert result.code == 0
+        check_absent(result.stdout)
+        assert REDACTED in result.text
