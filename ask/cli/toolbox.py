@@ -155,8 +155,6 @@ class Toolbox:
 
     def _told_apart(self, tools: Iterable[Tool]) -> Iterator[Tool]:
         """The tools that a provider accepts, each name once: the first that has it keeps it."""
-        from ask.tool_schemas.normalize import UnusableToolError, normalize_tool
-
         owners: dict[str, str] = {}
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
@@ -164,14 +162,24 @@ class Toolbox:
                 self._console.line(f"ask: the tool {name!r} of {origin} is left out: no provider takes that name")
             elif name in owners:
                 self._console.line(f"ask: the tool {name} of {origin} is left out: {owners[name]} has one of that name")
+            elif problem := find_schema_problem(tool):
+                self._console.line(f"ask: the tool {name} of {origin} is left out: {problem}")
             else:
-                try:
-                    normalize_tool(tool.spec)
-                except UnusableToolError as error:
-                    self._console.line(f"ask: the tool {name} of {origin} is left out: {error}")
-                    continue
                 owners[name] = origin
                 yield tool
+
+
+def find_schema_problem(tool: Tool) -> str:
+    """Say why no provider accepts a tool's parameters; "" if they do."""
+    if tool.origin == "ask":  # its own schemas need no check
+        return ""
+    from ask.tool_schemas.normalize import UnusableToolError, normalize_tool
+
+    try:
+        normalize_tool(tool.spec)
+    except UnusableToolError as error:
+        return str(error)
+    return ""
 
 
 def named(settings: Settings, chosen: Chosen | None) -> list[str]:
