@@ -10,10 +10,10 @@ def words(text: str) -> int: ...
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # not from typing: until `ask.__main__` is loaded, Ctrl-C prints a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from ask.chat_completions import (
         ChatCompletions,
         arguments_object,
@@ -160,4 +160,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'ask' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOME_OF[name]), name)

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-import gc
-import os
+# First, because Ctrl-C during the imports below would print a traceback.
 import signal
 import sys
+
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler and (
+    __name__ == "__main__" or sys.argv[0].rpartition("/")[2] == "ask"
+):
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `serve` can handle it
+
+import gc
+import os
 from collections.abc import Sequence
-from types import FrameType
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
 
 INTERRUPTED, UNFORESEEN = 130, 1
 
 
 def main() -> None:
     """Run the command line of this process, and leave at once: the kernel takes back sooner than Python what it had."""
-    os._exit(serve())
+    try:
+        code = serve()
+    except KeyboardInterrupt:  # a second one, while the first is handled
+        code = INTERRUPTED
+    os._exit(code)
 
 
 def serve() -> int:
@@ -25,6 +39,8 @@ def serve() -> int:
     gc.disable()  # looking for garbage in what is being imported takes a tenth of a start; `converse` enables it
     code = INTERRUPTED
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         for ending in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(ending) is not signal.SIG_IGN:  # as nohup has it
                 signal.signal(ending, _end)

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from ask.errors import ConfigError
 from ask.messages import NOTHING
 from ask.server_tables import SERVER_KEYS, check_servers
-from ask.suggestions import suggest
 
 APPLICATION = "ask"
 
@@ -270,6 +269,8 @@ def _check_type(path: Path, key: str, value: Any, kind: type | tuple[type, ...])
 
 def unknown(key: str, known: list[str]) -> str:
     """What to say of a key that is not known, with the nearest that is."""
+    from ask.suggestions import suggest
+
     near = suggest(key, known)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {near}?)" if near else "")
 

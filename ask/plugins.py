@@ -24,7 +24,6 @@ from ask.hookspecs import PROJECT, ProviderHooks
 from ask.import_guard import Notify, guard_import
 from ask.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
 from ask.state_files import write_private_file
-from ask.suggestions import suggest
 
 GROUP = "ask.providers"
 GROUPS = (GROUP, "ask.tools")
@@ -239,6 +238,8 @@ def explain(fault: str) -> str:
     """Pluggy's complaint as one line, with the hook that was probably meant."""
     line = " ".join(fault.split())
     unknown = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
+    from ask.suggestions import suggest
+
     near = suggest(unknown, hook_names())
     if unknown and unknown not in hook_names():
         return f"there is no hook {unknown}" + (f"; did you mean {near}?" if near else "")

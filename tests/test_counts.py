@@ -23,13 +23,13 @@ WIRED = "import click, pluggy, requests, sqlite3"
 COMMANDS = {
     "--version": (CLICK, 8, 5),
     "--help": (CLICK, 8, 14),
-    "--complete providers": (CLICK, 8, 8),
-    "tools": (CLICK, 38, 21),
-    "history list": (CLICK, 22, 11),
+    "--complete providers": (CLICK, 9, 8),
+    "tools": (CLICK, 40, 21),
+    "history list": (CLICK, 23, 11),
     "providers": (WIRED, 62, 5),
-    "hi": (WIRED, 69, 5),
-    "-p demo hi": (WIRED, 69, 5),
-    "chat -p demo hi": (WIRED, 77, 6),
+    "hi": (WIRED, 80, 5),
+    "-p demo hi": (WIRED, 80, 6),
+    "chat -p demo hi": (WIRED, 88, 7),
 }
 """Which script a command line loads more than, how many modules of ours, and how many other packages."""
 ROUNDS = 20
@@ -133,7 +133,7 @@ def test_every_round_costs_what_the_second_one_did(count: Counter, server: Model
     rounds = [one.summary() for one in count.ask("--max-rounds", "30", "go").parted("process")]
     assert len(rounds) == ROUNDS
     assert all(one == rounds[1] for one in rounds[1:-1])
-    assert rounds[1] == {"file": 2, "statement": 14, "database": 0, "connection": 0, "process": 1}
+    assert rounds[1] == {"file": 2, "statement": 15, "database": 0, "connection": 0, "process": 1}
 
 
 def test_every_round_in_safe_mode_costs_what_the_second_one_did(count: Counter, server: ModelServer) -> None:

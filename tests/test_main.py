@@ -228,6 +228,26 @@ def test_it_can_be_run_as_a_module(ask: Ask) -> None:
     assert ask.shell("python -m ask --version").text == ask("--version").text
 
 
+@pytest.mark.parametrize("module", ["gc", "ask.errors", "click", "ask.cli.ask", "requests"])
+@pytest.mark.parametrize("command", [[ASK], [sys.executable, "-m", "ask"]], ids=["ask", "python -m ask"])
+def test_ctrl_c_while_modules_are_imported_ends_quietly(module: str, command: list[str], ask: Ask) -> None:
+    folder = ask.cwd / "path"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        f"""
+import os, signal, sys
+class Interrupt:
+    def find_spec(name, *_):
+        if name == {module!r}:
+            sys.meta_path.remove(Interrupt)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+"""
+    )
+    result = run([*command, "hi"], env={**ask.env, "PYTHONPATH": str(folder)}, cwd=ask.cwd)
+    assert (result.code in (130, -signal.SIGINT), result.stdout, result.stderr) == (True, b"", "")
+
+
 def test_a_command_line_runs_again_and_again_in_one_process(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("One."), wire.says("Two."))
     lines = [["hi"], ["history", "list"], ["-c", "hi"], ["--nosuch"], ["--no-save", "-p", "nosuch", "hi"], ["tools"]]

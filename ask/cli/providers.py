@@ -36,7 +36,7 @@ def command(*, as_json: bool) -> None:
                 "name": name,
                 "title": info.title,
                 "default_model": table.get("model") or info.default_model,
-                "key": key or ("missing" if needs_key(info, base_url) else "not needed"),
+                "key": key or ("missing" if needs_key(workspace, info, base_url) else "not needed"),
                 "base_url": base_url,
                 "from": origin,
             }

@@ -96,7 +96,7 @@ def warn_literal_options(literal_options: Sequence[str], console: Console) -> No
 
 def open_renderer(flags: Mapping[str, Any], question: Question, console: Console) -> Renderer:
     """What shows the run in the way that the flags ask for."""
-    output, verbose = Output(), flags["verbose"]
+    output, verbose = Output(live=question.settings.stream), flags["verbose"]
     if not (flags["as_json"] or flags["as_events"]):
         if flags["plain"] or not can_redraw(output, console.environment):
             return PlainRenderer(output, console, verbose=verbose)

@@ -172,15 +172,16 @@ def key_of(workspace: Workspace, info: ProviderInfo, base_url: str) -> str:
     """
     variables = workspace.key_variables(info.name, info.key_env)
     key, _ = workspace.keys.find(info.name, variables)
-    if not key and needs_key(info, base_url):
+    if not key and needs_key(workspace, info, base_url):
         advice = f"{how_to_set(info.name, *variables)}, or try -p demo, which needs none"
         raise ConfigError(f"no key for {info.name}", advice)
     return key
 
 
-def needs_key(info: ProviderInfo, base_url: str) -> bool:
-    """Check whether requests to a provider need a key: a local server in its place does not ask for one."""
-    return info.needs_key and not is_local_url(base_url)
+def needs_key(workspace: Workspace, info: ProviderInfo, base_url: str) -> bool:
+    """Check whether requests to a provider need a key: a local server needs one only where config.toml says which."""
+    configured = "key_env" in workspace.config.provider(info.name)
+    return info.needs_key and (configured or not is_local_url(base_url))
 
 
 def is_local_url(url: str) -> bool:

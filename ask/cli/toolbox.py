@@ -13,7 +13,6 @@ from ask.cli.workspace import Workspace
 from ask.config import Settings
 from ask.errors import UsageError
 from ask.render.streams import Console
-from ask.suggestions import suggest
 from ask.tools import Tool, builtin_tools
 from ask.tools.search import SEARCH_WEB
 
@@ -61,6 +60,8 @@ class Toolbox:
         names = [tool.spec.name for tool in tools]
         names += [name for name in named(settings, chosen) if name.startswith(self._not_there(settings))]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
+            from ask.suggestions import suggest
+
             near = suggest(name, names)
             advice = f"did you mean {near}?" if near else "ask tools lists them"
             raise UsageError(f"there is no tool {name!r} to disable", advice)
@@ -154,8 +155,6 @@ class Toolbox:
 
     def _told_apart(self, tools: Iterable[Tool]) -> Iterator[Tool]:
         """The tools that a provider accepts, each name once: the first that has it keeps it."""
-        from ask.tool_schemas.normalize import UnusableToolError, normalize_tool
-
         owners: dict[str, str] = {}
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
@@ -163,14 +162,24 @@ class Toolbox:
                 self._console.line(f"ask: the tool {name!r} of {origin} is left out: no provider takes that name")
             elif name in owners:
                 self._console.line(f"ask: the tool {name} of {origin} is left out: {owners[name]} has one of that name")
+            elif problem := find_schema_problem(tool):
+                self._console.line(f"ask: the tool {name} of {origin} is left out: {problem}")
             else:
-                try:
-                    normalize_tool(tool.spec)
-                except UnusableToolError as error:
-                    self._console.line(f"ask: the tool {name} of {origin} is left out: {error}")
-                    continue
                 owners[name] = origin
                 yield tool
+
+
+def find_schema_problem(tool: Tool) -> str:
+    """Say why no provider accepts a tool's parameters; "" if they do."""
+    if tool.origin == "ask":  # its own schemas need no check
+        return ""
+    from ask.tool_schemas.normalize import UnusableToolError, normalize_tool
+
+    try:
+        normalize_tool(tool.spec)
+    except UnusableToolError as error:
+        return str(error)
+    return ""
 
 
 def named(settings: Settings, chosen: Chosen | None) -> list[str]:

@@ -16,7 +16,6 @@ from ask.errors import AskError, ConfigError, ReaderGone, unforeseen
 from ask.keys import KeyStore, Secrets
 from ask.plugins import Claim, Found, LoadedProvider, check_provider, find_plugins, load_provider
 from ask.render.streams import Console
-from ask.suggestions import suggest
 
 
 class Workspace:
@@ -105,6 +104,8 @@ class Workspace:
                 attachments=USUAL_ATTACHMENTS,  # whether it takes them is for the service to say
             )
             return check_provider(described, name, "config.toml")
+        from ask.suggestions import suggest
+
         near = suggest(name, self.names)
         hint = f"did you mean {near}? " if near else ""
         raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(self.names)}")

@@ -58,7 +58,8 @@ class PlainRenderer:
                 self._console.line(f"ask: {text}")
 
     def still(self) -> None:
-        """Let nothing move: nothing does."""
+        """Show all that was said so far."""
+        self._output.flush()
 
     def finish(self, outcome: Outcome, saved_as: str) -> None:
         """The run is over. `saved_as` is the id of the conversation, "" where it is not saved."""

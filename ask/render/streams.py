@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -36,17 +37,24 @@ def in_foreground() -> bool:
 class Output:
     """Standard output, in UTF-8 whatever the locale. On a terminal, control characters are made visible.
 
+    Several processes may share a pipe or file, as under `xargs -P`. Each locks it from the first byte of a line to the
+    last, so lines are never mixed: an incomplete line is kept back, and a complete one waits, while another has it.
+
     Args:
         colour: show styles on a terminal.
+        live: show a line before it is complete.
     """
 
-    def __init__(self, *, colour: bool = False) -> None:
+    def __init__(self, *, colour: bool = False, live: bool = True) -> None:
         if sys.stdout is None:
             raise FileError("standard output is closed")
         self._stream: BinaryIO = sys.stdout.buffer
         self.terminal = sys.stdout.isatty()
         self._styled = colour and self.terminal
         self._at_line_start = True
+        self._live = live
+        self._waiting = ""
+        self._has_lock = False
         if not os.get_blocking(self._stream.fileno()):
             os.set_blocking(self._stream.fileno(), True)
 
@@ -59,8 +67,13 @@ class Output:
         """
         if text:
             self._at_line_start = text.endswith("\n")
-            shown = for_terminal(text) if self.terminal else text
-            self._put(f"{style}{shown}{RESET}" if style and self._styled else shown)
+            if self.terminal:
+                shown = for_terminal(text)
+                self._put(f"{style}{shown}{RESET}" if style and self._styled else shown)
+                return
+            self._waiting += text
+            if self._at_line_start or self._live:
+                self._write_waiting(wait=self._at_line_start)
 
     def draw(self, sequences: str) -> None:
         """Write to a terminal what was made for it, in which nothing that came from outside is left as it was.
@@ -74,6 +87,35 @@ class Output:
         """Begin a new line, unless at the start of one."""
         if not self._at_line_start:
             self.write("\n")
+
+    def flush(self) -> None:
+        """Write an incomplete line that was kept back."""
+        if self._waiting:
+            self._write_waiting(wait=True)
+
+    def _write_waiting(self, *, wait: bool) -> None:
+        """Write the text that waits, unless another process is within a line and `wait` is false."""
+        if not (self._has_lock or self._lock(wait=wait)):
+            return
+        text, self._waiting = self._waiting, ""
+        self._put(text)
+        if self._at_line_start:
+            self._set_lock(fcntl.LOCK_UN)
+            self._has_lock = False
+
+    def _lock(self, *, wait: bool) -> bool:
+        """Lock standard output; true too where it cannot be locked."""
+        try:
+            self._set_lock(fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError:
+            return True
+        self._has_lock = True
+        return True
+
+    def _set_lock(self, operation: int) -> None:
+        fcntl.lockf(self._stream.fileno(), operation)
 
     def _put(self, text: str) -> None:
         try:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ask.errors import AskError, ConfigError, UsageError
 from ask.prompts import FOLDER
-from ask.suggestions import suggest
 from ask.templates.template import FENCE, NAME, NAME_RULE, Template, parse
 
 SUFFIX = ".md"
@@ -31,6 +30,8 @@ def find(wanted: str, own: Path) -> Template:
     if not colon:
         return template
     if task not in template.tasks:
+        from ask.suggestions import suggest
+
         near = suggest(task, template.tasks)
         has = f"it has {', '.join(template.tasks)}" if template.tasks else "it has none"
         raise UsageError(f"the prompt {name} has no task {task!r}", f"did you mean {name}:{near}?" if near else has)
@@ -47,6 +48,8 @@ def find_file(name: str, own: Path) -> Path:
     check_name(name)
     files = find_all(own)
     if name not in files:
+        from ask.suggestions import suggest
+
         near = suggest(name, files)
         hint = f"did you mean {near}? " if near else ""
         raise UsageError(f"there is no prompt {name!r}", f"{hint}ask prompts list shows what there is")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
 import sys
 
 import pytest
@@ -182,3 +186,43 @@ def test_an_answer_is_shown_as_it_comes(ask: Ask, server: ModelServer) -> None:
     with ask.start("hi") as running, Running([ASK, "--events", "hi"], env=ask.env, cwd=ask.cwd) as lines:
         running.wait_for("first ")
         lines.wait_for('{"type": "text", "text": "first "}\n')
+
+
+# Several processes that share one standard output
+
+
+@pytest.mark.parametrize("options", ["", "--no-stream", "--json", "--events"])
+def test_lines_of_parallel_processes_are_never_mixed(options: str, ask: Ask, server: ModelServer) -> None:
+    words = [part for word in ("one ", "two ", "three") for part in (wire.text(word), 0.05)]
+    server.reply(
+        wire.says("one two three", whole=True) if "no-stream" in options else wire.streams(*words, wire.finish())
+    )
+    result = ask.shell(f"seq 8 | xargs -P 8 -I{{}} ask -q {options} --no-save hi{{}} | cat", timeout=120)
+    lines = result.text.splitlines()
+    if options.startswith("--no") or not options:
+        assert lines == ["one two three"] * 8
+    else:
+        assert [json.loads(line)["type"] for line in lines if options == "--events"].count("result") in (0, 8)
+        assert sum("one two three" in json.loads(line).get("text", "") for line in lines) >= 8
+
+
+def test_without_a_stream_the_last_newline_is_written_with_the_answer(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes", whole=True))
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # keeps writes apart
+    with ours, its:
+        command = [ASK, "--no-stream", "hi"]
+        subprocess.run(command, env=ask.env, cwd=ask.cwd, stdout=its.fileno(), check=True, stdin=subprocess.DEVNULL)
+        assert ours.recv(100) == b"yes\n"
+
+
+def test_an_answer_waits_for_the_line_of_another_process(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.streams(wire.text("first "), 60.0), wire.says("second"))
+    with ask.start("hi") as running:
+        running.wait_for("first ")
+        pipe = os.open(f"/proc/{running.process.pid}/fd/1", os.O_WRONLY)
+        other = subprocess.Popen([ASK, "hi"], env=ask.env, cwd=ask.cwd, stdout=pipe, stdin=subprocess.DEVNULL)
+        os.close(pipe)
+        server.wait_for_requests(2, 30)
+        running.signal()
+        running.wait_for("first \nsecond\n")
+        assert other.wait(20) == 0

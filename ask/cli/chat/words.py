@@ -6,7 +6,6 @@ import re
 from typing import NamedTuple
 
 from ask.errors import UsageError
-from ask.suggestions import suggest
 
 SHAPE = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 """What is meant as a command: /etc/passwd is not, nor is a fraction or a comment."""
@@ -65,6 +64,8 @@ def read_line(text: str) -> Order | str:
     name, argument = found[1].lower(), (found[2] or "").strip()
     word = WORDS.get(name)
     if word is None:
+        from ask.suggestions import suggest
+
         near = suggest(name, WORDS)
         hint = f"did you mean /{near}?" if near else "/help tells what there is,"
         raise UsageError(f"there is no command /{name}", f"{hint} // begins a message with a slash")

@@ -75,7 +75,7 @@ def subject(workspace: Workspace, name: str, origin: str) -> Subject:
     addresses = (f"{stem(info.name)}_BASE_URL", *info.base_url_env)
     used = bool(key or workspace.config.provider(info.name) or any(environment.get(address) for address in addresses))
     base_url = base_url_of(workspace, info)
-    target = None if needs_key(info, base_url) and not key else reached(loaded, "", base_url, key)
+    target = None if needs_key(workspace, info, base_url) and not key else reached(loaded, "", base_url, key)
     return Subject(name, loaded, origin, target, place, used or name in chosen)
 
 
