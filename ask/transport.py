@@ -153,7 +153,7 @@ class Transport:
     def stalled(self) -> NetworkError:
         """The error for an answer that does not come."""
         return NetworkError(
-            f"nothing of the answer came from {self.place} for {self.stall_seconds:g} s", "--timeout S waits longer"
+            f"the answer from {self.place} made no progress for {self.stall_seconds:g} s", "--timeout raises the limit"
         )
 
 

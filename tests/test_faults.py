@@ -99,7 +99,7 @@ def test_an_answer_that_never_comes_is_given_up(ask: Ask, server: ModelServer, s
     failed(
         ask("--timeout", "0.3", "hi"),
         5,
-        r"nothing of the answer came from 127.0.0.1:\d+ for 0.3 s: --timeout S waits longer",
+        r"the answer from 127.0.0.1:\d+ made no progress for 0.3 s: --timeout raises the limit",
     )
     assert len(server.requests) == 1
 
@@ -107,7 +107,7 @@ def test_an_answer_that_never_comes_is_given_up(ask: Ask, server: ModelServer, s
 def test_an_answer_that_stops_coming_keeps_what_was_said(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
     result = ask("--timeout", "0.3", "hi")
-    line = r"nothing of the answer came from 127.0.0.1:\d+ for 0.3 s: --timeout S waits longer"
+    line = r"the answer from 127.0.0.1:\d+ made no progress for 0.3 s: --timeout raises the limit"
     failed(result, 10, line, stdout="so far\n")
 
 

@@ -67,7 +67,7 @@ def test_the_embedded_provider_lists_its_own(ask: Ask, server: ModelServer) -> N
         (wire.whole_reply({"error": {"message": "it broke", "code": 400}}), 6, "openrouter"),
         (Reply((b"[1, 2]",)), 6, "openrouter"),
         (Reply((b'{"data": 1}',)), 6, "openrouter"),
-        (Reply((HOLD,)), 5, "nothing came"),
+        (Reply((HOLD,)), 5, "made no progress"),
     ],
 )
 def test_a_failure_is_one_line(reply: Reply, code: int, told: str, ask: Ask, server: ModelServer) -> None:

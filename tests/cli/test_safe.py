@@ -41,7 +41,7 @@ def test_it_names_all_that_was_tried_and_what_is_open(home: Home) -> None:
 def test_it_leaves_nothing_but_the_folders_of_its_notes(home: Home) -> None:
     Ask(home.env, home.work)("safe")
     assert list(home.work.iterdir()) == []
-    assert [path.name for path in home.path.rglob("*") if path.is_file() and path.parent.name == "safe"] == ["gate"]
+    assert [path.name for path in home.path.rglob("*") if path.is_file() and path.parent.name == "safe"] == ["lock"]
 
 
 def test_as_json_it_has_the_same(home: Home) -> None:

@@ -28,8 +28,8 @@ _FORBIDDEN = "the kernel or a container forbids it"
 
 ENVIRONMENT = [
     shell("env", "env", told()),
-    shell("environment of its parent", "tr '\\0' '\\n' < /proc/$PPID/environ", told("SECRET_KEY")),
-    shell("environments of all", "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep KEY", told("SECRET_KEY")),
+    shell("environment of its parent", "tr '\\0' '\\n' < /proc/$PPID/environ", told("CANARY")),
+    shell("environments of all", "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep CANARY", told("CANARY")),
     shell("arguments of its parent", "tr '\\0' '\\n' < /proc/$PPID/cmdline", told()),
     shell("arguments of all", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -a ^canary", told()),
     shell("descriptors of its parent", "cat /proc/$PPID/fd/7", told()),

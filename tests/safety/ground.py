@@ -92,7 +92,7 @@ class Ground(NamedTuple):
             "PATH": os.environ["PATH"],
             "HOME": str(self.base / "home"),
             "LANG": "C.UTF-8",
-            "SECRET_KEY": TOKEN,
+            "CANARY": TOKEN,
             "BASH_ENV": str(self.base / "home/.bash_env"),
         }
 
@@ -127,7 +127,9 @@ class Ground(NamedTuple):
 def ground(user: str) -> Iterator[Ground]:
     """A new ground, which is gone with all on it afterwards."""
     with ExitStack() as stack:
-        base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ask-ground-"))).resolve()
+        base = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="ask-ground-", ignore_cleanup_errors=True))
+        ).resolve()
         base.chmod(0o755)
         for folder in ("work", "work_evil", "home/.ssh", "home/.aws", "outside", "config/ask", "data/ask", *PROGRAMS):
             (base / folder).mkdir(parents=True)

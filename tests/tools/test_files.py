@@ -29,7 +29,7 @@ def make_special(work: Path) -> None:
 
 def test_the_specifications_of_all_tools_stay_small() -> None:
     specs = [*(tool.spec for tool in builtin_tools()), SEARCH_WEB]
-    assert len(json.dumps([spec.as_function() for spec in specs])) < 2_350
+    assert len(json.dumps([spec.as_function() for spec in specs])) < 2_550
 
 
 # Reading
