@@ -28,7 +28,7 @@ COMMANDS = {
     "history list": (CLICK, 23, 11),
     "providers": (WIRED, 62, 5),
     "hi": (WIRED, 80, 5),
-    "-p demo hi": (WIRED, 80, 6),
+    "-p demo hi": (WIRED, 81, 6),
     "chat -p demo hi": (WIRED, 88, 7),
 }
 """Which script a command line loads more than, how many modules of ours, and how many other packages."""
