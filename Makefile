@@ -24,6 +24,7 @@ smoke: .venv/installed  ## a few real calls to every provider whose key is set; 
 	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/smoke
 
 bench: .venv/installed  ## measure beside a bare script, and beside the peers that are installed; BENCH takes cases and options
+	$(BIN)/python -m compileall -q ask providers  # as pip does where it installs a wheel
 	$(BIN)/python -m benchmarks $(BENCH)
 
 bench-peers: .venv-peers/llm/bin/llm .venv-peers/sgpt/bin/sgpt bench  ## the same, with llm and sgpt installed for it

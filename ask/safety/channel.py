@@ -41,7 +41,7 @@ class Channel:
     def exchange(
         self, kind: bytes, payload: bytes, deadline: float, beside: Mapping[int, Callable[[], bool]] = NOTHING
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Send a frame and give what comes back, until the caller has enough.
+        """Send a frame, at once as far as it fits into the pipe, and give what comes back until the caller has enough.
 
         Args:
             kind: of the frame.
@@ -54,10 +54,15 @@ class Channel:
             WorkerLost: it has ended, or sends what is no frame.
             WorkerLate: the deadline has come.
         """
-        waiting = memoryview(encode(kind, payload))
+        return self._exchange(self._send(memoryview(encode(kind, payload))), deadline, beside)
+
+    def _exchange(
+        self, waiting: memoryview, deadline: float, beside: Mapping[int, Callable[[], bool]]
+    ) -> Iterator[tuple[bytes, bytes]]:
         with selectors.DefaultSelector() as selector:
             selector.register(self._replies, selectors.EVENT_READ)
-            selector.register(self._requests, selectors.EVENT_WRITE)
+            if waiting:
+                selector.register(self._requests, selectors.EVENT_WRITE)
             for descriptor in beside:
                 selector.register(descriptor, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0:

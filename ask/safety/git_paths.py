@@ -13,10 +13,11 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from subprocess import Popen
+    from types import TracebackType
 
 _TIMEOUT = 5.0
 _AT_ONCE = 16
@@ -74,6 +75,11 @@ class Repository(NamedTuple):
     error: str = ""
 
 
+class _Command(NamedTuple):
+    arguments: tuple[str, ...]
+    folder: Path
+
+
 class _Output(NamedTuple):
     text: str
     error: str
@@ -101,40 +107,67 @@ def find_git(environment: Mapping[str, str], writable: Sequence[Path]) -> str | 
     return None
 
 
-def ask_git(git: str, folders: Sequence[Path], environment: Mapping[str, str]) -> list[Repository]:
-    """Ask git about each of the folders.
+class GitReader:
+    """Asks git about folders; a context that ends what still runs.
 
     Args:
         git: the program.
-        folders: working directories to ask in; the enclosing repository is found, as git finds it.
         environment: the user's.
     """
-    runner = _Runner(git, environment)
-    located = runner.run([(("rev-parse", *_LOCATIONS), folder) for folder in folders])
-    listed = runner.run([(("config", *_LISTING), folder) for folder in folders])
-    home = environment.get("HOME", "")
-    included = _IncludedFiles(runner, home)
-    found = []
-    for folder, location, listing in zip(folders, located, listed, strict=True):
-        lines = location.text.split("\n")[:-1]
-        bare = "must be run in a work tree" in location.error
-        outside = "not a git repository" in location.error
-        error = "" if outside or bare else location.error
-        if not error and not outside and len(lines) != (3 if bare else 4):
-            error = "a path has a line break, or git is older than 2.31"
-        paths: list[GitPath] = []
-        git_dir, top = None, folder
-        if not error and not outside:
-            git_dir, common, hooks = (Path(line) for line in lines[:3])
-            top = git_dir if bare else Path(lines[3])
-            paths += [GitPath(git_dir), GitPath(common), GitPath(hooks, "folder"), *_links(git_dir), *_links(common)]
-        settings = included.resolve(top, _parse_settings(listing.text))
-        paths += _find_paths(settings, top, environment)
-        hook_folders = [path.path for path in paths if path.placeholder == "folder"]
-        paths += [link for hook_folder in hook_folders for link in _links(hook_folder, "folder")]
-        error = error or listing.error or included.error
-        found.append(Repository(folder, git_dir, tuple(dict.fromkeys(paths)), error))
-    return found
+
+    def __init__(self, git: str, environment: Mapping[str, str]) -> None:
+        self._runner = _Runner(git, environment)
+        self._environment = environment
+
+    def start(self, folders: Sequence[Path]) -> None:
+        """Ask about folders, and go on while git looks."""
+        self._runner.start([command for folder in folders for command in _questions(folder)])
+
+    def read(self, folders: Sequence[Path]) -> list[Repository]:
+        """Read what git reports about each of the folders; those that were not asked about yet are.
+
+        Args:
+            folders: working directories to ask in; the enclosing repository is found, as git finds it.
+        """
+        outputs = self._runner.run([command for folder in folders for command in _questions(folder)])
+        included = _IncludedFiles(self._runner, self._environment.get("HOME", ""))
+        return [
+            _describe(folder, location, listing, included, self._environment)
+            for folder, location, listing in zip(folders, outputs[::2], outputs[1::2], strict=True)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._runner.close()
+
+
+def _questions(folder: Path) -> tuple[_Command, _Command]:
+    return _Command(("rev-parse", *_LOCATIONS), folder), _Command(("config", *_LISTING), folder)
+
+
+def _describe(
+    folder: Path, location: _Output, listing: _Output, included: _IncludedFiles, environment: Mapping[str, str]
+) -> Repository:
+    lines = location.text.split("\n")[:-1]
+    bare = "must be run in a work tree" in location.error
+    outside = "not a git repository" in location.error
+    error = "" if outside or bare else location.error
+    if not error and not outside and len(lines) != (3 if bare else 4):
+        error = "a path has a line break, or git is older than 2.31"
+    paths: list[GitPath] = []
+    git_dir, top = None, folder
+    if not error and not outside:
+        git_dir, common, hooks = (Path(line) for line in lines[:3])
+        top = git_dir if bare else Path(lines[3])
+        paths += [GitPath(git_dir), GitPath(common), GitPath(hooks, "folder"), *_links(git_dir), *_links(common)]
+    settings = included.resolve(top, _parse_settings(listing.text))
+    paths += _find_paths(settings, top, environment)
+    hook_folders = [path.path for path in paths if path.placeholder == "folder"]
+    paths += [link for hook_folder in hook_folders for link in _links(hook_folder, "folder")]
+    error = error or listing.error or included.error
+    return Repository(folder, git_dir, tuple(dict.fromkeys(paths)), error)
 
 
 class _Runner:
@@ -151,34 +184,44 @@ class _Runner:
             "GIT_TERMINAL_PROMPT": "0",
         }
         self._deadline = time.monotonic() + _TIMEOUT
+        self._started: dict[_Command, Popen[bytes] | _Output] = {}
+        self._processes = ExitStack()
 
-    def run(self, commands: Sequence[tuple[Sequence[str], Path]]) -> list[_Output]:
-        """Run each of the commands, given by its arguments and its working directory."""
-        groups = (commands[at : at + _AT_ONCE] for at in range(0, len(commands), _AT_ONCE))
-        return [output for group in groups for output in self._run_group(group)]
+    def start(self, commands: Iterable[_Command]) -> None:
+        """Start commands whose output will be wanted."""
+        for command in commands:
+            if command not in self._started:
+                self._started[command] = self._start(command)
 
-    def _run_group(self, commands: Sequence[tuple[Sequence[str], Path]]) -> list[_Output]:
-        with ExitStack() as stack:
-            running = [self._start(arguments, folder, stack) for arguments, folder in commands]
-            return [self._wait(process) for process in running]
+    def run(self, commands: Sequence[_Command]) -> list[_Output]:
+        """Run each of the commands, some at once; return what they have written."""
+        outputs = []
+        for at in range(0, len(commands), _AT_ONCE):
+            self.start(commands[at : at + _AT_ONCE])
+            outputs += [self._wait(self._started.pop(command)) for command in commands[at : at + _AT_ONCE]]
+        return outputs
 
-    def _start(self, arguments: Sequence[str], folder: Path, stack: ExitStack) -> Popen[bytes] | _Output:
+    def close(self) -> None:
+        """End what still runs."""
+        self._processes.close()
+
+    def _start(self, command: _Command) -> Popen[bytes] | _Output:
         from subprocess import DEVNULL, PIPE, Popen
 
         try:
             process = Popen(
-                [*self._command, *arguments],
+                [*self._command, *command.arguments],
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=PIPE,
-                cwd=folder,
+                cwd=command.folder,
                 env=self._environment,
                 start_new_session=True,
             )
         except OSError as error:  # a folder that is gone, or that the user may not enter
             return _Output("", error.strerror or "error")
-        stack.enter_context(process)
-        stack.callback(process.kill)
+        self._processes.enter_context(process)
+        self._processes.callback(process.kill)
         return process
 
     def _wait(self, process: Popen[bytes] | _Output) -> _Output:
@@ -228,7 +271,7 @@ class _IncludedFiles:
             self.error, new = f"more than {_MAX_FILES} files are included", []
         for path, output in zip(
             new,
-            self._runner.run([(("config", "--file", path, *_LISTING), Path("/")) for path in new]),
+            self._runner.run([_Command(("config", "--file", path, *_LISTING), Path("/")) for path in new]),
             strict=True,
         ):
             self.error = self.error or output.error

@@ -18,7 +18,7 @@ from typing import Any
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import explain
 from ask.safety.channel import READ_SIZE, Channel
-from ask.safety.mounts import check_mounts
+from ask.safety.mounts import MountCheck
 from ask.safety.profile import Confinement, View, bubblewrap_arguments, list_binds
 from ask.safety.seccomp import filter_path
 
@@ -58,9 +58,10 @@ class Inmate:
             self._start(confinement, view, (its_requests, its_replies, its_trouble, its_info, its_mounted))
             for descriptor in (its_requests, its_replies, its_trouble, its_info, its_mounted):
                 self._close(descriptor)
+            check = MountCheck(list_binds(confinement, view), view.hidden_folders)  # while bubblewrap starts
             number = self._watch(info)
             self._wait_for_mounts(mounted)
-            check_mounts(number, list_binds(confinement, view), view.hidden_folders)
+            check.run(number)
             self._close(mounted)
         except BaseException:
             self.end()

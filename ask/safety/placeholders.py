@@ -145,7 +145,7 @@ def _hold(note: int, folder: Path, names: Mapping[str, bool]) -> set[Path]:
     """Create what is missing in a folder, noted before; return the noted placeholders among the names."""
     noted = _read(note) or [str(folder)]
     with suppress(OSError), open_tree("/") as tree:  # what ask cannot create, a call cannot either
-        place = tree.open(folder)
+        place = tree.open(str(folder))
         missing = [name for name in names if _status(name, place) is None]
         noted += [name for name in missing if name not in noted[1:]]
         os.pwrite(note, "\0".join(noted).encode("utf-8", "surrogateescape"), 0)
@@ -166,7 +166,7 @@ def _clean(state: Path) -> None:
             fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder, *names = _read(note) or [""]
             with suppress(OSError), open_tree("/") as tree:  # where a link is now, it is somebody else's folder
-                place = tree.open(Path(folder))
+                place = tree.open(folder)
                 for name in names:
                     _remove_empty(name, place)
             path.unlink()

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import SafetyError
-from ask.safety.mounts import read_mounts
+from ask.safety.mounts import is_below, read_mounts
 from ask.safety.profile import DEFAULT_LIMITS, TEMPORARY, Confinement, Limits
 
 INHERITED = ("PATH", "LANG", "TERM")
@@ -126,7 +126,7 @@ def _refuse_all(folders: Sequence[Path], homes: Sequence[Path], secret: Sequence
     for folder in folders:
         _refuse(folder, homes, {"configuration": secret[:1], "data": secret[1:], "code": _code(python)})
     for mount in read_mounts():
-        if mount.kind in _OF_THE_KERNEL and any(mount.path.is_relative_to(folder) for folder in folders):
+        if mount.kind in _OF_THE_KERNEL and any(is_below(mount.path, str(folder)) for folder in folders):
             raise SafetyError(f"--safe protects nothing where {mount.path} is: it belongs to the kernel", "unmount it")
     for prefix in _prefixes():
         if any(path.is_relative_to(prefix) for path in (*homes, *secret)):

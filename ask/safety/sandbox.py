@@ -131,7 +131,6 @@ class Sandbox:
         with Outside(self._confinement) as outside:
             inmate = Inmate(self._program, self._confinement, view)
             try:
-                self._meanwhile()
                 self.findings = outside.judge(self._introduce(inmate, outside.tasks))
             except BaseException:
                 inmate.end()
@@ -155,7 +154,9 @@ class Sandbox:
             "tasks": tasks,
         }
         try:
-            for kind, payload in inmate.exchange(frames.START, json.dumps(start).encode(), _START_TIME):
+            replies = inmate.exchange(frames.START, json.dumps(start).encode(), _START_TIME)
+            self._meanwhile()
+            for kind, payload in replies:
                 return json.loads(payload) if kind == frames.READY else None
         except (WorkerLost, WorkerLate):
             raise inmate.complaint() from None

@@ -12,11 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from ask.json_values import as_list
-from ask.safety.profile import Confinement
-
 if TYPE_CHECKING:
     from socket import socket
+
+    from ask.safety.profile import Confinement
 
 _AF_UNIX, _AF_INET, _AF_NETLINK = 1, 2, 16
 _PROTECTED = ".git"
@@ -122,6 +121,8 @@ class Outside:
 
     def judge(self, told: Any) -> list[Finding]:
         """The findings: what the worker told, and what is to be seen from here. Nothing told is nothing held."""
+        from ask.json_values import as_list
+
         findings = [
             Finding(row[0], row[1], row[2])
             for row in as_list(told)

@@ -10,13 +10,13 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import SafetyError
-from ask.safety.git_paths import ask_git, find_git
+from ask.safety.git_paths import GitReader, find_git
 from ask.safety.places import SYSTEM
 from ask.safety.profile import Confinement, View
 from ask.safety.protected_names import PROTECTED, find_names_to_hold
@@ -61,19 +61,24 @@ def survey(confinement: Confinement, hold: Hold, before: View = NOTHING) -> tupl
         SafetyError: a writable directory holds what cannot be protected.
     """
     found = ProtectedPaths(confinement.writable)
-    hidden_files, hidden_folders = find_private(Path("/etc"))
-    for toolchain in confinement.readable:
-        for entry in filter(_is_secret, _entries(toolchain)):
-            _add_hidden(entry, (toolchain,), hidden_files, hidden_folders)
-    results = [scan(folder, confinement.writable) for folder in confinement.outermost]
-    for folder, result in zip(confinement.outermost, results, strict=True):
-        found.protect_all(result.protected)
-        found.protect_all(result.links, "folder")
-        hidden_files += result.hidden_files
-        hidden_folders += result.hidden_folders
-        if not result.complete:
-            found.warn(f"{folder} is large: .env files and repositories far down in it are not guarded")
-    _protect_git_paths(confinement, [path for result in results for path in result.repositories], found)
+    with ExitStack() as stack:
+        git = find_git(confinement.user_environment, confinement.writable)
+        reader = stack.enter_context(GitReader(git, confinement.user_environment)) if git else None
+        if reader:
+            reader.start(confinement.writable)
+        hidden_files, hidden_folders = find_private(Path("/etc"))
+        for toolchain in confinement.readable:
+            for entry in filter(_is_secret, _entries(toolchain)):
+                _add_hidden(entry, (toolchain,), hidden_files, hidden_folders)
+        results = [scan(folder, confinement.writable) for folder in confinement.outermost]
+        for folder, result in zip(confinement.outermost, results, strict=True):
+            found.protect_all(result.protected)
+            found.protect_all(result.links, "folder")
+            hidden_files += result.hidden_files
+            hidden_folders += result.hidden_folders
+            if not result.complete:
+                found.warn(f"{folder} is large: .env files and repositories far down in it are not guarded")
+        _protect_git_paths(confinement, [path for result in results for path in result.repositories], found, reader)
     _protect_search_path(confinement, found)
     for name in find_names_to_hold(confinement.user_environment):
         found.protect_all((folder / name for folder in confinement.writable), "folder")  # git status shows no folders
@@ -122,20 +127,27 @@ def above(paths: Iterable[Path], writable: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(sorted(found.difference(writable)))
 
 
-def _protect_git_paths(confinement: Confinement, repositories: Sequence[Path], found: ProtectedPaths) -> None:
-    """Protect what git would run or read in the writable folders, in the repositories in them and around them."""
-    environment = confinement.user_environment
+def _protect_git_paths(
+    confinement: Confinement, repositories: Sequence[Path], found: ProtectedPaths, reader: GitReader | None
+) -> None:
+    """Protect what git would run or read in the writable folders, in the repositories in them and around them.
+
+    Args:
+        confinement: what the run may do.
+        repositories: the folders in which git finds one.
+        found: what to protect.
+        reader: what asks git, None where there is no git.
+    """
     for folder in repositories:
         if target := _read_gitfile(folder / ".git"):
             found.protect(target, "folder", used_by="git")
-    git = find_git(environment, confinement.writable)
-    if git is None:  # nothing that git would run
+    if reader is None:  # nothing that git would run
         return
     folders = _once([*confinement.writable, *repositories])
     asked = folders[: len(confinement.writable) + ASKED_REPOSITORIES]
     if asked != folders:
         found.warn(f"more than {ASKED_REPOSITORIES} git repositories: files that the others use are not protected")
-    for repository in ask_git(git, asked, environment):
+    for repository in reader.read(asked):
         folder = repository.folder
         if repository.git_dir and folder in confinement.writable and folder.is_relative_to(repository.git_dir):
             raise SafetyError(
@@ -250,16 +262,20 @@ def find_private(folder: Path) -> tuple[list[Path], list[Path]]:
     """The files and folders below a folder that not everybody can read; to root, inside, they would be open."""
     files: list[Path] = []
     folders: list[Path] = []
-    waiting = [folder]
+    waiting = [str(folder)]
     while waiting:
         for entry in _entries(waiting.pop()):
+            if entry.is_symlink():  # never private
+                continue
             try:
                 mode = entry.stat(follow_symlinks=False).st_mode
             except OSError:  # gone since the folder was read
                 continue
-            private = not mode & stat.S_IROTH  # a link is never so
-            if stat.S_ISDIR(mode):
-                (folders if private else waiting).append(Path(entry.path))
+            private = not mode & stat.S_IROTH
+            if stat.S_ISDIR(mode) and not private:
+                waiting.append(entry.path)
+            elif stat.S_ISDIR(mode):
+                folders.append(Path(entry.path))
             elif private and stat.S_ISREG(mode):
                 files.append(Path(entry.path))
     return files, folders

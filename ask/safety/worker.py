@@ -1,6 +1,7 @@
 """The part of ask that runs inside the sandbox, as its process 1, and carries out calls with ask's own tools.
 
-Nothing that it says is believed outside. It starts on `python -I -S`, so it imports as little as it can.
+Nothing that it says is believed outside. It starts on `python -I -S`, and loads the tools after the self-test, since
+ask sends no question before it knows what was found, and no call before there is an answer.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ask.safety import frames
-from ask.safety.limits import NICENESS, Watch, end_all, set_limits
-from ask.safety.profile import Limits
 from ask.safety.selftest import attempt, tidy
-from ask.tools import ApprovedFile, Tool, ToolContext, ToolError, builtin_tools
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ask.safety.limits import Watch
+    from ask.safety.profile import Limits
+    from ask.tools import Tool, ToolContext
 
 _REQUESTS, _REPLIES, _TROUBLE = 0, 1, 2
 _LARGEST_CALL = 1 << 28
@@ -35,33 +39,46 @@ def main() -> None:
     requests, replies = _take_channel()
     asked = _read_frames(requests)
     start = json.loads(next(asked)[1])
-    limits = Limits(*start["limits"])
-    set_limits(limits)
-    watch = Watch(limits)
-    tools = {tool.spec.name: tool for tool in builtin_tools()}
     send = _Sender(replies)
     send(frames.READY, json.dumps(attempt(start["tasks"])).encode())
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, _TROUBLE)
     os.close(null)
-    for number, (_, payload) in enumerate(asked):
+    _serve(start, (json.loads(payload) for _, payload in asked), send)
+
+
+def _serve(start: Mapping[str, Any], calls: Iterator[Any], send: _Sender) -> None:
+    from ask.safety.limits import Watch, set_limits
+    from ask.safety.profile import Limits
+    from ask.tools import builtin_tools
+
+    limits = Limits(*start["limits"])
+    set_limits(limits)
+    watch = Watch(limits)
+    tools = {tool.spec.name: tool for tool in builtin_tools()}
+    for number, call in enumerate(calls):
         if number == 0:  # ask sends no call before it has judged
             tidy(start["tasks"])
-        call = json.loads(payload)
-        context = ToolContext(
-            directory=Path(start["directory"]),
-            environment=dict(os.environ),
-            command_timeout=call["timeout"],
-            spill_directory=Path(start["spill"]),
-            on_output=_Output(send, limits.output),
-            open_spill=lambda path: _Spill(send, path, limits.output),
-            niceness=NICENESS,
-            placeholders=frozenset(map(Path, start["placeholders"])),
-            approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
-            keep_hard_links=False,  # one may lead to a file outside
-        )
-        told = _carry_out(tools.get(call["tool"]), call["arguments"], context, watch)
+        told = _carry_out(tools.get(call["tool"]), call["arguments"], _make_context(start, call, limits, send), watch)
         send(frames.DONE, json.dumps(told).encode())
+
+
+def _make_context(start: Mapping[str, Any], call: Mapping[str, Any], limits: Limits, send: _Sender) -> ToolContext:
+    from ask.safety.limits import NICENESS
+    from ask.tools import ApprovedFile, ToolContext
+
+    return ToolContext(
+        directory=Path(start["directory"]),
+        environment=dict(os.environ),
+        command_timeout=call["timeout"],
+        spill_directory=Path(start["spill"]),
+        on_output=_Output(send, limits.output),
+        open_spill=lambda path: _Spill(send, path, limits.output),
+        niceness=NICENESS,
+        placeholders=frozenset(map(Path, start["placeholders"])),
+        approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
+        keep_hard_links=False,  # one may lead to a file outside
+    )
 
 
 def _close_memory() -> None:
@@ -97,6 +114,9 @@ def _read_frames(requests: int) -> Iterator[tuple[bytes, bytes]]:
 
 def _carry_out(tool: Tool | None, arguments: Mapping[str, Any], context: ToolContext, watch: Watch) -> dict[str, Any]:
     """What became of a call, in the form in which it is told."""
+    from ask.safety.limits import end_all
+    from ask.tools import ToolError
+
     if tool is None:
         return {"error": "nothing was run: the sandbox does not have this tool"}
     with watch:
