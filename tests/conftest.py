@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.cli_runner import leave_terminal
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, make_home
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every program that the tests send it to.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored, in all programs that are started from here
+
+leave_terminal()
 
 settings.register_profile("quick", deadline=None, database=None, max_examples=25)
 settings.register_profile("thorough", deadline=None, database=None, max_examples=2_000)

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.cli_runner import can_run_here, run_cli
+
 PROGRAMS = Path(sys.executable).parent
 ASK = str(PROGRAMS / "ask")
 CTRL_C = "\x03"
@@ -281,14 +283,36 @@ def is_running(process: int) -> bool:
 
 @dataclass(frozen=True)
 class Ask:
-    """The installed `ask`, run in one environment and directory. `env` of a call adds to it."""
+    """`ask`, run in one environment and directory. `env` of a call adds to it.
+
+    A call runs it in the tests' own process where that makes no difference; all else starts the installed command.
+
+    Attributes:
+        env: its environment.
+        cwd: its working directory.
+        installed: whether each call starts the installed command.
+    """
 
     env: Mapping[str, str]
     cwd: Path
+    installed: bool = False
 
     def __call__(
         self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None, timeout: float = 30
     ) -> Result:
+        whole = {**self.env, **(env or {})}
+        if self.installed or not can_run_here(whole, args):
+            return self.process(*args, stdin=stdin, env=env, timeout=timeout)
+        started = time.monotonic()
+        code, stdout, told = run_cli(*args, env=whole, cwd=self.cwd, stdin=stdin, timeout=timeout)
+        stderr, conversation = take_conversation(told)
+        seconds = time.monotonic() - started
+        return Result(stdout, stderr.decode(errors="replace"), code, seconds, conversation.decode())
+
+    def process(
+        self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None, timeout: float = 30
+    ) -> Result:
+        """Run the installed command to its end over pipes."""
         return run([ASK, *args], env={**self.env, **(env or {})}, cwd=self.cwd, stdin=stdin, timeout=timeout)
 
     def start(self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None) -> Running:

@@ -55,4 +55,4 @@ def env(home: Home, server: ModelServer) -> Mapping[str, str]:
 
 @pytest.fixture
 def ask(home: Home, env: Mapping[str, str]) -> Ask:
-    return Ask(env, home.work)
+    return Ask(env, home.work, installed=True)

@@ -242,7 +242,11 @@ def test_a_saved_key_is_used(ask: Ask, model: Model) -> None:
 
 
 def test_settings_are_set_read_and_obeyed(ask: Ask, model: Model) -> None:
-    ask = Ask({name: value for name, value in ask.env.items() if name not in ("ASK_PROVIDER", "ASK_MODEL")}, ask.cwd)
+    ask = Ask(
+        {name: value for name, value in ask.env.items() if name not in ("ASK_PROVIDER", "ASK_MODEL")},
+        ask.cwd,
+        installed=True,
+    )
     assert ask("config", "set", "provider", "openrouter").code == 0
     assert ask("config", "set", "model", "vendor/from-config").code == 0
     assert ask("config", "get", "model").text.strip().strip('"') == "vendor/from-config"
@@ -289,5 +293,5 @@ def test_completions_come_from_the_program(ask: Ask) -> None:
 def test_it_runs_without_a_home(ask: Ask, model: Model, tmp_path: Path) -> None:
     model.say("ok")
     bare = {name: value for name, value in ask.env.items() if not name.startswith("XDG_")}
-    other = Ask({**bare, "HOME": str(tmp_path / "none")}, ask.cwd)
+    other = Ask({**bare, "HOME": str(tmp_path / "none")}, ask.cwd, installed=True)
     assert other("hi").text == "ok\n"

@@ -81,7 +81,7 @@ def test_nothing_is_left_behind(ask: Ask, model: Model, home: Home) -> None:
 
 def test_without_bubblewrap_it_does_not_start(ask: Ask, model: Model, home: Home) -> None:
     """A home directory cannot be confined, wherever the test runs."""
-    inside = Ask(ask.env, home.path / "home")
+    inside = Ask(ask.env, home.path / "home", installed=True)
     result = inside("--safe", "go")
     assert (result.code, result.stdout, model.bodies) == (8, b"", [])
 
