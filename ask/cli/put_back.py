@@ -17,7 +17,7 @@ from ask.tools.file_access import shown
 
 NAMES_TOLD = 5
 MOST_SHOWN = 50
-"""How many differences a terminal is shown."""
+"""How many differences are shown, unless they are all that is wanted and go to a file or a pipe."""
 
 
 def list_files(steps: Sequence[Step]) -> None:
@@ -36,7 +36,7 @@ def show_difference(steps: Sequence[Step], workspace: Workspace, *, must_be_seen
     """
     output = Output(colour=wants_colour(workspace.environment))
     changes = [change for change, state in steps if state in (*WORK, State.CHANGED)]
-    seen = changes[:MOST_SHOWN] if output.terminal else changes
+    seen = changes if must_be_seen and not output.terminal else changes[:MOST_SHOWN]
     try:
         for change in seen:
             if change.root is None:

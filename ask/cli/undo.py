@@ -18,19 +18,23 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 1.0
-"""Seconds after which progress is reported."""
 INTERVAL = 0.1
 """Seconds between two reports on a terminal."""
 
 
 class ProgressLine:
-    """Reports the progress of long work: on a terminal in one line that changes, otherwise once."""
+    """Reports the progress of long work: on a terminal in one line that changes, otherwise once.
 
-    def __init__(self, workspace: Workspace) -> None:
+    Args:
+        workspace: where things are.
+        patience: seconds after which progress is reported.
+    """
+
+    def __init__(self, workspace: Workspace, patience: float = PATIENCE) -> None:
         from ask.render.streams import Console
 
         self._console = Console(workspace.environment, quiet=False, plain=False)
-        self._due = time.monotonic() + PATIENCE
+        self._due = time.monotonic() + patience
 
     def __call__(self, work: str, done: int, total: int) -> None:
         """Report that `done` of `total` files are done."""

@@ -75,7 +75,7 @@ def plan(changes: Iterable[Change], *, force: bool = False, progress: Progress =
         FileError: a file cannot be read.
     """
     steps = []
-    ordered = sorted(changes, key=lambda change: change.path)
+    ordered = sorted(changes, key=lambda change: change.path.parts)
     for done, change in enumerate(ordered):
         progress("comparing", done, len(ordered))
         steps.append(Step(change, state_of(change)))

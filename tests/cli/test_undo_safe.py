@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from ask.originals.folders import MOST_FILES
 from tests import wire
 from tests.model_server import ModelServer
 from tests.original_runs import tree
-from tests.program import Ask, Home, Result
+from tests.program import Ask, Home, Result, run, run_on_terminal
 
 
 def bash(command: str) -> wire.Call:
@@ -151,6 +152,26 @@ def test_a_terminal_is_shown_the_first_and_asked(ask: Ask, home: Home, model: Mo
     answers = [("[30 more; ask undo --list names them]", ""), ("Put back 80 files? [y/N] ", "y\n")]
     assert ask.on_terminal("undo", conversation(home), answers=answers).code == 0
     assert len(os.listdir(home.work)) == 80
+
+
+def test_without_a_terminal_only_a_dry_run_shows_every_difference(ask: Ask, home: Home, model: Model) -> None:
+    for number in range(80):
+        (home.work / f"{number}").write_text("x\n")
+    model.bash("find . -name '[0-9]*' -delete")
+    assert ask("undo", "--dry-run", conversation(home)).text.count("+++ ") == 80
+    assert ask("undo", "--yes", conversation(home)).text.count("+++ ") == 50
+    assert len(os.listdir(home.work)) == 80
+
+
+def test_long_work_is_reported_once_in_a_pipe_and_all_the_time_on_a_terminal(ask: Ask, home: Home) -> None:
+    code = "from ask.cli.undo import *; from ask.cli.workspace import *; report = ProgressLine(Workspace(), patience=0)"
+    reports = "\n".join(f"report('comparing', {done}, 2000); time.sleep(0.15)" for done in (0, 1000))
+    script = f"{code}\n{reports}\nreport.clear()"
+    piped = run([sys.executable, "-c", script], env=ask.env, cwd=home.work)
+    assert piped.stderr == "ask: this takes a while (comparing: 0 of 2,000 files)\n"
+    shown = run_on_terminal([sys.executable, "-c", script], env=ask.env, cwd=home.work).text
+    assert "comparing: 0 of 2,000 files" in shown
+    assert "comparing: 1,000 of 2,000 files" in shown
 
 
 def conversation(home: Home) -> str:
