@@ -1,47 +1,56 @@
-# `make demo` and `make test` need Python 3.11, git and make, and set everything else up in .venv themselves.
+# `make demo` and `make test` need Python 3.11 or later, git and make, and set everything else up in .venv themselves.
+# PYTHON=python3.13 takes another Python, in a virtual environment of its own.
 
 PYTHON ?= python3
-BIN := .venv/bin
+VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
+BIN := $(VENV)/bin
 
-.PHONY: demo test test-real lint smoke bench bench-peers clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow test-real lint smoke bench bench-peers clean
 
-demo: .venv/installed  ## run the main job on the embedded provider: no account, no network
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/installed  ## run the main job on the embedded provider: no account, no network
 	@$(BIN)/ask -p demo "which files are here?"
 
-test: .venv/installed-dev
+test: $(VENV)/installed-dev  ## run the tests (4 minutes)
 	$(BIN)/pytest
 
-test-real: .venv/installed-dev  ## run against other people's software, installed once into .real (10 minutes); not part of CI
+test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser (10 minutes)
+	$(BIN)/pytest -m slow
+
+test-real: $(VENV)/installed-dev  ## run against other people's software, installed once into .real (10 minutes); not part of CI
 	$(BIN)/python -m tests.real.software
 	$(BIN)/pytest -n 0 tests/real
 
-lint: .venv/installed-dev
+lint: $(VENV)/installed-dev  ## check style and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-smoke: .venv/installed  ## a few real calls to every provider whose key is set; costs a little money
+smoke: $(VENV)/installed  ## make a few real calls to every provider whose key is set; costs a little money
 	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/smoke
 
-bench: .venv/installed  ## measure beside a bare script, and beside the peers that are installed; BENCH takes cases and options
+bench: $(VENV)/installed  ## measure beside a bare script, and beside installed peers; BENCH takes cases and options
 	$(BIN)/python -m compileall -q ask providers  # as pip does where it installs a wheel
 	$(BIN)/python -m benchmarks $(BENCH)
 
 bench-peers: .venv-peers/llm/bin/llm .venv-peers/sgpt/bin/sgpt bench  ## the same, with llm and sgpt installed for it
 
-clean:
-	rm -rf .venv .venv-peers build *.egg-info
+clean:  ## remove what these targets have made
+	rm -rf .venv* build *.egg-info
 
-.venv/bin/python:
-	$(PYTHON) -m venv .venv
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
 
-.venv/installed: pyproject.toml | .venv/bin/python
+$(VENV)/installed: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-.venv/installed-dev: pyproject.toml | .venv/bin/python
+$(VENV)/installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
-	@touch $@ .venv/installed
+	@touch $@ $(VENV)/installed
 
 .venv-peers/llm/bin/llm: PACKAGE = llm
 .venv-peers/sgpt/bin/sgpt: PACKAGE = shell-gpt click  # which it imports, and does not ask for
