@@ -14,8 +14,8 @@ help:  ## list the targets
 demo: $(VENV)/installed  ## run the main job on the embedded provider: no account, no network
 	@$(BIN)/ask -p demo "which files are here?"
 
-test: $(VENV)/installed-dev  ## run the tests (4 minutes)
-	$(BIN)/pytest
+test: $(VENV)/installed-dev  ## run the tests (4 minutes); TESTS takes files, names and options
+	$(BIN)/pytest $(TESTS)
 
 test-slow: $(VENV)/installed-dev  ## run the slow tests: kills, parallel runs, recipes, the browser (10 minutes)
 	$(BIN)/pytest -m slow
