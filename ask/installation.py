@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ask.json_values import as_dict, as_list, as_text
+from ask.version import DISTRIBUTION
 
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-DISTRIBUTION = "ask-gents"
 _QUOTES = str.maketrans("", "", "\"' ")
 
 

@@ -10,20 +10,23 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pluggy
 
 from ask.errors import AskError, ConfigError, ProviderError
 from ask.hookspecs import PROJECT, ProviderHooks
-from ask.import_guard import Notify, guard_import
 from ask.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
 from ask.state_files import write_private_file
+from ask.version import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from ask.import_guard import Notify
 
 GROUP = "ask.providers"
 GROUPS = (GROUP, "ask.tools")
@@ -161,6 +164,14 @@ def _write_cache(cache: Path | None, stamp: list[Any], rows: Rows) -> None:
         write_private_file(cache, json.dumps({"stamp": stamp, **kept}).encode())
 
 
+def _guard(claim: Claim, notify: Notify) -> AbstractContextManager[None]:
+    if claim.distribution == DISTRIBUTION:
+        return nullcontext()
+    from ask.import_guard import guard_import
+
+    return guard_import(f"{claim.name} ({claim.distribution})", notify)
+
+
 def load_provider(claims: tuple[Claim, ...], notify: Notify) -> LoadedProvider:
     """Import and check the provider behind a name; `notify` takes a line about one that is slow or prints something.
 
@@ -172,7 +183,7 @@ def load_provider(claims: tuple[Claim, ...], notify: Notify) -> LoadedProvider:
         names = " and ".join(c.distribution for c in claims)
         raise ConfigError(f"{names} both have a provider named {claim.name}", "uninstall one of them")
     module_name, _, attribute = claim.target.partition(":")
-    with guard_import(f"{claim.name} ({claim.distribution})", notify):
+    with _guard(claim, notify):
         try:
             value: Any = import_module(module_name.strip())
             for part in filter(None, attribute.strip().split(".")):

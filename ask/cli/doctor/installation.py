@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
 from ask.cli.workspace import Workspace
-from ask.installation import DISTRIBUTION, find_launcher, format_install_command
-from ask.version import VERSION
+from ask.installation import find_launcher, format_install_command
+from ask.version import DISTRIBUTION, VERSION
 
 REQUIREMENT = re.compile(r"""([\w.-]+)[^;]*(?:;.*extra == ["'](\w+)["'])?""")
 """The name of a package that is required, and the extra that requires it."""
