@@ -54,9 +54,9 @@ def check_saved(home: Home, count: int) -> None:
 
 
 def check_quiet(result: Result) -> None:
-    """They succeeded, and nothing was reported but which conversation each is."""
+    """They succeeded, and reported nothing but which conversation each is, and that the machine is slow."""
     assert result.code == 0, result.stderr
-    assert not [line for line in result.stderr.splitlines() if not line.startswith("· ")]
+    assert not [line for line in result.stderr.splitlines() if not line.startswith("· ") and "slowly" not in line]
 
 
 @pytest.mark.slow
