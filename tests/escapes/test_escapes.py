@@ -57,7 +57,7 @@ def test_no_escape_succeeds() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_escape_succeeds_without_safe_mode_alone(
+def test_escapes_succeed_only_without_safe_mode(
     user: str, group: str, record_property: Callable[[str, object], None]
 ) -> None:
     free, succeeded = try_escapes(user, [group])
