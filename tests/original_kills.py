@@ -1,7 +1,7 @@
 """Kills runs, and undoing them, at every single moment, and sees what is left.
 
-A program: its arguments are an empty folder, and what to kill, one of `KILLS`. A kill comes right before each thing
-that is done to the file system, which Python's audit events tell.
+A program: its arguments are an empty folder, what to kill, one of `KILLS`, and how many moments lie between two kills.
+A kill comes right before each thing that is done to the file system, which Python's audit events tell.
 """
 
 from __future__ import annotations
@@ -155,13 +155,13 @@ def kill_a_folder_undo(folder: Path, moment: int) -> bool:
 KILLS = {"run": kill_a_run, "undo": kill_an_undo, "copy": kill_a_copy, "folder-undo": kill_a_folder_undo}
 
 
-def main(folder: Path, name: str) -> None:
-    """Kill one of these at every moment, and say how many there are."""
+def main(folder: Path, name: str, step: int) -> None:
+    """Kill one of these at every so many moments, and say how many there are."""
     moment = 1
     while KILLS[name](folder / f"{moment}", moment):
-        moment += 1
+        moment += step
     sys.stdout.write(f"{moment - 1}\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -1,6 +1,8 @@
-"""Any provider goes on with any other's conversation: calls and results stay, and what is the first one's own goes.
+"""Any provider can continue any other's conversation: calls and results stay, provider-specific data does not.
 
-The conversations are made as runs make them, by reading a provider's own answers.
+The conversations are made as runs make them, by reading a provider's own answers. Provider-specific data is looked for
+in all 72 pairs. Everything else is read into neutral messages first, so that a provider's answer is sent back to itself
+and to the next provider: each reads once and writes twice.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import product
 from typing import Any
 
 import pytest
@@ -30,8 +31,9 @@ TEXTS = ("contents of a", "file 12 a.txt")
 TOOLS = [
     ToolSpec(name, f"The tool {name}.", {"type": "object", "properties": {}}) for name in ("read_file", "list_dir")
 ]
-PAIRS = list(product(SERVICES, repeat=2))
-FOREIGN = [(first, second) for first, second in PAIRS if first != second]
+NAMES = list(SERVICES)
+PAIRS = [*zip(NAMES, NAMES, strict=True), *zip(NAMES, NAMES[1:] + NAMES[:1], strict=True)]
+"""Each provider with itself, and with the next one."""
 FAMILIES = ("anthropic/claude-test", "google/gemini-test", "openai/gpt-test", "x-ai/grok-test")
 
 
@@ -70,24 +72,22 @@ def private_parts(body: Any) -> set[str]:
     return {field for field in THOUGHT._fields if getattr(THOUGHT, field) in written}
 
 
-def test_there_are_72_pairs() -> None:
-    assert len(FOREIGN) == 72
-
-
-@pytest.mark.parametrize(("first", "second"), FOREIGN)
-def test_another_goes_on_with_calls_and_results_and_without_what_is_the_firsts_own(first: str, second: str) -> None:
-    one, other = SERVICES[first], SERVICES[second]
+@pytest.mark.parametrize("first", NAMES)
+def test_every_other_provider_gets_calls_and_results_and_no_provider_specific_data(first: str) -> None:
+    one = SERVICES[first]
     begun = carried_out(answer(one, THOUGHT, "Let me see.", *CALLS))
     ended = [*begun, answer(one, THOUGHT, "It is short."), NEXT]
-    for messages in (begun, ended):
-        body = build(other, *messages)
-        assert plain(other.heard(body)) == plain([*ASKED, *messages])
-        assert private_parts(body) == set()
-        assert set(other.offered(body)) == {tool.name for tool in TOOLS}
+    for second in set(NAMES) - {first}:
+        other = SERVICES[second]
+        for messages in (begun, ended):
+            body = build(other, *messages)
+            assert plain(other.heard(body)) == plain([*ASKED, *messages]), second
+            assert private_parts(body) == set(), second
+            assert set(other.offered(body)) == {tool.name for tool in TOOLS}, second
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_the_one_that_wrote_it_gets_back_what_it_needs(name: str) -> None:
+def test_a_provider_gets_its_own_data_back(name: str) -> None:
     wire = SERVICES[name]
     messages = carried_out(answer(wire, THOUGHT, "Let me see.", *CALLS))
     body = build(wire, *messages)
@@ -95,56 +95,59 @@ def test_the_one_that_wrote_it_gets_back_what_it_needs(name: str) -> None:
     assert private_parts(body) == set(wire.keeps)
 
 
-@pytest.mark.parametrize(("first", "second"), FOREIGN)
-def test_back_with_the_first_all_is_there_and_only_its_own_is_native(first: str, second: str) -> None:
-    """One begins, the other goes on in the middle of the round, the first takes over again."""
-    one, other = SERVICES[first], SERVICES[second]
+@pytest.mark.parametrize("first", NAMES)
+def test_a_provider_that_takes_over_again_gets_its_own_data_alone(first: str) -> None:
+    """One begins, another continues in the middle of the round, the first takes over again."""
+    one = SERVICES[first]
     between = Thought("Someone else's thought.", "c29tZW9uZQ==")
-    messages = [
-        *carried_out(answer(one, THOUGHT, *CALLS)),
-        *carried_out(answer(other, between, "Once more.", *CALLS), ("again", "the same")),
-    ]
-    body = build(one, *messages)
-    assert plain(one.heard(body)) == plain([*ASKED, *messages])
-    assert private_parts(body) == set(one.keeps)
-    assert not any(part in json.dumps(body) for part in between)
+    for second in set(NAMES) - {first}:
+        messages = [
+            *carried_out(answer(one, THOUGHT, *CALLS)),
+            *carried_out(answer(SERVICES[second], between, "Once more.", *CALLS), ("again", "the same")),
+        ]
+        body = build(one, *messages)
+        assert plain(one.heard(body)) == plain([*ASKED, *messages]), second
+        assert private_parts(body) == set(one.keeps), second
+        assert not any(part in json.dumps(body) for part in between), second
 
 
-@pytest.mark.parametrize(("wrote", "asked"), list(product(FAMILIES, repeat=2)))
-def test_within_openrouter_reasoning_stays_in_its_family(wrote: str, asked: str) -> None:
-    one, other = (replace(SERVICES["openrouter"], model=model) for model in (wrote, asked))
+@pytest.mark.parametrize("wrote", FAMILIES)
+def test_reasoning_through_openrouter_stays_in_its_model_family(wrote: str) -> None:
+    one = replace(SERVICES["openrouter"], model=wrote)
     messages = carried_out(answer(one, THOUGHT, "Let me see.", *CALLS))
-    body = build(other, *messages)
-    assert plain(other.heard(body)) == plain([*ASKED, *messages])
-    assert private_parts(body) == (set(one.keeps) if wrote == asked else set())
+    for asked in FAMILIES:
+        other = replace(one, model=asked)
+        body = build(other, *messages)
+        assert plain(other.heard(body)) == plain([*ASKED, *messages]), asked
+        assert private_parts(body) == (set(one.keeps) if wrote == asked else set()), asked
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["anthropic", "gemini"])
-def test_a_vendors_own_api_and_openrouter_share_nothing_native(name: str, family: str) -> None:
-    through, vendor = replace(SERVICES["openrouter"], model=family), SERVICES[name]
-    for one, other in ((through, vendor), (vendor, through)):
-        body = build(other, *carried_out(answer(one, THOUGHT, "Let me see.", *CALLS)))
-        other.heard(body)
-        assert private_parts(body) == set()
+def test_a_vendors_own_api_and_openrouter_exchange_no_provider_specific_data(name: str) -> None:
+    for family in FAMILIES:
+        through, vendor = replace(SERVICES["openrouter"], model=family), SERVICES[name]
+        for one, other in ((through, vendor), (vendor, through)):
+            body = build(other, *carried_out(answer(one, THOUGHT, "Let me see.", *CALLS)))
+            other.heard(body)
+            assert private_parts(body) == set()
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_arguments_that_could_not_be_read_do_no_harm(first: str, second: str) -> None:
+def test_invalid_arguments_are_sent_as_an_empty_object(first: str, second: str) -> None:
     written = ('{"filepath": ', '{"a": 1}{"a": 2}', "", "[1]", '"x"', '{"a": NaN}')
     calls = [ToolCall(f"call_{i}", "read_file", text) for i, text in enumerate(written)]
     check_kept(first, second, THOUGHT, "Let me see.", *calls, CALLS[1]._replace(id="call_9"))
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_odd_ids_that_come_again_in_the_next_round_keep_results_with_their_calls(first: str, second: str) -> None:
+def test_repeated_and_invalid_call_ids_keep_results_with_their_calls(first: str, second: str) -> None:
     ids = ("functions.read_file:0", "functions/read_file:0", "a b/ü|\n", "x" * 100, "x" * 101, "call_1")
     calls = [CALLS[i % 2]._replace(id=call_id) for i, call_id in enumerate(ids)]
     check_kept(first, second, THOUGHT, *calls, rounds=2)
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_a_name_that_a_model_made_up_becomes_one_that_every_service_takes(first: str, second: str) -> None:
+def test_invalid_tool_names_are_replaced_with_valid_ones(first: str, second: str) -> None:
     names = ("functions.read_file", "read file", "$lookup", "", "ĝi", "x" * 80, "2nd")
     calls = [ToolCall(f"call_{i}", name, '{"a": 1}') for i, name in enumerate(names)]
     check_kept(first, second, THOUGHT, *calls, CALLS[1]._replace(id="call_9"))
@@ -172,14 +175,14 @@ def check_kept(first: str, second: str, *parts: Part, rounds: int = 1) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_empty_results_still_answer_their_calls(first: str, second: str) -> None:
+def test_empty_results_are_sent(first: str, second: str) -> None:
     one, other = SERVICES[first], SERVICES[second]
     body = build(other, *carried_out(answer(one, "Let me see.", *CALLS), ("", "")), NEXT)
     assert [result.content.strip() for result in other.results(body)] == ["", ""]
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_a_message_that_was_cut_off_is_gone_on_from(first: str, second: str) -> None:
+def test_an_incomplete_answer_is_sent(first: str, second: str) -> None:
     one, other = SERVICES[first], SERVICES[second]
     cut = answer(one, THOUGHT, "It is sh", cut=True)
     body = build(other, cut, NEXT)
@@ -188,7 +191,7 @@ def test_a_message_that_was_cut_off_is_gone_on_from(first: str, second: str) -> 
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_calls_of_a_message_that_was_cut_off_are_no_part_of_the_conversation(first: str, second: str) -> None:
+def test_calls_of_an_incomplete_answer_are_not_sent(first: str, second: str) -> None:
     one, other = SERVICES[first], SERVICES[second]
     cut = answer(one, THOUGHT, "Let me see.", *CALLS, cut=True)
     body = build(other, cut, NEXT)

@@ -1,6 +1,6 @@
-"""A conversation begun with any provider is gone on with by any other: `ask -p A ...`, then `ask -c -p B ...`.
+"""A conversation begun with one provider is continued by another: `ask -p A ...`, then `ask -c -p B ...`.
 
-Each provider is once the first and once the second; tests/test_handover.py has all pairs.
+Each kind of wire is once the first and once the second; tests/test_handover.py has all pairs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CALLS = (
     ToolCall("call_1", "bash", '{"command": "echo \\"ĝi\\""}'),
     ToolCall("call_2", "read_file", '{"filepath": "a.txt"}'),
 )
-NAMES = list(SERVICES)
+NAMES = ["openrouter", "anthropic", "openai", "gemini", "ollama"]
 ROTATION = list(zip(NAMES, NAMES[1:] + NAMES[:1], strict=True))
 
 
@@ -40,7 +40,7 @@ def whom(service: Wire) -> list[str]:
 
 
 @pytest.mark.parametrize(("first", "second"), ROTATION)
-def test_another_goes_on_with_all_that_was_said_and_done(
+def test_another_provider_continues_a_saved_conversation(
     ask: Ask, server: ModelServer, home: Home, first: str, second: str
 ) -> None:
     one, other = SERVICES[first], SERVICES[second]

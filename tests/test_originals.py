@@ -347,9 +347,10 @@ def test_a_journal_that_makes_no_sense_is_an_error(runs: Runs, journal: bytes) -
         read_records(runs.data)
 
 
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", ["run", "undo", "copy", "folder-undo"])
-def test_a_kill_at_any_moment_leaves_what_undo_puts_right(what: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.original_kills", str(tmp_path), what]
+def test_undo_restores_everything_after_a_kill_at_any_moment(what: str, step: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.original_kills", str(tmp_path), what, str(step)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 15

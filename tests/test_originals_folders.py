@@ -49,16 +49,16 @@ def clear(folder: Path) -> None:
 # What comes back
 
 
-@given(changes=CHANGES, further=st.sampled_from([0, 5, 500]), end=st.booleans())
+@given(changes=CHANGES, further=st.sampled_from([0, 5]), end=st.booleans())
 @example(changes=[("remove", name, name) for name in PATHS], further=500, end=True)
-def test_undo_gives_back_the_very_tree_and_so_does_redo(
+def test_undo_and_redo_restore_exactly_the_same_tree(
     changes: list[tuple[str, str, str]], further: int, end: bool
 ) -> None:
     with TemporaryDirectory() as name:
         check(Path(name), changes, further, end=end)
 
 
-def test_so_it_is_for_an_ordinary_user(tmp_path: Path) -> None:
+def test_undo_and_redo_work_for_an_ordinary_user(tmp_path: Path) -> None:
     with TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         command = [sys.executable, "-m", "tests.original_folders", name, str(NOBODY), "1"]
@@ -214,20 +214,25 @@ def test_what_could_not_be_read_is_not_put_back_and_nothing_in_it_removed() -> N
 # Limits, and records
 
 
-def test_folders_that_are_too_large_are_not_copied(runs: FolderRuns) -> None:
+def test_folders_with_too_many_bytes_are_not_copied(runs: FolderRuns) -> None:
     (runs.work / "f").touch()
     os.truncate(runs.work / "f", MOST_BYTES)
     check_size([runs.work], ())
     os.truncate(runs.work / "f", MOST_BYTES + 1)
-    with pytest.raises(TooMuch, match="over 256 MB"):
+    with pytest.raises(TooMuch, match="256 MB"):
         runs.run(fail)
-    os.truncate(runs.work / "f", 0)
+    assert not runs.data.exists()
+
+
+@pytest.mark.slow
+def test_folders_with_too_many_files_are_not_copied(runs: FolderRuns) -> None:
+    (runs.work / "f").touch()
     (runs.work / "d").mkdir()
     for number in range(MOST_FILES - 1):
         os.symlink("x", runs.work / f"d/{number}")
     check_size([runs.work], ())
     (runs.work / "g").touch()
-    with pytest.raises(TooMuch, match="over 20,000 files"):
+    with pytest.raises(TooMuch, match="20,000 files"):
         runs.run(fail)
     check_size([runs.work], {str(runs.work / "d")})
     assert not runs.data.exists()

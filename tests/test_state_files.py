@@ -112,9 +112,8 @@ def test_no_change_under_the_lock_is_lost(link: bool, tmp_path: Path) -> None:
     assert target.read_text() == "200"
 
 
-def test_nothing_that_ask_keeps_is_open_to_others_with_an_umask_of_zero(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
+@pytest.mark.slow
+def test_all_files_that_ask_writes_are_private_under_a_umask_of_zero(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "seq 100000"})), wire.says("done"), wire.says("hello"))
     script = """
     rm -r "$XDG_CONFIG_HOME" "$XDG_DATA_HOME" "$XDG_CACHE_HOME"

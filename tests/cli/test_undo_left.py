@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 from ask.originals.trees import DEPTH
 from tests import wire
 from tests.cli.test_undo_safe import Model, bash, last_line
@@ -35,32 +37,33 @@ def mounted(ask: Ask, script: str) -> Result:
 def test_folders_that_are_not_too_deep_are_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     Model(ask, server).bash(deep(DEPTH - 1))
     result = ask("undo", "-y")
-    done = f"ask: done: remove 2 files and {DEPTH - 1} folders; ask undo --redo takes that back"
-    assert (result.code, last_line(result)) == (0, done)
+    assert result.code == 0
+    assert f"remove 2 files and {DEPTH - 1} folders" in last_line(result)
     assert os.listdir(home.work) == []
 
 
 def test_folders_that_are_too_deep_are_not_and_that_is_said(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "f").write_text("old\n")
     Model(ask, server).bash("echo new > f", deep(DEPTH + 3))
-    left = f"ask: left as it is: d/ (over {DEPTH} folders deep)"
-    assert last_line(ask("undo", "-n")) == left
+    assert f": d/ (over {DEPTH} " in last_line(ask("undo", "-n"))
     result = ask("undo", "-y")
-    done = "ask: done: put back 1 file, remove 1 file; ask undo --redo takes that back"
-    error = f"ask: not removed: d/ (over {DEPTH} folders deep): see what is in it, and remove it yourself"
-    assert (result.code, result.stderr.splitlines()[1:]) == (9, [left, done, error])
+    left, done, error = result.stderr.splitlines()[1:]
+    assert result.code == 9
+    assert "put back 1 file, remove 1 file" in done
+    assert all(f": d/ (over {DEPTH} " in line for line in (left, error))
     assert (home.work / "f").read_text() == "old\n"
     assert home.work.joinpath(*["d"] * (DEPTH + 3), "f").exists()
     assert ask("undo", "--redo", "-y").code == 0
     assert (home.work / "d/f").exists()
 
 
-def test_where_nothing_but_such_a_folder_is_left_it_is_said_too(ask: Ask, home: Home, server: ModelServer) -> None:
+@pytest.mark.slow
+def test_undo_that_can_only_leave_such_a_folder_fails(ask: Ask, home: Home, server: ModelServer) -> None:
     script = f"mkdir -p {'d/' * (DEPTH + 3)}"
     Model(ask, server).bash(script)
     result = ask("undo", "-y")
     assert result.code == 9
-    assert "ask: there is nothing to put back\n" in result.stderr
+    assert ": d/ (" in result.stderr
     assert (home.work / "d").exists()
 
 
@@ -72,9 +75,10 @@ def test_a_folder_of_the_run_stays_where_the_user_put_something_in_it(
     listed = "made/\tsomething else is in it\nmade/in/\tremove\nmade/in/f\tremove\n"
     assert ask("undo", "--list").text == listed
     result = ask("undo", "-y")
-    left = "ask: left as it is: made/ (something else is in it)"
-    done = "ask: done: remove 1 file and 1 folder; ask undo --redo takes that back"
-    assert (result.code, result.stderr.splitlines()[1:]) == (0, [left, done])
+    left, done = result.stderr.splitlines()[1:]
+    assert result.code == 0
+    assert ": made/ (" in left
+    assert "remove 1 file and 1 folder" in done
     assert os.listdir(home.work / "made") == ["mine"]
 
 
@@ -84,12 +88,11 @@ def test_of_what_is_too_deep_to_be_copied_it_is_said_before_and_after(
     last = home.work.joinpath(*["d"] * (DEPTH + 1), "f")
     last.parent.mkdir(parents=True)
     last.touch()
-    folder = f"{'d/' * DEPTH} (it is too deep in other folders)"
+    folder = f"{'d/' * DEPTH} ("
     ran = Model(ask, server).bash(f"rm {last}; touch g")
-    told = f"ask: no copy is made of {folder}: ask undo will not put back what this run changes there\n"
-    assert ran.stderr.count(told) == 1
+    assert ran.stderr.count(folder) == 1
     result = ask("undo", "-y")
-    assert f"ask: there is no copy of {folder}: what the run changed there is not put back\n" in result.stderr
+    assert folder in result.stderr
     assert (result.code, os.listdir(home.work), last.exists()) == (0, ["d"], False)
 
 
@@ -98,14 +101,12 @@ def test_what_is_mounted_below_is_not_copied_and_that_is_said(ask: Ask, home: Ho
     script = "ask --safe go && [[ -e g && ! -e here/f ]] && ask undo --list && ask undo -y && ls -A here"
     result = mounted(ask, script)
     assert (result.code, result.text.splitlines()[:2]) == (0, ["Done.", "g\tremove"]), result.stderr
-    folder = "here/ (another file system is there)"
-    before = f"ask: no copy is made of {folder}: ask undo will not put back what this run changes there\n"
-    after = f"ask: there is no copy of {folder}: what the run changed there is not put back\n"
-    assert (result.stderr.count(before), result.stderr.count(after)) == (1, 2)
+    assert result.stderr.count(" here/ (") == 3, "by the run, by the list, and by undo"
     assert "shut" not in result.stderr, "nobody can change what is in there"
     assert sorted(os.listdir(home.work)) == ["here", "shut"]
 
 
+@pytest.mark.slow
 def test_a_file_system_that_comes_or_goes_is_taken_for_no_change(ask: Ask, home: Home, server: ModelServer) -> None:
     """After a kill, what there is now tells what the run did."""
     (home.work / "comes").mkdir()
@@ -114,4 +115,3 @@ def test_a_file_system_that_comes_or_goes_is_taken_for_no_change(ask: Ask, home:
     killed = "ask --safe go & until [[ -e g ]]; do sleep 0.1; done; kill -KILL $!; wait; "
     result = mounted(ask, killed + "umount here; mount -t tmpfs -o mode=711 none comes; ask undo --list")
     assert (result.code, result.text) == (0, "g\tremove\n"), result.stderr
-    assert "the run did not come to its end" in result.stderr

@@ -1,19 +1,16 @@
-"""Ways that need more than a call: a terminal, a key, arguments that no tool has, and URLs that lead elsewhere."""
+"""Escapes that need more than a call: a terminal, a key, arguments that no tool has, and URLs that lead elsewhere."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-
-import pytest
+from collections.abc import Callable
 
 from tests import wire
-from tests.escapes.confined import bash, machine, rules, run, started
+from tests.escapes.confined import bash, rules, run, started
 from tests.escapes.escape import python
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY
 from tests.safety.ground import Ground
-from tests.safety.installation import USERS
 
 TYPED = "typed-by-the-model"
 TYPE = (
@@ -21,12 +18,6 @@ TYPE = (
     + TYPED
     + '"]'
 )
-
-
-@pytest.fixture(params=USERS)
-def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    with machine(request.param) as one:
-        yield one
 
 
 def shown_after_typing(here: Ground, *options: str) -> bytes:
@@ -47,17 +38,14 @@ def shown_after_typing(here: Ground, *options: str) -> bytes:
     return b"\n".join(line for line in shown.splitlines() if b"import fcntl" not in line and b"typed-by" in line)
 
 
-def test_nothing_is_typed_into_the_user_s_terminal(
-    here: Ground, record_property: Callable[[str, object], None]
-) -> None:
+def test_no_command_can_type_into_the_terminal(here: Ground, record_property: Callable[[str, object], None]) -> None:
     if not shown_after_typing(here):
         reason = "the kernel lets only root do it, or nobody"
         record_property("not tried here", f"{here.user}: typing into ask's own terminal ({reason})")
     assert not shown_after_typing(here, "--safe")
 
 
-def test_no_call_chooses_its_own_folder_or_turns_safe_mode_off(here: Ground) -> None:
-    """No tool takes such arguments, with safe mode or without: there is nothing to be fooled by."""
+def test_no_argument_of_a_call_changes_the_folder_or_turns_safe_mode_off(here: Ground) -> None:
     wishes: list[dict[str, object]] = [
         {"cwd": "/"},
         {"directory": "/"},
@@ -71,7 +59,7 @@ def test_no_call_chooses_its_own_folder_or_turns_safe_mode_off(here: Ground) -> 
     assert not (here.work / "ran").exists()
 
 
-def test_a_key_in_a_file_or_in_the_output_of_a_command_is_not_told(here: Ground) -> None:
+def test_keys_in_files_and_command_output_are_not_sent(here: Ground) -> None:
     (here.work / "key").write_text(f"{TEST_KEY} and more")
     here.hand_over()
     calls = [*bash("cat key; tr a-z A-Z < key; head -c 99 key"), ("read_file", {"filepath": "key"})]
@@ -95,7 +83,7 @@ NOT_PUBLIC = ("127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "169.254.169.254",
 """Hosts that may not be reached even where the user names them."""
 
 
-def test_a_url_that_leads_elsewhere_is_not_fetched(here: Ground) -> None:
+def test_urls_with_a_misleading_host_are_not_fetched(here: Ground) -> None:
     urls = [url.format(port=here.fill("@tcp@")) for url in REFUSED]
     calls = [("fetch_url", {"url": url}) for url in urls]
     done = run(here, calls, "--safe", "--allow-host", "allowed.test")
@@ -104,17 +92,18 @@ def test_a_url_that_leads_elsewhere_is_not_fetched(here: Ground) -> None:
     assert "GET" not in here.listener.heard()
 
 
-def test_a_host_that_is_not_public_is_not_reached_though_it_is_allowed(here: Ground) -> None:
+def test_private_addresses_are_not_reached_even_if_allowed(here: Ground) -> None:
     calls = [("fetch_url", {"url": f"http://{host}:{here.fill('@tcp@')}/"}) for host in NOT_PUBLIC]
     options = [option for host in NOT_PUBLIC for option in ("--allow-host", host)]
     done = run(here, calls, "--safe", *options)
-    assert [said for said in done.said if "safe mode reaches public hosts only" not in said] == []
+    assert len(done.said) == len(NOT_PUBLIC)
+    assert [said for said in done.said if "public hosts" not in said] == []
     assert "GET" not in here.listener.heard()
     free = run(here, calls[:3])
     assert here.listener.heard().count("GET") >= 2, free.said
 
 
-def test_yes_opens_nothing_that_the_sandbox_closes(here: Ground) -> None:
+def test_yes_allows_nothing_that_the_sandbox_forbids(here: Ground) -> None:
     calls = [*bash("echo x > @outside@/x; rm -rf x"), ("fetch_url", {"url": "http://evil.test/"})]
     done = run(here, calls, "--safe", "--confirm", "--yes")
     assert not (here.base / "outside/x").exists()

@@ -1,17 +1,15 @@
-"""Where there is no sandbox, or one that does not hold, `ask --safe` ends before anything is sent: never without it."""
+"""Without a sandbox, or with one that leaks, `ask --safe` exits before anything is sent or run."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ask.safety.survey import find_private
-from tests.escapes.confined import bash, machine, run
+from tests.escapes.confined import bash, run
 from tests.safety.ground import Ground
-from tests.safety.installation import USERS
 
 OTHER_PROGRAMS = """
 mkdir -p "$1" && mount --rbind /usr/bin "$1" && mount -t tmpfs -o mode=755 tmpfs /usr/bin || exit 99
@@ -45,12 +43,6 @@ DISABLED = OTHER_PROGRAMS + 'cp "$1/bwrap" /usr/bin && echo 0 > /proc/sys/user/m
 ANOTHER = OTHER_PROGRAMS + 'cp "$2" /usr/bin/bwrap && chmod 755 /usr/bin/bwrap || exit 99\n'
 
 
-@pytest.fixture(params=USERS)
-def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    with machine(request.param) as one:
-        yield one
-
-
 def on_machine(here: Ground, change: str, bubblewrap: str = OPEN) -> list[str]:
     """What stands before a command that finds the machine changed by this script; its user looks like root to it.
 
@@ -64,38 +56,38 @@ def on_machine(here: Ground, change: str, bubblewrap: str = OPEN) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("change", "cause", "fix"),
+    ("change", "words"),
     [
-        (HIDDEN, "bubblewrap (bwrap), which is not installed", "apt, dnf or pacman install bubblewrap"),
-        (DISABLED, "user namespaces are switched off", "user.max_user_namespaces"),
-        (ANOTHER, "the sandbox does not hold here (", "go on without --safe only if you trust the model"),
+        (HIDDEN, ["bwrap", "install bubblewrap"]),
+        (DISABLED, ["user.max_user_namespaces"]),
+        (ANOTHER, [" (", "writing outside", "--safe"]),
     ],
     ids=["bubblewrap missing", "user namespaces off", "self-test failing"],
 )
-def test_it_ends_with_the_cause_and_the_fix_and_nothing_is_sent(
-    here: Ground, change: str, cause: str, fix: str
-) -> None:
+def test_run_exits_with_the_cause_and_the_fix_and_sends_nothing(here: Ground, change: str, words: list[str]) -> None:
     changed = on_machine(here, change)
     before = sorted(here.work.rglob("*"))
-    without = run(here, bash("touch ran-without"), before=changed)
-    assert (without.ended.code, (here.work / "ran-without").exists()) == (0, True), without.ended.stderr
-    (here.work / "ran-without").unlink()
     done = run(here, bash("touch ran"), "--safe", before=changed)
     assert (done.ended.code, done.ended.stdout, done.requests) == (8, b"", 0)
     [line] = done.ended.stderr.splitlines()
     assert line.startswith("ask: ")
-    assert cause in line
-    assert fix in line
+    assert all(word in line for word in words)
     assert sorted(here.work.rglob("*")) == before
 
 
-def test_the_stand_in_of_the_test_would_let_everything_out(here: Ground) -> None:
+def test_run_without_safe_mode_works_on_a_machine_without_bubblewrap(here: Ground) -> None:
+    """Which shows that it is the missing program that ends the safe run, not the changed machine."""
+    done = run(here, bash("touch ran"), before=on_machine(here, HIDDEN))
+    assert (done.ended.code, (here.work / "ran").exists()) == (0, True), done.ended.stderr
+
+
+def test_every_leak_of_a_sandbox_is_reported(here: Ground) -> None:
     done = run(here, [], "--safe", before=on_machine(here, ANOTHER))
     for way in ("writing outside", "changing what is protected", "reading ask's configuration", "reaching a server"):
         assert way in done.ended.stderr
 
 
-def test_what_changes_while_it_starts_is_looked_at_once_more(here: Ground) -> None:
+def test_folder_that_changes_during_the_start_is_surveyed_again(here: Ground) -> None:
     (here.work / "sub/.git").mkdir(parents=True)
     here.hand_over()
     done = run(here, bash("echo x > @outside@/x"), "--safe", before=on_machine(here, ANOTHER, HASTY))
@@ -117,47 +109,40 @@ if find_private(Path("/etc"))[1]:
 """What bubblewrap may have mounted by mistake, where names have changed before it looked them up."""
 
 
-@pytest.mark.parametrize("change", MOUNTS.values(), ids=MOUNTS)
-def test_where_something_else_is_mounted_nothing_is_run_or_sent(here: Ground, change: str) -> None:
-    changed = on_machine(here, ANOTHER, OTHER_ARGUMENTS.format(change=change))
+COMMON_MOUNTS = ("another folder", "one more, writable")
+
+
+@pytest.mark.parametrize(
+    "name", [*COMMON_MOUNTS, *(pytest.param(one, marks=pytest.mark.slow) for one in MOUNTS if one not in COMMON_MOUNTS)]
+)
+def test_nothing_is_run_or_sent_if_the_mounts_are_not_as_requested(here: Ground, name: str) -> None:
+    changed = on_machine(here, ANOTHER, OTHER_ARGUMENTS.format(change=MOUNTS[name]))
     done = run(here, bash("touch ran"), "--safe", before=changed)
     assert (done.ended.code, done.ended.stdout, done.requests) == (8, b"", 0), done.ended.stderr
     [line] = done.ended.stderr.splitlines()
-    assert "changed while the sandbox was being opened" in line
+    assert "changed while" in line
     assert not (here.work / "ran").exists()
 
 
-PLACES = {
-    "home": "it holds your home directory",
-    ".": "it holds your home directory",
-    "config": "ask's own configuration is there",
-    "data/ask": "ask's own data is there",
-    "/": "it holds the system",
-    "/usr": "it holds the system",
-    "/proc/sys": "it belongs to the kernel",
-}
-"""Folders in which nothing can be confined, and why."""
-
-
 @pytest.mark.parametrize("allowed", [False, True], ids=["started there", "--allow-dir"])
-def test_where_nothing_can_be_confined_it_does_not_start(here: Ground, allowed: bool) -> None:
-    for place, reason in PLACES.items():
-        folder = here.base / place
-        options = ("--safe", "--allow-dir", str(folder)) if allowed else ("--safe",)
-        done = run(here, bash("touch ran"), *options, directory=None if allowed else folder)
-        assert (done.ended.code, done.ended.stdout, done.requests) == (8, b"", 0), place
-        assert reason in done.ended.stderr
+def test_folder_that_cannot_be_confined_is_refused(here: Ground, allowed: bool) -> None:
+    """tests/safety/test_places.py has all kinds of such folders."""
+    folder = here.base / "home"
+    options = ("--safe", "--allow-dir", str(folder)) if allowed else ("--safe",)
+    done = run(here, bash("touch ran"), *options, directory=None if allowed else folder)
+    assert (done.ended.code, done.ended.stdout, done.requests) == (8, b"", 0)
+    assert str(folder) in done.ended.stderr
 
 
-def test_a_link_in_the_place_of_git_is_no_place_to_start(here: Ground) -> None:
+def test_folder_whose_dot_git_is_a_link_is_refused(here: Ground) -> None:
     os.rename(here.work / ".git", here.base / "outside/git")
     (here.work / ".git").symlink_to(here.base / "outside/git")
     done = run(here, bash("touch ran"), "--safe")
     assert (done.ended.code, done.requests) == (8, 0)
-    assert ".git is a link, which --safe cannot protect" in done.ended.stderr
+    assert ".git is a link" in done.ended.stderr
 
 
-@pytest.mark.parametrize("how", ["ASK_SAFE=1", "configured"])
+@pytest.mark.parametrize("how", [pytest.param("ASK_SAFE=1", marks=pytest.mark.slow), "configured"])
 def test_nothing_in_a_project_and_no_variable_turns_it_off(here: Ground, how: str) -> None:
     """`safe = false` in a project, ASK_SAFE=0, and a bwrap of the project's first on PATH."""
     for name in (".ask/config.toml", "ask.toml", "config.toml", "ask/config.toml"):

@@ -1,30 +1,24 @@
-"""What git will run stays as it is, and what may hold secrets stays hidden.
+"""What git will run cannot be changed, and what may contain secrets is hidden.
 
-Each way is taken without `--safe` too, where it has to lead to the hook.
+The command of each attack is run without `--safe` too, where it has to install the hook.
 """
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.escapes.confined import bash, machine, run
+from tests.escapes.confined import bash, run
 from tests.safety.ground import TOKEN, Ground
-from tests.safety.installation import USERS, as_user
+from tests.safety.installation import as_user
 
 PAYLOAD = "#!/bin/sh\\ntouch @base@/ran\\n"
 PUT = f"mkdir -p {{hooks}}; printf '{PAYLOAD}' > {{hooks}}/pre-commit; chmod +x {{hooks}}/pre-commit"
 PUT_PROGRAM = f"mkdir -p tools; rm -rf {{name}}; printf '{PAYLOAD}' > {{name}}; chmod +x {{name}}"
-
-
-@pytest.fixture(params=USERS)
-def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    with machine(request.param) as one:
-        yield one
 
 
 def git(here: Ground, folder: Path, *words: str) -> None:
@@ -123,67 +117,81 @@ def a_filter(here: Ground) -> tuple[str, Path]:
     )
 
 
-WAYS = [swapped, swapped_above, elsewhere, own_hooks, own_hooks_that_are_missing, the_users_hooks, a_link_for_a_hook]
-WAYS += [a_link_for_the_hooks, a_link_to_the_hooks, an_included_file, a_program, a_filter]
+ATTACKS = [swapped_above, own_hooks_that_are_missing, a_link_to_the_hooks, an_included_file]
+FURTHER_ATTACKS = [swapped, elsewhere, own_hooks, the_users_hooks]
+FURTHER_ATTACKS += [a_link_for_a_hook, a_link_for_the_hooks, a_program, a_filter]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_no_hook_is_put_where_git_will_run_it(here: Ground, way: Callable[[Ground], tuple[str, Path]]) -> None:
+def run_unconfined(here: Ground, command: str, folder: Path) -> None:
+    """Run the command as `ask` would without safe mode."""
+    subprocess.run(
+        [*as_user(here.user), "bash", "-c", here.fill(command)], cwd=folder, capture_output=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [*ATTACKS, *(pytest.param(one, marks=pytest.mark.slow) for one in FURTHER_ATTACKS)],
+    ids=lambda attack: attack.__name__,
+)
+def test_no_program_that_git_will_run_is_installed(here: Ground, attack: Callable[[Ground], tuple[str, Path]]) -> None:
     here.hand_over()
-    command, folder = way(here)
+    command, folder = attack(here)
     here.hand_over()
     safe = run(here, bash(command), "--safe")
     assert safe.ended.code == 0, safe.ended.stderr
     assert not commits(here, folder), safe.said
-    run(here, bash(command))
-    assert commits(here, folder), "the way leads nowhere"
+    run_unconfined(here, command, here.work)
+    assert commits(here, folder), "the attack does nothing"
 
 
-def test_no_hook_is_put_there_by_a_run_in_a_folder_of_the_repository(here: Ground) -> None:
+@pytest.mark.slow
+def test_no_hook_is_installed_by_a_run_in_a_subfolder_of_the_repository(here: Ground) -> None:
     git(here, here.work, "config", "core.hooksPath", "pkg/githooks")
     here.hand_over()
     command = PUT.format(hooks="githooks")
     run(here, bash(command), "--safe", directory=here.work / "pkg")
     assert not commits(here, here.work)
-    run(here, bash(command), directory=here.work / "pkg")
-    assert commits(here, here.work), "the way leads nowhere"
+    run_unconfined(here, command, here.work / "pkg")
+    assert commits(here, here.work), "the attack does nothing"
 
 
-def test_git_works_for_the_user_and_the_model_while_an_included_file_is_held(here: Ground) -> None:
+def test_git_works_while_the_place_of_an_included_file_is_protected(here: Ground) -> None:
     git(here, here.work, "config", "include.path", "../conf")
     here.hand_over()
     assert "?? notes.txt" in run(here, bash("git status --short; ls -d conf"), "--safe").said[0]
     assert not (here.work / "conf").exists()
 
 
-def test_a_repositorys_own_folder_is_no_place_to_start(here: Ground) -> None:
+def test_starting_in_a_dot_git_folder_is_refused(here: Ground) -> None:
     done = run(here, bash("touch ran"), "--safe", directory=here.work / ".git")
     assert (done.ended.code, done.requests) == (8, 0)
 
 
-def test_secrets_in_protected_folders_and_packages_are_not_read(here: Ground) -> None:
+def test_secrets_in_protected_folders_and_packages_cannot_be_read(here: Ground) -> None:
     names = (".vscode/.env", ".claude/.env.local", "node_modules/x/.env", "prod.env", ".env.d/secret")
     for name in names:
         (here.work / name).parent.mkdir(parents=True, exist_ok=True)
         (here.work / name).write_text(TOKEN)
     here.hand_over()
     commands = [f"cat {name}; cat < {name}; cp -r {name} copy && cat copy" for name in names]
-    assert TOKEN not in "".join(run(here, bash(*commands), "--safe").said)
-    assert all(TOKEN in said for said in run(here, bash(*commands)).said)
+    said = run(here, bash(*commands), "--safe").said
+    assert len(said) == len(names)
+    assert TOKEN not in "".join(said)
 
 
-def test_a_folder_that_becomes_a_repository_itself_is_told_of(here: Ground) -> None:
+def test_folder_that_becomes_a_bare_repository_is_reported(here: Ground) -> None:
     made = (
         "mkdir objects refs; echo ref: refs/heads/x > HEAD; printf '[core]\\nbare = false\\nworktree = .\\n' > config"
     )
     (here.work / ".git").rename(here.base / "outside/.git")
     done = run(here, bash(made), "--safe")
-    line = f"ask: {here.work} has become a git repository itself, by its HEAD, objects and refs: look at its config"
-    assert line in done.ended.stderr
-    assert "has become" not in run(here, bash("true"), "--safe").ended.stderr
+    [line] = [line for line in done.ended.stderr.splitlines() if f"{here.work} " in line]
+    assert all(name in line for name in ("git repository", "HEAD", "objects", "refs", "config"))
+    assert "HEAD" not in run(here, bash("true"), "--safe").ended.stderr
 
 
-def test_what_direnv_reads_is_out_of_sight_where_it_is_there(here: Ground) -> None:
+def test_existing_envrc_cannot_be_read_or_replaced(here: Ground) -> None:
     (here.work / "pkg/.envrc").write_text(f"export KEY={TOKEN}\n")
     here.hand_over()
     [read, written] = run(here, bash("cat pkg/.envrc", "rm -f pkg/.envrc; echo x > pkg/.envrc"), "--safe").said
@@ -191,7 +199,7 @@ def test_what_direnv_reads_is_out_of_sight_where_it_is_there(here: Ground) -> No
     assert TOKEN in (here.work / "pkg/.envrc").read_text()
 
 
-def test_where_a_link_leads_is_out_of_sight_in_every_folder_that_is_open(here: Ground) -> None:
+def test_target_of_a_dotenv_link_is_hidden_in_every_allowed_folder(here: Ground) -> None:
     (here.base / "more").mkdir()
     (here.base / "more/shared.txt").write_text(TOKEN)
     (here.work / ".env.shared").symlink_to("../more/shared.txt")

@@ -1,4 +1,4 @@
-"""Nothing of a run is left on the host, whatever ended it, and two runs in one folder do not open it to each other."""
+"""A run leaves nothing on the host, however it ended, and two runs in one folder do not weaken each other."""
 
 from __future__ import annotations
 
@@ -6,28 +6,22 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import wire
-from tests.escapes.confined import bash, environment, machine, run, started
+from tests.escapes.confined import bash, environment, run, started
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import CTRL_C
 from tests.program import run as execute
 from tests.safety.ground import HELD, Ground
-from tests.safety.installation import USERS, as_user, installation
+from tests.safety.installation import as_user, installation
 from tests.safety.traces import processes
 from tests.scenarios.sent import results, sent
 
 HOLD = "touch {began}; while [ ! -e {go} ]; do sleep 0.02; done"
-
-
-@pytest.fixture(params=USERS)
-def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    with machine(request.param) as one:
-        yield one
 
 
 def traces(here: Ground) -> dict[str, object]:
@@ -52,7 +46,7 @@ def wait_until(done: Callable[[], bool], seconds: float = 10) -> None:
     assert done()
 
 
-def test_nothing_is_left(here: Ground) -> None:
+def test_run_leaves_nothing(here: Ground) -> None:
     before = traces(here)
     other = str(here.base / "outside")
     calls = bash("cat notes.txt", "mkdir -p .vscode; echo x > .vscode/x", "setsid sleep 600 > /dev/null 2>&1 &")
@@ -60,8 +54,8 @@ def test_nothing_is_left(here: Ground) -> None:
     assert traces(here) == before
 
 
-@pytest.mark.parametrize("ending", ["Ctrl-C", "TERM", "KILL"])
-def test_nothing_is_left_of_a_run_that_was_ended(here: Ground, ending: str) -> None:
+@pytest.mark.parametrize("ending", ["Ctrl-C", pytest.param("TERM", marks=pytest.mark.slow), "KILL"])
+def test_run_that_was_stopped_leaves_nothing(here: Ground, ending: str) -> None:
     """After KILL, a moment later: the cleaner sees that the run is gone."""
     before = traces(here)
     with ModelServer() as server:
@@ -81,7 +75,8 @@ def test_nothing_is_left_of_a_run_that_was_ended(here: Ground, ending: str) -> N
     assert traces(here) == before
 
 
-def test_a_run_that_ends_does_not_open_the_folder_to_another(here: Ground) -> None:
+@pytest.mark.slow
+def test_a_run_that_ends_does_not_unprotect_the_folder_of_another(here: Ground) -> None:
     before = traces(here)
     poison = "; ".join(f"mkdir -p {name}; echo x > {name}/x; echo x > {name}" for name in HELD)
     with ModelServer() as server:
@@ -97,7 +92,8 @@ def test_a_run_that_ends_does_not_open_the_folder_to_another(here: Ground) -> No
     assert traces(here) == before
 
 
-def test_what_the_user_puts_there_meanwhile_stays(here: Ground) -> None:
+@pytest.mark.slow
+def test_files_that_the_user_creates_meanwhile_stay(here: Ground) -> None:
     with ModelServer() as server:
         server.reply(wire.calls(*bash(HOLD.format(began="own", go="go"))), wire.says("Done."))
         with started(here, server, "--safe") as running:
@@ -109,8 +105,8 @@ def test_what_the_user_puts_there_meanwhile_stays(here: Ground) -> None:
     assert not os.path.lexists(here.work / ".idea")
 
 
-def test_placeholders_are_neither_listed_nor_seen_by_git_nor_kept_for_undo(here: Ground) -> None:
-    """The issue's example: one file in the folder is one entry, and the model is told what `ls -a` shows."""
+def test_placeholders_are_not_shown_by_list_dir_git_or_undo(here: Ground) -> None:
+    """One file in the folder is one entry, and the model is told about what `ls -a` shows."""
     outer = here.work / "one"
     outer.mkdir()
     (outer / "only.txt").write_text("x")

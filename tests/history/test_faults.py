@@ -100,7 +100,7 @@ READING = (
 )
 
 
-@pytest.mark.parametrize("disk", ["read-only", "full"])
+@pytest.mark.parametrize("disk", ["read-only", pytest.param("full", marks=pytest.mark.slow)])
 def test_a_history_on_a_disk_that_takes_nothing_is_read_all_the_same(
     disk: str, ask: Ask, server: ModelServer, home: Home
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_history_on_a_disk_that_takes_nothing_is_read_all_the_same(
     script = ""
     if disk == "full":
         options, script = ("--size", "400000", "--tmpfs", place), f"cp {kept} {place}; {FILL}; "
-    expected = [ask.shell(command).text for command in READING]
+    expected = [ask(*command.split()[1:]).text for command in READING]
     assert "" not in expected, expected
     assert [in_a_world(ask, script + command, *options).text for command in READING] == expected
     server.reply(wire.says("Hello."))
@@ -230,8 +230,9 @@ def test_what_another_process_locks_for_a_while_is_saved_when_it_is_done(
     assert said(saved(home)[-1]) == [("user", "hi", True), ("assistant", "Hello again.", True)]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hello")
-def test_what_another_process_never_lets_go_of_is_given_up_behind_the_answer(ask: Ask, home: Home) -> None:
+def test_a_lock_that_is_never_released_is_given_up_after_the_answer(ask: Ask, home: Home) -> None:
     save_run(history(home))
     with locked(history(home)), ask.start("hi") as running:
         running.wait_for("Hello.")

@@ -1,12 +1,8 @@
-"""Killed at any moment, a conversation misses at most what was under way, runs nothing twice, and goes on.
-
-Each wire's task is killed at ten moments; where CI is set, at a hundred.
-"""
+"""A run that is killed at any moment loses at most the step in progress, runs nothing twice, and can be continued."""
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import threading
@@ -20,15 +16,15 @@ from ask import Message, ToolCall
 from ask.history.conversations import MAY_HAVE_RUN, NEVER_RAN
 from ask.history.entries import Run
 from tests.model_server import DROP, ModelServer, Reply, Request
-from tests.program import ASK, TEST_KEY, Home, Running, run
+from tests.program import TEST_KEY, Ask, Home, Running
 from tests.saved import saved
 from tests.wires import SERVICES, Wire
 
 WIRES = ("openrouter", "anthropic", "gemini")
 ROUNDS = 10
-PARTS = 10 if os.environ.get("CI") else 1
-MOMENTS = 10
-"""In each part; all of them together lie evenly in the time that the task takes."""
+KILLS = 100
+"""Spread evenly over the time that the task takes, and in turns over the wires."""
+PARTS = 9
 FIRST, SECOND = "Take the steps.", "Go on."
 
 
@@ -79,11 +75,11 @@ class Task:
         self.directory = directory
         directory.mkdir()
         self.heard = []
-        return Running([ASK, *self._arguments, FIRST], env=self._env, cwd=directory)
+        return Ask(self._env, directory).start(*self._arguments, FIRST)
 
     def go_on(self) -> None:
         self.command = "echo {step} >> ran"
-        result = run([ASK, "-c", *self._arguments, SECOND], env=self._env, cwd=self.directory)
+        result = Ask(self._env, self.directory)("-c", *self._arguments, SECOND)
         assert result.code == 0, result.stderr
         assert result.text.endswith("Done.\n")
 
@@ -142,43 +138,66 @@ def made_up(killed: Run, answered: int) -> list[Message]:
     return [Message("tool", MAY_HAVE_RUN if record.started else NEVER_RAN) for record in records]
 
 
-@pytest.fixture(params=WIRES)
+@pytest.fixture
 def task(request: pytest.FixtureRequest, server: ModelServer, home: Home) -> Task:
-    return Task(SERVICES[request.param], server, home)
+    return Task(SERVICES[getattr(request, "param", WIRES[0])], server, home)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_killed_at_any_moment_it_goes_on(task: Task, home: Home, server: ModelServer, part: int) -> None:
-    with task.start(home.work / "whole") as running:
+on_each_wire = pytest.mark.parametrize(
+    "task", [WIRES[0], *(pytest.param(wire, marks=pytest.mark.slow) for wire in WIRES[1:])], indirect=True
+)
+
+
+def kill_at_moments(task: Task, home: Home, server: ModelServer, moments: Sequence[float]) -> None:
+    """Kill a run at each of these fractions of the time that the task takes, and continue what it left."""
+    with task.start(home.work / "complete") as running:
         assert running.finish().code == 0
-    lasted = time.monotonic() - server.requests[0].time
+    duration = time.monotonic() - server.requests[0].time
     assert task.ran == list(range(ROUNDS))
-    for moment in range(part, PARTS * MOMENTS, PARTS):
-        came = len(server.requests)
-        with task.start(home.work / str(moment)) as running:
-            server.wait_for_requests(came + 1)
-            time.sleep(lasted * random.uniform(moment, moment + 1) / (PARTS * MOMENTS))
+    for moment in moments:
+        requests = len(server.requests)
+        with task.start(home.work / f"{moment:.2}") as running:
+            server.wait_for_requests(requests + 1, seconds=30)
+            time.sleep(duration * moment)
             running.signal(signal.SIGKILL)
             running.finish()
         check_killed(task)
 
 
-def test_killed_before_it_asks_it_leaves_nothing_that_is_in_the_way(task: Task, home: Home) -> None:
-    for moment in range(max(2, PARTS)):
-        with task.start(home.work / str(moment)) as running:
-            time.sleep(random.uniform(0.02, 0.3))
+def test_run_killed_at_any_moment_can_be_continued(task: Task, home: Home, server: ModelServer) -> None:
+    kill_at_moments(task, home, server, [0.2, 0.6])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "part"), [(WIRES[part % len(WIRES)], part) for part in range(PARTS)], indirect=["task"]
+)
+def test_a_hundred_kills_lose_nothing(task: Task, home: Home, server: ModelServer, part: int) -> None:
+    jitter = random.Random(part)
+    kill_at_moments(task, home, server, [(kill + jitter.random()) / KILLS for kill in range(part, KILLS, PARTS)])
+
+
+@on_each_wire
+def test_run_killed_before_its_first_request_does_not_block_later_runs(task: Task, home: Home) -> None:
+    jitter = random.Random(1)
+    for number in range(2):
+        with task.start(home.work / str(number)) as running:
+            time.sleep(jitter.uniform(0.02, 0.3))
             running.signal(signal.SIGKILL)
             running.finish()
         check_killed(task)
 
 
-@pytest.mark.parametrize("messages", [1, 3, 11, 2 * ROUNDS + 1])
-def test_killed_while_it_waits_for_an_answer_it_goes_on_from_there(
+@on_each_wire
+@pytest.mark.parametrize(
+    "messages", [1, pytest.param(3, marks=pytest.mark.slow), 11, pytest.param(2 * ROUNDS + 1, marks=pytest.mark.slow)]
+)
+def test_run_killed_while_waiting_for_a_response_continues_from_there(
     task: Task, home: Home, server: ModelServer, messages: int
 ) -> None:
     task.held[messages] = threading.Event()
     with task.start(home.work / "one") as running:
-        server.wait_for_requests((messages + 1) // 2)
+        server.wait_for_requests((messages + 1) // 2, seconds=30)
         running.signal(signal.SIGKILL)
         running.finish()
     task.held.pop(messages).set()
@@ -188,7 +207,8 @@ def test_killed_while_it_waits_for_an_answer_it_goes_on_from_there(
     check_killed(task)
 
 
-def test_killed_while_a_command_runs_it_says_that_this_may_have_run(task: Task, home: Home) -> None:
+@on_each_wire
+def test_command_running_during_a_kill_is_reported_as_possibly_run(task: Task, home: Home) -> None:
     task.command = "echo {step} >> ran; [[ {step} != 4 ]] || kill -KILL $PPID"
     with task.start(home.work / "one") as running:
         assert running.finish().code == -signal.SIGKILL

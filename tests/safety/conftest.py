@@ -14,7 +14,7 @@ from ask.safety.sandbox import Sandbox
 from ask.tools import ToolContext, ToolResult
 from ask.tools.shell import BASH
 from tests.safety.ground import Ground, ground
-from tests.safety.installation import USERS
+from tests.safety.installation import EACH_USER
 
 Bash = Callable[..., ToolResult]
 
@@ -55,7 +55,7 @@ def bash(sandbox: Sandbox, context: ToolContext) -> Bash:
     return lambda command, **more: tool.run({"command": command, **more}, context)
 
 
-@pytest.fixture(params=USERS)
+@pytest.fixture(params=EACH_USER)
 def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
     """The ground of each kind of user."""
     with ground(request.param) as one:

@@ -15,11 +15,15 @@ from importlib.metadata import Distribution, distribution
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from tests.program import ASK
 
 ROOT = Path(__file__).parents[2]
 USERS = ["root", "ordinary"] if os.geteuid() == 0 else ["ordinary"]
 """The kinds of users that the tests can be."""
+EACH_USER = [USERS[0], *(pytest.param(user, marks=pytest.mark.slow) for user in USERS[1:])]
+"""The same as parameters of a test: the normal run takes the first."""
 START = """#!{python} -I
 import sys
 sys.path.append({packages!r})

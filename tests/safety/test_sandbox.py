@@ -210,7 +210,8 @@ def test_what_was_guarded_at_the_start_is_guarded_in_every_sandbox_after(
     assert list((work / "deep/pkg/.git/hooks").iterdir()) == []
 
 
-def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(confinement: Confinement) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(confinement: Confinement, step: int) -> None:
     opens = f"""
 import json, sys
 sys.path[:0] = {sys.path!r}
@@ -221,7 +222,7 @@ print(flush=True)
 with Sandbox({as_source(confinement)}):
     sys.stdin.read()
 """
-    for moment in range(20):
+    for moment in range(1, 21, step):
         with Running([sys.executable, "-c", opens], env={"PATH": os.environ["PATH"]}, cwd=Path("/")) as running:
             running.wait_for("\n")
             time.sleep(moment * 0.004)
@@ -259,7 +260,13 @@ def test_the_worker_is_out_of_reach_of_its_calls(bash: Bash) -> None:
     assert bash("echo well").text.endswith("well\n")
 
 
-@pytest.mark.parametrize("command", [":(){ :|:& };:; sleep 20", "for i in $(seq 400); do sleep 20 & done; wait"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(":(){ :|:& };:; sleep 20", marks=pytest.mark.slow),
+        "for i in $(seq 400); do sleep 20 & done; wait",
+    ],
+)
 def test_too_many_processes_end_the_call(here: Ground, command: str) -> None:
     said, after = here.bash(command, "echo well")
     assert "[all of it was ended: more than 256 processes and threads at a time]" in said
@@ -285,7 +292,7 @@ def test_memory_is_limited_for_one_process_and_for_all(confinement: Confinement,
 
 
 def test_memory_that_belongs_to_no_process_is_not_counted(confinement: Confinement, context: ToolContext) -> None:
-    fills = "import os, time; os.posix_fallocate(os.memfd_create('x'), 0, 300 << 20); time.sleep(0.5); print('filled')"
+    fills = "import os, time; os.posix_fallocate(os.memfd_create('x'), 0, 300 << 20); time.sleep(0.3); print('filled')"
     with Sandbox(confinement._replace(limits=Limits(memory=200 << 20))) as small:
         said = small.confine(BASH).run({"command": f'python3 -c "{fills}"'}, context).text
     assert "filled" in said, "a known gap: say so in the documentation if it closes"
@@ -308,22 +315,6 @@ def test_what_is_allowed_can_be_written_too(here: Ground) -> None:
     assert (here.base / "outside/new").read_text() == "x\n"
     assert "Read-only" in said
     assert sorted(path.name for path in (here.base / "outside").iterdir()) == ["new", "secret"]
-
-
-def test_a_hard_link_of_old_leads_out_but_an_edit_breaks_it(here: Ground) -> None:
-    os.link(here.base / "outside/secret", here.work / "linked")
-    os.link(here.base / "home/.netrc", here.work / "edited")
-    here.run(
-        ("bash", {"command": "echo more >> linked"}),
-        ("write_file", {"filepath": "edited", "content": "x"}),
-    )
-    assert "more" in (here.base / "outside/secret").read_text(), "a known gap: say so in the documentation if it closes"
-    assert (here.base / "home/.netrc").read_text() != "x"
-
-
-def test_a_new_repository_further_down_is_not_guarded(bash: Bash, context: ToolContext) -> None:
-    bash("mkdir sub; git init -q sub; echo x > sub/.git/hooks/pre-commit")
-    assert (context.directory / "sub/.git/hooks/pre-commit").exists(), "a known gap: see above"
 
 
 def test_a_worktree_s_git_file_stays_what_it_is(bash: Bash, sandbox: Sandbox, confinement: Confinement) -> None:

@@ -437,7 +437,8 @@ def test_whatever_a_repository_names_the_folder_itself_stays_open(folders: Folde
     assert folders.hidden == set()
 
 
-def test_a_repository_that_keeps_git_waiting_is_named(folders: Folders) -> None:
+@pytest.mark.slow
+def test_repository_that_makes_git_wait_is_reported(folders: Folders) -> None:
     for name in ("HEAD", "objects/x", "refs/x"):
         folders.write(f"work/sub/bare/{name}", "ref: refs/heads/x")
     folders.write("work/sub/.git", "gitdir: bare")
