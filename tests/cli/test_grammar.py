@@ -197,7 +197,7 @@ def test_a_shell_passes_on_quoted_words_and_other_bytes(ask: Ask, server: ModelS
         ("models --cheapest", "see ask models --help"),
     ],
 )
-def test_what_makes_no_sense_is_one_line_that_names_what_was_meant(
+def test_a_mistake_is_one_line_that_names_what_was_meant(
     arguments: str, named: str, ask: Ask, server: ModelServer
 ) -> None:
     result = ask(*shlex.split(arguments))
