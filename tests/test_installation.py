@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,20 @@ class Environment:
         return shlex.split(done.stdout)
 
 
+@pytest.fixture(scope="module")
+def created(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return Environment(tmp_path_factory.mktemp("environment") / "ask-gents-dev")
+
+
 @pytest.fixture
-def environment(tmp_path: Path) -> Environment:
-    return Environment(tmp_path / "ask-gents-dev")
+def environment(created: Environment) -> Iterator[Environment]:
+    """A virtual environment with nothing but ask in it, which was installed from an index by pip."""
+    before = {path for path in created.path.rglob("*") if path.suffix in (".json", ".toml", ".dist-info")}
+    yield created
+    for path in {path for path in created.path.rglob("*") if path.suffix in (".json", ".toml")} - before:
+        path.unlink()
+    for path in set(created.packages.glob("*.dist-info")) - before:
+        shutil.rmtree(path)
 
 
 def test_pipx_injects_what_the_extra_requires(environment: Environment) -> None:
