@@ -36,13 +36,14 @@ def can_run_here(env: Mapping[str, str], arguments: Sequence[str]) -> bool:
 
     Args:
         env: its environment.
-        arguments: its arguments; `--cmd` becomes the command that the user accepts, and `--profile` starts itself.
+        arguments: its arguments; `--profile` starts itself. (`--cmd` becomes the command that the user accepts, but
+            there is no terminal here on which anything could be accepted.)
     """
     return (
         threading.current_thread() is threading.main_thread()
         and env.get("LANG") == "C.UTF-8"
         and not any(name.startswith(_FOR_INTERPRETER) for name in env)
-        and not any(word.partition("=")[0] in ("--cmd", "--profile") for word in arguments)
+        and not any(word.partition("=")[0] == "--profile" for word in arguments)
     )
 
 

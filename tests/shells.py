@@ -7,9 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.program import ASK, Home, Running, run
 
 NAMES = ("bash", "zsh", "fish")
+BASH_THEN_OTHERS = ["bash", *(pytest.param(name, marks=pytest.mark.slow) for name in ("zsh", "fish"))]
+"""The shells as parameters: bash in every run of the tests, the others in the slow one."""
 READY = "ready> "
 START, ALT_A, ALT_E, TAB, KILL = "\x01", "\x1ba", "\x1be", "\t", "\x15"
 MODES = {
@@ -61,6 +65,12 @@ class Shell:
         with Running(self.command, env=env, cwd=self.home.work, terminal=True) as running:
             running.wait_for(READY, 30)
             yield running
+
+
+def split_words(line: str, cwd: Path) -> list[str]:
+    """Return the words that bash makes of a line in a folder: its patterns and quotes are gone."""
+    words = run(["bash", "-c", f"printf '%s\\0' {line}"], cwd=cwd).stdout
+    return words.decode(errors="surrogateescape").split("\0")[:-1]
 
 
 def evaluate(home: Home, shell: str, options: str = "") -> str:

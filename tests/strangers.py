@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import sys
 from collections.abc import Mapping
@@ -59,9 +60,17 @@ def install_tools(folder: Path, name: str, source: str, attribute: str = "") -> 
 
 
 def install_example(folder: Path, name: str) -> Path:
-    """Install one of the examples as pip does, from a copy of its source; the folder for PYTHONPATH."""
-    source = shutil.copytree(ROOT / "examples" / name, folder / "source")
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
-    installed = run([sys.executable, "-m", "pip", "install", *options, "--target", str(folder / "site"), str(source)])
-    assert installed.code == 0, installed.stderr
-    return folder / "site"
+    """Install one of the examples as pip does, from a copy of its source; the folder for PYTHONPATH.
+
+    Processes that give the same folder share one installation in it.
+    """
+    site, source = folder / f"{name}-site", folder / f"{name}-source"
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not site.exists():
+            shutil.copytree(ROOT / "examples" / name, source)
+            options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
+            command = [sys.executable, "-m", "pip", "install", *options, "--target", str(site), str(source)]
+            installed = run(command, timeout=120)
+            assert installed.code == 0, installed.stderr
+    return site

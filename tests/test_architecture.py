@@ -1,19 +1,18 @@
-"""Who may import whom. A room imports from the rooms before it in the list, function-level imports included."""
+"""Which module may import which, and how long a file may be. Each test lists all violations at once."""
 
 from __future__ import annotations
 
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain
 from pathlib import Path
-
-import pytest
 
 import ask
 
 ROOT = Path(__file__).parents[1]
-ROOMS = [
+LAYERS = [
     *("version", "text", "suggestions", "differences", "json_values", "installation"),
     *("messages", "redaction", "errors"),
     *("state_files", "attachments"),
@@ -26,6 +25,7 @@ ROOMS = [
     "agent",
     *("render", "cli", "profile", "__main__"),
 ]
+"""The modules and packages of `ask`: each imports only from those before it, even inside functions."""
 PACKAGES = {
     "click": {"cli", "__main__"},
     "referencing": {"schemas", "tool_schemas"},
@@ -52,37 +52,41 @@ PACKAGES = {
     "ask_prompts": {"prompts"},
     "ask_shell": {"cli"},
 }
-"""What is not in the standard library, and the only rooms that import it."""
-TERMINAL = {"curses", "getpass", "pty", "readline", "termios", "tty"}
-AT_THE_TERMINAL = {"safety", "render", "cli"}
-OUTSIDE: dict[str, set[str]] = {
+"""Third-party packages, and the only parts of `ask` that import them."""
+TERMINAL_MODULES = {"curses", "getpass", "pty", "readline", "termios", "tty"}
+USES_TERMINAL = {"safety", "render", "cli"}
+OUTER_PARTS: dict[str, set[str]] = {
     "ask/testing": {"ask.testing", "pytest"},
     "providers": set(),
     "examples": {"ask.testing", "ask_provider_example", "ask_tools_example", "pytest"},
     "providers/demo.py": {"requests", "urllib3"},
 }
-"""What the parts that stand outside import beside the door, the standard library and their siblings.
+"""What may be imported outside the core, beside the public `ask`, the standard library and relative modules.
 
-The last that fits counts.
+The last entry that matches a file counts.
 """
 FILE_LINES, FUNCTION_LINES = 400, 50
 
 
-def files(*folders: str) -> list[Path]:
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+def python_files(*folders: str) -> list[Path]:
+    found = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    assert found, f"no file in {folders}"
+    return found
 
 
-def named(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+@cache
+def parse(path: Path) -> tuple[list[ast.AST], frozenset[ast.AST]]:
+    """All nodes of a file, and those of them under `if TYPE_CHECKING`."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    guarded = [one for one in nodes if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"]
+    return nodes, frozenset(chain.from_iterable(ast.walk(part) for one in guarded for part in one.body))
 
 
 def imports(path: Path, *, for_types: bool = True) -> Iterator[tuple[str, str]]:
     """Each module that a file imports, with the name taken from it; "" for the module itself."""
-    unwanted: set[ast.AST] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types:
-            unwanted.update(chain.from_iterable(map(ast.walk, node.body)))
-        if node in unwanted:
+    nodes, type_checking = parse(path)
+    for node in nodes:
+        if node in type_checking and not for_types:
             continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
@@ -90,49 +94,79 @@ def imports(path: Path, *, for_types: bool = True) -> Iterator[tuple[str, str]]:
             yield from (("." * node.level + (node.module or ""), alias.name) for alias in node.names)
 
 
-INSIDE = [path for path in files("ask") if "testing" not in path.parts and path != ROOT / "ask/__init__.py"]
+def core_files() -> Iterator[tuple[Path, str]]:
+    """The files of `ask` except its public API and `ask.testing`, each with its entry in LAYERS."""
+    for path in python_files("ask"):
+        part = path.relative_to(ROOT / "ask").parts[0].removesuffix(".py")
+        if part not in ("__init__", "testing"):
+            yield path, part
 
 
-@pytest.mark.parametrize("path", INSIDE, ids=named)
-def test_a_room_imports_only_from_the_rooms_before_it(path: Path) -> None:
-    room = path.relative_to(ROOT / "ask").parts[0].removesuffix(".py")
-    assert room in ROOMS, f"{room} is a new room: give it its place in ROOMS"
-    known = ROOMS[: ROOMS.index(room)] + ([room] if path.parent != ROOT / "ask" else [])
-    for module, name in imports(path):
-        assert not module.startswith("."), f"{module}: imports are absolute"
-        assert (module, name) != ("ask", ""), "the door is for outsiders"
-        if module.split(".")[0] == "ask":
-            target = name if module == "ask" else module.split(".")[1]
-            assert target in known, f"{room} must not import {target}"
+def check(violations: Iterator[tuple[Path, str]]) -> None:
+    found = [f"{path.relative_to(ROOT)}: {violation}" for path, violation in violations]
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", INSIDE, ids=named)
-def test_a_package_or_the_terminal_is_used_only_where_it_belongs(path: Path) -> None:
-    room = path.relative_to(ROOT / "ask").parts[0].removesuffix(".py")
-    for module, _ in imports(path, for_types=False):
-        package = module.split(".")[0]
-        if package in TERMINAL:
-            assert room in AT_THE_TERMINAL, f"{room} must not know the terminal"
-        elif package != "ask" and package not in sys.stdlib_module_names:
-            assert room in PACKAGES.get(package, ()), f"{room} must not import {package}"
+def test_modules_import_only_from_lower_layers() -> None:
+    def violations() -> Iterator[tuple[Path, str]]:
+        for path, part in core_files():
+            if part not in LAYERS:
+                yield path, "is new: give it a place in LAYERS"
+                continue
+            allowed = LAYERS[: LAYERS.index(part)] + ([part] if path.parent != ROOT / "ask" else [])
+            for module, name in imports(path):
+                target = name if module == "ask" else module.removeprefix("ask.").split(".")[0]
+                if module.startswith("."):
+                    yield path, f"relative import of {module}"
+                elif (module, name) == ("ask", ""):
+                    yield path, "imports the public API, which is for plugins"
+                elif module.split(".")[0] == "ask" and target not in allowed:
+                    yield path, f"{part} must not import {target}"
+
+    check(violations())
 
 
-@pytest.mark.parametrize("path", files("ask/testing", "providers", "examples"), ids=named)
-def test_what_stands_outside_comes_in_by_the_door(path: Path) -> None:
-    part = [part for part in OUTSIDE if path.is_relative_to(ROOT / part)][-1]
-    known = sys.stdlib_module_names | OUTSIDE[part]
-    for module, name in imports(path):
-        if module == "ask":
-            assert name in ask.__all__, f"{name!r} is not public"
-        elif not module.startswith("."):
-            assert any(module == one or module.startswith(f"{one}.") for one in known), f"it must not import {module}"
+def test_third_party_packages_and_the_terminal_are_used_only_where_declared() -> None:
+    def violations() -> Iterator[tuple[Path, str]]:
+        for path, part in core_files():
+            for package in {module.split(".")[0] for module, _ in imports(path, for_types=False)}:
+                if package in TERMINAL_MODULES:
+                    allowed = part in USES_TERMINAL
+                else:
+                    allowed = (
+                        package in sys.stdlib_module_names or package == "ask" or part in PACKAGES.get(package, ())
+                    )
+                if not allowed:
+                    yield path, f"{part} must not import {package}"
+
+    check(violations())
 
 
-@pytest.mark.parametrize("path", files("ask", "providers", "examples"), ids=named)
-def test_files_and_functions_are_short(path: Path) -> None:
-    text = path.read_text()
-    assert text.count("\n") <= FILE_LINES
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1  # decorators stand above
-            assert lines <= FUNCTION_LINES, f"{node.name} has {lines} lines"
+def test_providers_examples_and_the_test_suite_for_plugins_use_only_the_public_api() -> None:
+    def violations() -> Iterator[tuple[Path, str]]:
+        for path in python_files("ask/testing", "providers", "examples"):
+            entry = [one for one in OUTER_PARTS if path.is_relative_to(ROOT / one)][-1]
+            allowed = sys.stdlib_module_names | OUTER_PARTS[entry]
+            for module, name in imports(path):
+                if module == "ask":
+                    if name not in ask.__all__:
+                        yield path, f"{name!r} is not public"
+                elif not module.startswith(".") and not any(f"{module}.".startswith(f"{one}.") for one in allowed):
+                    yield path, f"must not import {module}"
+
+    check(violations())
+
+
+def test_files_and_functions_are_short() -> None:
+    def violations() -> Iterator[tuple[Path, str]]:
+        for path in python_files("ask", "providers", "examples"):
+            length = path.read_text().count("\n")
+            if length > FILE_LINES:
+                yield path, f"{length} lines"
+            for node in parse(path)[0]:
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    lines = (node.end_lineno or node.lineno) - node.lineno + 1  # decorators stand above
+                    if lines > FUNCTION_LINES:
+                        yield path, f"{node.name} has {lines} lines"
+
+    check(violations())

@@ -21,6 +21,7 @@ from tests.program import ASK, TEST_KEY, Ask, Home, run
 from tests.providers.anthropic_wire import read_by_anthropic
 from tests.providers.anthropic_wire import says as anthropic_says
 from tests.sample_files import BEGINNINGS, pdf, png, wav
+from tests.shells import split_words
 
 BOX = "what is this?"
 
@@ -65,7 +66,7 @@ def files_in(body: Any) -> list[bytes]:
 # What is asked
 
 
-def test_files_go_along_as_they_are_and_texts_as_before(ask: Ask, server: ModelServer) -> None:
+def test_files_are_sent_as_they_are_and_texts_in_the_prompt(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "note.txt").write_text("Look closely.\n")
     given = ["-f", "photo.png", "-f", "note.txt", "-f", "paper.pdf", "-f", "speech.wav"]
     result = ask(*given, BOX)
@@ -147,14 +148,14 @@ def test_a_line_tells_of_files_with_v_alone(ask: Ask) -> None:
     assert told.stderr.count(line) == 1
 
 
-def test_json_and_events_are_as_ever(ask: Ask) -> None:
+def test_json_and_events_do_not_change_with_files(ask: Ask) -> None:
     plain, with_file = (json.loads(ask("--json", *given, BOX).text) for given in ([], ["-f", "photo.png"]))
     assert {**plain, "conversation": ""} == {**with_file, "conversation": ""}
     events = [json.loads(line)["type"] for line in ask("--events", "-f", "photo.png", BOX).text.splitlines()]
     assert set(events) == {"text", "result"}
 
 
-def test_a_key_in_a_picture_is_a_picture_still(ask: Ask, server: ModelServer) -> None:
+def test_a_key_inside_a_picture_is_not_redacted(ask: Ask, server: ModelServer) -> None:
     data = png(more=TEST_KEY.encode())
     (ask.cwd / "photo.png").write_bytes(data)
     assert ask("-f", "photo.png", BOX).code == 0
@@ -205,16 +206,16 @@ def test_a_model_that_takes_no_files_goes_on_with_notes(ask: Ask, server: ModelS
 @pytest.mark.parametrize(
     ("model", "name", "told"),
     [
-        ("deepseek-pro", "photo.png", "deepseek-pro of deepseek takes no PNG image (photo.png): it takes text alone"),
-        ("deepseek-flash", "paper.pdf", "takes no PDF (paper.pdf): it takes images (PNG, JPEG, GIF, WebP)"),
+        ("deepseek-pro", "photo.png", ["deepseek-pro", "PNG image (photo.png)", "text"]),
+        ("deepseek-flash", "paper.pdf", ["deepseek-flash", "PDF (paper.pdf)", "images (PNG, JPEG, GIF, WebP)"]),
     ],
 )
 def test_what_a_model_does_not_take_is_refused_before_anything_is_sent(
-    model: str, name: str, told: str, ask: Ask, server: ModelServer
+    model: str, name: str, told: list[str], ask: Ask, server: ModelServer
 ) -> None:
     result = ask("-p", "deepseek", "-m", model, "-f", name, BOX, env=deepseek(server))
     assert (result.code, result.stdout, server.requests) == (7, b"", [])
-    assert told in result.stderr
+    assert all(text in result.stderr for text in told)
     assert result.stderr.count("\n") == 1
     assert ask("history", "list").text.strip() == "", "nothing was asked"
 
@@ -250,19 +251,23 @@ def test_files_in_a_chat_go_with_the_next_message_alone(ask: Ask, server: ModelS
         chat.leave()
 
 
-@pytest.mark.parametrize(
-    "form", ["'{}/my photo.png'", "{}/my\\ photo.png", "file://{}/my%20photo.png", "'{0}/my photo.png' {0}/photo.png"]
-)
-def test_a_file_may_be_dropped_on_the_terminal(form: str, ask: Ask, server: ModelServer) -> None:
+def test_a_file_may_be_dropped_on_the_terminal(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "my photo.png").write_bytes(png(5, 5))
+    forms = [
+        "'{}/my photo.png'",
+        "{}/my\\ photo.png",
+        "file://{}/my%20photo.png",
+        "'{0}/my photo.png' {0}/photo.png",
+    ]
     with Chat(ask) as chat:
-        assert "my photo.png (PNG image" in chat.say(f"/file {form.format(ask.cwd)}")
-        chat.say(BOX)
+        for form in forms:
+            assert "my photo.png (PNG image" in chat.say(f"/file {form.format(ask.cwd)}")
+            chat.say(BOX)
+            assert files_in({"messages": asked(server)[-1]["messages"][-1:]})[0] == png(5, 5)
         chat.leave()
-    assert files_in(asked(server)[-1])[0] == png(5, 5)
 
 
-def test_what_is_no_path_is_named_whole(ask: Ask) -> None:
+def test_a_path_that_cannot_be_read_is_shown_as_a_whole(ask: Ask) -> None:
     with Chat(ask) as chat:
         assert "cannot read no such file.txt" in chat.say("/file no such file.txt")
         assert "standard input" in chat.say("/file -")
@@ -281,7 +286,7 @@ def test_a_chat_refuses_at_once_what_the_model_does_not_take(ask: Ask, server: M
     assert asked(server)[-1]["messages"][-1]["content"] == "two", "what is refused is left out of the next"
 
 
-def test_f_of_a_chat_goes_with_its_first_message(ask: Ask, server: ModelServer) -> None:
+def test_a_file_option_of_chat_goes_with_the_first_message(ask: Ask, server: ModelServer) -> None:
     assert ask("chat", "-f", "photo.png", stdin=b"one\ntwo\n").code == 0
     first, second = (body["messages"] for body in asked(server))
     assert files_in({"messages": first[-1:]}) == [png()]
@@ -302,8 +307,8 @@ def test_what_no_provider_takes_is_named_with_what_to_do(kind: str, ask: Ask, se
     (ask.cwd / "thing").write_bytes(BEGINNINGS[kind])
     for result in (ask("-f", "thing", BOX), ask(BOX, stdin=BEGINNINGS[kind])):
         assert (result.code, server.requests) == (9, [])
-        assert "which no provider takes: turn it into " in result.stderr
         assert result.stderr.count("\n") == 1
+        assert result.stderr.startswith("ask: ")
 
 
 def test_sizes_have_limits(ask: Ask, server: ModelServer) -> None:
@@ -311,20 +316,25 @@ def test_sizes_have_limits(ask: Ask, server: ModelServer) -> None:
     large(ask.cwd / "speech.wav", wav(), 25_000_001)
     large(ask.cwd / "paper.pdf", pdf(), 32_000_001)
     for name in ("photo.png", "speech.wav", "paper.pdf"):
-        assert f"{name} is longer than" in ask("-f", name, BOX).stderr
-        piped = ask.shell(f"ask hi < {name}")
+        given = ask("-f", name, BOX)
+        assert given.code == 9
+        assert name in given.stderr
+        with open(ask.cwd / name, "rb") as file:
+            piped = ask("hi", stdin=file.fileno())
         assert piped.code == 9
-        assert "standard input is longer than" in piped.stderr
+        assert "standard input" in piped.stderr
     for name in ("a", "b", "c"):
         large(ask.cwd / name, png(), 19_000_000)
     result = ask("-f", "a", "-f", "b", "-f", "c", BOX)
     assert (result.code, server.requests) == (9, [])
-    assert "the files hold 57,000,000 bytes, more than 50,000,000" in result.stderr
+    assert "57,000,000 bytes" in result.stderr
+    assert "50,000,000" in result.stderr
 
 
 def test_a_large_picture_may_be_piped_past_the_limit_for_texts(ask: Ask, server: ModelServer) -> None:
     large(ask.cwd / "photo.png", png(), 12_000_000)
-    assert ask.shell("ask what < photo.png").code == 0
+    with open(ask.cwd / "photo.png", "rb") as file:
+        assert ask("what", stdin=file.fileno()).code == 0
     assert len(files_in(asked(server)[0])[0]) == 12_000_000
 
 
@@ -381,22 +391,22 @@ def test_a_pattern_that_matches_no_file_is_an_error(ask: Ask, server: ModelServe
 @pytest.mark.parametrize(
     "line",
     [
-        "ask -f src/*.py review",
-        "ask -f src/*.py -- review",
-        "ask -q -f src/*.py -popenrouter 'review this'",
-        "ask review -f src/*.py",
-        "ask 'review this' --file src/*.py",
-        "ask -f src/*.py",
-        "ask -f a.py why is b.py here",
-        "ask -f src/* review",
-        "ask chat -f src/*.py",
+        "-f src/*.py review",
+        "-f src/*.py -- review",
+        "-q -f src/*.py -popenrouter 'review this'",
+        "review -f src/*.py",
+        "'review this' --file src/*.py",
+        "-f src/*.py",
+        "-f a.py why is b.py here",
+        "-f src/* review",
+        "chat -f src/*.py",
     ],
 )
 def test_an_unquoted_pattern_is_an_error_that_shows_the_right_form(line: str, ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "src/deep").mkdir(parents=True)
     for name in ("src/a.py", "src/b.py", "src/c.py", "a.py", "b.py"):
         (ask.cwd / name).write_text("x = 1\n")
-    result = ask.shell(line)
+    result = ask(*split_words(line, ask.cwd))
     assert (result.code, asked(server)) == (2, [])
     assert re.search(r"ask -f \S+ -f \S+", result.stderr)
 
@@ -404,8 +414,8 @@ def test_an_unquoted_pattern_is_an_error_that_shows_the_right_form(line: str, as
 def test_words_that_are_files_are_text_in_quotes_and_after_two_dashes(ask: Ask, server: ModelServer) -> None:
     for name in ("a.py", "b.py"):
         (ask.cwd / name).write_text("x = 1\n")
-    for line in ("ask -f a.py 'why is b.py here'", "ask -f a.py -- why is b.py here", "ask why is b.py here"):
-        assert ask.shell(line).code == 0
+    for line in ("-f a.py 'why is b.py here'", "-f a.py -- why is b.py here", "why is b.py here"):
+        assert ask(*split_words(line, ask.cwd)).code == 0
         assert wire.asked(asked(server)[-1]).startswith("why is b.py here")
 
 
@@ -428,14 +438,14 @@ def test_a_file_url_of_another_host_is_an_error(ask: Ask, server: ModelServer) -
 
 
 def test_a_process_substitution_is_read_to_its_end(ask: Ask, server: ModelServer) -> None:
-    assert ask.shell("ask -f <(sleep 3; echo slow; sleep 0.2; echo end) hi").code == 0
+    assert ask.shell("ask -f <(sleep 2.2; echo slow; sleep 0.2; echo end) hi").code == 0
     assert "slow\nend\n" in wire.asked(asked(server)[-1])
     assert ask.shell("ask -s @<(echo Be brief.) -f <(true) hi").code == 0
 
 
 def test_a_named_pipe_is_read_once_a_program_writes_to_it(ask: Ask, server: ModelServer) -> None:
     os.mkfifo(ask.cwd / "pipe")
-    for writer in ("(sleep 2.5; echo 1 > pipe)", "(sleep 2.5; echo 1; sleep 0.3; echo 2) > pipe"):
+    for writer in ("(sleep 2.2; echo 1 > pipe)", "(sleep 0.5; echo 1; sleep 0.3; echo 2) > pipe"):
         result = ask.shell(f"{writer} & ask -f pipe hi")
         assert result.code == 0
         assert "\n1\n" in wire.asked(asked(server)[-1])
@@ -445,7 +455,7 @@ def test_a_named_pipe_is_read_once_a_program_writes_to_it(ask: Ask, server: Mode
 def test_a_named_pipe_that_nobody_writes_to_ends_with_an_error(ask: Ask, server: ModelServer) -> None:
     os.mkfifo(ask.cwd / "pipe")
     started = time.monotonic()
-    assert ask("--command-timeout", "3", "-f", "pipe", "hi").code == 9
+    assert ask("--command-timeout", "0.3", "-f", "pipe", "hi").code == 9
     assert time.monotonic() - started < 20
     with ask.start("-f", "pipe", "hi") as running:
         running.wait_for("waiting for pipe")

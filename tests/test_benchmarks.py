@@ -24,7 +24,8 @@ def benchmarks(*args: str, module: str = "benchmarks") -> Result:
     return run([sys.executable, "-m", module, *args], cwd=ROOT, timeout=120)
 
 
-def test_a_case_is_measured_and_told(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_case_is_measured_and_reported(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("Before.\n<!-- measured -->\nold\n<!-- end of measured -->\nAfter.\n")
     result = benchmarks("answer", "chat", "--runs", "1", "--json", str(tmp_path / "json"), "--page", str(page))
@@ -62,6 +63,7 @@ def test_a_program_that_fails_is_no_measurement(tmp_path: Path) -> None:
             measure(Command(("/nowhere",), ground.environment("home"), terminal=True), server)
 
 
+@pytest.mark.slow
 def test_a_curve_is_measured_and_drawn(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- curves -->\n<!-- end of curves -->\n")

@@ -68,13 +68,12 @@ def test_five_hundred_pasted_lines_are_one_message(ask: Ask, server: ModelServer
     assert "Answer to ünïcode." in shown
 
 
-@pytest.mark.parametrize("keys", [ALT_ENTER, CTRL_J])
-def test_a_key_begins_a_new_line(ask: Ask, server: ModelServer, keys: str) -> None:
+def test_keys_begin_a_new_line(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
-        chat.say(f"one{keys}two")
+        chat.say(f"one{ALT_ENTER}two{CTRL_J}three")
         chat.leave()
-    assert last(server) == ["one\ntwo"]
+    assert last(server) == ["one\ntwo\nthree"]
 
 
 # Ctrl-C
@@ -105,7 +104,7 @@ def test_ctrl_c_before_anything_is_answered_stops_the_waiting(ask: Ask, server: 
         assert "Fine." in chat.say("again")
 
 
-@pytest.mark.parametrize("options", [(), ("--safe",)], ids=["", "safe"])
+@pytest.mark.parametrize("options", [(), pytest.param(("--safe",), marks=pytest.mark.slow)], ids=["", "safe"])
 def test_ctrl_c_ends_a_running_command_but_not_the_chat(
     ask: Ask, server: ModelServer, options: tuple[str, ...]
 ) -> None:
@@ -227,8 +226,10 @@ def test_without_a_key_there_is_no_chat(ask: Ask) -> None:
 # The end
 
 
-@pytest.mark.parametrize("keys", ["exit\r", "quit\r", "/exit\r", CTRL_D])
-def test_words_and_ctrl_d_leave(ask: Ask, server: ModelServer, keys: str) -> None:
+@pytest.mark.parametrize(
+    "keys", ["exit\r", CTRL_D, *(pytest.param(keys, marks=pytest.mark.slow) for keys in ("quit\r", "/exit\r"))]
+)
+def test_words_and_ctrl_d_quit(ask: Ask, server: ModelServer, keys: str) -> None:
     with Chat(ask) as chat:
         result = chat.leave(keys)
     assert result.code == 0
@@ -245,11 +246,17 @@ def child_of(process: int) -> int:
     return int(Path(f"/proc/{process}/task/{process}/children").read_text().split()[0])
 
 
-@pytest.mark.parametrize("ending", [None, signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=str)
-@pytest.mark.parametrize("busy", [False, True], ids=["prompt", "answer"])
-def test_the_terminal_is_left_as_it_was(
-    ask: Ask, server: ModelServer, ending: signal.Signals | None, busy: bool
-) -> None:
+ENDINGS = [(busy, ending) for busy in (False, True) for ending in (None, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+
+
+@pytest.mark.parametrize(
+    ("busy", "ending"),
+    [
+        pytest.param(*one, marks=[] if one in ((False, None), (True, signal.SIGTERM)) else pytest.mark.slow)
+        for one in ENDINGS
+    ],
+)
+def test_the_terminal_is_restored(ask: Ask, server: ModelServer, busy: bool, ending: signal.Signals | None) -> None:
     server.reply(Reply([wire.event(wire.text("So far")), HOLD], content_type="text/event-stream"))
     with stty(ask) as running:
         place = running.wait_for(PROMPT)
@@ -273,7 +280,7 @@ def test_the_terminal_is_left_as_it_was(
     assert result.stdout.rfind(b"\x1b[?25h") >= result.stdout.rfind(b"\x1b[?25l"), "the cursor is seen"
 
 
-def test_a_terminal_that_knows_nothing_is_sent_nothing(ask: Ask, server: ModelServer) -> None:
+def test_a_dumb_terminal_gets_no_escape_sequences(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with ask.start_on_terminal("chat", "-q", "--no-tools", env={"TERM": "dumb"}) as running:
         place = running.wait_for("> ")
@@ -288,7 +295,7 @@ def test_a_terminal_that_knows_nothing_is_sent_nothing(ask: Ask, server: ModelSe
     assert last(server) == ["one", "Answer to one.", "two"]
 
 
-def test_the_terminal_may_change_its_size(ask: Ask, server: ModelServer) -> None:
+def test_the_terminal_may_be_resized(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
         chat.type_in("some words that are more than fit")
@@ -310,7 +317,7 @@ def test_the_terminal_may_change_its_size(ask: Ask, server: ModelServer) -> None
 # What was typed before
 
 
-def test_what_was_typed_is_there_in_the_next_chat_without_keys(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_typed_messages_are_recalled_in_the_next_chat_without_keys(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     for _ in range(2):
         with Chat(ask) as chat:
@@ -332,7 +339,7 @@ def test_what_was_typed_is_there_in_the_next_chat_without_keys(ask: Ask, server:
     assert "secret" not in kept(home.data)
 
 
-def test_a_file_of_what_was_typed_does_not_grow_without_end(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_the_file_of_typed_messages_is_trimmed(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     home.data.mkdir(parents=True)
     entries = [f"\n# 2026-01-01 00:00:00.000000\n+message {number} {'x' * 90}\n" for number in range(12_000)]

@@ -50,7 +50,7 @@ def test_lines_are_messages_and_never_commands(ask: Ask, server: ModelServer) ->
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", "/exit"])
-def test_a_word_leaves(ask: Ask, server: ModelServer, word: str) -> None:
+def test_a_word_quits(ask: Ask, server: ModelServer, word: str) -> None:
     answers(server)
     assert ask("chat", stdin=f"one\n{word}\ntwo\n".encode()).text == "Answer to one.\n"
 
@@ -60,8 +60,8 @@ def test_the_code_is_that_of_the_last_failure(ask: Ask, server: ModelServer) -> 
     result = ask("chat", "-q", stdin=b"a\nb\nc\nd\n")
     assert (result.text, result.code) == ("Cut.\nOne.\nTwo.\n", 6)
     cut, refused = result.stderr.splitlines()
-    assert cut.startswith("ask: the answer stopped at the token limit")
-    assert refused.startswith("ask: refused (openrouter, 400)")
+    assert "token" in cut
+    assert "refused (openrouter, 400)" in refused
 
 
 def test_without_any_line_nothing_is_asked(ask: Ask, server: ModelServer) -> None:

@@ -77,7 +77,8 @@ def test_alone_it_prints_the_summary_and_the_next_question_goes_on_from_it(ask: 
     server.reply(wire.says("They counted to two."), wire.says("FOUR"))
     result = ask("-c", "--compact")
     assert (result.text, result.code) == ("They counted to two.\n", 0)
-    assert "ask: from now on a summary stands for 4 messages\n" in result.stderr
+    assert "summary" in result.stderr
+    assert "4 messages" in result.stderr
     assert said(server) == ["one one one", "ONE ONE ONE", "two two two", "TWO TWO TWO", INSTRUCTION]
     assert server.requests[-1].json["tool_choice"] == "none"
     first = server.requests[0].json["messages"][0]
@@ -116,7 +117,7 @@ def test_a_summary_is_summarised_again_with_what_came_since(begun: Ask, server: 
     assert said(server) == [f"{SUMMARY}Another.\n\nthree", "THREE", "four"]
 
 
-def test_calls_in_a_summary_are_not_carried_out(begun: Ask, server: ModelServer) -> None:
+def test_tool_calls_in_a_summary_are_not_run(begun: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "touch made"}), content="A summary."))
     assert begun("-c", "--compact").code == 0
     assert not list(begun.cwd.iterdir())
@@ -149,7 +150,7 @@ def test_a_conversation_that_is_too_long_is_summarised_in_what_fits(ask: Ask, se
     asked = [text[:6] for text in said(server)]
     assert "0 word" not in asked
     assert asked[-3:] == ["3 word", "3 WORD", INSTRUCTION[:6]]
-    assert "too long for a context of 9,000 tokens" in result.stderr
+    assert "9,000 tokens" in result.stderr
 
 
 # What changes nothing
@@ -166,9 +167,7 @@ def test_a_conversation_that_is_too_long_is_summarised_in_what_fits(ask: Ask, se
     ],
     ids=["refused", "cut", "length", "calls alone", "empty"],
 )
-def test_without_a_whole_summary_nothing_changes_and_nothing_is_asked(
-    begun: Ask, server: ModelServer, reply: Reply, code: int
-) -> None:
+def test_a_failed_summary_changes_nothing_and_stops(begun: Ask, server: ModelServer, reply: Reply, code: int) -> None:
     server.reply(reply, reply, wire.says("AGAIN"))
     for words in ([], ["three"]):
         assert begun("-c", "--compact", *words).code == code
@@ -180,19 +179,17 @@ def test_without_a_whole_summary_nothing_changes_and_nothing_is_asked(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--compact"], "--compact needs a conversation to go on with: use it with -c or --resume ID"),
-        (["--compact", "hi"], "--compact needs a conversation to go on with: use it with -c or --resume ID"),
-        (
-            ["-c", "--compact", "--no-save"],
-            "--compact saves a summary, and nothing is to be saved: leave out --no-save",
-        ),
+        (["--compact"], ["--compact", "-c", "--resume"]),
+        (["--compact", "hi"], ["--compact", "-c", "--resume"]),
+        (["-c", "--compact", "--no-save"], ["--compact", "--no-save"]),
     ],
 )
-def test_where_it_makes_no_sense_it_says_so(
-    begun: Ask, server: ModelServer, arguments: Sequence[str], words: str
+def test_compact_without_a_conversation_or_without_saving_is_an_error(
+    begun: Ask, server: ModelServer, arguments: Sequence[str], words: Sequence[str]
 ) -> None:
     result = begun(*arguments)
-    assert (result.stderr, result.code) == (f"ask: {words}\n", 2)
+    assert (result.code, result.stderr.count("\n")) == (2, 1)
+    assert all(word in result.stderr for word in words)
     assert not server.requests
 
 
@@ -200,7 +197,7 @@ def test_where_it_makes_no_sense_it_says_so(
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_on_every_wire_the_summary_and_what_follows_are_taken(
+def test_every_provider_accepts_the_summary_and_what_follows(
     name: str, home: Home, server: ModelServer, ask: Ask
 ) -> None:
     service = SERVICES[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ DAY = 86_400
 
 def words(text: str) -> list[str]:
     return [line.partition("\t")[0] for line in text.splitlines()]
+
+
+@pytest.fixture
+def ask(ask: Ask) -> Ask:
+    """The installed command: what it starts in the background outlives it."""
+    return replace(ask, installed=True)
 
 
 def test_providers_are_those_installed_and_those_described(ask: Ask, home: Home) -> None:

@@ -11,7 +11,7 @@ from ask.provider import ModelInfo
 from tests.completion_scripts import SCRIPTS, SHELLS, commands, parts_of
 from tests.history.saved import save, user
 from tests.program import Home, run
-from tests.shells import KILL, NAMES, TAB, Shell, words_after
+from tests.shells import BASH_THEN_OTHERS, KILL, NAMES, TAB, Shell, words_after
 
 ONE, OTHER = "aaaa11112222", "bbbb33334444"
 CASES = [
@@ -75,15 +75,15 @@ def cache_of(home: Home) -> Path:
     return cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
 
 
-@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_tab_completes_words(shell: str, used: Home) -> None:
     with Shell(shell, used, used.env).on_terminal() as running:
         for typed, wanted, *but in CASES:
             words_after(running, typed + TAB, wanted if not but else "<ask><-p><gro")
 
 
-@pytest.mark.parametrize("shell", NAMES)
-def test_tab_shows_what_there_is(shell: str, used: Home) -> None:
+@pytest.mark.parametrize("shell", [pytest.param("bash", marks=pytest.mark.slow), "zsh", "fish"])
+def test_tab_lists_candidates(shell: str, used: Home) -> None:
     with Shell(shell, used, used.env).on_terminal() as running:
         for typed, shown in LISTS:
             place = len(running.stdout)

@@ -230,25 +230,34 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 # docs/providers.md
 
 
-def test_the_provider_in_three_lines_is_listed_answers_and_passes_the_suite_as_shown(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
-    source, suite = blocks(WRITING, "python")
+@pytest.fixture
+def with_example_provider(ask: Ask, home: Home, server: ModelServer) -> Ask:
+    """`ask` with the page's provider of three lines installed."""
+    source, _ = blocks(WRITING, "python")
     (text,) = blocks(WRITING, "toml")
     project = tomllib.loads(text)
     entry_points = project["project"]["entry-points"]["ask.providers"]
     (module,) = project["tool"]["setuptools"]["py-modules"]
     packages = install(home.path / "packages", project["project"]["name"], entry_points, {module: source})
     env = {"PYTHONPATH": str(packages), "GROQ_API_KEY": "sk-groq-123456", "GROQ_BASE_URL": server.base_url}
-    ask = replace(ask, env={**ask.env, **env})
+    return replace(ask, env={**ask.env, **env})
+
+
+def test_the_provider_in_three_lines_is_listed_and_answers(with_example_provider: Ask, server: ModelServer) -> None:
+    ask = with_example_provider
     (script,) = blocks(WRITING, "sh")
     server.reply(wire.says("Hello."))
     listing, answer = (line.partition("#")[0] for line in script.splitlines() if line.startswith("ask "))
     assert "\ngroq\tgroq\tllama-3.3-70b-versatile\tGROQ_API_KEY\t" in ask.shell(listing).text
     assert ask.shell(answer).text == "Hello.\n"
+
+
+@pytest.mark.slow
+def test_the_provider_in_three_lines_passes_the_suite_as_shown(with_example_provider: Ask, home: Home) -> None:
+    _, suite = blocks(WRITING, "python")
     (home.work / "test_groq.py").write_text(suite)
     command = [*PYTEST, f"--basetemp={home.path}/pytest", "test_groq.py"]
-    tested = run(command, env={**home.env, **env}, cwd=home.work, timeout=60)
+    tested = run(command, env=with_example_provider.env, cwd=home.work, timeout=60)
     assert tested.code == 0, tested.text
     assert " passed" in tested.text
 

@@ -7,7 +7,7 @@ import random
 import re
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -28,14 +28,15 @@ def quick(home: Home) -> None:
     (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
 
 
-def failed(result: Result, code: int, last: str, *, stdout: str = "", tries: int = 1) -> None:
-    """The run ended so: one line on stderr for each retry, and one that matches `last`."""
+def failed(result: Result, code: int, *told: str, stdout: str = "", tries: int = 1) -> None:
+    """Check that the run ended so: a line on stderr for each retry, and one that contains each text of `told`."""
     *retries, line = result.stderr.splitlines()
-    assert re.fullmatch(rf"ask: {last}", line), line
+    assert line.startswith("ask: ")
+    assert all(text in line for text in told), line
     assert (result.code, result.text) == (code, stdout)
     assert len(retries) == tries - 1, retries
     for number, retry in enumerate(retries, start=1):
-        assert re.fullmatch(rf"ask: .+; trying again in \d+\.\d s \({number} of 3\)", retry), retry
+        assert re.fullmatch(rf"ask: .+ \d+\.\d s \({number} of 3\)", retry), retry
     assert TEST_KEY not in result.stderr + result.text
 
 
@@ -52,41 +53,39 @@ def closed_port() -> Iterator[int]:
 
 def test_a_refused_connection_on_this_machine_is_reported_at_once(ask: Ask, closed_port: int) -> None:
     result = ask("--base-url", f"http://127.0.0.1:{closed_port}", "hi")
-    line = rf"cannot connect to 127.0.0.1:{closed_port} \(connection refused\): check the network and the base URL"
-    failed(result, 5, line)
+    failed(result, 5, f"127.0.0.1:{closed_port}", "connection refused", "base URL")
 
 
 @pytest.mark.parametrize("url", ["http://localhost:{}", "http://[::1]:{}"])
-def test_so_is_one_by_another_name_of_this_machine(ask: Ask, closed_port: int, url: str) -> None:
+def test_a_refused_connection_by_another_local_name_is_reported_at_once(ask: Ask, closed_port: int, url: str) -> None:
     result = ask("--base-url", url.format(closed_port), "hi")
     assert (result.code, len(result.stderr.splitlines())) == (5, 1)
 
 
 def test_a_local_server_that_is_not_running_comes_with_its_own_advice(ask: Ask, closed_port: int) -> None:
     result = ask("-p", "ollama", "-m", "m", "hi", env={"OLLAMA_HOST": f"127.0.0.1:{closed_port}"})
-    failed(
-        result, 5, rf"cannot connect to 127.0.0.1:{closed_port} \(connection refused\): start it with ollama serve.*"
-    )
+    failed(result, 5, f"127.0.0.1:{closed_port}", "connection refused", "ollama serve")
 
 
 def test_an_unknown_host_is_named(ask: Ask) -> None:
     result = ask("--base-url", "http://no-such-host.invalid/v1", "hi")
-    failed(result, 5, r"cannot connect to no-such-host.invalid \(.+\): check the network and the base URL", tries=4)
+    failed(result, 5, "no-such-host.invalid", "base URL", tries=4)
 
 
-def test_tls_to_a_server_without_it_is_told(ask: Ask, server: ModelServer) -> None:
+def test_tls_to_a_plain_server_is_an_error(ask: Ask, server: ModelServer) -> None:
     result = ask("--base-url", server.base_url.replace("http", "https"), "hi")
-    failed(result, 5, r"no secure connection to 127.0.0.1:\d+ \(TLS failed\): check the base URL")
+    failed(result, 5, server.base_url.split("/")[2], "TLS", "base URL")
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://[::1", "ftp://example.com", "http://exa mple.com"])
 def test_a_base_url_that_is_none_is_a_configuration_error(ask: Ask, url: str) -> None:
-    failed(ask("--base-url", url, "hi"), 4, rf"'{re.escape(url)}' is not an http\(s\) address: correct the base URL")
+    failed(ask("--base-url", url, "hi"), 4, f"'{url}'", "http(s)", "base URL")
 
 
-def test_a_key_that_cannot_be_sent_is_told_without_it(ask: Ask, server: ModelServer) -> None:
+def test_a_key_with_a_newline_is_an_error_that_does_not_show_it(ask: Ask, server: ModelServer) -> None:
     result = ask("--key", "sk-test\nnonsense", "hi")
-    failed(result, 4, "the key holds a character that no key has: set it again")
+    failed(result, 4, "the key")
+    assert "nonsense" not in result.stderr
     assert server.requests == []
 
 
@@ -94,21 +93,16 @@ def test_a_key_that_cannot_be_sent_is_told_without_it(ask: Ask, server: ModelSer
 
 
 @pytest.mark.parametrize("steps", [(HOLD,), (b"", HOLD), (Repeat(COMMENT),), (Repeat(b"\n"),)])
-def test_an_answer_that_never_comes_is_given_up(ask: Ask, server: ModelServer, steps: Any) -> None:
+def test_an_answer_that_never_comes_times_out(ask: Ask, server: ModelServer, steps: Any) -> None:
     server.reply(Reply(steps))
-    failed(
-        ask("--timeout", "0.3", "hi"),
-        5,
-        r"the answer from 127.0.0.1:\d+ made no progress for 0.3 s: --timeout raises the limit",
-    )
+    failed(ask("--timeout", "0.3", "hi"), 5, server.base_url.split("/")[2], "0.3 s", "--timeout")
     assert len(server.requests) == 1
 
 
 def test_an_answer_that_stops_coming_keeps_what_was_said(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
     result = ask("--timeout", "0.3", "hi")
-    line = r"the answer from 127.0.0.1:\d+ made no progress for 0.3 s: --timeout raises the limit"
-    failed(result, 10, line, stdout="so far\n")
+    failed(result, 10, server.base_url.split("/")[2], "0.3 s", "--timeout", stdout="so far\n")
 
 
 def test_a_connection_left_open_behind_the_answer_does_not_hold_the_shell(ask: Ask, server: ModelServer) -> None:
@@ -126,12 +120,12 @@ def test_a_connection_lost_before_the_answer_is_tried_again(ask: Ask, server: Mo
     server.reply(reply, wire.says("here"))
     result = ask("hi")
     assert (result.code, result.text) == (0, "here\n")
-    assert re.fullmatch(r"ask: .+; trying again in \d\.\d s \(1 of 3\)\n", result.stderr)
+    assert re.fullmatch(r"ask: .+ \d\.\d s \(1 of 3\)\n", result.stderr)
 
 
 def test_a_reset_in_the_middle_keeps_what_was_said(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so "), wire.text("far"), 0.05, RESET), wire.says("again"))
-    failed(ask("hi"), 10, r"127.0.0.1:\d+ broke the connection: ask again", stdout="so far\n")
+    failed(ask("hi"), 10, server.base_url.split("/")[2], "connection", stdout="so far\n")
     assert len(server.requests) == 1
 
 
@@ -141,9 +135,7 @@ def test_s22_a_connection_lost_in_the_arguments_of_a_call_runs_nothing(
 ) -> None:
     begun = wire.call(0, id="call_1", name="bash", arguments='{"command": "touch ran"}')
     server.reply(wire.streams(wire.text("I will."), begun, 0.05, ending, done=False), wire.says("again"))
-    failed(
-        ask("hi"), 10, r"(.+ broke the connection|the answer was cut off in the middle): ask again", stdout="I will.\n"
-    )
+    failed(ask("hi"), 10, stdout="I will.\n")
     assert len(server.requests) == 1
     assert list(home.work.iterdir()) == []
 
@@ -152,110 +144,103 @@ def test_s22_a_connection_lost_in_the_arguments_of_a_call_runs_nothing(
 
 
 @pytest.mark.parametrize("statuses", [(408, 429, 500), (502, 503, 504), (529,)])
-def test_failures_that_pass_are_a_line_each_and_an_answer(
+def test_temporary_failures_are_retried_with_a_line_each(
     ask: Ask, server: ModelServer, statuses: tuple[int, ...]
 ) -> None:
     server.reply(*(wire.fails(status, "busy") for status in statuses), wire.says("here"))
     result = ask("hi")
     assert (result.code, result.text) == (0, "here\n")
-    assert result.stderr == "".join(
-        f"ask: busy (openrouter, {status}); trying again in 0.0 s ({number} of 3)\n"
-        for number, status in enumerate(statuses, start=1)
-    )
+    lines = result.stderr.splitlines()
+    for number, (line, status) in enumerate(zip(lines, statuses, strict=True), start=1):
+        assert all(told in line for told in ("busy", f"openrouter, {status}", "0.0 s", f"{number} of 3"))
 
 
-def test_retries_are_silent_where_that_is_asked_for_but_the_error_is_not(ask: Ask, server: ModelServer) -> None:
+def test_quiet_hides_retries_but_not_the_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(503, "busy"), wire.says("here"))
     assert ask("-q", "hi").stderr == ""
     server.reply(wire.fails(503, "busy"))
-    failed(ask("-q", "hi"), 6, r"busy \(openrouter, 503\): ask again later, or use another model")
+    failed(ask("-q", "hi"), 6, "busy (openrouter, 503)")
 
 
-def test_a_pause_that_is_too_long_is_told(ask: Ask, server: ModelServer) -> None:
+def test_a_long_retry_after_is_reported(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(429, "slow down", headers={"Retry-After": "600"}))
-    failed(ask("hi"), 6, r"slow down \(openrouter, 429\): it asks to wait 600 s")
+    failed(ask("hi"), 6, "slow down (openrouter, 429)", "600 s")
 
 
 def test_retries_are_events_too(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(503, "busy"), wire.says("here"))
     lines = [json.loads(line) for line in ask("--events", "hi").text.splitlines()]
-    assert [line["text"] for line in lines if line["type"] == "notice"] == [
-        "busy (openrouter, 503); trying again in 0.0 s (1 of 3)"
-    ]
+    [notice] = [line["text"] for line in lines if line["type"] == "notice"]
+    assert "busy (openrouter, 503)" in notice
+    assert "1 of 3" in notice
 
 
 # It fails for good
 
 FAILURES = {
-    "400": (wire.fails(400, "bad request"), 1, r"bad request \(openrouter, 400\): change the prompt, the options .*"),
-    "401": (wire.fails(401, "no"), 1, r"no \(openrouter, 401\): check the key \(ask keys set openrouter\)"),
-    "402": (wire.fails(402, "no"), 1, r"no \(openrouter, 402\): add credits at https://\S+, or ask for less .*"),
-    "404": (wire.fails(404, "gone"), 1, r"gone \(openrouter, 404\): check the model and the base URL"),
-    "404 model": (
-        wire.fails(404, "No such model"),
-        1,
-        r"No such model \(openrouter, 404\): ask models -p openrouter .*",
-    ),
-    "429": (wire.fails(429, "slow"), 4, r"slow \(openrouter, 429\): wait a while, or use another model"),
-    "500": (wire.fails(500, "oops"), 4, r"oops \(openrouter, 500\): ask again later, or use another model"),
-    "529": (wire.fails(529, "full"), 4, r"full \(openrouter, 529\): ask again later, or use another model"),
-    "HTML": (Reply((PAGE,), 502), 4, r"502 Bad Gateway \(openrouter, 502\): ask again later, or use another model"),
-    "HTML 200": (Reply((PAGE,)), 1, r"502 Bad Gateway \(openrouter\): check the base URL"),
-    "text": (Reply((b"so\nsorry\n",), 500), 4, r"so sorry \(openrouter, 500\): ask again later, or use another model"),
-    "nothing": (Reply((b"",), 500), 4, r"no explanation \(openrouter, 500\): ask again later, or use another model"),
+    "400": (wire.fails(400, "bad request"), 1, ["bad request (openrouter, 400)"]),
+    "401": (wire.fails(401, "no"), 1, ["no (openrouter, 401)", "ask keys set openrouter"]),
+    "402": (wire.fails(402, "no"), 1, ["no (openrouter, 402)", "https://"]),
+    "404": (wire.fails(404, "gone"), 1, ["gone (openrouter, 404)", "base URL"]),
+    "404 model": (wire.fails(404, "No such model"), 1, ["No such model (openrouter, 404)", "ask models -p openrouter"]),
+    "429": (wire.fails(429, "slow"), 4, ["slow (openrouter, 429)"]),
+    "500": (wire.fails(500, "oops"), 4, ["oops (openrouter, 500)"]),
+    "529": (wire.fails(529, "full"), 4, ["full (openrouter, 529)"]),
+    "HTML": (Reply((PAGE,), 502), 4, ["502 Bad Gateway (openrouter, 502)"]),
+    "HTML 200": (Reply((PAGE,)), 1, ["502 Bad Gateway (openrouter)", "base URL"]),
+    "text": (Reply((b"so\nsorry\n",), 500), 4, ["so sorry (openrouter, 500)"]),
+    "nothing": (Reply((b"",), 500), 4, ["(openrouter, 500)"]),
     "redirect": (
         Reply((b"",), 302, headers={"Location": "https://example.com/v2"}),
         1,
-        r"redirected to https://example.com/v2 \(openrouter, 302\): set the base URL to where it moved",
+        ["https://example.com/v2 (openrouter, 302)", "base URL"],
     ),
-    "list": (Reply((b"[1, 2]",)), 1, r"\[1, 2\] \(openrouter\): ask again later, or use another model"),
+    "list": (Reply((b"[1, 2]",)), 1, ["[1, 2] (openrouter)"]),
 }
+"""What a server answers, how often it is asked then, and what the line says: its words, and what to use."""
 
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_s23_a_failure_is_one_line_that_says_what_to_do(ask: Ask, server: ModelServer, name: str) -> None:
-    reply, tries, line = FAILURES[name]
+    reply, tries, told = FAILURES[name]
     server.reply(reply)
-    failed(ask("hi"), 6, line, tries=tries)
+    failed(ask("hi"), 6, *told, tries=tries)
     assert len(server.requests) == tries
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b": OPENROUTER PROCESSING\n\n", b"event: x\n", b"\xef\xbb\xbfdat"])
 def test_s23_no_answer_at_all_is_told(ask: Ask, server: ModelServer, body: bytes) -> None:
     server.reply(Reply((body,)))
-    failed(ask("hi"), 10, "the answer never came: ask again", tries=4)
+    failed(ask("hi"), 10, tries=4)
 
 
 STRAYS = {
     b"null": "null",
     b"42": "42",
     b'"hello"': '"hello"',
-    b"hello\x1b[2J\r\n\r\n  world\n": r"hello\\x1b\[2J world",
-    b"x" * 3000: "x{199}…",
+    b"hello\x1b[2J\r\n\r\n  world\n": r"hello\x1b[2J world",
+    b"x" * 3000: "x" * 199 + "…",
 }
 
 
 @pytest.mark.parametrize("options", [(), ("--no-stream",)], ids=["stream", "whole"])
 @pytest.mark.parametrize("body", STRAYS)
-def test_what_is_no_answer_is_shown_and_not_asked_for_again(
+def test_an_unexpected_body_is_shown_and_not_retried(
     ask: Ask, server: ModelServer, body: bytes, options: tuple[str, ...]
 ) -> None:
     server.reply(Reply((body[:3], body[3:])))
-    line = rf"what came is no answer of its API: {STRAYS[body]} \(openrouter\): check the base URL"
-    failed(ask(*options, "hi"), 6, line)
+    failed(ask(*options, "hi"), 6, f" {STRAYS[body]} (openrouter)", "base URL")
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "told"), [(b"null", "what came is no answer of its API: null"), (b"<title>Login</title>", ".*Login.*")]
-)
+@pytest.mark.parametrize(("body", "told"), [(b"null", "null"), (b"<title>Login</title>", "Login")])
 @pytest.mark.parametrize("options", [(), ("--no-stream",)], ids=["stream", "whole"])
-def test_what_is_no_answer_is_shown_where_lines_are_expected(
+def test_an_unexpected_body_is_shown_where_lines_are_expected(
     ask: Ask, server: ModelServer, body: bytes, told: str, options: tuple[str, ...]
 ) -> None:
     server.reply(Reply((body,)))
     result = ask("-p", "ollama", "-m", "m", *options, "hi", env={"OLLAMA_BASE_URL": server.base_url})
-    failed(result, 6, rf"{told} \(ollama\): check the base URL")
+    failed(result, 6, told, "(ollama)", "base URL")
 
 
 SAID = wire.text("so far")
@@ -272,14 +257,14 @@ LATE_ERRORS = {
 def test_an_error_in_a_stream_keeps_what_was_said(ask: Ask, server: ModelServer, home: Home, name: str) -> None:
     chunks = LATE_ERRORS[name]
     server.reply(wire.streams(*chunks, done="without an end" not in name))
-    failed(ask("hi"), 6, r"it failed \(openrouter, 400\): change .*", stdout="so far\n" if SAID in chunks else "")
+    failed(ask("hi"), 6, "it failed (openrouter, 400)", stdout="so far\n" if SAID in chunks else "")
     assert len(server.requests) == 1
 
 
 def test_an_error_behind_a_call_runs_nothing(ask: Ask, server: ModelServer, home: Home) -> None:
     *calls, _ = wire.stream(None, [TOUCH])
     server.reply(wire.streams(*calls, wire.error("it failed", 502)))
-    failed(ask("hi"), 6, r"it failed \(openrouter, 502\): ask again later, or use another model")
+    failed(ask("hi"), 6, "it failed (openrouter, 502)")
     assert list(home.work.iterdir()) == []
 
 
@@ -292,8 +277,7 @@ def test_an_error_in_a_whole_answer_keeps_what_was_said(ask: Ask, server: ModelS
     else:
         answer["choices"][0] |= wire.error("it failed", 400)
     server.reply(wire.whole_reply(answer))
-    line = r"it failed \(openrouter, 400\): change .*"
-    failed(ask("--no-stream", "hi"), 6, line, stdout=f"{said}\n" if said else "")
+    failed(ask("--no-stream", "hi"), 6, "it failed (openrouter, 400)", stdout=f"{said}\n" if said else "")
 
 
 def test_a_model_that_takes_no_tools_is_asked_once_more_without(ask: Ask, server: ModelServer) -> None:
@@ -310,21 +294,25 @@ def test_a_model_that_takes_no_tools_is_asked_once_more_without(ask: Ask, server
 
 def test_a_parameter_that_the_provider_refuses_has_its_own_exit_code(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(400, "Unsupported parameter: 'top_k'"))
-    failed(
-        ask("-o", "top_k=3", "hi"), 7, r"Unsupported parameter: 'top_k' \(openrouter, 400\): leave out or change top_k"
-    )
-    failed(ask("hi"), 6, r"Unsupported parameter: 'top_k' \(openrouter, 400\): change .*")
+    failed(ask("-o", "top_k=3", "hi"), 7, "Unsupported parameter: 'top_k' (openrouter, 400)")
+    failed(ask("hi"), 6, "Unsupported parameter: 'top_k' (openrouter, 400)")
 
 
 def test_a_parameter_out_of_range_is_not_sent(ask: Ask, server: ModelServer) -> None:
-    failed(ask("-o", "temperature=3", "hi"), 7, "temperature is 3: it must be a number from 0 to 2")
+    failed(ask("-o", "temperature=3", "hi"), 7, "temperature", "3", "from 0 to 2")
     assert server.requests == []
 
 
 # Ctrl-C
 
 
-@pytest.mark.parametrize("steps", [(HOLD,), (b"", HOLD), (Repeat(COMMENT),), (b"\n", HOLD), (b'{"choices": [', HOLD)])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        *((HOLD,), (Repeat(COMMENT),)),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ((b"", HOLD), (b"\n", HOLD), (b'{"choices": [', HOLD))),
+    ],
+)
 def test_s24_ctrl_c_while_waiting_ends_at_once(ask: Ask, server: ModelServer, steps: Any) -> None:
     server.reply(Reply(steps))
     with ask.start("hi") as running:
@@ -361,7 +349,9 @@ def test_s24_ctrl_c_during_a_pause_ends_at_once(ask: Ask, server: ModelServer) -
         running.wait_for("trying again")
         running.signal()
         result = running.finish(5)
-    assert result.stderr == "ask: busy (openrouter, 503); trying again in 50.0 s (1 of 3)\nask: interrupted\n"
+    retry, end = result.stderr.splitlines()
+    assert all(told in retry for told in ("busy (openrouter, 503)", "50.0 s", "1 of 3"))
+    assert end == "ask: interrupted"
     assert (result.code, result.text, len(server.requests)) == (130, "", 1)
 
 
@@ -388,11 +378,20 @@ DROPPED_BY_PYTHON = re.compile(r"Exception ignored in: <function _get_module_loc
 """Python's own import system drops, very rarely, an interruption with these words."""
 
 
-@pytest.mark.parametrize("args", [("hi",), ("--version",)])
-def test_s24_ctrl_c_at_any_early_moment_is_quiet(ask: Ask, server: ModelServer, args: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("argument", "moments"),
+    [
+        ("hi", range(0, 12, 4)),
+        pytest.param("hi", range(12), marks=pytest.mark.slow),
+        pytest.param("--version", range(12), marks=pytest.mark.slow),
+    ],
+)
+def test_s24_ctrl_c_at_any_early_moment_is_quiet(
+    ask: Ask, server: ModelServer, argument: str, moments: Sequence[int]
+) -> None:
     server.reply(wire.says("here"))
-    for moment in range(12):
-        with ask.start(*args, env=IMPORTS_TOLD) as running:
+    for moment in moments:
+        with ask.start(argument, env=IMPORTS_TOLD) as running:
             running.wait_for("| ask.errors\n")
             time.sleep(random.uniform(0, 0.006) * moment)
             running.signal()

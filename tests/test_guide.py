@@ -70,6 +70,7 @@ def test_its_faults_are_one_line(parrot: Ask, server: ModelServer) -> None:
     assert result.stderr.startswith("ask: overloaded (parrot")
 
 
+@pytest.mark.slow
 def test_it_passes_the_suite_with_the_samples_of_the_guide(parrot: Ask, home: Home) -> None:
     (home.work / "test_parrot.py").write_text(SUITE)
     tested = run([*PYTEST, "test_parrot.py"], env=parrot.env, cwd=home.work, timeout=60)

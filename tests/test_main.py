@@ -99,18 +99,18 @@ def test_a_run_under_nohup_goes_on(ask: Ask, server: ModelServer) -> None:
     assert (result.code, result.text) == (0, "so far so good\n")
 
 
-def test_a_signal_ends_the_wait_for_standard_input(ask: Ask, server: ModelServer) -> None:
-    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-        source, pipe = os.pipe()
-        with ask.start("what", "broke?", stdin=source) as running:
-            os.close(source)
-            running.wait_for("waiting for standard input")
-            time.sleep(0.1)  # it must have come to reading, which a signal before it would not end
-            running.signal(number)
-            result = running.finish(10)
-        os.close(pipe)
-        assert (result.code, result.stdout) == (code, b"")
-        assert "Traceback" not in result.stderr
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_a_signal_ends_the_wait_for_standard_input(number: int, ask: Ask, server: ModelServer) -> None:
+    source, pipe = os.pipe()
+    with ask.start("what", "broke?", stdin=source) as running:
+        os.close(source)
+        running.wait_for("waiting for standard input")
+        time.sleep(0.1)  # it must have come to reading, which a signal before it would not end
+        running.signal(number)
+        result = running.finish(10)
+    os.close(pipe)
+    assert (result.code, result.stdout) == (128 + number, b"")
+    assert "Traceback" not in result.stderr
     assert server.requests == []
 
 
@@ -136,10 +136,10 @@ def test_the_terminal_going_away_ends_it(ask: Ask, server: ModelServer) -> None:
     wait_until(lambda: not alive(command))
 
 
-# What nobody foresaw
+# Unexpected exceptions
 
 
-def test_a_fault_in_a_strangers_hook_is_one_line(ask: Ask, tmp_path: Path) -> None:
+def test_an_exception_in_a_plugin_hook_is_one_line(ask: Ask, tmp_path: Path) -> None:
     body = "def provider_build_request(self, request, key): raise RuntimeError(f'two\\nlines with {key}')"
     env = install(tmp_path / "site", body)
     line = one_line(ask("-p", "stranger", "hi", env=env), 6)
@@ -151,7 +151,7 @@ def test_a_fault_in_a_strangers_hook_is_one_line(ask: Ask, tmp_path: Path) -> No
     assert "sk-stranger-secret" not in result.stderr
 
 
-def test_an_unforeseen_fault_is_one_line_and_1(ask: Ask, tmp_path: Path) -> None:
+def test_an_unexpected_exception_is_one_line_and_exits_with_1(ask: Ask, tmp_path: Path) -> None:
     body = "def provider_supports_tools(self, model): return type('Odd', (), {'__bool__': lambda self: 1 / 0})()"
     env = install(tmp_path / "site", body)
     line = one_line(ask("-p", "stranger", "hi", env=env), 1)
@@ -163,7 +163,7 @@ def test_an_unforeseen_fault_is_one_line_and_1(ask: Ask, tmp_path: Path) -> None
     assert result.stderr.endswith(line)
 
 
-def test_a_missing_package_is_one_line_and_3(ask: Ask, tmp_path: Path) -> None:
+def test_a_missing_package_is_one_line_and_exits_with_3(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "requests.py").write_text("raise ModuleNotFoundError('No module named requests', name='requests')")
     env = {"PYTHONPATH": str(tmp_path)}
     for arguments in (["hi"], ["models"]):
@@ -229,7 +229,13 @@ def test_it_can_be_run_as_a_module(ask: Ask) -> None:
 
 
 @pytest.mark.parametrize("module", ["gc", "ask.errors", "click", "ask.cli.ask", "requests"])
-@pytest.mark.parametrize("command", [[ASK], [sys.executable, "-m", "ask"]], ids=["ask", "python -m ask"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param([ASK], id="ask"),
+        pytest.param([sys.executable, "-m", "ask"], id="python -m ask", marks=pytest.mark.slow),
+    ],
+)
 def test_ctrl_c_while_modules_are_imported_ends_quietly(module: str, command: list[str], ask: Ask) -> None:
     folder = ask.cwd / "path"
     folder.mkdir()
@@ -327,12 +333,16 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
     assert listed.stderr == "later\n"
 
 
-def test_a_plugin_that_loads_slowly_is_named(ask: Ask, tmp_path: Path, server: ModelServer) -> None:
-    env = install_with(tmp_path / "site", "import time; time.sleep(2.5)\n")
+def test_a_provider_that_loads_slowly_is_named(ask: Ask, tmp_path: Path) -> None:
+    env = install_with(tmp_path / "site", "import time; time.sleep(1.5)\n")
     listed = ask("providers", env=env)
     assert "stranger" in listed.text
     assert len([line for line in listed.stderr.splitlines() if "slowly" in line and "stranger" in line]) == 1
-    (ask.cwd / "slow.py").write_text("import time; time.sleep(2.5)\ndef now() -> str:\n    return 'now'\n")
+
+
+@pytest.mark.slow
+def test_a_file_of_tools_that_loads_slowly_is_named(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "slow.py").write_text("import time; time.sleep(1.5)\ndef now() -> str:\n    return 'now'\n")
     server.reply(wire.says("Fine."))
     for options, lines in ((["--no-save"], 1), (["--no-save", "-q"], 0)):
         result = ask(*options, "--tool", "slow.py:now", "hi")

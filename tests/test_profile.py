@@ -32,7 +32,7 @@ def test_what_is_timed_is_there(module: str, name: str) -> None:
     assert callable(attrgetter(name)(import_module(module)))
 
 
-def test_every_phase_of_a_run_is_told_and_stdout_is_the_answer_alone(ask: Ask, server: ModelServer) -> None:
+def test_every_phase_of_a_run_is_reported_on_stderr(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("first"), wire.calls(("bash", {"command": "true"})), wire.says("second"))
     ask("hi")
     result = ask("--profile", "-c", "hi")
@@ -48,7 +48,7 @@ def test_the_wait_for_an_answer_is_not_taken_for_anything_else(ask: Ask, server:
     assert slow_to_go_on["stream"] >= 400
 
 
-def test_only_what_came_about_is_told(ask: Ask) -> None:
+def test_only_phases_that_occurred_are_reported(ask: Ask) -> None:
     assert set(told(ask("--profile", "--version").stderr)) == {"python", "imports", "the rest", "exit"}
 
 
@@ -60,7 +60,7 @@ def test_a_failure_keeps_its_exit_code(ask: Ask, server: ModelServer) -> None:
     assert told(timed.stderr)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_ends_it_as_it_ends_any_run(ask: Ask, server: ModelServer, number: int) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
     with ask.start_on_terminal("--profile", "--plain", "hi") as running:

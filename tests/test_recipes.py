@@ -21,6 +21,8 @@ from tests.recipes import PAGE, Recipe, recipes
 RECIPES = {recipe.title: recipe for recipe in recipes()}
 CONSOLE = [title for title, recipe in RECIPES.items() if recipe.console]
 TMUX = "The screen of tmux"
+QUICK = {"Code and patches", "Whether there is an answer"}
+"""Recipes that every run of the tests tries; the slow run tries the others."""
 BETWEEN = "\x1e"
 """Printed behind each command."""
 
@@ -142,12 +144,16 @@ def check(stage: Stage, recipe: Recipe, env: Mapping[str, str] | None = None) ->
         assert all(b"PORT = os.environ" in request.body for request in stage.server.requests)
 
 
-@pytest.mark.parametrize("title", [title for title in CONSOLE if title != TMUX])
+@pytest.mark.parametrize(
+    "title",
+    [pytest.param(title, marks=[] if title in QUICK else pytest.mark.slow) for title in CONSOLE if title != TMUX],
+)
 def test_a_recipe_prints_what_the_page_shows(stage: Stage, title: str) -> None:
     stage.set(RECIPES[title])
     check(stage, RECIPES[title])
 
 
+@pytest.mark.slow
 def test_a_recipe_reads_the_screen_of_tmux(stage: Stage, pane: Mapping[str, str]) -> None:
     check(stage, RECIPES[TMUX], pane)
 
@@ -167,6 +173,7 @@ def test_a_line_of_the_crontab_runs_as_cron_runs_it(stage: Stage) -> None:
     assert (mailed.text, mailed.stderr, mailed.code) == (recipe.printed, "", 0)
 
 
+@pytest.mark.slow
 def test_lines_of_vim_come_back_changed(stage: Stage) -> None:
     need("vim")
     recipe = RECIPES["vim"]
@@ -178,6 +185,7 @@ def test_lines_of_vim_come_back_changed(stage: Stage) -> None:
     assert b"<stdin>\\ndb\\ncache\\n</stdin>" in stage.server.requests[0].body
 
 
+@pytest.mark.slow
 def test_watch_shows_it_again_and_again(stage: Stage) -> None:
     need("watch")
     recipe = RECIPES["Again and again"]
@@ -189,6 +197,7 @@ def test_watch_shows_it_again_and_again(stage: Stage) -> None:
         running.finish()
 
 
+@pytest.mark.slow
 def test_fzf_chooses_a_conversation(stage: Stage) -> None:
     need("fzf")
     recipe = RECIPES["Choosing a conversation with fzf"]
@@ -205,6 +214,7 @@ def test_fzf_chooses_a_conversation(stage: Stage) -> None:
 # Where it goes wrong
 
 
+@pytest.mark.slow
 def test_a_commit_without_a_message_is_refused(stage: Stage) -> None:
     recipe = RECIPES["Commit messages"]
     stage.set(recipe)
@@ -215,7 +225,8 @@ def test_a_commit_without_a_message_is_refused(stage: Stage) -> None:
     assert stage.bash("git log --format=%s").text == "Begin\n"
 
 
-def test_the_hook_does_not_stand_in_the_way_of_a_commit(stage: Stage) -> None:
+@pytest.mark.slow
+def test_a_commit_works_where_the_hook_gets_no_answer(stage: Stage) -> None:
     stage.set(RECIPES["A git hook that writes them"])
     written = stage.bash(
         "GIT_EDITOR='echo mine >' git commit -q", {"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""}
@@ -230,8 +241,8 @@ def test_the_hook_does_not_stand_in_the_way_of_a_commit(stage: Stage) -> None:
     ("reply", "said"),
     [
         (wire.says("Good."), "Good.\n"),
-        (wire.says("Half of it", finish="length"), "no review: "),
-        (wire.fails(404), "no review: "),
+        pytest.param(wire.says("Half of it", finish="length"), "no review: ", marks=pytest.mark.slow),
+        pytest.param(wire.fails(404), "no review: ", marks=pytest.mark.slow),
     ],
 )
 def test_only_a_review_that_says_so_blocks(stage: Stage, reply: Reply, said: str) -> None:

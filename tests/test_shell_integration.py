@@ -11,7 +11,7 @@ import pytest
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import CTRL_C, Ask, Home, Running, run
-from tests.shells import ALT_A, ALT_E, EVALS, KILL, MODES, NAMES, READY, Shell, words_after
+from tests.shells import ALT_A, ALT_E, BASH_THEN_OTHERS, EVALS, KILL, MODES, NAMES, READY, Shell, words_after
 
 WORDS = "print three letters"
 COMMAND = "printf '<%s>' a b"
@@ -34,7 +34,7 @@ def asked(server: ModelServer) -> str:
 
 
 @pytest.mark.parametrize("shell", NAMES)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["emacs", pytest.param("vi", marks=pytest.mark.slow)])
 def test_the_key_turns_words_into_a_command_and_leaves_the_cursor_behind_it(
     shell: str, mode: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
@@ -49,7 +49,7 @@ def test_the_key_turns_words_into_a_command_and_leaves_the_cursor_behind_it(
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_the_key_works_in_command_mode_of_vi(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
     with Shell(shell, home, env, after=MODES["vi"][shell]).on_terminal() as running:
@@ -59,8 +59,8 @@ def test_the_key_works_in_command_mode_of_vi(shell: str, home: Home, env: dict[s
         running.wait_for("<a><b><c>", 20, after=shown)
 
 
-@pytest.mark.parametrize("shell", NAMES)
-def test_where_no_command_comes_the_line_stays(
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+def test_the_line_stays_when_there_is_no_command(
     shell: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
     server.reply(wire.fails(401, "bad key"), wire.says("a\x1b]0;b"), Reply((HOLD,)))
@@ -81,8 +81,8 @@ def test_where_no_command_comes_the_line_stays(
     assert len(server.requests) == 3, "an empty line asks nothing"
 
 
-@pytest.mark.parametrize("shell", NAMES)
-@pytest.mark.parametrize("by", ["key", "function"])
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+@pytest.mark.parametrize("by", ["key", pytest.param("function", marks=pytest.mark.slow)])
 def test_a_failure_is_explained_from_its_text_and_status(
     shell: str, by: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
@@ -104,7 +104,7 @@ def test_a_failure_is_explained_from_its_text_and_status(
     assert "tools" not in server.requests[-1].json
 
 
-@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_under_tmux_the_output_is_explained_too(
     shell: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
@@ -136,17 +136,15 @@ def states(home: Home, env: dict[str, str], shell: str, before: str) -> tuple[st
     return (*(file.read_text() for file in (first, once, twice)), said.strip())  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("shell", NAMES)
-def test_evaluated_twice_it_changes_nothing_the_second_time_and_says_nothing(
-    shell: str, home: Home, env: dict[str, str]
-) -> None:
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+def test_evaluating_it_twice_changes_nothing_the_second_time(shell: str, home: Home, env: dict[str, str]) -> None:
     _, once, twice, said = states(home, env, shell, "")
     assert "__ask" in once
     assert once == twice
     assert said == ""
 
 
-@pytest.mark.parametrize("array", [True, False])
+@pytest.mark.parametrize("array", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_prompt_command_traps_and_bindings_of_bash_stay(array: bool, home: Home, env: dict[str, str]) -> None:
     before = """
         trap 'DEBUGGED=1' DEBUG; trap 'ERRED=1' ERR; trap 'echo bye' EXIT; trap 'echo interrupted' INT
@@ -187,15 +185,15 @@ def test_bindings_of_fish_stay(home: Home, env: dict[str, str]) -> None:
         words_after(running, f"x{ALT_A}y", "<xminey>")
 
 
-@pytest.mark.parametrize("shell", NAMES)
-def test_a_key_that_is_named_is_bound(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+def test_a_chosen_key_is_bound(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
     with Shell(shell, home, env, options=" --key ctrl-g --explain-key none").on_terminal() as running:
         running.type_in(WORDS + "\x07")
         running.wait_for("a b", 20)
 
 
-@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_each_interactive_shell_has_its_own_name_unless_the_user_gave_one(
     shell: str, home: Home, env: dict[str, str]
 ) -> None:
@@ -211,8 +209,10 @@ def test_each_interactive_shell_has_its_own_name_unless_the_user_gave_one(
     assert named(ASK_SESSION="work") == "work"
 
 
-@pytest.mark.parametrize("shell", NAMES)
-def test_continue_means_this_shell(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+def test_continue_continues_the_conversation_of_this_shell(
+    shell: str, home: Home, env: dict[str, str], server: ModelServer
+) -> None:
     server.reply(wire.says("Yes."))
     with Shell(shell, home, env).on_terminal() as one, Shell(shell, home, env).on_terminal() as other:
         for running, line in ((one, "ask first"), (other, "ask second"), (one, "sh -c 'ask -c third </dev/null'")):
@@ -223,7 +223,7 @@ def test_continue_means_this_shell(shell: str, home: Home, env: dict[str, str], 
     assert "second" not in asked(server)
 
 
-@pytest.mark.parametrize("shell", NAMES)
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_a_shell_that_is_not_interactive_is_left_alone(shell: str, home: Home, env: dict[str, str]) -> None:
     strict, name = ("", '"$ASK_SESSION"') if shell == "fish" else ("set -euo pipefail", "${ASK_SESSION-}")
     script = f"{strict}\n{EVALS[shell].format('')}\necho name={name}."
@@ -231,7 +231,7 @@ def test_a_shell_that_is_not_interactive_is_left_alone(shell: str, home: Home, e
     assert (result.code, result.text, result.stderr) == (0, "name=.\n", "")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", pytest.param("zsh", marks=pytest.mark.slow)])
 def test_it_works_in_a_strict_shell(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
     strict = "set -euo pipefail"

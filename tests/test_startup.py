@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from tests.program import Home, run
 
@@ -57,28 +55,50 @@ class Seen:
         return {module.partition(".")[2] for module in self.modules if module.startswith("ask_providers.")}
 
 
+def watch_each(home: Home, lines: Sequence[Sequence[str]]) -> list[Seen]:
+    """Run `ask` with each of these arguments in a fork of one Python that has loaded nothing yet, and watch it."""
+    reports = [str(home.path / f"report-{number}") for number in range(len(lines))]
+    cases = [[report, RUN_ASK, *line] for report, line in zip(reports, lines, strict=True)]
+    script = f"""
+import os, sys
+for case in {cases!r}:
+    child = os.fork()
+    if not child:
+        sys.argv[1:] = case
+        exec({PROBE!r})
+        break
+    if os.waitpid(child, 0)[1]:
+        sys.exit(f"{{case}} failed")
+"""
+    result = run([sys.executable, "-c", script], env={**home.env, "PYTHONDONTWRITEBYTECODE": "1"}, cwd=home.work)
+    assert result.code == 0, result.stderr
+    return [read(Path(report)) for report in reports]
+
+
+def read(report: Path) -> Seen:
+    seen = json.loads(report.read_text())
+    return Seen(frozenset(seen["modules"]), tuple(seen["touched"]), tuple(seen["writing"]))
+
+
 def watch(home: Home, *args: str, script: str = RUN_ASK, env: Mapping[str, str] | None = None) -> Seen:
     """Run `ask` with these arguments, or a script, and watch it."""
     report = home.path / "report"
     command = [sys.executable, "-c", PROBE, str(report), script, *args]
     result = run(command, env={**home.env, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}, cwd=home.work)
     assert result.code == 0, result.stderr
-    seen = json.loads(report.read_text())
-    return Seen(frozenset(seen["modules"]), tuple(seen["touched"]), tuple(seen["writing"]))
+    return read(report)
 
 
-@pytest.mark.parametrize("option", ["--version", "--help", "-V", "-h"])
-def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home, option: str) -> None:
-    seen = watch(home, option)
-    assert "click" in seen.modules
-    assert seen.modules & HEAVY == set()
-    assert seen.modules & {"ask_providers", "ask.agent", "ask.provider", "ask.config", "json", "tomllib"} == set()
-    assert not seen.writing
+def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home) -> None:
+    unwanted = HEAVY | {"ask_providers", "ask.agent", "ask.provider", "ask.config", "json", "tomllib"}
+    for seen in watch_each(home, [["--version"], ["--help"], ["-V"], ["-h"]]):
+        assert "click" in seen.modules
+        assert seen.modules & unwanted == set()
+        assert not seen.writing
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home) -> None:
+    commands = [
         "providers",
         "models",
         "tools",
@@ -96,12 +116,12 @@ def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home, option:
         "safe",
         "mcp",
         "mcp add",
-    ],
-)
-def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home, command: str) -> None:
-    seen = watch(home, *command.split(), "--help")
-    assert seen.modules & HEAVY == set()
-    assert seen.modules & {"ask_providers", "ask.agent", "tomllib"} == set()
+    ]
+    every = watch_each(home, [[*command.split(), "--help"] for command in commands])
+    unwanted = HEAVY | {"ask_providers", "ask.agent", "tomllib"}
+    loaded = {command: seen.modules & unwanted for command, seen in zip(commands, every, strict=True)}
+    assert not any(loaded.values()), loaded
+    assert all("click" in seen.modules for seen in every)
 
 
 def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:

@@ -33,7 +33,7 @@ def weather(ask: Ask) -> Ask:
     return replace(ask, env={**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL})
 
 
-@pytest.mark.parametrize("line", ASKING)
+@pytest.mark.parametrize("line", [ASKING[0], *(pytest.param(line, marks=pytest.mark.slow) for line in ASKING[1:])])
 def test_the_function_is_called_as_the_page_has_it(line: str, weather: Ask, server: ModelServer) -> None:
     if "--safe" in line:
         need("bwrap")
@@ -50,6 +50,7 @@ def test_it_is_listed(weather: Ask) -> None:
     assert described == ["the city's name, without the country.", "how many days to add up, today included."]
 
 
+@pytest.mark.slow
 def test_its_tests_pass(weather: Ask) -> None:
     (weather.cwd / "test_weather.py").write_text(TESTS)
     tested = run([*PYTEST, "test_weather.py"], env=weather.env, cwd=weather.cwd, timeout=60)
@@ -58,8 +59,10 @@ def test_its_tests_pass(weather: Ask) -> None:
 
 @pytest.mark.parametrize(
     ("source", "names"),
-    [(WEATHER, ["rainfall"]), (REGISTERED, ["umbrella_bergen", "umbrella_seattle"])],
-    ids=["marked", "registered"],
+    [
+        pytest.param(WEATHER, ["rainfall"], id="marked"),
+        pytest.param(REGISTERED, ["umbrella_bergen", "umbrella_seattle"], id="registered", marks=pytest.mark.slow),
+    ],
 )
 def test_the_package_is_listed_loads_and_answers(
     source: str, names: list[str], ask: Ask, home: Home, server: ModelServer

@@ -40,11 +40,12 @@ def test_the_model_is_told_the_shell_and_gets_no_tools(ask: Ask, server: ModelSe
         assert "tools" not in body
 
 
-def test_no_command_is_an_error_that_tells_the_model_s_words(ask: Ask, server: ModelServer) -> None:
+def test_an_answer_without_a_command_is_an_error_with_the_models_words(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("# Which disk is meant?"))
     result = ask("--cmd", "format", "it")
     assert (result.stdout, result.code) == (b"", 10)
-    assert result.stderr == "ask: there is no command in the answer: Which disk is meant?\n"
+    assert result.stderr.count("\n") == 1
+    assert "Which disk is meant?" in result.stderr
     result = json.loads(ask("--json", "--cmd", "format", "it").text)
     assert (result["text"], result["exit_code"]) == ("", 10)
     assert "Which disk" in result["error"]
@@ -64,7 +65,7 @@ def test_a_command_longer_than_the_screen_is_shown_with_its_length(ask: Ask, ser
     assert "lines" not in ask.on_terminal("--cmd", "count", answers=[(CHOICES, "\n")]).text
 
 
-def test_it_goes_with_pipes_json_and_conversations(ask: Ask, server: ModelServer) -> None:
+def test_cmd_works_with_pipes_json_and_conversations(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("git commit -m 'Add a page'"), wire.says("```\ngit commit -m 'Add it'\n```"))
     assert ask.shell('echo +page | ask --cmd "commit this" -q').text == "git commit -m 'Add a page'\n"
     assert "<stdin>\n+page\n</stdin>" in server.requests[0].json["messages"][1]["content"]
@@ -94,21 +95,21 @@ def test_the_demo_knows_commands(ask: Ask) -> None:
         ("which OS is this?", "uname -a"),
     ],
 )
-def test_what_the_demo_makes_of_a_wish(wish: str, command: str) -> None:
+def test_demo_translates_a_request_into_a_command(wish: str, command: str) -> None:
     assert command_for(wish) == command
 
 
 # On a terminal
 
 
-def test_it_is_run_by_the_user_s_shell_and_its_exit_status_is_the_program_s(ask: Ask, server: ModelServer) -> None:
+def test_the_users_shell_runs_it_and_its_exit_status_is_returned(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("echo $0 $((6 * 7)) $BASH; exit 7"))
     result = ask.on_terminal("--cmd", "count", answers=[(CHOICES, "r\n")])
     assert "/bin/bash 42 /bin/bash" in result.text
     assert result.code == 7
 
 
-def test_what_runs_has_the_terminal_and_ordinary_signals(ask: Ask, server: ModelServer) -> None:
+def test_the_command_has_the_terminal_and_default_signals(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("test -t 0 && test -t 1 && yes | head -n 1; read -r line; echo got $line ${PIPESTATUS[0]}"))
     script = "echo data | ask --cmd talk"
     with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
@@ -122,7 +123,13 @@ def test_what_runs_has_the_terminal_and_ordinary_signals(ask: Ask, server: Model
     assert "Broken pipe" not in result.text
 
 
-@pytest.mark.parametrize("answer", ["\n", "c\n", "n\n", "what?\nhm\nnever\n", "\x04", CTRL_C])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("\n", "what?\nhm\nnever\n", CTRL_C),
+        *(pytest.param(answer, marks=pytest.mark.slow) for answer in ("c\n", "n\n", "\x04")),
+    ],
+)
 def test_nothing_runs_unless_the_user_says_so(answer: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("touch ran"))
     with ask.start_on_terminal("--cmd", "make", "it") as running:
@@ -144,7 +151,7 @@ def test_it_can_be_edited_first(ask: Ask, server: ModelServer) -> None:
     assert result.code == 0
 
 
-def test_an_edit_that_leaves_nothing_leaves_it_as_it_was(ask: Ask, server: ModelServer) -> None:
+def test_an_empty_edit_keeps_the_command(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("echo one"))
     answers = [(CHOICES, "e\n"), ("Command: echo one", "\x15\n"), (CHOICES, "r\n")]
     assert ask.on_terminal("--cmd", "say", "it", answers=answers).text.endswith("\none\n")
@@ -170,14 +177,14 @@ def test_an_explanation_that_fails_is_a_line_and_the_question_stays(ask: Ask, se
     assert result.code == 0
 
 
-def test_what_is_seen_is_what_would_run(ask: Ask, server: ModelServer) -> None:
+def test_the_command_is_shown_with_invisible_characters_escaped(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("rm \u200b\u0430.txt" + " " * 200 + "; touch ran"))
     result = ask.on_terminal("--cmd", "remove", answers=[(CHOICES, "\n")])
     assert "rm \\u200b\\u0430.txt[200 spaces]; touch ran" in result.text
     assert "shown as an escape" in result.text
 
 
-def test_what_was_typed_before_does_not_count(ask: Ask, server: ModelServer) -> None:
+def test_type_ahead_is_ignored(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(0.3, wire.text("touch ran"), wire.finish()))
     with ask.start_on_terminal("--cmd", "make", "it") as running:
         server.wait_for_requests(1)
@@ -188,15 +195,16 @@ def test_what_was_typed_before_does_not_count(ask: Ask, server: ModelServer) -> 
     assert not (ask.cwd / "ran").exists()
 
 
-def test_a_shell_that_is_not_there_is_one_line_and_3(ask: Ask, server: ModelServer) -> None:
+def test_a_missing_shell_is_one_line_and_exits_with_3(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("ls"))
     result = ask.on_terminal("--cmd", "list", answers=[(CHOICES, "r\n")], env={"SHELL": "/no/such/shell"})
     assert result.code == 3
-    assert "ask: cannot run /no/such/shell (No such file or directory): set SHELL" in result.text
+    assert "/no/such/shell (No such file or directory)" in result.text
+    assert "SHELL" in result.text.partition("/no/such/shell (")[2]
 
 
 @pytest.mark.parametrize("flags", ["--json", "--events"])
-def test_a_program_that_reads_is_not_offered_anything(flags: str, ask: Ask, server: ModelServer) -> None:
+def test_json_and_events_do_not_prompt(flags: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("ls"))
     result = ask.on_terminal(flags, "--cmd", "list")
     assert result.code == 0
@@ -204,7 +212,7 @@ def test_a_program_that_reads_is_not_offered_anything(flags: str, ask: Ask, serv
 
 
 @pytest.mark.parametrize("script", ["setsid -w ask --cmd list", "set -m; ask --cmd list & wait"])
-def test_where_nobody_can_answer_it_is_printed(script: str, ask: Ask, server: ModelServer) -> None:
+def test_the_command_is_printed_without_a_controlling_terminal(script: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("ls -l"))
     with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
         result = running.finish(10)

@@ -33,7 +33,7 @@ def test_text_without_a_block_is_printed_whole(ask: Ask, server: ModelServer) ->
     assert ask("--code", "two", "numbers").text == f"{CODE}\n"
 
 
-def test_a_block_beside_a_call_is_not_the_answer_s(ask: Ask, server: ModelServer) -> None:
+def test_a_code_block_beside_a_tool_call_is_not_printed(ask: Ask, server: ModelServer) -> None:
     call = ("bash", {"command": "true"})
     server.reply(wire.calls(call, content="Let me look:\n```sh\ntrue\n```"), wire.says(ANSWER))
     result = ask("--code", "two", "numbers")
@@ -56,7 +56,7 @@ def test_json_and_events_hold_the_code(ask: Ask, server: ModelServer) -> None:
     assert events[-1]["text"] == CODE
 
 
-def test_it_goes_with_everything_else(ask: Ask, server: ModelServer) -> None:
+def test_code_works_with_files_stdin_and_options(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "spec").write_text("two numbers\n")
     server.reply(wire.says(ANSWER))
     result = ask.shell(
@@ -83,7 +83,8 @@ def test_the_conversation_is_saved_whole_and_goes_on_without_the_form(ask: Ask, 
 def test_two_forms_are_refused(flags: tuple[str, ...], ask: Ask, server: ModelServer) -> None:
     result = ask(*flags, "hi")
     assert (result.code, result.stdout) == (2, b"")
-    assert "--cmd and --code" in result.stderr
+    assert "--cmd" in result.stderr
+    assert "--code" in result.stderr
     assert not server.requests
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,9 @@ def examine(ask: Ask, *options: str, **env: str) -> Findings:
     result = ask("doctor", "--json", *options, env={"SHELL": "/bin/bash", **env})
     findings = Findings(result)
     count = len(findings.problems())
-    told = {0: "", 1: "ask: 1 problem was found: what to do stands beside each\n"}
-    assert result.stderr == told.get(count, f"ask: {count} problems were found: what to do stands beside each\n")
+    summary = "" if not count else "ask: 1 problem " if count == 1 else f"ask: {count} problems "
+    assert result.stderr.startswith(summary)
+    assert result.stderr.count("\n") == (1 if count else 0)
     assert result.code == (4 if count else 0)
     assert all(row["fix"] for row in findings.rows if row["state"] != "ok")
     assert {row["state"] for row in findings.rows} <= {"ok", "warning", "problem"}
@@ -59,27 +61,28 @@ def configure(home: Home, text: str) -> None:
     (home.config / "config.toml").write_text(text)
 
 
-def test_all_is_well_where_a_provider_has_a_key_and_answers(ask: Ask, server: ModelServer) -> None:
+def test_nothing_is_wrong_with_a_provider_that_has_a_key_and_answers(ask: Ask, server: ModelServer) -> None:
     server.reply(MODELS)
     findings = examine(ask)
     assert findings.problems() == []
-    assert findings["openrouter"] == (
-        "ok",
-        "OpenRouter (ask-gents), key from OPENROUTER_API_KEY, lists 2 models",
-        "",
-    )
-    assert findings["default"][:2] == ("ok", "~anthropic/claude-sonnet-latest of openrouter")
-    assert findings["openai"][:2] == ("ok", "OpenAI (ask-gents), no key")
+    state, found, fix = findings["openrouter"]
+    assert (state, fix) == ("ok", "")
+    assert all(text in found for text in ("OpenRouter (ask-gents)", "OPENROUTER_API_KEY", "2 models"))
+    assert findings["default"][0] == "ok"
+    assert all(text in findings["default"][1] for text in ("anthropic/", "openrouter"))
+    assert findings["openai"][0] == "ok"
+    assert "OpenAI (ask-gents)" in findings["openai"][1]
     assert "ask keys set openai" in findings["openai"][2]
     assert findings["demo"][0] == "ok"
-    assert findings["grok"] == ("ok", "another name of xai", "")
+    assert findings["grok"][0] == "ok"
+    assert "xai" in findings["grok"][1]
     assert findings["python"][1].startswith("3.")
     assert findings["PATH"][0] == "ok"
     (request,) = server.requests
     assert (request.method, request.path) == ("GET", "/api/v1/models"), "and nothing that costs anything"
 
 
-def test_nothing_is_made_or_changed(ask: Ask, home: Home) -> None:
+def test_doctor_changes_no_file(ask: Ask, home: Home) -> None:
     examine(ask, "--offline")
     assert [path.name for path in home.path.rglob("*") if path.is_file()] == ["plugins.json"]
 
@@ -92,7 +95,9 @@ def test_without_any_key_there_is_nothing_to_ask(home: Home) -> None:
 
 def test_offline_no_provider_is_asked(ask: Ask, server: ModelServer) -> None:
     findings = examine(ask, "--offline")
-    assert findings["openrouter"][:2] == ("ok", "OpenRouter (ask-gents), key from OPENROUTER_API_KEY, not asked")
+    state, found, _ = findings["openrouter"]
+    assert state == "ok"
+    assert "OPENROUTER_API_KEY" in found
     assert server.requests == []
 
 
@@ -108,7 +113,7 @@ def test_offline_no_provider_is_asked(ask: Ask, server: ModelServer) -> None:
         (wire.whole_reply({"data": []}), "answers", ""),
     ],
 )
-def test_what_a_provider_answers_is_told(ask: Ask, server: ModelServer, reply: Reply, told: str, fix: str) -> None:
+def test_the_answer_of_a_provider_is_reported(ask: Ask, server: ModelServer, reply: Reply, told: str, fix: str) -> None:
     server.reply(reply)
     state, found, advice = examine(ask)["openrouter"]
     assert state == ("ok" if told == "answers" else "problem")
@@ -117,7 +122,7 @@ def test_what_a_provider_answers_is_told(ask: Ask, server: ModelServer, reply: R
     assert len(server.requests) == 1
 
 
-def test_providers_that_never_answer_keep_nobody_waiting(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_providers_that_never_answer_are_asked_at_the_same_time(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(Reply((HOLD,)), Reply((HOLD,)), Reply((Repeat(b"x"),)))
     tables = (f"[providers.p{number}]\nbase_url = '{server.base_url}'\n" for number in range(8))
     configure(home, "provider = 'p1'\n" + "".join(tables))
@@ -126,10 +131,10 @@ def test_providers_that_never_answer_keep_nobody_waiting(ask: Ask, home: Home, s
     assert time.monotonic() - start < 10, "not one after the other, nor as long as a question would wait"
     assert [name for name in findings.problems() if name != "default"] == ["openrouter", *(f"p{n}" for n in range(8))]
     told = [row["found"] for row in findings.rows if row["state"] == "problem"]
-    assert sum("made no progress" in found for found in told) == 9
+    assert len([found for found in told if "127.0.0.1" in found]) == 9
 
 
-def test_a_server_of_one_s_own_that_nobody_uses_may_be_off(ask: Ask, server: ModelServer) -> None:
+def test_an_unused_local_server_may_be_off(ask: Ask, server: ModelServer) -> None:
     server.reply(MODELS)
     findings = examine(ask)
     assert findings["lmstudio"][0] == "ok" or "lists" in findings["lmstudio"][1]
@@ -148,11 +153,11 @@ def test_plugins_are_named_with_their_distribution_and_why_they_do_not_load(ask:
     assert findings.problems() == ["bad", "demo"]
     assert "(ask-bad)" in findings["bad"][1]
     assert "RuntimeError: out of order" in findings["bad"][1]
-    assert all(name in findings["demo"][1] for name in ("ask-gents", "ask-twin", "both have a provider named demo"))
+    assert all(name in findings["demo"][1] for name in ("ask-gents", "ask-twin", "provider named demo"))
     assert findings["good"][1].startswith("good (ask-good)")
 
 
-def test_a_plugin_that_fails_while_it_is_asked_is_a_finding(ask: Ask, home: Home) -> None:
+def test_a_failing_plugin_is_a_problem(ask: Ask, home: Home) -> None:
     source = """
     from ask import ChatCompletions
     class Odd(ChatCompletions):
@@ -170,22 +175,22 @@ def test_a_plugin_that_fails_while_it_is_asked_is_a_finding(ask: Ask, home: Home
 
 
 @pytest.mark.parametrize("text", ["model = ", "model = 1", "[[tools]]"])
-def test_a_config_toml_that_is_not_valid_leaves_the_rest_to_be_looked_at(ask: Ask, home: Home, text: str) -> None:
+def test_other_checks_run_with_an_invalid_config_toml(ask: Ask, home: Home, text: str) -> None:
     configure(home, text)
     (home.config / "keys.toml").write_text("openai = 1")
     findings = examine(ask, "--offline")
     assert findings.problems() == ["config.toml", "keys.toml"]
-    assert findings["config.toml"][2] == "correct it with ask config edit"
-    assert "openai must be a string" in findings["keys.toml"][1]
+    assert "ask config edit" in findings["config.toml"][2]
+    assert "openai" in findings["keys.toml"][1]
     assert findings["default"][0] == "ok"
 
 
-def test_a_variable_that_is_neither_on_nor_off_is_a_problem(ask: Ask) -> None:
+def test_an_invalid_switch_variable_is_a_problem(ask: Ask) -> None:
     findings = examine(ask, "--offline", ASK_SAFE="maybe")
     assert findings.problems() == ["ASK_SAFE"]
 
 
-def test_what_is_odd_in_the_configuration_is_a_warning(ask: Ask, home: Home) -> None:
+def test_unknown_keys_and_names_are_warnings(ask: Ask, home: Home) -> None:
     configure(home, "modle = 'x'\ntools.disabled = ['bsh']\n")
     keys = home.config / "keys.toml"
     keys.write_text(f"stranger = '{TEST_KEY}'\n")
@@ -198,7 +203,7 @@ def test_what_is_odd_in_the_configuration_is_a_warning(ask: Ask, home: Home) -> 
     assert all(told in text for told in ("did you mean model?", f"chmod 600 {keys}", "ask keys remove stranger", "bsh"))
 
 
-def test_a_default_provider_that_there_is_not_is_a_problem(ask: Ask, home: Home) -> None:
+def test_an_unknown_default_provider_is_a_problem(ask: Ask, home: Home) -> None:
     configure(home, "provider = 'opnrouter'\n")
     findings = examine(ask, "--offline")
     assert findings.problems() == ["default"]
@@ -213,25 +218,23 @@ def test_a_chosen_provider_without_a_key_is_a_problem(ask: Ask) -> None:
 # Files and the shell
 
 
-def test_the_history_is_counted_or_its_damage_told(ask: Ask, home: Home) -> None:
-    assert examine(ask, "--offline")["history"][1] == "no conversation is saved yet"
+def test_the_history_is_checked(ask: Ask, home: Home) -> None:
+    assert examine(ask, "--offline")["history"][0] == "ok"
     ask("-p", "demo", "hi")
     state, found, _ = examine(ask, "--offline")["history"]
     assert state == "ok"
     assert re.fullmatch(r"1 conversation in \S+ bytes", found)
     (home.data / "history.db").chmod(0o644)
-    assert examine(ask, "--offline")["history"] == (
-        "warning",
-        f"{found}; others can read it",
-        f"chmod 600 {home.data}/history.db",
-    )
+    state, readable, fix = examine(ask, "--offline")["history"]
+    assert (state, fix) == ("warning", f"chmod 600 {home.data}/history.db")
+    assert readable.startswith(found)
     (home.data / "history.db").write_bytes(b"this is no history, whatever its name says" * 100)
-    state, found, fix = examine(ask, "--offline")["history"]
-    assert (state, fix) == ("problem", "move it away, and a new one is made")
-    assert "is damaged" in found
+    state, found, _ = examine(ask, "--offline")["history"]
+    assert state == "problem"
+    assert "damaged" in found
 
 
-def test_folders_that_cannot_be_used_are_told_as_bad_as_that_is(ask: Ask, home: Home) -> None:
+def test_unusable_folders_are_problems_or_warnings(ask: Ask, home: Home) -> None:
     (home.path / "file").touch()
     place = str(home.path / "file")
     findings = examine(ask, "--offline", XDG_DATA_HOME=place, XDG_CACHE_HOME=place)
@@ -240,17 +243,18 @@ def test_folders_that_cannot_be_used_are_told_as_bad_as_that_is(ask: Ask, home: 
     assert findings["config folder"][0] == "ok"
 
 
-def test_the_shell_part_is_told_with_the_line_that_switches_it_on(ask: Ask) -> None:
+def test_the_line_that_enables_the_shell_integration_is_shown(ask: Ask) -> None:
     for shell, line in [("bash", 'eval "$(ask init bash)"'), ("zsh", 'eval "$(ask init zsh)"'), ("fish", "| source")]:
         state, found, fix = examine(ask, "--offline", SHELL=f"/usr/bin/{shell}")["shell"]
-        assert (state, found) == ("ok", "the integration is off")
+        assert state == "ok"
+        assert "off" in found
         assert line in fix
-    assert "is on" in examine(ask, "--offline", ASK_SESSION="x")["shell"][1]
+    assert " on" in examine(ask, "--offline", ASK_SESSION="x")["shell"][1]
     assert "bash, zsh, fish" in examine(ask, "--offline", SHELL="/bin/tcsh")["shell"][1]
 
 
-def test_completions_are_told_with_how_to_have_them(ask: Ask, home: Home) -> None:
-    assert examine(ask, "--offline")["completions"][2] == "ask init bash --install does it"
+def test_missing_and_outdated_completions_are_reported(ask: Ask, home: Home) -> None:
+    assert "ask init bash --install" in examine(ask, "--offline")["completions"][2]
     assert ask("init", "bash", "--install").code == 0
     state, found, _ = examine(ask, "--offline")["completions"]
     assert state == "ok"
@@ -259,14 +263,15 @@ def test_completions_are_told_with_how_to_have_them(ask: Ask, home: Home) -> Non
     assert examine(ask, "--offline")["completions"][0] == "warning"
 
 
-def test_an_ask_that_no_shell_finds_is_a_warning(ask: Ask, home: Home) -> None:
+def test_an_ask_that_is_not_on_the_path_is_a_warning(ask: Ask, home: Home) -> None:
     elsewhere = home.path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "ask").write_text("#!/bin/sh\n")
     (elsewhere / "ask").chmod(0o755)
+    ask = replace(ask, installed=True)
     state, found, _ = examine(ask, "--offline", PATH=f"{elsewhere}:{home.env['PATH']}")["PATH"]
     assert state == "warning"
-    assert f"ask is {elsewhere}/ask" in found
+    assert f"{elsewhere}/ask" in found
     assert examine(ask, "--offline", PATH="/usr/bin:/bin")["PATH"][0] == "warning"
 
 
@@ -277,7 +282,7 @@ def test_a_terminal_shows_the_fix_in_the_line_and_cuts_nothing(ask: Ask) -> None
     shown = ask.on_terminal("doctor", "--offline").text
     assert re.match(r"STATE +CHECK +FOUND\n", shown)
     assert all(len(line) <= 80 for line in shown.splitlines() if "/" not in line), "paths are not broken"
-    assert "OpenAI (ask-gents), no key: set OPENAI_API_KEY or run ask keys set openai " in " ".join(shown.split())
+    assert re.search(r"OpenAI \(ask-gents\).*: .*OPENAI_API_KEY.* ask keys set openai ", " ".join(shown.split()))
     assert "…" not in shown
 
 

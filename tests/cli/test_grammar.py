@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 import pytest
 from hypothesis import example, given
@@ -116,7 +118,7 @@ def test_safe_after_a_question_of_any_kind_confines_it(
 def test_a_script_gets_an_error_where_an_option_would_be_lost(ask: Ask, server: ModelServer) -> None:
     lost = ["clean up --safe", "'clean up' -f a now", "-- --safe", "-s --safe", "hi --json --events"]
     for line in lost:
-        assert ask.shell(f"echo text | ask {line}").code == 2
+        assert ask(*shlex.split(line), stdin=b"text\n").code == 2
     assert server.requests == []
 
 
@@ -153,15 +155,20 @@ def question(server: ModelServer) -> str:
         ("what is -V and -h", "what is -V and -h"),
         ("why 'is  this' \"so\" '' ?", "why is  this so  ?"),
         ("-s '' how ärgerlich 🎉", "how ärgerlich 🎉"),
-        ("$'caf\\xe9' au lait", "caf\\xe9 au lait"),
     ],
 )
 def test_exactly_these_words_are_asked(arguments: str, asked: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    result = ask.shell(f"ask {arguments}")
+    result = ask(*shlex.split(arguments))
     assert (result.code, result.text) == (0, "yes\n")
     assert "Traceback" not in result.stderr
     assert question(server) == asked
+
+
+def test_a_shell_passes_on_quoted_words_and_other_bytes(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    assert ask.shell("ask -q why 'is  this' $'caf\\xe9' '' ?").text == "yes\n"
+    assert question(server) == "why is  this caf\\xe9  ?"
 
 
 @pytest.mark.parametrize(
@@ -190,10 +197,10 @@ def test_exactly_these_words_are_asked(arguments: str, asked: str, ask: Ask, ser
         ("models --cheapest", "see ask models --help"),
     ],
 )
-def test_what_makes_no_sense_is_one_line_that_names_what_was_meant(
+def test_a_mistake_is_one_line_that_names_what_was_meant(
     arguments: str, named: str, ask: Ask, server: ModelServer
 ) -> None:
-    result = ask.shell(f"ask {arguments}")
+    result = ask(*shlex.split(arguments))
     assert (result.code, result.stdout) == (2, b"")
     assert result.stderr.startswith("ask: ")
     assert result.stderr.count("\n") == 1
@@ -203,7 +210,7 @@ def test_what_makes_no_sense_is_one_line_that_names_what_was_meant(
 
 def test_a_suggested_question_can_be_pasted_into_a_shell(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    line = ask.shell("ask tools \"that don't\" 'cost $5' x").stderr
+    line = ask("tools", "that don't", "cost $5", "x").stderr
     assert ask.shell(line.partition("as a question: ")[2]).code == 0
     assert question(server) == "tools that don't cost $5 x"
 
@@ -238,27 +245,31 @@ def test_help_of_a_command_is_what_its_option_shows(ask: Ask) -> None:
 )
 def test_help_and_version_begin_questions_too(arguments: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    assert ask.shell(f"ask {arguments}").text == "yes\n"
+    assert ask(*arguments.split()).text == "yes\n"
     assert question(server) == arguments
 
 
-@pytest.mark.parametrize("word", ["histroy", "chta", "tool", "Models"])
-def test_a_mistyped_command_is_confirmed_on_a_terminal_alone(word: str, ask: Ask, server: ModelServer) -> None:
+def test_a_mistyped_command_is_confirmed_on_a_terminal(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    for answer in ("n\n", "\n", CTRL_C):
+    for word, answer in (("histroy", "n\n"), ("chta", "\n"), ("tool", CTRL_C)):
         assert ask.on_terminal(word, answers=[("[y/N]", answer)]).code == 130
     assert server.requests == []
-    assert ask.on_terminal(word, answers=[("[y/N]", "y\n")]).code == 0
-    for line in (f"ask {word} </dev/null", f"ask {word} | cat", f"true | ask {word}"):
+    assert ask.on_terminal("Models", answers=[("[y/N]", "y\n")]).code == 0
+    assert question(server) == "Models"
+
+
+def test_a_mistyped_command_is_a_question_where_any_stream_is_no_terminal(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    for line in ("ask histroy </dev/null", "ask chta | cat", "true | ask tool"):
         assert run_on_terminal(["bash", "-c", line], env=ask.env, cwd=ask.cwd).code == 0
-    assert [wire.asked(request.json) for request in server.requests] == [word] * 4
+    assert [wire.asked(request.json) for request in server.requests] == ["histroy", "chta", "tool"]
 
 
 def test_other_words_are_sent_from_a_terminal_at_once(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    for arguments in (["hello"], ["what"], ["--", "histroy"], ["histroy", "please"], ["-p", "openrouter", "save"]):
+    for arguments in (["what"], ["--", "histroy"], ["histroy", "please"], ["-p", "openrouter", "save"]):
         assert ask.on_terminal(*arguments).code == 0
-    assert len(server.requests) == 5
+    assert len(server.requests) == 4
 
 
 def test_ask_alone_on_a_terminal_opens_a_chat(ask: Ask, server: ModelServer) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.completion_scripts import SCRIPTS
 from tests.program import Ask, Home, run
-from tests.shells import NAMES, TAB, Shell, evaluate, words_after
+from tests.shells import BASH_THEN_OTHERS, NAMES, TAB, Shell, evaluate, words_after
 
 PLACES = {
     "bash": "data/bash-completion/completions/ask",
@@ -46,13 +46,13 @@ def test_a_key_is_written_as_the_shell_writes_it(shell: str, key: str, bound: st
 
 
 @pytest.mark.parametrize("key", ["a", "alt-", "ctrl-m", "'; rm -rf ~'", "alt-a; x", "", "alt-a none", "alt-ä"])
-def test_what_is_no_key_is_refused(key: str, ask: Ask) -> None:
+def test_an_invalid_key_binding_is_refused(key: str, ask: Ask) -> None:
     result = ask("init", "bash", "--key", key)
     assert (result.code, result.stdout) == (2, b"")
 
 
 @pytest.mark.parametrize("arguments", [["init"], ["init", "csh"], ["init", "bash", "--install", "--uninstall"]])
-def test_what_makes_no_sense_is_2(arguments: list[str], ask: Ask) -> None:
+def test_wrong_arguments_exit_with_2(arguments: list[str], ask: Ask) -> None:
     assert ask(*arguments).code == 2
 
 
@@ -72,7 +72,7 @@ def test_completions_are_installed_and_removed_again(shell: str, ask: Ask, home:
 
 
 @pytest.mark.parametrize("option", ["--install", "--uninstall"])
-def test_what_is_not_from_ask_stays(option: str, ask: Ask, home: Home) -> None:
+def test_completions_of_others_are_not_replaced(option: str, ask: Ask, home: Home) -> None:
     place = home.path / PLACES["bash"]
     place.parent.mkdir(parents=True)
     place.write_text("# mine\n")
@@ -81,14 +81,14 @@ def test_what_is_not_from_ask_stays(option: str, ask: Ask, home: Home) -> None:
     assert place.read_text() == "# mine\n"
 
 
-def test_a_folder_that_cannot_be_made_is_9(ask: Ask, home: Home) -> None:
+def test_a_folder_that_cannot_be_created_exits_with_9(ask: Ask, home: Home) -> None:
     (home.path / "data" / "bash-completion").write_text("a file")
     result = ask("init", "bash", "--install")
     assert (result.code, result.stderr.count("\n")) == (9, 1)
 
 
-@pytest.mark.parametrize("shell", NAMES)
-def test_what_is_installed_completes_without_the_rest(shell: str, ask: Ask, home: Home) -> None:
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+def test_installed_completions_work_without_the_integration(shell: str, ask: Ask, home: Home) -> None:
     ask("init", shell, "--install")
     start = {
         "bash": f". {home.path / PLACES['bash']}",

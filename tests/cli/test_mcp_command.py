@@ -30,7 +30,8 @@ def servers_in(home: Home) -> dict[str, Any]:
 def test_a_command_is_added_tried_called_and_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     added = ask("mcp", "add", "raw", "--env", "TOKEN=$SECRET", "--timeout", "60", "--", sys.executable, RAW, "good")
     assert (added.code, added.text) == (0, "")
-    assert added.stderr == f"raw is in {home.config / 'config.toml'}; ask mcp test raw tries it.\n"
+    assert str(home.config / "config.toml") in added.stderr
+    assert "ask mcp test raw" in added.stderr
     table = {"command": sys.executable, "args": [RAW, "good"], "env": {"TOKEN": "$SECRET"}, "timeout": 60.0}
     assert servers_in(home) == {"raw": table}
     env = {"SECRET": "hush"}
@@ -60,19 +61,20 @@ def test_a_url_is_added_with_its_headers(ask: Ask, home: Home) -> None:
     assert servers_in(home)["old"] == {"url": "http://localhost/sse", "type": "sse"}
 
 
-def test_comments_stay_where_servers_come_and_go(ask: Ask, home: Home) -> None:
+def test_comments_survive_adding_and_removing_servers(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     path = home.config / "config.toml"
     before = '# mine\nmodel = "m" # this\n\n[mcp.servers.a]\n# first\ncommand = "x"\n'
     path.write_text(before)
     assert ask("mcp", "add", "b", "y", "--cwd", "/tmp").code == 0
     assert path.read_text().startswith(before)
-    assert ask("mcp", "remove", "b").stderr == f"b is out of {path}.\n"
+    assert str(path) in ask("mcp", "remove", "b").stderr
     assert path.read_text().strip() == before.strip()
-    assert f"ask: comments in {path} are lost\n" in ask("mcp", "remove", "a").stderr
+    removed = ask("mcp", "remove", "a")
+    assert any("comments" in line and str(path) in line for line in removed.stderr.splitlines())
 
 
-def test_servers_are_taken_over_from_a_project_s_file_on_the_user_s_word_alone(ask: Ask, home: Home) -> None:
+def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home: Home) -> None:
     entries = {
         "one": {"command": "touch", "args": ["ran"]},
         "two": {"type": "http", "url": "http://localhost/mcp", "headers": {"A": "b"}},
@@ -82,7 +84,7 @@ def test_servers_are_taken_over_from_a_project_s_file_on_the_user_s_word_alone(a
     assert ask("mcp").text == ""
     refused = ask("mcp", "add", "--from", ".mcp.json")
     assert refused.code == 4
-    assert "mcp.servers.bad has neither a command nor a URL: name those that you want" in refused.stderr
+    assert "mcp.servers.bad" in refused.stderr
     assert ask("mcp", "add", "--from", ".mcp.json", "one", "two").code == 0
     assert servers_in(home) == {
         "one": {"command": "touch", "args": ["ran"]},
@@ -91,7 +93,7 @@ def test_servers_are_taken_over_from_a_project_s_file_on_the_user_s_word_alone(a
     assert not (home.work / "ran").exists()
 
 
-def test_those_of_json_files_are_listed_with_where_they_are_from(ask: Ask, home: Home) -> None:
+def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "x", "args": ["a b"]}}}')
     (home.work / "more.json").write_text('{"servers": {"two": {"command": "y", "disabled": true}}}')
@@ -103,27 +105,27 @@ def test_those_of_json_files_are_listed_with_where_they_are_from(ask: Ask, home:
     ]
     refused = ask("mcp", "remove", "one")
     assert refused.code == 2
-    assert f"the MCP server one is from {home.config / 'mcp.json'}: take it out there" in refused.stderr
+    assert str(home.config / "mcp.json") in refused.stderr
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "no server is named"),
-        (["x"], "its command or URL is missing"),
-        (["a b", "x"], "'a b' is no name for an MCP server"),
-        (["known", "x"], "there is an MCP server known already: ask mcp remove known takes it out"),
-        (["x", "http://a", "b"], "'b' stands behind the URL"),
-        (["x", "http://a", "--env", "A=b"], "--env has no meaning for a URL"),
-        (["x", "y", "--header", "A=b"], "--header has no meaning for a command"),
-        (["x", "y", "--sse"], "--sse has no meaning for a command"),
-        (["x", "y", "--env", "A"], "--env needs a name and a value"),
-        (["x", "y", "--timeout", "nan"], "timeout must be a number of seconds above 0"),
-        (["--from", "f", "--env", "A=b"], "--from takes the servers as they are"),
-        (["x", "y", "--port", "3"], "No such option '--port'"),
+        ([], "server"),
+        (["x"], "URL"),
+        (["a b", "x"], "'a b'"),
+        (["known", "x"], "ask mcp remove known"),
+        (["x", "http://a", "b"], "'b'"),
+        (["x", "http://a", "--env", "A=b"], "--env"),
+        (["x", "y", "--header", "A=b"], "--header"),
+        (["x", "y", "--sse"], "--sse"),
+        (["x", "y", "--env", "A"], "--env"),
+        (["x", "y", "--timeout", "nan"], "timeout"),
+        (["--from", "f", "--env", "A=b"], "--from"),
+        (["x", "y", "--port", "3"], "--port"),
     ],
 )
-def test_what_cannot_be_added_is_told(words: list[str], said: str, ask: Ask, home: Home) -> None:
+def test_a_server_that_cannot_be_added_is_an_error(words: list[str], said: str, ask: Ask, home: Home) -> None:
     configure(home, {"known": {"command": "x"}})
     result = ask("mcp", "add", *words)
     assert (result.code, result.text, result.stderr.count("\n")) == (2, "", 1)
@@ -131,11 +133,13 @@ def test_what_cannot_be_added_is_told(words: list[str], said: str, ask: Ask, hom
     assert servers_in(home) == {"known": {"command": "x"}}
 
 
-def test_a_name_that_is_not_there_is_told_with_the_nearest(ask: Ask, home: Home) -> None:
+def test_an_unknown_server_is_reported_with_the_nearest_name(ask: Ask, home: Home) -> None:
     configure(home, {"time": {"command": "x"}})
     for command in (["remove", "tiem"], ["test", "tiem"], ["list", "tiem"]):
         result = ask("mcp", *command)
-        assert (result.code, result.stderr) == (2, "ask: there is no MCP server 'tiem': did you mean time?\n")
+        assert (result.code, result.stderr.count("\n")) == (2, 1)
+        assert "'tiem'" in result.stderr
+        assert "did you mean time?" in result.stderr
 
 
 def test_the_tools_of_a_server_are_listed(ask: Ask, home: Home) -> None:
@@ -147,27 +151,25 @@ def test_the_tools_of_a_server_are_listed(ask: Ask, home: Home) -> None:
     ]
     every = ask("mcp", "list", "--tools", "--json", timeout=60)
     assert [row["name"] for row in json.loads(every.text)] == ["raw__echo", "raw__env"]
-    assert "there is no program 'no-such'" in every.stderr
+    assert "'no-such'" in every.stderr
     assert ask("mcp", "list", "gone").code == 4
 
 
-def test_one_that_fails_is_told_beside_the_others(ask: Ask, home: Home) -> None:
+def test_a_server_that_fails_is_listed_beside_the_others(ask: Ask, home: Home) -> None:
     configure(home, {"raw": program(RAW), "exits": program(RAW, "exits"), "off": program(RAW, "exits", enabled=False)})
     result = ask("mcp", "test", timeout=60)
     assert result.code == 4
-    assert result.stderr == "ask: 1 MCP server cannot be used: why stands beside each\n"
+    assert result.stderr.startswith("ask: 1 MCP server ")
     rows = [line.split("\t") for line in result.text.splitlines()]
     assert [row[:2] for row in rows] == [["raw", "ok"], ["exits", "failed"]]
     assert "exit status 3" in rows[1][5]
     assert ask("mcp", "test", "raw", timeout=60).code == 0
 
 
-def test_there_is_nothing_to_test_where_nothing_is_configured(ask: Ask) -> None:
+def test_testing_without_a_configured_server_is_an_error(ask: Ask) -> None:
     result = ask("mcp", "test")
-    assert (result.code, result.stderr) == (
-        2,
-        "ask: no MCP server is configured: ask mcp add --help tells how to add one\n",
-    )
+    assert (result.code, result.stderr.count("\n")) == (2, 1)
+    assert "ask mcp add --help" in result.stderr
 
 
 def test_the_tools_are_among_those_that_ask_tools_lists(ask: Ask, home: Home) -> None:
@@ -182,12 +184,15 @@ def test_doctor_names_the_servers_without_starting_them(ask: Ask, home: Home) ->
         rows = [line.split("\t") for line in ask("doctor", "--offline").text.splitlines()]
         return [row for row in rows if row[1] == "mcp"]
 
-    assert [row[:3] for row in found()] == [["ok", "mcp", "no server is used"]]
+    assert [row[:2] for row in found()] == [["ok", "mcp"]]
     configure(home, {"raw": program(RAW), "gone": {"command": "no-such"}, "lacks": {"command": "x", "args": ["${NO}"]}})
     gone, lacks, servers = found()
-    assert gone[:3] == ["warning", "mcp", "the MCP server gone does not start: there is no program 'no-such'"]
-    assert lacks[:3] == ["warning", "mcp", "the MCP server lacks is left out: its args needs $NO"]
-    assert servers[:3] == ["ok", "mcp", "3 servers: raw, gone, lacks"]
+    assert [gone[0], lacks[0], servers[0]] == ["warning", "warning", "ok"]
+    assert "gone" in gone[2]
+    assert "'no-such'" in gone[2]
+    assert "lacks" in lacks[2]
+    assert "$NO" in lacks[2]
+    assert "raw, gone, lacks" in servers[2]
     assert not (home.work / "received").exists()
 
 
@@ -229,26 +234,26 @@ def test_without_the_extra_everything_else_works(bare: list[str], ask: Ask, home
     server.reply(wire.says("done"))
     result = run([*bare, "hi"], env=ask.env, cwd=home.work)
     assert (result.code, result.text) == (0, "done\n")
-    missing, advice = result.stderr.removesuffix("\n").split(" installed: ")
-    assert missing == "ask: no MCP server can be used, as the package mcp is not"
+    assert "package mcp" in result.stderr
+    advice = result.stderr.removesuffix("\n").rpartition(": ")[2]
     assert shlex.split(advice)[-1].endswith("[mcp]")
     tried = run([*bare, "mcp", "test"], env=ask.env, cwd=home.work)
-    assert (tried.code, tried.stderr) == (
-        MissingProgram.exit_code,
-        f"ask: the package mcp is not installed: {advice}\n",
-    )
+    assert (tried.code, tried.stderr.count("\n")) == (MissingProgram.exit_code, 1)
+    assert advice in tried.stderr
     listed = run([*bare, "mcp", "list"], env=ask.env, cwd=home.work)
     assert listed.code == 0
     assert listed.text.startswith("raw\tstdio\t")
     checked = run([*bare, "doctor", "--offline"], env=ask.env, cwd=home.work)
-    assert f"the package mcp is not installed, and raw cannot be used\t{advice}\n" in checked.text
+    [row] = [line.split("\t") for line in checked.text.splitlines() if line.split("\t")[1] == "mcp"]
+    assert "raw" in row[2]
+    assert row[3] == advice
 
 
-def test_an_sdk_that_cannot_be_loaded_is_a_line(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_broken_mcp_package_is_one_line(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     (home.path / "mcp.py").write_text("raise ImportError('too old')\n")
     server.reply(wire.says("done"))
     result = ask("hi", env={"PYTHONPATH": str(home.path)})
     assert (result.code, result.text) == (0, "done\n")
-    [line] = [line for line in result.stderr.splitlines() if "the package mcp cannot be used (too old)" in line]
+    [line] = [line for line in result.stderr.splitlines() if "mcp" in line and "(too old)" in line]
     assert line.endswith("[mcp]'")

@@ -36,7 +36,7 @@ def test_the_list_is_fetched_with_the_key(ask: Ask, server: ModelServer) -> None
     assert request.headers["Authorization"] == f"Bearer {TEST_KEY}"
 
 
-def test_what_is_not_told_is_left_empty(ask: Ask, server: ModelServer) -> None:
+def test_unreported_fields_are_empty(ask: Ask, server: ModelServer) -> None:
     entries = [
         {"id": "router", "pricing": {"prompt": "-1", "completion": "-1"}, "supported_parameters": []},
         {"id": "bare", "name": None, "context_length": None, "pricing": None},
@@ -88,7 +88,7 @@ def test_a_busy_provider_is_asked_again(ask: Ask, server: ModelServer) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_nobody_there_is_5_and_no_such_provider_or_key_is_4(ask: Ask, server: ModelServer) -> None:
+def test_exit_codes_of_network_and_configuration_errors(ask: Ask, server: ModelServer) -> None:
     refused = ask("models", env={"OPENROUTER_BASE_URL": "http://127.0.0.1:1/v1"})
     assert (refused.code, "connection refused" in refused.stderr) == (5, True)
     unknown = ask("models", "-p", "opnrouter")
@@ -98,7 +98,7 @@ def test_nobody_there_is_5_and_no_such_provider_or_key_is_4(ask: Ask, server: Mo
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])
-def test_a_time_out_is_a_number_of_seconds(seconds: str, ask: Ask, server: ModelServer) -> None:
+def test_a_timeout_is_reported_with_its_option(seconds: str, ask: Ask, server: ModelServer) -> None:
     result = ask("models", "--timeout", seconds)
     assert (result.code, server.requests) == (2, [])
     assert "--timeout" in result.stderr

@@ -50,7 +50,7 @@ def test_they_are_listed_with_tasks_and_where_they_are_from(ask: Ask, folder: Pa
     assert values[0] == {"name": "commit", "from": "you", "tasks": ["a", "b"], "description": "Mine"}
 
 
-def test_what_cannot_be_used_is_told_and_the_rest_is_listed(ask: Ask, folder: Path) -> None:
+def test_broken_prompts_are_reported_and_the_rest_is_listed(ask: Ask, folder: Path) -> None:
     (folder / "broken.md").write_text("+++\nmodel = \n+++\n")
     (folder / "two words.md").write_text("x")
     result = ask("prompts", "list")
@@ -83,13 +83,13 @@ def test_the_file_is_printed_as_it_is_or_the_text_of_a_task(ask: Ask, folder: Pa
 
 @pytest.mark.parametrize("arguments", [["show", "fxi"], ["edit", "fxi"]])
 def test_an_unknown_name_is_told_with_the_nearest(ask: Ask, arguments: list[str]) -> None:
-    is_refused(ask("prompts", *arguments), 2, "there is no prompt 'fxi': did you mean fix?")
+    is_refused(ask("prompts", *arguments), 2, "'fxi'", "did you mean fix?")
 
 
 @pytest.mark.parametrize(
     "arguments", [["new", "../x"], ["new", "a b"], ["new", ""], ["edit", "../config.toml"], ["show", "/etc/passwd"]]
 )
-def test_a_name_cannot_lead_elsewhere(ask: Ask, home: Home, arguments: list[str]) -> None:
+def test_a_name_cannot_contain_a_path(ask: Ask, home: Home, arguments: list[str]) -> None:
     is_refused(ask("prompts", *arguments), 2, "is no name of a prompt")
     assert not home.config.exists()
 
@@ -98,13 +98,13 @@ def test_a_folder_that_cannot_be_read_is_a_config_error(ask: Ask, home: Home) ->
     home.config.mkdir()
     (home.config / "prompts").write_text("")
     for arguments in (["prompts"], ["prompts", "show", "fix"], ["-t", "fix", "-p", "demo", "hi"]):
-        is_refused(ask(*arguments), 4, f"cannot read {home.config}/prompts (Not a directory)")
+        is_refused(ask(*arguments), 4, f"{home.config}/prompts (Not a directory)")
 
 
 # Making
 
 
-def test_a_new_one_is_commented_and_can_be_used_at_once(ask: Ask, folder: Path) -> None:
+def test_a_new_prompt_has_comments_and_works_at_once(ask: Ask, folder: Path) -> None:
     result = ask("prompts", "new", "sing")
     assert (result.code, result.text, result.stderr) == (0, f"{folder}/sing.md\n", "")
     text = (folder / "sing.md").read_text()
@@ -113,7 +113,7 @@ def test_a_new_one_is_commented_and_can_be_used_at_once(ask: Ask, folder: Path) 
     assert json.loads(ask("prompts", "show", "sing", "--json").text)["variables"] == ["tone"]
     assert ask("-p", "demo", "-t", "sing", "--var", "tone=loud", "la").code == 0
     for name in ("sing", "fix"):
-        is_refused(ask("prompts", "new", name), 2, f"there is a prompt {name} already: ask prompts edit {name}")
+        is_refused(ask("prompts", "new", name), 2, f"ask prompts edit {name}")
     (folder / "sing.md").write_text(text.replace("\n# ", "\n").replace("\nAsked", "\n# Asked"))
     told = json.loads(ask("prompts", "show", "sing", "--json").text)
     assert (told["options"], [*told["tasks"]], told["tools"]) == ({"temperature": 0.2}, ["short"], False)
@@ -128,7 +128,7 @@ def test_on_a_terminal_the_editor_opens(ask: Ask, home: Home, folder: Path) -> N
 # Editing
 
 
-def test_one_that_comes_with_ask_is_copied_once_it_is_changed(ask: Ask, home: Home, folder: Path) -> None:
+def test_a_built_in_prompt_is_copied_when_edited(ask: Ask, home: Home, folder: Path) -> None:
     unchanged = ask("prompts", "edit", "fix", env=editor(home, "true"))
     assert (unchanged.code, unchanged.stderr) == (0, "ask: nothing was changed\n")
     assert not list(folder.iterdir())
@@ -138,18 +138,18 @@ def test_one_that_comes_with_ask_is_copied_once_it_is_changed(ask: Ask, home: Ho
     assert ask("prompts", "show", "fix").text == "Mine.\n"
 
 
-def test_what_is_not_valid_is_not_taken(ask: Ask, home: Home, folder: Path) -> None:
+def test_an_invalid_edit_is_discarded(ask: Ask, home: Home, folder: Path) -> None:
     (folder / "sing.md").write_text("Sing.")
     result = ask("prompts", "edit", "sing", env=editor(home, 'printf "+++\\nmodel = \\n+++\\n" > "$1"'))
-    is_refused(result, 4, f"{folder}/sing.md, line 2: this is not valid TOML", "nothing was changed")
+    is_refused(result, 4, f"{folder}/sing.md, line 2", "TOML")
     assert (folder / "sing.md").read_text() == "Sing."
 
 
-def test_a_broken_one_can_be_edited(ask: Ask, home: Home, folder: Path) -> None:
+def test_a_broken_prompt_can_be_edited(ask: Ask, home: Home, folder: Path) -> None:
     (folder / "sing.md").write_text("+++\nmodel = \n+++\nSing.")
     assert ask("prompts", "edit", "sing", env=editor(home, 'sed -i "/model/d" "$1"')).code == 0
     assert (folder / "sing.md").read_text() == "+++\n+++\nSing."
 
 
 def test_words_that_make_no_sense_are_a_usage_error(ask: Ask) -> None:
-    is_refused(ask("prompts", "of", "rome"), 2, "as a question: ask -- prompts of rome")
+    is_refused(ask("prompts", "of", "rome"), 2, "ask -- prompts of rome")

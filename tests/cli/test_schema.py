@@ -19,9 +19,7 @@ SCHEMA = parse(SHORT)
 ADA = '{"name":"Ada","age":36}'
 TOO_FEW = '{"name": "Ada"}'
 PROBLEM = "$: 'age' is a required property"
-AGAIN = "ask: the answer does not fit the schema ({}); asking again ({} of 2)\n"
 SAID_AGAIN = f"Your answer cannot be used: {PROBLEM}\n\nAnswer again, with the JSON value that the schema asks for"
-FAILED = "ask: the answer does not fit the schema ({}): ask again, or try another model or a simpler schema\n"
 LOOK = ("bash", {"command": "echo 36"})
 
 
@@ -71,7 +69,7 @@ def test_json_has_the_value_as_text_and_as_data(ask: Ask, server: ModelServer) -
     server.reply(*[wire.says("No.")] * 3)
     result = json.loads(ask("--json", "--schema", SHORT, "who?").text)
     assert (result["text"], result["data"], result["exit_code"]) == ("", None, 10)
-    assert "does not fit the schema" in result["error"]
+    assert "schema" in result["error"]
 
 
 def test_events_have_the_value_once_it_fits(ask: Ask, server: ModelServer) -> None:
@@ -89,11 +87,15 @@ def test_without_a_stream_it_is_the_same(ask: Ask, server: ModelServer) -> None:
 # Once more
 
 
-def test_what_does_not_fit_is_asked_for_again_in_the_same_conversation(ask: Ask, server: ModelServer) -> None:
+def test_an_invalid_answer_is_requested_again_in_the_same_conversation(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(TOO_FEW), wire.says("Sorry!"), wire.says(ADA))
     result = ask("--schema", SHORT, "who?")
     assert (result.text, result.code) == (f"{ADA}\n", 0)
-    assert result.stderr == AGAIN.format(PROBLEM, 1) + AGAIN.format("there is no JSON value in it", 2)
+    first, second = result.stderr.splitlines()
+    assert PROBLEM in first
+    assert "1 of 2" in first
+    assert "JSON" in second
+    assert "2 of 2" in second
     said = texts(server, 2)
     assert said[1:3] == ["who?", TOO_FEW]
     assert said[3].startswith(SAID_AGAIN)
@@ -101,11 +103,12 @@ def test_what_does_not_fit_is_asked_for_again_in_the_same_conversation(ask: Ask,
     assert [request.json["tool_choice"] for request in server.requests] == ["auto", "none", "none"]
 
 
-def test_after_two_times_it_ends_and_nothing_is_printed(ask: Ask, server: ModelServer) -> None:
+def test_after_two_retries_it_fails_and_prints_nothing(ask: Ask, server: ModelServer) -> None:
     server.reply(*[wire.says(TOO_FEW)] * 3)
     result = ask("--schema", SHORT, "-q", "who?")
     assert (result.stdout, result.code) == (b"", 10)
-    assert result.stderr == FAILED.format(PROBLEM)
+    assert PROBLEM in result.stderr
+    assert result.stderr.count("\n") == 1
     assert len(server.requests) == 3
 
 
@@ -116,7 +119,7 @@ def test_verbose_shows_what_was_answered(ask: Ask, server: ModelServer) -> None:
     assert result.stderr.count("I would rather not.\n") == 1
 
 
-def test_a_cost_limit_keeps_from_asking_again(ask: Ask, server: ModelServer) -> None:
+def test_a_cost_limit_prevents_a_retry(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text(TOO_FEW), wire.finish(), wire.usage(cost=0.5)))
     result = ask("--schema", SHORT, "--max-cost", "0.4", "who?")
     assert (result.stdout, result.code, len(server.requests)) == (b"", 10, 1)
@@ -132,7 +135,7 @@ def test_a_cost_limit_keeps_from_asking_again(ask: Ask, server: ModelServer) -> 
         (wire.fails(401, "no such key"), 6),
     ],
 )
-def test_what_is_not_whole_is_not_printed(ask: Ask, server: ModelServer, reply: Any, code: int) -> None:
+def test_an_incomplete_answer_is_not_printed(ask: Ask, server: ModelServer, reply: Any, code: int) -> None:
     server.reply(reply)
     result = ask("--schema", SHORT, "who?")
     assert (result.stdout, result.code, len(server.requests)) == (b"", code, 1)
@@ -169,7 +172,7 @@ READ = ToolCall("call_read", "read_file", '{"filepath": "ada.txt"}')
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_every_provider_is_asked_as_it_likes_and_again(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
+def test_every_provider_gets_the_schema_and_a_retry(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
     service = SERVICES[name]
     (home.work / "ada.txt").write_text("Ada, 36\n")
     server.reply(service.says(READ), service.says(TOO_FEW), service.says(f"```json\n{ADA}\n```"))
@@ -188,14 +191,14 @@ def test_every_provider_is_asked_as_it_likes_and_again(ask: Ask, home: Home, ser
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
-def test_a_schema_that_is_refused_is_told_in_words_alone(ask: Ask, server: ModelServer, whole: bool) -> None:
+def test_a_refused_schema_is_sent_in_words_alone(ask: Ask, server: ModelServer, whole: bool) -> None:
     refusal = "response_format of type json_schema is not supported with this model"
     server.reply(wire.fails(400, refusal), wire.says("No.", whole=whole), wire.says(ADA, whole=whole))
     result = ask("--no-tools", *(["--no-stream"] if whole else []), "--schema", SHORT, "who?")
     assert (result.text, result.code) == (f"{ADA}\n", 0)
     notice, again = result.stderr.splitlines()
-    assert notice == f"ask: {refusal} (openrouter, 400); asking once more with the schema in words alone"
-    assert again.endswith("(1 of 2)")
+    assert f"{refusal} (openrouter, 400)" in notice
+    assert "1 of 2" in again
     assert ["response_format" in request.json for request in server.requests] == [True, False, False]
     assert texts(server, 0) == texts(server, 1)
 
@@ -205,7 +208,7 @@ def test_a_model_that_takes_neither_schema_nor_tools_is_asked_without_both(ask: 
     server.reply(wire.fails(400, "response_format is not supported"))
     server.reply(wire.fails(400, "this model does not support tools"), wire.says(ADA))
     result = ask("-m", model, "--schema", SHORT, "who?")
-    assert (result.text, result.code, result.stderr.count("asking once more")) == (f"{ADA}\n", 0, 2)
+    assert (result.text, result.code, result.stderr.count("\n")) == (f"{ADA}\n", 0, 2)
     assert {"tools", "response_format"} & server.requests[2].json.keys() == set()
 
 
@@ -225,7 +228,7 @@ def test_the_conversation_is_saved_with_all_that_was_said_and_goes_on_without(as
     assert json.loads(ask("history", "export", "--json").text)
 
 
-def test_it_goes_with_the_rest(ask: Ask, server: ModelServer) -> None:
+def test_schema_works_with_stdin_and_options(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says('{"lines": ["a", "b"]}'))
     script = 'printf "a\\nb\\n" | ask --schema "lines [string]" -s "Be exact." --no-save which lines | jq -r ".lines[]"'
     assert ask.shell(script).text == "a\nb\n"
@@ -262,25 +265,25 @@ def test_a_word_is_a_field_though_there_is_a_file_of_that_name(ask: Ask, server:
 @pytest.mark.parametrize(
     ("given", "code", "told"),
     [
-        ("name, age itn", 2, "--schema: there is no type 'itn' (character 11): did you mean int?"),
-        ("", 2, "--schema: there are no fields"),
-        ('{"type": "object",}', 2, "--schema: this is no JSON: Expecting property name"),
-        ('{"type": "objekt"}', 2, "--schema: $.type: 'objekt' is not valid"),
-        ('{"name": "Ada"}', 2, "--schema: it says nothing of the answer"),
-        ('{"type":"number","maximum":1e400}', 2, "1e400"),
-        ('{"type":"number","maximum":NaN}', 2, "NaN"),
-        ("[1]", 2, "--schema: a JSON Schema is an object"),
-        ('{"$ref": "https://example.com/a.json"}', 2, "refers to nothing in it"),
-        ("none.json", 9, "cannot read none.json"),
-        ("@none", 9, "cannot read none"),
+        ("name, age itn", 2, ["--schema", "'itn'", "character 11", "did you mean int?"]),
+        ("", 2, ["--schema", "fields"]),
+        ('{"type": "object",}', 2, ["--schema", "JSON: Expecting property name"]),
+        ('{"type": "objekt"}', 2, ["--schema", "$.type: 'objekt'"]),
+        ('{"name": "Ada"}', 2, ["--schema"]),
+        ('{"type":"number","maximum":1e400}', 2, ["1e400"]),
+        ('{"type":"number","maximum":NaN}', 2, ["NaN"]),
+        ("[1]", 2, ["--schema", "object"]),
+        ('{"$ref": "https://example.com/a.json"}', 2, ["https://example.com/a.json"]),
+        ("none.json", 9, ["none.json"]),
+        ("@none", 9, ["none"]),
     ],
 )
-def test_a_wrong_one_is_told_before_anything_is_sent(
-    ask: Ask, server: ModelServer, given: str, code: int, told: str
+def test_an_invalid_schema_is_an_error_before_anything_is_sent(
+    ask: Ask, server: ModelServer, given: str, code: int, told: list[str]
 ) -> None:
     result = ask("--schema", given, "who?")
     assert (result.stdout, result.code) == (b"", code)
-    assert told in result.stderr
+    assert all(text in result.stderr for text in told)
     assert result.stderr.count("\n") == 1
     assert not server.requests
 
@@ -289,7 +292,8 @@ def test_a_wrong_one_is_told_before_anything_is_sent(
 def test_two_forms_are_refused(ask: Ask, server: ModelServer, other: str) -> None:
     result = ask("--schema", SHORT, other, "who?")
     assert (result.code, server.requests) == (2, [])
-    assert f"{other} and --schema" in result.stderr
+    assert other in result.stderr
+    assert "--schema" in result.stderr
 
 
 # The demo

@@ -78,7 +78,7 @@ def test_the_first_engine_with_a_key_is_asked_and_configuration_chooses_another(
     assert [request.path.split("/")[1] for request in site.requests] == ["brave", "tavily", "brave"]
 
 
-def test_a_key_that_is_kept_is_used(ask: Ask, home: Home, server: ModelServer, site: ModelServer) -> None:
+def test_a_saved_key_is_used(ask: Ask, home: Home, server: ModelServer, site: ModelServer) -> None:
     ask = keyed(ask, site)
     assert ask("keys", "set", "tavily", stdin=KEY.encode()).code == 0
     assert json.loads(ask("keys", "list", "--json").stdout)[-1]["provider"] == "tavily"
@@ -126,7 +126,7 @@ def test_it_is_offered_only_where_there_is_an_engine(
     assert offered(server.requests[1].json)[-1] == "search_web"
 
 
-def test_to_leave_it_out_is_no_mistake_where_there_is_no_engine(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_search_may_be_disabled_without_an_engine(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
     configure(home, '[tools]\ndisabled = ["search_web"]\n[search]\nengine = "brave"\n')
     result = without_ddgs(ask, home, "hello")
@@ -137,30 +137,30 @@ def test_to_leave_it_out_is_no_mistake_where_there_is_no_engine(ask: Ask, home: 
 @pytest.mark.parametrize(
     ("engine", "told"),
     [
-        ("brave", "no key for brave: set BRAVE_API_KEY or run `ask keys set brave`"),
-        ("duckduckgo", "duckduckgo needs the package ddgs: "),
+        ("brave", ["BRAVE_API_KEY", "ask keys set brave"]),
+        ("duckduckgo", ["duckduckgo", "package ddgs"]),
     ],
 )
-def test_an_engine_that_is_wanted_and_cannot_be_asked_is_told(
-    ask: Ask, home: Home, server: ModelServer, engine: str, told: str
+def test_an_engine_that_cannot_be_used_is_reported(
+    ask: Ask, home: Home, server: ModelServer, engine: str, told: list[str]
 ) -> None:
     server.reply(wire.says("Hello."))
     configure(home, f'[search]\nengine = "{engine}"\n')
     result = without_ddgs(ask, home, "hello")
     assert result.code == 0
-    assert result.stderr.startswith(f"ask: search_web is left out: {told}")
+    assert all(text in result.stderr for text in ("search_web", *told))
     assert "search_web" not in offered(server.requests[0].json)
 
 
 @pytest.mark.parametrize("engine", ['"google"', "1", '""'])
-def test_an_engine_that_there_is_not_is_an_error(ask: Ask, home: Home, server: ModelServer, engine: str) -> None:
+def test_an_unknown_engine_is_an_error(ask: Ask, home: Home, server: ModelServer, engine: str) -> None:
     configure(home, f"[search]\nengine = {engine}\n")
     result = ask("hello")
     assert (result.code, server.requests) == (4, [])
-    assert "search.engine must be " in result.stderr
+    assert "search.engine" in result.stderr
 
 
-@pytest.mark.parametrize("answered", ["n", "y"])
+@pytest.mark.parametrize("answered", ["y", pytest.param("n", marks=pytest.mark.slow)])
 def test_safe_mode_asks_for_the_engine_s_host(
     ask: Ask, home: Home, server: ModelServer, site: ModelServer, answered: str
 ) -> None:
@@ -203,11 +203,19 @@ def test_no_engine_s_module_is_loaded_before_a_search(ask: Ask, home: Home, site
             assert module not in seen
 
 
-def test_the_doctor_says_what_is_asked_and_what_is_missing(ask: Ask, home: Home, site: ModelServer) -> None:
-    assert "\nok\tweb search\tasks brave\t\n" in keyed(ask, site, "brave")("doctor", "--offline").text
-    assert "\nok\tweb search\tasks duckduckgo\t\n" in ask("doctor", "--offline").text
+def test_doctor_reports_the_search_engine_and_what_it_lacks(ask: Ask, home: Home, site: ModelServer) -> None:
+    def check(ask: Ask) -> tuple[str, str, str]:
+        rows = [line.split("\t") for line in ask("doctor", "--offline").text.splitlines()]
+        [(state, _, found, fix)] = [row for row in rows if row[1] == "web search"]
+        assert not [row for row in rows if row[1] == "tools" and row[0] != "ok"]
+        return state, found, fix
+
+    state, found, _ = check(keyed(ask, site, "brave"))
+    assert (state, "brave" in found) == ("ok", True)
+    state, found, _ = check(ask)
+    assert (state, "duckduckgo" in found) == ("ok", True)
     configure(home, '[tools]\ndisabled = ["search_web"]\n[search]\nengine = "brave"\n')
-    told = ask("doctor", "--offline").text
-    advice = "set BRAVE_API_KEY or run `ask keys set brave`"
-    assert f"\nwarning\tweb search\tno key for brave\t{advice}\n" in told
-    assert "tools.disabled names" not in told
+    state, found, fix = check(ask)
+    assert (state, "brave" in found) == ("warning", True)
+    assert "BRAVE_API_KEY" in fix
+    assert "ask keys set brave" in fix

@@ -51,14 +51,12 @@ def test_a_provider_without_a_model_is_asked_for_the_first_that_it_lists(
     assert server.requests[1].json["model"] == "loaded"
 
 
-def test_a_provider_that_lists_no_model_is_a_question_of_configuration(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
+def test_a_provider_that_lists_no_model_is_a_config_error(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, LOCAL.format(url=server.base_url))
     server.reply(models())
     result = ask("-p", "local", "hi")
     assert (result.code, result.stdout) == (4, b"")
-    assert result.stderr == "ask: local has no model to ask: name one with -m (ask models -p local)\n"
+    assert all(told in result.stderr for told in ("local", "-m", "ask models -p local"))
 
 
 # Keys
@@ -70,7 +68,7 @@ def test_several_keys_are_tried_in_turn(status: int, ask: Ask, server: ModelServ
     result = ask("-p", "openrouter", "hi", env={"OPENROUTER_API_KEY": " | ".join(KEYS)})
     assert (result.code, result.text) == (0, "Hello.\n")
     assert [request.headers["Authorization"] for request in server.requests] == [f"Bearer {key}" for key in KEYS]
-    assert result.stderr.count("trying the next key") == 2
+    assert result.stderr.count("next key") == 2
     assert not any(key in result.stderr for key in KEYS)
 
 
@@ -84,7 +82,7 @@ def test_when_the_last_key_fails_the_error_is_told(ask: Ask, server: ModelServer
     server.reply(wire.fails(401, "User not found."))
     result = ask("-p", "openrouter", "hi", env={"OPENROUTER_API_KEY": "|".join(KEYS)})
     assert result.code == 6
-    assert result.stderr.splitlines()[-1].startswith("ask: User not found (openrouter, 401): check the key")
+    assert "User not found (openrouter, 401)" in result.stderr.splitlines()[-1]
     assert len(server.requests) == 3
 
 
@@ -116,11 +114,6 @@ def test_an_address_without_scheme_or_port_gets_the_providers_own(told: str, rea
 # Cost
 
 
-NO_PRICES = "the price list that --max-cost needs could not be had: no such page"
-CHECK = "check the model and the base URL"
-GO_ON = "leave out --max-cost to go on without"
-
-
 def spending(cost: float | None) -> Callable[[Request], Reply]:
     """A model that calls for ever, each answer at that cost."""
 
@@ -143,7 +136,7 @@ def test_at_the_cost_limit_there_is_one_more_answer_without_calls(ask: Ask, serv
     server.reply(spending(0.02))
     result = ask("-p", "openrouter", "--max-cost", "0.05", "go")
     assert (result.code, result.text) == (11, "That is all.\n")
-    assert re.search(r"stopped at a cost of \$0\.06\d*: --max-cost allows more\n$", result.stderr)
+    assert re.search(r"\$0\.06\d*.* --max-cost .*\n$", result.stderr)
     assert [request.json["tool_choice"] for request in server.requests] == ["auto", "auto", "auto", "none"]
 
 
@@ -159,39 +152,38 @@ PRICED: dict[str, object] = {"id": "test/model", "pricing": {"prompt": "0.001", 
 @pytest.mark.parametrize(
     ("listed", "code", "told", "asked"),
     [
-        (models(PRICED), 11, "stopped at a cost of $0.0400: --max-cost allows more", 3),
-        (models({"id": "m"}), 4, "openrouter tells neither cost nor prices of test/model: leave out --max-cost", 1),
-        (wire.fails(404, "no such page"), 6, f"{NO_PRICES} (openrouter, 404): {CHECK}; {GO_ON}", 1),
+        (models(PRICED), 11, ["$0.0400", "--max-cost"], 3),
+        (models({"id": "m"}), 4, ["openrouter", "price", "test/model", "--max-cost"], 1),
+        (wire.fails(404, "no such page"), 6, ["(openrouter, 404)", "price", "--max-cost"], 1),
     ],
-    ids=["prices", "none", "no list"],
+    ids=["price", "none", "no list"],
 )
-def test_answers_that_do_not_tell_their_cost_are_counted_by_price(
-    ask: Ask, server: ModelServer, *, listed: Reply, code: int, told: str, asked: int
+def test_answers_without_a_cost_are_counted_by_price(
+    ask: Ask, server: ModelServer, *, listed: Reply, code: int, told: list[str], asked: int
 ) -> None:
     server.reply(lambda request: listed if request.method == "GET" else spending(None)(request))
     result = ask("-p", "openrouter", "-m", "test/model", "--max-cost", "0.03", "go")
-    assert (result.code, result.stderr.splitlines()[-1]) == (code, f"ask: {told}")
+    assert result.code == code
+    assert all(text in result.stderr.splitlines()[-1] for text in told)
     assert [request.method for request in server.requests].count("POST") == asked
     assert [request.method for request in server.requests].count("GET") == 1
 
 
 @pytest.mark.parametrize("status", [404, 500])
-def test_prices_that_cannot_be_had_are_said_to_be_wanted(
-    ask: Ask, home: Home, server: ModelServer, status: int
-) -> None:
+def test_a_failed_request_for_prices_is_reported(ask: Ask, home: Home, server: ModelServer, status: int) -> None:
     configure(home, LOCAL.format(url=server.base_url) + "[network]\ntries = 1\n")
     server.reply(wire.fails(status, "no such page"))
     result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
     assert (result.code, result.stdout) == (6, b"")
-    assert result.stderr.startswith(f"ask: {NO_PRICES} (local, {status}): ")
-    assert result.stderr.endswith(f"; {GO_ON}\n")
+    assert all(told in result.stderr for told in (f"(local, {status})", "price", "--max-cost"))
 
 
 @pytest.mark.parametrize("amount", ["nan", "inf", "-inf", "1e999", "0", "-1", "abc", ""])
-def test_an_amount_that_cannot_be_spent_is_refused(ask: Ask, server: ModelServer, amount: str) -> None:
+def test_an_invalid_cost_limit_is_refused(ask: Ask, server: ModelServer, amount: str) -> None:
     result = ask("-p", "openrouter", f"--max-cost={amount}", "hi")
     assert (result.code, result.stdout, server.requests) == (2, b"", [])
-    assert f"'--max-cost': {amount!r} is no number of US dollars above 0" in result.stderr
+    assert "--max-cost" in result.stderr
+    assert repr(amount) in result.stderr
 
 
 def test_without_cost_or_prices_the_limit_cannot_be_kept(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -199,7 +191,7 @@ def test_without_cost_or_prices_the_limit_cannot_be_kept(ask: Ask, home: Home, s
     server.reply(models({"id": "m"}))
     result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
     assert (result.code, result.stdout) == (4, b"")
-    assert result.stderr == "ask: local tells neither cost nor prices of m: leave out --max-cost\n"
+    assert all(told in result.stderr for told in ("local", "price", "--max-cost"))
     assert [request.method for request in server.requests] == ["GET"]
 
 

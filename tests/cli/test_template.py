@@ -47,9 +47,9 @@ def offered(server: ModelServer) -> list[str]:
     return [tool["function"]["name"] for tool in sent(server).get("tools", [])]
 
 
-def is_refused(result: Result, server: ModelServer, code: int, told: str) -> None:
+def is_refused(result: Result, server: ModelServer, code: int, *told: str) -> None:
     assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1)
-    assert told in result.stderr
+    assert all(text in result.stderr for text in told), result.stderr
     assert not server.requests
 
 
@@ -68,7 +68,7 @@ def test_words_files_and_piped_text_go_where_input_stands(ask: Ask, home: Home, 
     assert asked(server) == "Sing <stdin>\nlo\n</stdin>, please."
 
 
-def test_or_else_they_come_at_the_end(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_without_a_placeholder_the_input_comes_at_the_end(ask: Ask, home: Home, server: ModelServer) -> None:
     write(home, "mine", "+++\n[tasks]\nlow = 'Sing low.'\n+++\nSing.\n")
     for args, text in ((["mine"], "Sing."), (["mine:low"], "Sing low."), (["mine", "of love"], "Sing.\n\nof love")):
         assert ask("-t", *args).code == 0
@@ -84,10 +84,9 @@ def test_without_a_text_of_its_own_the_words_are_what_is_asked(ask: Ask, home: H
     assert ask("-t", "pirate").code == 2
 
 
-def test_one_that_needs_something_says_so(ask: Ask, server: ModelServer) -> None:
+def test_a_prompt_that_needs_input_is_an_error_without_it(ask: Ask, server: ModelServer) -> None:
     for args in (["commit"], ["translate", "--var", "to=German"], ["regex:explain"]):
-        told = f"the prompt {args[0].partition(':')[0]} has nothing to work on: pipe it in or say it in words"
-        is_refused(ask("-t", *args), server, 2, told)
+        is_refused(ask("-t", *args), server, 2, f"prompt {args[0].partition(':')[0]}")
 
 
 def test_options_may_follow_a_quoted_question(ask: Ask, server: ModelServer) -> None:
@@ -108,22 +107,22 @@ def test_variables_are_filled_into_system_and_text(ask: Ask, home: Home, server:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["-t", "mine"], "the prompt mine needs a value for what: add --var what=VALUE"),
-        (["-t", "mine", "--var", "wat=x"], "the prompt mine has no placeholder 'wat': did you mean what?"),
-        (["-t", "mine", "--var", "input=x"], "the prompt mine has no placeholder 'input': it has what"),
-        (["-t", "fix", "--var", "a=x"], "the prompt fix has no placeholder 'a': it has none"),
-        (["-t", "mine", "--var", "what"], "--var takes NAME=VALUE, not 'what'"),
-        (["--var", "what=x"], "--var has no meaning without -t"),
-        (["-t", "mien"], "there is no prompt 'mien': did you mean mine?"),
-        (["-t", "mine:x"], "the prompt mine has no task 'x': it has none"),
-        (["-t", "../prompts/mine"], "is no name of a prompt"),
+        (["-t", "mine"], ["prompt mine", "--var what=VALUE"]),
+        (["-t", "mine", "--var", "wat=x"], ["prompt mine", "'wat'", "did you mean what?"]),
+        (["-t", "mine", "--var", "input=x"], ["prompt mine", "'input'", "what"]),
+        (["-t", "fix", "--var", "a=x"], ["prompt fix", "'a'"]),
+        (["-t", "mine", "--var", "what"], ["--var", "NAME=VALUE", "'what'"]),
+        (["--var", "what=x"], ["--var", "-t"]),
+        (["-t", "mien"], ["'mien'", "did you mean mine?"]),
+        (["-t", "mine:x"], ["prompt mine", "'x'"]),
+        (["-t", "../prompts/mine"], ["../prompts/mine"]),
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error(
-    args: list[str], told: str, ask: Ask, home: Home, server: ModelServer
+def test_wrong_variables_and_names_are_usage_errors(
+    args: list[str], told: list[str], ask: Ask, home: Home, server: ModelServer
 ) -> None:
     write(home, "mine", "Sing of {{what}} {{input|}}")
-    is_refused(ask(*args, "hi"), server, 2, told)
+    is_refused(ask(*args, "hi"), server, 2, *told)
 
 
 # System text
@@ -139,7 +138,7 @@ def test_its_system_text_stands_between_the_configuration_s_and_the_user_s(
     assert system(server).endswith("\n\nOne.\n\nTwo.\n\nThree.")
 
 
-def test_it_stays_when_the_conversation_goes_on_until_another_comes(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_prompt_lasts_for_the_conversation_until_another_is_chosen(ask: Ask, home: Home, server: ModelServer) -> None:
     write(home, "mine", "+++\nsystem = 'Be {{how|brief}}.'\ntools = false\n+++\n")
     write(home, "text", "And now {{input}}.")
     ask("-t", "mine", "--var", "how={{kind}}", "hi")
@@ -177,7 +176,7 @@ def whom(ask: Ask, *args: str, env: dict[str, str] | None = None) -> tuple[str, 
     return told["provider"], told["model"]
 
 
-def test_flags_come_before_it_and_conversation_environment_and_configuration_after(
+def test_options_override_a_prompt_which_overrides_conversation_environment_and_config(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     for name, lines in {
@@ -252,24 +251,26 @@ def test_it_cannot_offer_what_the_user_forbids(ask: Ask, home: Home, server: Mod
 @pytest.mark.parametrize(
     ("front", "told"),
     [
-        ("tools = ['bsh']", "there is no tool 'bsh': did you mean bash?"),
-        ("[options]\nmodel = 'a'", "in [options], -o does not set model: use -m"),
-        ("[options]\ntemperature = 5", "in [options], temperature is 5: it must be a number from 0 to 2"),
-        ("model =", "line 2: this is not valid TOML (Invalid value): correct that line"),
-        ("provider = 'opnrouter'", "there is no provider 'opnrouter': did you mean openrouter?"),
+        ("tools = ['bsh']", ["'bsh'", "did you mean bash?"]),
+        ("[options]\nmodel = 'a'", ["[options]", "model", "-m"]),
+        ("[options]\ntemperature = 5", ["[options]", "temperature", "from 0 to 2"]),
+        ("model =", ["line 2", "TOML (Invalid value)"]),
+        ("provider = 'opnrouter'", ["'opnrouter'", "did you mean openrouter?"]),
     ],
 )
-def test_a_broken_one_is_a_config_error(front: str, told: str, ask: Ask, home: Home, server: ModelServer) -> None:
+def test_an_invalid_prompt_is_a_config_error(
+    front: str, told: list[str], ask: Ask, home: Home, server: ModelServer
+) -> None:
     path = write(home, "mine", f"+++\n{front}\n+++\n")
     result = ask("-t", "mine", "hi")
-    is_refused(result, server, 4, told)
+    is_refused(result, server, 4, *told)
     assert path in result.stderr or "opnrouter" in front
 
 
 # With other options
 
 
-def test_it_goes_with_code_json_and_events(ask: Ask, server: ModelServer) -> None:
+def test_prompts_work_with_code_and_json(ask: Ask, server: ModelServer) -> None:
     assert ask("-t", "shell:script", "--code", "nothing").text == "#!/bin/sh\n"
     assert "The user wants code." in system(server)
     assert "\n\nYou write for the shell" in system(server)
