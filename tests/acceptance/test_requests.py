@@ -11,8 +11,20 @@ from tests.acceptance.conftest import Model
 from tests.acceptance.services import SERVICES, Call, Service
 from tests.program import TEST_KEY, Ask
 
+ONE_PER_FORMAT = ("openrouter", "anthropic", "ollama", "gemini")
 each_service = pytest.mark.parametrize("service", SERVICES.values(), ids=list(SERVICES))
-each_delivery = pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+each_format = pytest.mark.parametrize(
+    "service",
+    [
+        pytest.param(service, id=name, marks=() if name in ONE_PER_FORMAT else pytest.mark.slow)
+        for name, service in SERVICES.items()
+    ],
+)
+"""Every service; those that speak the format of another one are slow."""
+streamed_or_whole = pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+mostly_streamed = pytest.mark.parametrize(
+    "whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["streamed", "whole"]
+)
 TOOLS = {"read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url", "search_web"}
 READ = Call("read_file", {"filepath": "config.json"})
 
@@ -21,7 +33,7 @@ def options(service: Service, *, whole: bool = False) -> list[str]:
     return ["-p", service.name, "-m", service.model, *(["--no-stream"] if whole else [])]
 
 
-@each_delivery
+@mostly_streamed
 @each_service
 def test_a_question_is_sent_behind_the_default_system_prompt(
     ask: Ask, model: Model, service: Service, whole: bool
@@ -46,7 +58,7 @@ def test_a_question_is_sent_behind_the_default_system_prompt(
     assert service.model in request.path + json.dumps(body)
 
 
-@each_service
+@each_format
 def test_the_users_system_prompt_follows_the_default_one(ask: Ask, model: Model, service: Service) -> None:
     model.say("Arr.", service=service)
     assert ask(*options(service), "-s", "Talk like a pirate.", "hello").code == 0
@@ -55,8 +67,8 @@ def test_the_users_system_prompt_follows_the_default_one(ask: Ask, model: Model,
     assert date.today().strftime("%Y") in system.removesuffix("Talk like a pirate.")
 
 
-@each_delivery
-@each_service
+@streamed_or_whole
+@each_format
 def test_a_tool_call_is_run_and_its_result_goes_back(ask: Ask, model: Model, service: Service, whole: bool) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
     model.say("Let me look.", READ, service=service, whole=whole)
@@ -71,7 +83,7 @@ def test_a_tool_call_is_run_and_its_result_goes_back(ask: Ask, model: Model, ser
     assert '{"port": 8080}' in second.results[0]
 
 
-@each_service
+@each_format
 def test_parallel_calls_are_all_answered_in_order(ask: Ask, model: Model, service: Service) -> None:
     calls = [Call("read_file", {"filepath": f"{name}.txt"}, f"call_{name}") for name in "abc"]
     for name in "abc":
@@ -84,7 +96,7 @@ def test_parallel_calls_are_all_answered_in_order(ask: Ask, model: Model, servic
     assert [f"contents of {name}" in result for name, result in zip("abc", sent.results, strict=True)] == [True] * 3
 
 
-@each_service
+@each_format
 def test_a_conversation_is_continued(ask: Ask, model: Model, service: Service) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
     model.say("", READ, service=service)
@@ -100,7 +112,7 @@ def test_a_conversation_is_continued(ask: Ask, model: Model, service: Service) -
     assert "Port 8080." in sent.assistant
 
 
-@each_service
+@each_format
 def test_without_tools_none_are_sent(ask: Ask, model: Model, service: Service) -> None:
     model.say("Four.", service=service)
     assert ask(*options(service), "--no-tools", "2+2?").text == "Four.\n"
@@ -108,6 +120,7 @@ def test_without_tools_none_are_sent(ask: Ask, model: Model, service: Service) -
     assert "tools" not in model.bodies[0]
 
 
+@pytest.mark.slow
 def test_a_conversation_is_handed_over_to_every_other_provider(ask: Ask, model: Model) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
     first, *others = SERVICES.values()

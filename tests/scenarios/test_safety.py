@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import threading
@@ -44,18 +45,15 @@ def test_s31_the_question_shows_command_directory_and_time(ask: Ask, server: Mod
     assert "You declined." in result.text
 
 
-@pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
-def test_s31_yes_runs_it(ask: Ask, server: ModelServer, answer: str) -> None:
-    server.reply(wire.calls(TOUCH), wire.says("It ran."))
-    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer)])
+def test_s31_yes_runs_it(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(TOUCH, ("bash", {"command": "echo y >> ran"})), wire.says("It ran."))
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "y\n"), (PROMPT, "Yes\n")])
     assert result.code == 0
-    assert (ask.cwd / "ran").read_text() == "x\n"
-    assert results(sent(server)[1])[0].startswith("exit code: 0")
+    assert (ask.cwd / "ran").read_text() == "x\ny\n"
+    assert all(text.startswith("exit code: 0") for text in results(sent(server)[1]))
 
 
-@pytest.mark.parametrize(
-    "answers", [["n\n"], ["\n"], ["\x04"], ["yep\n"] * 3], ids=["no", "enter", "end", "not understood"]
-)
+@pytest.mark.parametrize("answers", [["\n"], ["\x04"], ["yep\n"] * 3], ids=["enter", "end", "not understood"])
 def test_s31_anything_else_is_no_and_the_model_is_told(ask: Ask, server: ModelServer, answers: list[str]) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer) for answer in answers])
@@ -158,23 +156,32 @@ def create_file(work: Path) -> None:
     (work / "new/f").write_text("a\n")
 
 
-@pytest.mark.parametrize("safe", [(), ("--safe",)], ids=["outside safe mode", "safe"])
+SWAPS = {
+    swap_for_link: "f",
+    swap_folder: "d/f",
+    swap_folder_for_link: "d/f",
+    change_content: "f",
+    create_file: "new/f",
+}
+IN_EVERY_RUN = {
+    ("write_file", swap_folder_for_link, "--safe"),
+    ("edit_file", swap_for_link, ""),
+    ("write_file", change_content, ""),
+    ("write_file", create_file, "--safe"),
+}
+
+
 @pytest.mark.parametrize(
-    "case",
+    ("tool", "swap", "mode"),
     [
-        ("f", swap_for_link),
-        ("d/f", swap_folder),
-        ("d/f", swap_folder_for_link),
-        ("f", change_content),
-        ("new/f", create_file),
+        pytest.param(*case, marks=() if case in IN_EVERY_RUN else pytest.mark.slow)
+        for case in itertools.product(("write_file", "edit_file"), SWAPS, ("", "--safe"))
     ],
-    ids=lambda case: case[1].__name__,
 )
-@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
 def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
-    ask: Ask, server: ModelServer, tool: str, case: tuple[str, Callable[[Path], None]], safe: tuple[str, ...]
+    ask: Ask, server: ModelServer, tool: str, swap: Callable[[Path], None], mode: str
 ) -> None:
-    name, swap = case
+    name = SWAPS[swap]
     work = ask.cwd
     for folder in ("d", "other.d"):
         (work / folder).mkdir()
@@ -182,7 +189,7 @@ def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
         (work / path).write_text("a\n")
     arguments = {"content": "b\n"} if tool == "write_file" else {"old_text": "a", "new_text": "b"}
     server.reply(wire.calls((tool, {"filepath": name, **arguments})), wire.says("It failed."))
-    with ask.start_on_terminal("--confirm", *safe, "Do it") as running:
+    with ask.start_on_terminal("--confirm", *mode.split(), "Do it") as running:
         running.wait_for(PROMPT)
         swap(work)
         before = visible(work)
@@ -230,7 +237,7 @@ def test_s31_ctrl_c_at_the_question_ends_the_run(ask: Ask, server: ModelServer, 
     ]
 
 
-@pytest.mark.parametrize("options", [(), ("--plain",)], ids=["live", "plain"])
+@pytest.mark.parametrize("options", [(), pytest.param(("--plain",), marks=pytest.mark.slow)], ids=["live", "plain"])
 def test_the_screen_and_the_history_have_the_command_that_ran_in_place_of_the_edited_one(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
