@@ -273,19 +273,28 @@ def test_a_proxy_that_is_not_there_is_named_as_the_cause(server: ModelServer, mo
 # Waiting
 
 
-@pytest.mark.parametrize("framing", ["chunked", "close"])
+STOPS = {
+    "nothing": (HOLD,),
+    "headers": (b"", HOLD),
+    "comments": (Repeat(COMMENT),),
+    "late comment": (COMMENT, LATE, COMMENT, HOLD),
+    "blank lines": (Repeat(b"\n"),),
+    "names": (Repeat(b"event: ping\n\n"),),
+    "comment behind data": (wire.event("a"), LATE, COMMENT, HOLD),
+}
+
+
 @pytest.mark.parametrize(
-    "steps",
+    ("steps", "framing"),
     [
-        (HOLD,),
-        (b"", HOLD),
-        (Repeat(COMMENT),),
-        (COMMENT, LATE, COMMENT, HOLD),
-        (Repeat(b"\n"),),
-        (Repeat(b"event: ping\n\n"),),
-        (wire.event("a"), LATE, COMMENT, HOLD),
+        *(pytest.param(steps, "chunked", id=name) for name, steps in STOPS.items()),
+        pytest.param(STOPS["comments"], "close", id="comments to the end"),
+        *(
+            pytest.param(steps, "close", id=f"{name} to the end", marks=pytest.mark.slow)
+            for name, steps in STOPS.items()
+            if name != "comments"
+        ),
     ],
-    ids=["nothing", "headers", "comments", "late comment", "blank lines", "names", "comment behind data"],
 )
 def test_an_answer_that_stops_coming_is_given_up_on_time(
     server: ModelServer, steps: tuple[Step, ...], framing: Any
@@ -329,7 +338,11 @@ def test_a_slow_whole_body_may_take_longer_than_the_limit(server: ModelServer) -
 
 @pytest.mark.parametrize(
     ("steps", "framing"),
-    [((HOLD,), "chunked"), ((HOLD,), "close"), ((Repeat(COMMENT),), "chunked")],
+    [
+        pytest.param((HOLD,), "chunked", marks=pytest.mark.slow),
+        pytest.param((HOLD,), "close", marks=pytest.mark.slow),
+        ((Repeat(COMMENT),), "chunked"),
+    ],
     ids=["silent", "silent to the end", "comments"],
 )
 def test_behind_the_end_marker_little_is_waited_for(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
