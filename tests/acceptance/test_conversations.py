@@ -102,6 +102,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_shown(ask: Ask, model: Mode
     assert len(sent.calls) == len(sent.results)
 
 
+@pytest.mark.slow
 def test_parallel_runs_are_all_saved(ask: Ask, model: Model) -> None:
     model.say("ok")
     with ThreadPoolExecutor(4) as pool:

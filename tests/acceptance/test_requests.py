@@ -12,8 +12,7 @@ from tests.acceptance.services import SERVICES, Call, Service
 from tests.program import TEST_KEY, Ask
 
 ONE_PER_FORMAT = ("openrouter", "anthropic", "ollama", "gemini")
-each_service = pytest.mark.parametrize("service", SERVICES.values(), ids=list(SERVICES))
-each_format = pytest.mark.parametrize(
+each_service = pytest.mark.parametrize(
     "service",
     [
         pytest.param(service, id=name, marks=() if name in ONE_PER_FORMAT else pytest.mark.slow)
@@ -58,7 +57,7 @@ def test_a_question_is_sent_behind_the_default_system_prompt(
     assert service.model in request.path + json.dumps(body)
 
 
-@each_format
+@each_service
 def test_the_users_system_prompt_follows_the_default_one(ask: Ask, model: Model, service: Service) -> None:
     model.say("Arr.", service=service)
     assert ask(*options(service), "-s", "Talk like a pirate.", "hello").code == 0
@@ -68,7 +67,7 @@ def test_the_users_system_prompt_follows_the_default_one(ask: Ask, model: Model,
 
 
 @streamed_or_whole
-@each_format
+@each_service
 def test_a_tool_call_is_run_and_its_result_goes_back(ask: Ask, model: Model, service: Service, whole: bool) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
     model.say("Let me look.", READ, service=service, whole=whole)
@@ -83,7 +82,7 @@ def test_a_tool_call_is_run_and_its_result_goes_back(ask: Ask, model: Model, ser
     assert '{"port": 8080}' in second.results[0]
 
 
-@each_format
+@each_service
 def test_parallel_calls_are_all_answered_in_order(ask: Ask, model: Model, service: Service) -> None:
     calls = [Call("read_file", {"filepath": f"{name}.txt"}, f"call_{name}") for name in "abc"]
     for name in "abc":
@@ -96,7 +95,7 @@ def test_parallel_calls_are_all_answered_in_order(ask: Ask, model: Model, servic
     assert [f"contents of {name}" in result for name, result in zip("abc", sent.results, strict=True)] == [True] * 3
 
 
-@each_format
+@each_service
 def test_a_conversation_is_continued(ask: Ask, model: Model, service: Service) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
     model.say("", READ, service=service)
@@ -112,7 +111,7 @@ def test_a_conversation_is_continued(ask: Ask, model: Model, service: Service) -
     assert "Port 8080." in sent.assistant
 
 
-@each_format
+@each_service
 def test_without_tools_none_are_sent(ask: Ask, model: Model, service: Service) -> None:
     model.say("Four.", service=service)
     assert ask(*options(service), "--no-tools", "2+2?").text == "Four.\n"
