@@ -301,7 +301,7 @@ def test_an_answer_that_stops_coming_is_given_up_on_time(
 ) -> None:
     with (
         takes(STALL, TOO_LATE),
-        pytest.raises(NetworkError, match=f"127.* made no progress for {STALL} s"),
+        pytest.raises(NetworkError, match=rf"127.* {STALL} s\b"),
     ):
         talk(server, *steps, stall=STALL, framing=framing)
 
@@ -309,7 +309,7 @@ def test_an_answer_that_stops_coming_is_given_up_on_time(
 @pytest.mark.parametrize("steps", [(Repeat(b"\n \n"),), (b'{"a":', HOLD), (b'{"a":', LATE, b" ", HOLD)])
 def test_a_whole_body_that_stops_coming_is_given_up_on_time(server: ModelServer, steps: tuple[Step, ...]) -> None:
     server.reply(Reply(steps))
-    with takes(STALL, TOO_LATE), pytest.raises(NetworkError, match="made no progress"):  # noqa: SIM117 - in this order
+    with takes(STALL, TOO_LATE), pytest.raises(NetworkError, match=f"{STALL} s"):  # noqa: SIM117 - in this order
         with Transport(server.base_url, STALL).send(CHAT) as answer:
             answer.is_stream()
             answer.text()
@@ -377,7 +377,7 @@ def test_a_connection_that_breaks_is_a_cut_after_what_came(server: ModelServer, 
     "url", ["", "nonsense", "ftp://x", "https://", "http://[::1", "http://h:99999", "http://h:x", "http://:80", "//x"]
 )
 def test_what_is_no_address_is_said_at_once(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not an http"):
+    with pytest.raises(ConfigError, match=r"http\(s\)"):
         Transport(url, ENOUGH)
 
 
@@ -392,7 +392,7 @@ def test_a_password_in_what_is_no_address_is_not_shown(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["http://exa mple.com", "http://a..b", "http://."])
 def test_what_no_address_can_be_made_of_is_said_when_it_is_used(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not an http"):
+    with pytest.raises(ConfigError, match=r"http\(s\)"):
         Transport(url, ENOUGH).send(CHAT)
 
 
@@ -405,8 +405,8 @@ def refused() -> str:
 @pytest.mark.parametrize(
     ("url", "reason", "again"),
     [
-        (refused, r"cannot connect to 127.0.0.1:\d+ \(connection refused\): check the network and the base URL", False),
-        (lambda: "http://nobody.invalid", r"cannot connect to nobody.invalid \(.*\): check the network", True),
+        (refused, r"127.0.0.1:\d+ .*refused", False),
+        (lambda: "http://nobody.invalid", r"nobody.invalid", True),
     ],
 )
 def test_a_failed_connection_tells_place_and_reason(url: Callable[[], str], reason: str, again: bool) -> None:
@@ -416,6 +416,6 @@ def test_a_failed_connection_tells_place_and_reason(url: Callable[[], str], reas
 
 
 def test_tls_to_a_plain_server_is_no_connection_and_not_tried_again(server: ModelServer) -> None:
-    with pytest.raises(NetworkError, match=r"no secure connection to 127.0.0.1:\d+ \(TLS failed\): check") as caught:
+    with pytest.raises(NetworkError, match=r"127.0.0.1:\d+ .*TLS") as caught:
         Transport(server.base_url.replace("http", "https"), ENOUGH).send(CHAT)
     assert not caught.value.again
