@@ -12,6 +12,7 @@ from hypothesis import settings
 from tests.cli_runner import leave_terminal
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, make_home
+from tests.recordings import FOLDER as RECORDINGS
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every program that the tests send it to.
@@ -49,3 +50,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if missed:
         terminalreporter.section("not tried here")
         terminalreporter.write("".join(f"{one}\n" for one in sorted(missed)))
+    if not RECORDINGS.is_dir():
+        terminalreporter.write_line(f"tests of recorded answers were skipped: there is no folder {RECORDINGS}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,8 @@ import pytest
 
 from ask.certificates import CA_VARIABLES, CaBundle, create_ssl_context, find_ca_bundle
 from ask.errors import ConfigError
+from ask.tools import ToolError
+from ask.tools.http_get import get
 from tests import wire
 from tests.program import Ask
 from tests.raw_server import Certificate, RawServer, answering, make_certificate
@@ -26,9 +27,14 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Certificate:
-    return make_certificate(tmp_path)
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture(scope="module")
+def other_certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("other"), "DNS:other.test")
 
 
 @pytest.fixture
@@ -37,11 +43,11 @@ def secure(certificate: Certificate) -> Iterator[RawServer]:
         yield server
 
 
-def bundle_for(variable: str, certificate: Certificate) -> str:
-    """What to set a variable to, so that the certificate is trusted."""
+def bundle_for(variable: str, certificate: Certificate, tmp_path: Path) -> str:
+    """Return the value of a variable with which the certificate is trusted."""
     if variable != "SSL_CERT_DIR":
         return str(certificate.path)
-    folder = certificate.path.parent / "certificates"
+    folder = tmp_path / "certificates"
     folder.mkdir()
     (folder / certificate.path.name).write_bytes(certificate.path.read_bytes())
     subprocess.run(["openssl", "rehash", folder], check=True)
@@ -52,22 +58,25 @@ def place_of(server: RawServer) -> dict[str, str]:
     return {"OPENROUTER_BASE_URL": f"https://{server.place}/v1"}
 
 
-def fetch(server: RawServer, environment: dict[str, str]) -> str:
-    """Fetch a page of the server as `fetch_url` does, in a process of its own."""
-    code = "import sys; from ask.tools.http_get import get; print(get(sys.argv[1], 20, None).status)"
-    command = [sys.executable, "-c", code, f"https://{server.place}/"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
-    return (done.stdout or done.stderr).splitlines()[-1]
+def fetch(server: RawServer, variable: str = "", path: str = "") -> str:
+    """Fetch a page of the server as `fetch_url` does; return the status or the error."""
+    with pytest.MonkeyPatch.context() as environment:
+        if variable:
+            environment.setenv(variable, path)
+        try:
+            return get(f"https://{server.place}/", 20, None).status
+        except ToolError as error:
+            return str(error)
 
 
 @pytest.mark.parametrize("variable", CA_VARIABLES)
-def test_every_variable_is_obeyed_by_providers_and_by_fetched_pages(
-    ask: Ask, secure: RawServer, certificate: Certificate, variable: str
+def test_every_variable_applies_to_providers_and_to_fetched_pages(
+    ask: Ask, secure: RawServer, certificate: Certificate, variable: str, tmp_path: Path
 ) -> None:
-    trusted = {variable: bundle_for(variable, certificate)}
-    result = ask("-p", "openrouter", "hi", env={**place_of(secure), **trusted})
+    path = bundle_for(variable, certificate, tmp_path)
+    result = ask("-p", "openrouter", "hi", env={**place_of(secure), variable: path})
     assert (result.code, result.text, result.stderr) == (0, "hello\n", "")
-    assert fetch(secure, {**ask.env, **trusted}) == "200 OK"
+    assert fetch(secure, variable, path) == "200 OK"
 
 
 def test_without_a_variable_the_reason_and_the_variable_to_set_are_named(ask: Ask, secure: RawServer) -> None:
@@ -76,50 +85,50 @@ def test_without_a_variable_the_reason_and_the_variable_to_set_are_named(ask: As
     assert "self-signed certificate" in result.stderr
     assert "REQUESTS_CA_BUNDLE" in result.stderr
     assert secure.connections == 1
-    said = fetch(secure, dict(ask.env))
+    said = fetch(secure)
     assert "self-signed certificate" in said
     assert "REQUESTS_CA_BUNDLE" in said
 
 
 @pytest.mark.parametrize("variable", CA_VARIABLES)
 def test_a_refused_certificate_names_the_variable_that_says_what_is_trusted(
-    ask: Ask, secure: RawServer, tmp_path: Path, variable: str
+    ask: Ask, secure: RawServer, other_certificate: Certificate, tmp_path: Path, variable: str
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    path = bundle_for(variable, make_certificate(other, "DNS:other.test"))
+    path = bundle_for(variable, other_certificate, tmp_path)
     result = ask("-p", "openrouter", "hi", env={**place_of(secure), variable: path})
     assert result.code == 5
     assert "self-signed certificate" in result.stderr
     assert f"({variable})" in result.stderr
 
 
-def test_a_certificate_for_another_name_is_not_blamed_on_the_variable(ask: Ask, tmp_path: Path) -> None:
-    certificate = make_certificate(tmp_path, "DNS:other.test")
-    with answering(ANSWER, certificate) as server:
-        env = {**place_of(server), "SSL_CERT_FILE": str(certificate.path)}
+def test_a_certificate_for_another_name_is_not_blamed_on_the_variable(ask: Ask, other_certificate: Certificate) -> None:
+    with answering(ANSWER, other_certificate) as server:
+        env = {**place_of(server), "SSL_CERT_FILE": str(other_certificate.path)}
         result = ask("-p", "openrouter", "hi", env=env)
     assert result.code == 5
     assert "IP address mismatch" in result.stderr
     assert "SSL_CERT_FILE" not in result.stderr
 
 
-@pytest.mark.parametrize("variable", CA_VARIABLES)
-@pytest.mark.parametrize("content", [None, b"", b"no certificate"])
-def test_a_bundle_that_cannot_be_used_is_a_mistake_here_and_nothing_is_tried_again(
+@pytest.mark.parametrize(
+    ("variable", "content"),
+    [
+        *((variable, None) for variable in CA_VARIABLES),
+        # OpenSSL looks into a folder only for the certificates that it needs.
+        *((variable, content) for variable in CA_VARIABLES if variable != "SSL_CERT_DIR" for content in (b"", b"no")),
+    ],
+)
+def test_an_unusable_bundle_is_a_configuration_error_that_is_not_retried(
     ask: Ask, secure: RawServer, tmp_path: Path, variable: str, content: bytes | None
 ) -> None:
     path = tmp_path / "missing.pem"
     if content is not None:
         path.write_bytes(content)
-    if variable == "SSL_CERT_DIR" and content is not None:
-        pytest.skip("OpenSSL looks into a folder only for the certificates that it needs")
     result = ask("-p", "openrouter", "hi", env={**place_of(secure), variable: str(path)})
     assert (result.code, len(result.stderr.splitlines())) == (4, 1)
     assert variable in result.stderr
     assert str(path) in result.stderr
-    said = fetch(secure, {**ask.env, variable: str(path)})
-    assert variable in said
+    assert variable in fetch(secure, variable, str(path))
 
 
 def test_a_bundle_is_not_looked_at_where_nothing_is_encrypted(ask: Ask) -> None:

@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import ServerEvent
@@ -54,7 +54,6 @@ def sse_streams(draw: st.DrawFn) -> tuple[bytes, list[ServerEvent]]:
     return bom + b"".join(line.encode() + end for line in lines), events
 
 
-@settings(max_examples=100)
 @given(st.data())
 def test_sse_events_are_the_same_wherever_the_stream_is_cut(data: st.DataObject) -> None:
     stream, events = data.draw(sse_streams())
@@ -70,7 +69,6 @@ def test_any_bytes_at_all_are_read_the_same_wherever_they_are_cut(
     assert read(framing(), data.draw(chunked(stream))) == read(framing(), [stream])
 
 
-@settings(max_examples=100)
 @given(st.data(), st.lists(JSON_TEXT), st.sampled_from(LINE_ENDS[:2]), st.booleans())
 def test_ndjson_is_the_same_wherever_it_is_cut(data: st.DataObject, values: list[str], end: bytes, ended: bool) -> None:
     stream = end.join(value.encode() for value in values) + (end if ended else b"")

@@ -22,7 +22,7 @@ from tests.model_server import ModelServer, Reply
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS, SampleAnswers, data_of
 from tests.wire import whole_reply
 
-EXAMPLES = 40
+EXAMPLES = 15
 """How many streams are made up for each wire and test."""
 REQUEST = ChatRequest("m", [QUESTION], [ToolSpec("add", "Adds.", {"type": "object"})])
 MADE = [arguments for _, arguments in CALLS]
@@ -146,10 +146,11 @@ def test_the_whole_stream_and_the_whole_answer_say_the_same(model: ModelServer, 
 
 
 @samples
-def test_no_call_comes_of_a_stream_that_is_cut_anywhere(model: ModelServer, sample: SampleAnswers) -> None:
+@pytest.mark.parametrize("every", [97, pytest.param(11, marks=pytest.mark.slow)])
+def test_no_call_comes_of_a_stream_that_is_cut_anywhere(model: ModelServer, sample: SampleAnswers, every: int) -> None:
     (body,) = sample.streamed(sample.stream).steps
     assert isinstance(body, bytes)
-    for end in range(0, len(body), 23):
+    for end in range(0, len(body), every):
         kind = sample.streamed(()).content_type
         turn = turn_of(model, sample, Reply([body[:end]], content_type=kind))
         assert turn.failure or [json.loads(call.arguments) for call in turn.calls] == MADE

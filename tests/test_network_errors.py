@@ -18,7 +18,7 @@ from ask.provider import HttpRequest
 from ask.transport import Transport
 from tests import wire
 from tests.model_server import ModelServer
-from tests.program import Ask, Result
+from tests.program import Ask, Home, Result
 from tests.raw_server import Certificate, RawServer, answering, make_certificate, read_request
 
 CHAT = HttpRequest("/chat/completions", {"model": "m"})
@@ -166,9 +166,9 @@ def test_a_socks_proxy_that_does_not_connect_is_named(monkeypatch: pytest.Monkey
 # HTTP and HTTPS
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Certificate:
-    return make_certificate(tmp_path)
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
 def test_plain_http_for_a_port_that_closes_such_connections_is_named(ask: Ask, certificate: Certificate) -> None:
@@ -233,7 +233,9 @@ def test_a_new_connection_that_is_closed_is_not_replaced_silently() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 @pytest.mark.parametrize("framing", [b"Content-Length: 100", b"Transfer-Encoding: chunked"])
-def test_an_error_status_counts_though_its_body_breaks_off(ask: Ask, status: int, framing: bytes) -> None:
+def test_an_error_status_counts_though_its_body_breaks_off(ask: Ask, home: Home, status: int, framing: bytes) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
     part = b'{"error": {"message": "no such k'
     body = b"%x\r\n%s" % (100, part) if b"chunked" in framing else part
     with answering(

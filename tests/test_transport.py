@@ -273,26 +273,35 @@ def test_a_proxy_that_is_not_there_is_named_as_the_cause(server: ModelServer, mo
 # Waiting
 
 
-@pytest.mark.parametrize("framing", ["chunked", "close"])
+STOPS = {
+    "nothing": (HOLD,),
+    "headers": (b"", HOLD),
+    "comments": (Repeat(COMMENT),),
+    "late comment": (COMMENT, LATE, COMMENT, HOLD),
+    "blank lines": (Repeat(b"\n"),),
+    "names": (Repeat(b"event: ping\n\n"),),
+    "comment behind data": (wire.event("a"), LATE, COMMENT, HOLD),
+}
+
+
 @pytest.mark.parametrize(
-    "steps",
+    ("steps", "framing"),
     [
-        (HOLD,),
-        (b"", HOLD),
-        (Repeat(COMMENT),),
-        (COMMENT, LATE, COMMENT, HOLD),
-        (Repeat(b"\n"),),
-        (Repeat(b"event: ping\n\n"),),
-        (wire.event("a"), LATE, COMMENT, HOLD),
+        *(pytest.param(steps, "chunked", id=name) for name, steps in STOPS.items()),
+        pytest.param(STOPS["comments"], "close", id="comments to the end"),
+        *(
+            pytest.param(steps, "close", id=f"{name} to the end", marks=pytest.mark.slow)
+            for name, steps in STOPS.items()
+            if name != "comments"
+        ),
     ],
-    ids=["nothing", "headers", "comments", "late comment", "blank lines", "names", "comment behind data"],
 )
 def test_an_answer_that_stops_coming_is_given_up_on_time(
     server: ModelServer, steps: tuple[Step, ...], framing: Any
 ) -> None:
     with (
         takes(STALL, TOO_LATE),
-        pytest.raises(NetworkError, match=f"127.* made no progress for {STALL} s"),
+        pytest.raises(NetworkError, match=rf"127.* {STALL} s\b"),
     ):
         talk(server, *steps, stall=STALL, framing=framing)
 
@@ -300,7 +309,7 @@ def test_an_answer_that_stops_coming_is_given_up_on_time(
 @pytest.mark.parametrize("steps", [(Repeat(b"\n \n"),), (b'{"a":', HOLD), (b'{"a":', LATE, b" ", HOLD)])
 def test_a_whole_body_that_stops_coming_is_given_up_on_time(server: ModelServer, steps: tuple[Step, ...]) -> None:
     server.reply(Reply(steps))
-    with takes(STALL, TOO_LATE), pytest.raises(NetworkError, match="made no progress"):  # noqa: SIM117 - in this order
+    with takes(STALL, TOO_LATE), pytest.raises(NetworkError, match=f"{STALL} s"):  # noqa: SIM117 - in this order
         with Transport(server.base_url, STALL).send(CHAT) as answer:
             answer.is_stream()
             answer.text()
@@ -329,7 +338,11 @@ def test_a_slow_whole_body_may_take_longer_than_the_limit(server: ModelServer) -
 
 @pytest.mark.parametrize(
     ("steps", "framing"),
-    [((HOLD,), "chunked"), ((HOLD,), "close"), ((Repeat(COMMENT),), "chunked")],
+    [
+        pytest.param((HOLD,), "chunked", marks=pytest.mark.slow),
+        pytest.param((HOLD,), "close", marks=pytest.mark.slow),
+        ((Repeat(COMMENT),), "chunked"),
+    ],
     ids=["silent", "silent to the end", "comments"],
 )
 def test_behind_the_end_marker_little_is_waited_for(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
@@ -364,7 +377,7 @@ def test_a_connection_that_breaks_is_a_cut_after_what_came(server: ModelServer, 
     "url", ["", "nonsense", "ftp://x", "https://", "http://[::1", "http://h:99999", "http://h:x", "http://:80", "//x"]
 )
 def test_what_is_no_address_is_said_at_once(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not an http"):
+    with pytest.raises(ConfigError, match=r"http\(s\)"):
         Transport(url, ENOUGH)
 
 
@@ -379,7 +392,7 @@ def test_a_password_in_what_is_no_address_is_not_shown(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["http://exa mple.com", "http://a..b", "http://."])
 def test_what_no_address_can_be_made_of_is_said_when_it_is_used(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not an http"):
+    with pytest.raises(ConfigError, match=r"http\(s\)"):
         Transport(url, ENOUGH).send(CHAT)
 
 
@@ -392,8 +405,8 @@ def refused() -> str:
 @pytest.mark.parametrize(
     ("url", "reason", "again"),
     [
-        (refused, r"cannot connect to 127.0.0.1:\d+ \(connection refused\): check the network and the base URL", False),
-        (lambda: "http://nobody.invalid", r"cannot connect to nobody.invalid \(.*\): check the network", True),
+        (refused, r"127.0.0.1:\d+ .*refused", False),
+        (lambda: "http://nobody.invalid", r"nobody.invalid", True),
     ],
 )
 def test_a_failed_connection_tells_place_and_reason(url: Callable[[], str], reason: str, again: bool) -> None:
@@ -403,6 +416,6 @@ def test_a_failed_connection_tells_place_and_reason(url: Callable[[], str], reas
 
 
 def test_tls_to_a_plain_server_is_no_connection_and_not_tried_again(server: ModelServer) -> None:
-    with pytest.raises(NetworkError, match=r"no secure connection to 127.0.0.1:\d+ \(TLS failed\): check") as caught:
+    with pytest.raises(NetworkError, match=r"127.0.0.1:\d+ .*TLS") as caught:
         Transport(server.base_url.replace("http", "https"), ENOUGH).send(CHAT)
     assert not caught.value.again

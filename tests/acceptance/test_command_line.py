@@ -41,20 +41,25 @@ def test_the_demo_provider_answers_without_a_key_or_a_network(ask: Ask, home: Ho
     assert "notes.txt" in result.text
 
 
+WRONG = [
+    (["--no-such-option", "hi"], "--no-such-option"),
+    (["-p", "opena", "hi"], "openai"),
+    (["-f", "missing.txt", "hi"], "missing.txt"),
+    (["--schema", "age itn", "hi"], "int"),
+    (["history", "show", "nothing"], "nothing"),
+]
+MORE_WRONG = [
+    (["--max-rounds", "0", "hi"], "0"),
+    (["--timeout", "soon", "hi"], "soon"),
+    (["--disable-tool", "bahs", "hi"], "bash"),
+    (["--resume", "nothing", "hi"], "nothing"),
+    (["prompts", "show", "nothing"], "nothing"),
+]
+
+
 @pytest.mark.parametrize(
     ("arguments", "value"),
-    [
-        (["--no-such-option", "hi"], "--no-such-option"),
-        (["-p", "opena", "hi"], "openai"),
-        (["--max-rounds", "0", "hi"], "0"),
-        (["--timeout", "soon", "hi"], "soon"),
-        (["--disable-tool", "bahs", "hi"], "bash"),
-        (["-f", "missing.txt", "hi"], "missing.txt"),
-        (["--schema", "age itn", "hi"], "int"),
-        (["--resume", "nothing", "hi"], "nothing"),
-        (["history", "show", "nothing"], "nothing"),
-        (["prompts", "show", "nothing"], "nothing"),
-    ],
+    [*WRONG, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE_WRONG)],
     ids=lambda value: "_".join(value) if isinstance(value, list) else "",
 )
 def test_a_wrong_command_line_is_refused_before_anything_is_sent(
@@ -88,7 +93,7 @@ def test_a_refused_key_is_exit_code_6_and_is_sent_once(ask: Ask, model: Model) -
     assert TEST_KEY not in result.stderr
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503])
+@pytest.mark.parametrize("status", [429, 503, *(pytest.param(status, marks=pytest.mark.slow) for status in (500, 502))])
 def test_a_failure_that_may_pass_is_tried_again(ask: Ask, model: Model, status: int) -> None:
     model.server.reply(Reply((b'{"error": {"message": "not now"}}',), status=status))
     model.say("Here I am.")
@@ -96,7 +101,7 @@ def test_a_failure_that_may_pass_is_tried_again(ask: Ask, model: Model, status: 
     assert (result.code, result.text, len(model.bodies)) == (0, "Here I am.\n", 2)
 
 
-@pytest.mark.parametrize("status", [400, 402, 404, 500])
+@pytest.mark.parametrize("status", [400, 500, *(pytest.param(status, marks=pytest.mark.slow) for status in (402, 404))])
 def test_a_failure_that_stays_is_an_error_with_its_status_and_reason(ask: Ask, model: Model, status: int) -> None:
     model.server.reply(Reply((b'{"error": {"message": "the reason"}}',), status=status))
     result = ask("hi")

@@ -78,7 +78,7 @@ def test_ctrl_c_keeps_what_was_said(ask: Ask, model: Model) -> None:
     assert "So far" in ask("history", "show", "1").text
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
 def test_a_kill_at_any_moment_loses_nothing_that_was_shown(ask: Ask, model: Model, home: Home, seed: int) -> None:
     for number in range(4):
         model.say(f"Round {number}.", Call("bash", {"command": f"echo {number}"}))
@@ -102,6 +102,7 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_shown(ask: Ask, model: Mode
     assert len(sent.calls) == len(sent.results)
 
 
+@pytest.mark.slow
 def test_parallel_runs_are_all_saved(ask: Ask, model: Model) -> None:
     model.say("ok")
     with ThreadPoolExecutor(4) as pool:
@@ -112,6 +113,7 @@ def test_parallel_runs_are_all_saved(ask: Ask, model: Model) -> None:
     assert len(listed) == 12
 
 
+@pytest.mark.slow
 def test_a_conversation_too_long_for_the_model_loses_its_oldest_part(ask: Ask, model: Model, home: Home) -> None:
     (home.config / "config.toml").write_text("context_limit = 12000\n")
     model.say("short answer")

@@ -17,6 +17,8 @@ ALL = [recording for name in SERVICES for recording in recordings(name)]
 READ_AS = {("ollama", "openai-chat"): "lmstudio"}
 """Ollama's recordings in OpenAI's format are read as another local server's."""
 LONGEST_IN_SINGLE_BYTES = 20_000
+FIRST = {(recording.name.rpartition("-")[0], recording.wire): recording.name for recording in reversed(ALL)}
+"""The recordings that are tried in every run: the first of each service in each format."""
 
 
 @pytest.fixture
@@ -48,11 +50,16 @@ def check(ask: Ask, model: Model, recording: Recording, pieces: list[bytes]) -> 
     assert said["text"].strip() == recording.text.strip()
 
 
-@pytest.mark.parametrize("recording", ALL, ids=str)
+@pytest.mark.parametrize(
+    "recording",
+    [pytest.param(one, marks=() if one.name in FIRST.values() else pytest.mark.slow) for one in ALL],
+    ids=str,
+)
 def test_a_recorded_answer_says_what_it_says(ask: Ask, model: Model, recording: Recording) -> None:
     check(ask, model, recording, [recording.body])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recording", [one for one in ALL if one.streaming and len(one.body) < LONGEST_IN_SINGLE_BYTES][::5], ids=str
 )

@@ -11,8 +11,19 @@ from tests.acceptance.conftest import Model
 from tests.acceptance.services import SERVICES, Call, Service
 from tests.program import TEST_KEY, Ask
 
-each_service = pytest.mark.parametrize("service", SERVICES.values(), ids=list(SERVICES))
-each_delivery = pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+ONE_PER_FORMAT = ("openrouter", "anthropic", "ollama", "gemini")
+each_service = pytest.mark.parametrize(
+    "service",
+    [
+        pytest.param(service, id=name, marks=() if name in ONE_PER_FORMAT else pytest.mark.slow)
+        for name, service in SERVICES.items()
+    ],
+)
+"""Every service; those that speak the format of another one are slow."""
+streamed_or_whole = pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+mostly_streamed = pytest.mark.parametrize(
+    "whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["streamed", "whole"]
+)
 TOOLS = {"read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url", "search_web"}
 READ = Call("read_file", {"filepath": "config.json"})
 
@@ -21,7 +32,7 @@ def options(service: Service, *, whole: bool = False) -> list[str]:
     return ["-p", service.name, "-m", service.model, *(["--no-stream"] if whole else [])]
 
 
-@each_delivery
+@mostly_streamed
 @each_service
 def test_a_question_is_sent_behind_the_default_system_prompt(
     ask: Ask, model: Model, service: Service, whole: bool
@@ -55,7 +66,7 @@ def test_the_users_system_prompt_follows_the_default_one(ask: Ask, model: Model,
     assert date.today().strftime("%Y") in system.removesuffix("Talk like a pirate.")
 
 
-@each_delivery
+@streamed_or_whole
 @each_service
 def test_a_tool_call_is_run_and_its_result_goes_back(ask: Ask, model: Model, service: Service, whole: bool) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
@@ -108,6 +119,7 @@ def test_without_tools_none_are_sent(ask: Ask, model: Model, service: Service) -
     assert "tools" not in model.bodies[0]
 
 
+@pytest.mark.slow
 def test_a_conversation_is_handed_over_to_every_other_provider(ask: Ask, model: Model) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
     first, *others = SERVICES.values()

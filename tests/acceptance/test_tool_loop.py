@@ -71,12 +71,12 @@ def test_the_round_limit_asks_for_a_last_answer(ask: Ask, model: Model) -> None:
 
 
 def test_a_command_that_does_not_end_is_killed_with_its_children(ask: Ask, model: Model, home: Home) -> None:
-    model.say("", bash("(sleep 3; touch late) & sleep 60"))
+    model.say("", bash("(sleep 1.5; touch late) & sleep 60"))
     model.say("Too slow.")
     started = time.monotonic()
-    assert ask("--command-timeout", "1", "go").text == "Too slow.\n"
+    assert ask("--command-timeout", "0.5", "go").text == "Too slow.\n"
     assert time.monotonic() - started < 30
-    time.sleep(3)
+    time.sleep(1.5)
     assert not (home.work / "late").exists()
 
 

@@ -40,6 +40,7 @@ class TestThinkingInOldMarks(ProviderContract):
     whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": chat_whole("stop", content=OLD)}
 
 
+@pytest.mark.slow
 class TestThinkingInOtherMarks(ProviderContract):
     provider = moonshot
     samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": chat_stream(*letters(OTHER))}

