@@ -69,7 +69,7 @@ FORMS = {
 
 
 def with_packages(ask: Ask, folder: Path) -> Ask:
-    return replace(ask, env={**ask.env, "PYTHONPATH": str(folder)})
+    return replace(ask, packages=folder)
 
 
 def others(server: ModelServer) -> list[str]:

@@ -62,11 +62,11 @@ def ask(ask: Ask, home: Home, server: ModelServer) -> Ask:
         "    return [Tool(ToolSpec(name, 'Does it.', schema), lambda *given: echo(*given), False)\n"
         "            for name, schema in PARAMETERS.items()]\n",
     )
-    env = {**home.env, "PYTHONPATH": str(packages)}
+    env = dict(home.env)
     for name, service in SERVICES.items():
         env[f"{name.upper()}_API_KEY"] = TEST_KEY
         env[f"{name.upper()}_BASE_URL"] = server.base_url.removesuffix("/api/v1") + service.address
-    return Ask(env, ask.cwd)
+    return Ask(env, ask.cwd, packages=packages)
 
 
 def call(ask: Ask, name: str, *options: str) -> Result:
