@@ -40,15 +40,9 @@ def hanging(home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(("raw__hang", {})), wire.says("never"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hanging")
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [
-        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
-        (signal.SIGTERM, 143),
-        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_signal_during_a_call_cancels_the_call_and_stops_the_server(
     number: int, code: int, ask: Ask, home: Home
 ) -> None:
@@ -72,6 +66,7 @@ def test_ctrl_c_on_a_terminal_is_not_delivered_to_the_server(ask: Ask, home: Hom
     assert is_gone(home)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hanging")
 def test_the_server_exits_when_ask_is_killed(ask: Ask, home: Home) -> None:
     with ask.start("hi") as running:
@@ -81,7 +76,8 @@ def test_the_server_exits_when_ask_is_killed(ask: Ask, home: Home) -> None:
         wait_until(lambda: is_gone(home), "the server still runs")
 
 
-@pytest.mark.parametrize("mode", ["silent", pytest.param("deaf", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["silent", "deaf"])
 def test_a_signal_during_startup_stops_the_started_servers(
     mode: str, ask: Ask, home: Home, server: ModelServer
 ) -> None:

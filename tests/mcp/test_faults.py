@@ -116,6 +116,8 @@ def test_a_server_that_has_ended_is_restarted_once(ask: Ask, home: Home, server:
     assert len(refused) == 2
     assert all("nothing was run" in answer for answer in refused)
     assert lines(result) == []
+    first, *others = (request.json["tools"] for request in server.requests)
+    assert all(other == first for other in others), "the request prefix stays the same"
 
 
 def test_an_unset_variable_is_named_without_the_value_that_uses_it(ask: Ask, home: Home, server: ModelServer) -> None:

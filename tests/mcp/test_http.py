@@ -72,6 +72,7 @@ def test_a_call_that_hangs_or_floods_fails(sdk_port: int, ask: Ask, home: Home, 
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_restarted_server_is_called_again_and_a_dead_one_fails(ask: Ask, home: Home, server: ModelServer) -> None:
     port, first = start_server()
     configure(home, {"web": {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 60}})
@@ -108,6 +109,7 @@ def tls_port(certificate: Certificate) -> Iterator[int]:
         yield port
 
 
+@pytest.mark.slow
 def test_every_variable_for_trusted_certificates_is_obeyed(
     tls_port: int, ask: Ask, home: Home, certificate: Certificate
 ) -> None:
@@ -122,6 +124,7 @@ def test_every_variable_for_trusted_certificates_is_obeyed(
         assert (variable, result.code, result.stderr) == (variable, 0, "")
 
 
+@pytest.mark.slow
 def test_a_refused_certificate_is_explained(tls_port: int, ask: Ask, home: Home, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = str(make_certificate(tmp_path / "other", "DNS:other.test").path)
