@@ -53,6 +53,7 @@ def run_cli(
     cwd: Path,
     stdin: bytes | int | None = None,
     timeout: float = 30,
+    packages: Path | None = None,
 ) -> tuple[int, bytes, bytes]:
     """Run a command line of ask; return its exit code, and what it wrote to standard output and standard error.
 
@@ -62,6 +63,7 @@ def run_cli(
         cwd: the working directory.
         stdin: bytes to pipe in; None for /dev/null; a file descriptor.
         timeout: seconds after which it fails.
+        packages: a folder of installed packages of tools, as PYTHONPATH would name it.
 
     Raises:
         AssertionError: it took longer, or left something behind that holds its output.
@@ -78,6 +80,8 @@ def run_cli(
         os.environ.update(env)
         os.chdir(cwd)
         sys.argv = ["ask", *arguments]
+        if packages:
+            sys.path.insert(0, str(packages))
         late = _set_alarm(timeout)
         code = serve()
         signal.setitimer(signal.ITIMER_REAL, 0)

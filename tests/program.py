@@ -291,11 +291,18 @@ class Ask:
         env: its environment.
         cwd: its working directory.
         installed: whether each call starts the installed command.
+        packages: a folder of installed packages of tools; ask itself loads none of their modules.
     """
 
     env: Mapping[str, str]
     cwd: Path
     installed: bool = False
+    packages: Path | None = None
+
+    def _environment(self, env: Mapping[str, str] | None) -> dict[str, str]:
+        """The environment of a process."""
+        packages = {"PYTHONPATH": str(self.packages)} if self.packages else {}
+        return {**self.env, **packages, **(env or {})}
 
     def __call__(
         self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None, timeout: float = 30
@@ -304,7 +311,9 @@ class Ask:
         if self.installed or not can_run_here(whole, args):
             return self.process(*args, stdin=stdin, env=env, timeout=timeout)
         started = time.monotonic()
-        code, stdout, told = run_cli(*args, env=whole, cwd=self.cwd, stdin=stdin, timeout=timeout)
+        code, stdout, told = run_cli(
+            *args, env=whole, cwd=self.cwd, stdin=stdin, timeout=timeout, packages=self.packages
+        )
         stderr, conversation = take_conversation(told)
         seconds = time.monotonic() - started
         return Result(stdout, stderr.decode(errors="replace"), code, seconds, conversation.decode())
@@ -313,15 +322,15 @@ class Ask:
         self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None, timeout: float = 30
     ) -> Result:
         """Run the installed command to its end over pipes."""
-        return run([ASK, *args], env={**self.env, **(env or {})}, cwd=self.cwd, stdin=stdin, timeout=timeout)
+        return run([ASK, *args], env=self._environment(env), cwd=self.cwd, stdin=stdin, timeout=timeout)
 
     def start(self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None) -> Running:
         """Start it over pipes; use the result as a context."""
-        return Running([ASK, *args], env={**self.env, **(env or {})}, cwd=self.cwd, stdin=stdin)
+        return Running([ASK, *args], env=self._environment(env), cwd=self.cwd, stdin=stdin)
 
     def start_on_terminal(self, *args: str, env: Mapping[str, str] | None = None) -> Running:
         """Start it on a terminal; use the result as a context."""
-        return Running([ASK, *args], env={**self.env, **(env or {})}, cwd=self.cwd, terminal=True)
+        return Running([ASK, *args], env=self._environment(env), cwd=self.cwd, terminal=True)
 
     def on_terminal(
         self,
@@ -331,10 +340,10 @@ class Ask:
         timeout: float = 30,
     ) -> Result:
         """Run it to its end on a terminal, typing answers."""
-        env = {**self.env, **(env or {})}
+        env = self._environment(env)
         return run_on_terminal([ASK, *args], env=env, cwd=self.cwd, answers=answers, timeout=timeout)
 
     def shell(self, script: str, env: Mapping[str, str] | None = None, timeout: float = 30) -> Result:
         """Run a bash script that may say `ask`."""
-        env = {**self.env, **(env or {})}
+        env = self._environment(env)
         return run(["bash", "-c", script], env=env, cwd=self.cwd, timeout=timeout)

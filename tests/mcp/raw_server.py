@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 MODE = Path("mode").read_text() if Path("mode").exists() else (*sys.argv[1:], "good")[0]
-FLOOD = 50_000_000
+FLOOD = 12_000_000
 IMAGE = "aGVsbG8="
 TEXT = {"type": "text", "text": "one"}
 PARTS = [
@@ -88,7 +88,7 @@ def listed() -> list[dict[str, Any]]:
         {"name": name, "description": f"Does {name}.", "inputSchema": schema} for name in TOOLS
     ]
     if MODE == "many":
-        return [{"name": f"tool {n}", "description": "Does it.", "inputSchema": schema} for n in range(10_000)]
+        return [{"name": f"tool {n}", "description": "Does it.", "inputSchema": schema} for n in range(1_000)]
     if MODE == "huge":
         huge = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5_000)}}
         return [tools[0] | {"description": "x" * 1_000_000}, tools[1] | {"inputSchema": huge}]
@@ -156,7 +156,7 @@ def begin() -> None:
             signal.signal(number, signal.SIG_IGN)
     if MODE == "banner":
         note("Welcome to the server!\n\nListening.\n", sys.stdout)
-        note("x" * 100_000 + "\n" + "line\n" * 250_000, sys.stderr)
+        note("x" * 100_000 + "\n" + f"{'line' * 25}\n" * 12_500, sys.stderr)
     while MODE == "rubbish":
         send("rubbish")
         time.sleep(0.05)

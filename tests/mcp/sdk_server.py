@@ -1,14 +1,14 @@
-"""An MCP server as the official SDK makes it, over standard input and output, or over HTTP: `sdk_server http PORT`.
+"""An MCP server built with the official SDK: over standard input and output, or over HTTP with `sdk_server PORT`.
 
-Over TLS it is `sdk_server https PORT CERTIFICATE KEY`.
+Over HTTP it serves both transports: streamable HTTP at /mcp, SSE at /sse. `sdk_server PORT CERTIFICATE KEY` uses TLS.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
-import time
 
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
@@ -55,13 +55,13 @@ async def requests(ctx: Context) -> str | InputRequiredResult:
 @server.tool()
 def flood() -> str:
     """Say too much."""
-    return "x" * 50_000_000
+    return "x" * 12_000_000
 
 
 @server.tool()
-def hang() -> str:
+async def hang() -> str:
     """Never answer."""
-    time.sleep(600)
+    await asyncio.sleep(600)
     return "late"
 
 
@@ -71,13 +71,15 @@ def die() -> str:
     os._exit(3)
 
 
+def serve_http(port: int, certificate: str | None = None, key: str | None = None) -> None:
+    """Serve both transports until the process is killed."""
+    app = server.streamable_http_app()
+    app.router.routes.extend(server.sse_app().routes)
+    uvicorn.run(app, port=port, ssl_certfile=certificate, ssl_keyfile=key)
+
+
 if __name__ == "__main__":
-    way, port = (*sys.argv[1:], "stdio", "0")[:2]
-    if way == "https":
-        uvicorn.run(server.streamable_http_app(), port=int(port), ssl_certfile=sys.argv[3], ssl_keyfile=sys.argv[4])
-    elif way == "http":
-        server.run("streamable-http", port=int(port))
-    elif way == "sse":
-        server.run("sse", port=int(port))
+    if len(sys.argv) > 1:
+        serve_http(int(sys.argv[1]), *sys.argv[2:])
     else:
         server.run("stdio")

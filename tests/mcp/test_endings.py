@@ -1,4 +1,4 @@
-"""However a run ends, its servers end with it; a call that the user stops is cancelled at its server."""
+"""Servers are stopped however a run ends, and a call that the user interrupts is canceled at its server."""
 
 from __future__ import annotations
 
@@ -40,11 +40,14 @@ def hanging(home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(("raw__hang", {})), wire.says("never"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hanging")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_in_a_call_cancels_it_and_ends_the_server(number: int, code: int, ask: Ask, home: Home) -> None:
+def test_a_signal_during_a_call_cancels_the_call_and_stops_the_server(
+    number: int, code: int, ask: Ask, home: Home
+) -> None:
     with ask.start("hi") as running:
-        wait_until(lambda: "tools/call" in methods(home), "no call came")
+        wait_until(lambda: "tools/call" in methods(home), "the tool was not called")
         running.signal(number)
         result = running.finish()
     assert (result.code, result.text) == (code, "")
@@ -54,43 +57,47 @@ def test_a_signal_in_a_call_cancels_it_and_ends_the_server(number: int, code: in
 
 
 @pytest.mark.usefixtures("hanging")
-def test_ctrl_c_on_a_terminal_does_not_reach_the_server_itself(ask: Ask, home: Home) -> None:
+def test_ctrl_c_on_a_terminal_is_not_delivered_to_the_server(ask: Ask, home: Home) -> None:
     with ask.start_on_terminal("hi") as running:
-        wait_until(lambda: "tools/call" in methods(home), "no call came")
+        wait_until(lambda: "tools/call" in methods(home), "the tool was not called")
         running.type_in(CTRL_C)
         assert running.finish().code == 130
     assert methods(home)[-2:] == ["notifications/cancelled", "end of input"]
     assert is_gone(home)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hanging")
-def test_a_killed_ask_leaves_no_server_that_behaves(ask: Ask, home: Home) -> None:
+def test_the_server_exits_when_ask_is_killed(ask: Ask, home: Home) -> None:
     with ask.start("hi") as running:
-        wait_until(lambda: "tools/call" in methods(home), "no call came")
+        wait_until(lambda: "tools/call" in methods(home), "the tool was not called")
         running.signal(signal.SIGKILL)
         running.process.wait(PATIENCE)
-        wait_until(lambda: is_gone(home), "the server runs on")
+        wait_until(lambda: is_gone(home), "the server still runs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["silent", "deaf"])
-def test_a_signal_at_the_start_ends_what_has_started(mode: str, ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_signal_during_startup_stops_the_started_servers(
+    mode: str, ask: Ask, home: Home, server: ModelServer
+) -> None:
     server.reply(wire.streams(wire.text("a"), HOLD))
     configure(home, {"raw": program(RAW, mode)})
     with ask.start("hi") as running:
-        wait_until(lambda: "server/discover" in methods(home), "nothing was asked")
+        wait_until(lambda: "server/discover" in methods(home), "the server was not started")
         running.signal()
         assert running.finish().code == 130
     assert is_gone(home)
 
 
-def test_one_that_will_not_end_is_ended(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_server_that_ignores_signals_is_killed(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW, "deaf")})
     result, [answer] = ask_with_calls(ask, server, [("raw__echo", {"text": "x"})])
     assert (result.code, answer) == (0, "x")
     assert is_gone(home)
 
 
-def test_what_a_server_has_started_ends_with_it(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_child_processes_of_a_server_are_stopped_with_it(ask: Ask, home: Home, server: ModelServer) -> None:
     script = f"setsid sleep 600 & echo $! > child; exec {program(RAW)['command']} {RAW}"
     configure(home, {"raw": {"command": "bash", "args": ["-c", script], "timeout": 60}})
     result, [answer] = ask_with_calls(ask, server, [("raw__echo", {"text": "x"})])
@@ -98,7 +105,7 @@ def test_what_a_server_has_started_ends_with_it(ask: Ask, home: Home, server: Mo
     assert not is_running(int(Path(home.work, "child").read_text()))
 
 
-def test_an_error_that_ends_the_run_ends_the_servers(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_servers_are_stopped_after_a_failed_run(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     server.reply(wire.fails(401, "no such key"))
     assert ask("hi").code == 6

@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from ask.cli.mcp.add import command as add
 from ask.config import check_config
 from ask.mcp.configured import START_TIMEOUT
@@ -21,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/mcp.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_example_prints_what_is_shown(home: Home) -> None:
     ask = Ask(home.env, home.work)
     [block] = blocks(PAGE, "console")

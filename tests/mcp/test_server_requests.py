@@ -1,4 +1,4 @@
-"""What a server may request of ask: the folders to work in, and questions to the user."""
+"""Requests from a server to ask: for the roots, and for answers of the user. test_stdio has the stateless protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ask.mcp.configured import Server
 from ask.mcp.server_requests import find_required_pages, find_roots
-from tests.mcp.setting import RAW, SDK, ask_with_calls, configure, program, received
+from tests.mcp.setting import RAW, ask_with_calls, configure, program, received
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
@@ -33,12 +33,12 @@ def test_roots_are_the_working_directory(ask: Ask, home: Home, server: ModelServ
         ("https://localhost.example.com/mcp", False),
     ],
 )
-def test_only_servers_on_this_machine_learn_the_working_directory(url: str, is_here: bool) -> None:
+def test_only_local_servers_get_the_working_directory(url: str, is_here: bool) -> None:
     server = Server("one", Path("config.toml"), url=url)
     assert find_roots(server, Path("/home/me")) == ([Path("/home/me")] if is_here else [])
 
 
-def test_questions_are_declined_and_passed_on(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_questions_to_the_user_are_declined_and_passed_to_the_model(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     calls = [(f"raw__{name}", {"text": "x"}) for name in ("question", "page", "echo")]
     result, [question, page, echo] = ask_with_calls(ask, server, calls)
@@ -56,18 +56,8 @@ def test_questions_are_declined_and_passed_on(ask: Ask, home: Home, server: Mode
     assert "sampling" not in capabilities
 
 
-def test_a_page_that_must_be_opened_first_is_named(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_the_url_of_a_required_page_is_in_the_result(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     _, [answer] = ask_with_calls(ask, server, [("raw__signed_out", {})])
     assert "https://example.com/in" in answer
     assert find_required_pages(None) == find_required_pages({"elicitations": [3]}) == ""
-
-
-def test_a_server_of_the_stateless_protocol_gets_answers(ask: Ask, home: Home, server: ModelServer) -> None:
-    configure(home, {"sdk": program(SDK)})
-    _, [result] = ask_with_calls(ask, server, [("sdk__requests", {})])
-    answer, note = result.splitlines()
-    answers = json.loads(answer)
-    assert [root["uri"] for root in answers["roots"]["roots"]] == [home.work.as_uri()]
-    assert answers["name"]["action"] == "decline"
-    assert "What is your name?" in note

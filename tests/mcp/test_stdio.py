@@ -1,8 +1,10 @@
-"""MCP servers that are programs, through the whole loop: offered, called, given what they need, and no more."""
+"""MCP servers over standard input and output, from offering their tools to calling them."""
 
 from __future__ import annotations
 
 import json
+
+import pytest
 
 from tests import wire
 from tests.mcp.setting import RAW, SDK, ask_with_calls, configure, offered, pids, program, received, told
@@ -10,6 +12,7 @@ from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home
 
 
+@pytest.mark.slow
 def test_the_reference_server_is_offered_and_called(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"time": {"command": "mcp-server-time", "timeout": 60}})
     result, [answer] = ask_with_calls(
@@ -23,32 +26,32 @@ def test_the_reference_server_is_offered_and_called(ask: Ask, home: Home, server
     assert "time__get_current_time: Get current time" in wire.asked(server.requests[0].json, 0)
 
 
-def test_a_server_made_with_the_sdk_is_called_and_its_tools_stay_the_same(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
+def test_a_server_built_with_the_sdk_is_called(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"sdk": program(SDK)})
     calls: list[wire.Call] = [
         ("sdk__add", {"a": 1, "b": 2}),
         ("sdk__add", {"a": "one", "b": 2}),
         ("sdk__weather", {"city": "Rome"}),
         ("sdk__broken", {}),
+        ("sdk__requests", {}),
         ("sdk__die", {}),
-        ("sdk__add", {"a": 3, "b": 4}),
     ]
     result, answers = ask_with_calls(ask, server, calls)
     assert result.code == 0
     assert answers[0] == "3"
-    assert answers[1].startswith("Error: nothing was run: the arguments of sdk__add")
+    assert answers[1].startswith("Error: nothing was run")
+    assert "sdk__add" in answers[1]
     assert json.loads(answers[2]) == {"city": "Rome", "degrees": 21}
     assert "broken" in answers[3]
-    assert "ended during the call" in answers[4]
-    assert "exit status 3" in answers[4]
-    assert answers[5] == "7"
-    first, *others = ([tool["function"] for tool in request.json["tools"]] for request in server.requests)
-    assert [other == first for other in others] == [True] * 6, "also after it was started anew"
+    responses, note = answers[4].splitlines()
+    requested = json.loads(responses)
+    assert [root["uri"] for root in requested["roots"]["roots"]] == [home.work.as_uri()]
+    assert requested["name"]["action"] == "decline"
+    assert "What is your name?" in note
+    assert "exit status 3" in answers[5]
 
 
-def test_what_is_no_text_is_said_in_words(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_content_that_is_not_text_is_described(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     calls: list[wire.Call] = [
         (f"raw__{name}", {}) for name in ("parts", "structured", "nothing", "fails", "refuse", "misshapen")
@@ -66,12 +69,14 @@ def test_what_is_no_text_is_said_in_words(ask: Ask, home: Home, server: ModelSer
     ]
     assert answers[1:3] == ['{"degrees": 21}', "[the tool returned nothing]"]
     assert answers[3] == "it went wrong"
-    assert answers[4] == "Error: the MCP server raw failed: not today"
-    assert answers[5] == "Error: the MCP server raw failed: what it answered does not fit the protocol"
+    assert answers[4].startswith("Error: ")
+    assert answers[4].endswith("raw failed: not today")
+    assert answers[5].startswith("Error: ")
+    assert "protocol" in answers[5]
     assert "· it went wrong\n" in result.stderr, "shown as what failed"
 
 
-def test_structured_content_repeats_no_media(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_structured_content_does_not_repeat_media(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     _, [picture, measured] = ask_with_calls(ask, server, [("raw__picture", {}), ("raw__measured", {})])
     assert picture.splitlines() == [
@@ -87,7 +92,7 @@ def test_structured_content_repeats_no_media(ask: Ask, home: Home, server: Model
     }
 
 
-def test_the_child_has_no_key_but_what_is_configured(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_the_server_gets_the_configured_environment_and_no_keys(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "below").mkdir()
     env = {"TOKEN": "$SECRET-x", "BRACED": "${SECRET}", "ELSE": "${MISSING:-none}", "DOLLAR": "$$5"}
     configure(home, {"raw": program(RAW, env=env, cwd="below")})
@@ -110,13 +115,11 @@ def test_two_servers_keep_their_tools_apart(ask: Ask, home: Home, server: ModelS
     names = list(offered(server.requests[0]))
     assert names[:2] == ["one__echo", "two__echo"]
     assert not [name for name in names if name.startswith("off")]
-    assert "ask: the MCP server one has no tool 'absent'\n" in result.stderr
+    assert "'absent'" in result.stderr
     assert len(pids(home)) == 2
 
 
-def test_tools_are_left_out_as_any_others_also_while_the_server_is_not_there(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
+def test_tools_can_be_disabled_even_while_their_server_is_missing(ask: Ask, home: Home, server: ModelServer) -> None:
     absent = {"command": "no-such-program"}
     configure(home, {"raw": program(RAW), "gone": absent}, tools={"disabled": ["raw__die", "gone__x"]})
     server.reply(wire.says("yes"))
@@ -124,22 +127,22 @@ def test_tools_are_left_out_as_any_others_also_while_the_server_is_not_there(
     assert result.code == 0
     assert "raw__echo" in offered(server.requests[0])
     assert not {"raw__die", "raw__env"} & set(offered(server.requests[0]))
-    missing = "ask: the MCP server gone does not start: there is no program 'no-such-program': install it"
-    assert missing in result.stderr
+    assert "'no-such-program'" in result.stderr
     assert ask("--disable-tool", "raw__nope", "hi").code == 2
 
 
-def test_nothing_is_started_where_no_tool_is_offered(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_no_server_is_started_when_tools_are_off(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     server.reply(wire.says("yes"))
     assert ask("--no-tools", "hi").code == 0
     assert not (home.work / "received").exists()
 
 
-def test_what_changes_something_is_asked_about(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_tool_that_is_not_read_only_needs_approval(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     result, answers = ask_with_calls(ask, server, [("raw__echo", {"text": "a"}), ("raw__env", {})], "--confirm")
-    assert answers == ["a", "Error: denied: nobody is there to approve it"]
+    assert answers[0] == "a"
+    assert answers[1].startswith("Error: denied")
     assert result.code == 8
 
 

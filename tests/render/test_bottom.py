@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.render.bottom import Bottom, Row
@@ -40,7 +40,6 @@ def without_empty_end(lines: list[str]) -> list[str]:
 
 
 @given(st.lists(st.tuples(LINES, LINES, st.booleans()), max_size=12))
-@settings(max_examples=200)
 def test_the_terminal_shows_what_is_done_and_then_the_rows(steps: list[tuple[list[str], list[str], bool]]) -> None:
     shown = Shown()
     above: list[str] = []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given, settings
+import re
+
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask.render.bottom import Bottom
@@ -25,7 +28,6 @@ class Shown:
         self.screen.feed(text.replace("\n", "\r\n").encode())
 
 
-@settings(max_examples=60)
 @given(st.lists(st.sampled_from([*BLOCKS, *LINES]), max_size=14), st.integers(1, 30))
 @example([TABLE, "end"], 1)
 @example([TABLE, "end"], 7)
@@ -57,3 +59,58 @@ def test_somebody_elses_lines_stand_above_the_block_under_way(lines: list[str], 
     while shown and not shown[-1]:  # a gap before code of which there is none, which ends no screen
         shown.pop()
     assert shown == alone.screen.lines
+
+
+def lines_of(text: str, size: int = 4) -> list[str]:
+    """The lines that a terminal shows in the end of an answer that comes in pieces of some characters."""
+    shown = Shown(watched=True)
+    for place in range(0, len(text), size):
+        shown.answer.feed(text[place : place + size])
+    shown.answer.end()
+    return shown.screen.lines
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "[red]no markup[/red] :smile: [link=http://x]y[/link]",
+        "<b>no</b> <script>html</script>",
+        "[a](javascript:alert(1))",
+        "[1]: http://example.org",
+        "![picture](http://example.org/x.png)",
+    ],
+)
+def test_no_word_is_hidden(hostile: str) -> None:
+    (line,) = lines_of(hostile)
+    assert set(re.findall(r"\w+", hostile)) <= set(re.findall(r"\w+", line))
+
+
+def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:
+    words = "word " * 2_000
+    shown = "\n".join(lines_of(f"# One\n\n{words}\n\n# Two", 9))
+    assert shown.startswith("One\n\nword word")
+    assert shown.replace("\n", "").replace(" ", "").count("word") == 2_000
+    assert shown.endswith("\n\nTwo")
+
+
+@pytest.mark.parametrize(
+    ("row", "cells"),
+    [
+        ("| `ls | wc -l` | counts files |", ["ls | wc -l", "counts files"]),
+        ("| `a` | b | c | d |", ["a", "b", "c", "d"]),
+        ("`a` | b | c", ["a", "b", "c"]),
+        ("| `x | y` | b | c |", ["`x", "y`", "b", "c"]),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["", "> "])
+def test_no_cell_of_a_table_is_lost(row: str, cells: list[str], prefix: str) -> None:
+    lines = ["| Command | What |", "|---|---|", "| `ls` | lists |", row]
+    shown = lines_of("\n".join(prefix + line for line in lines))
+    found = [part.strip() for part in shown[-1].removeprefix("│ ").split("│")]
+    assert [cell for cell in found if cell] == cells
+
+
+def test_html_is_shown_as_written() -> None:
+    html = "<pre>\nx = a*b*2\n\n__init__ and `this`\n</pre>"
+    shown = lines_of(f"*Above*\n{html}\n**below** <i title='*a*'>__x__</i>")
+    assert "\n".join(line.rstrip() for line in shown) == f"Above\n{html}\nbelow <i title='*a*'>x</i>"

@@ -180,6 +180,7 @@ def listener() -> Iterator[Listener]:
     listening.server.server_close()
 
 
+@pytest.mark.slow
 def test_in_a_browser_nothing_hostile_runs_and_nothing_is_loaded(home: Home, listener: Listener) -> None:
     def hostile(who: str) -> str:
         url = f"{listener.url}/{who}"

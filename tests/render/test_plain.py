@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.program import Ask
@@ -89,11 +91,19 @@ def test_a_cut_answer_ends_its_line_before_the_error(ask: Ask, server: ModelServ
     assert error.startswith("ask: ")
 
 
-def test_the_first_run_with_tools_on_a_terminal_says_what_they_can_do_once(ask: Ask, server: ModelServer) -> None:
+WARNING = "run commands"
+
+
+def test_the_first_run_with_tools_on_a_terminal_warns_once(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    warning = "the model can run commands"
-    assert warning not in ask("hi").stderr
-    assert warning not in ask.on_terminal("--no-tools", "hi").text
-    assert warning not in ask.on_terminal("-q", "hi").text
-    assert warning in ask.on_terminal("hi").text
-    assert warning not in ask.on_terminal("hi").text
+    assert WARNING not in ask("hi").stderr
+    assert WARNING in ask.on_terminal("hi").text
+    assert WARNING not in ask.on_terminal("hi").text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("option", ["--no-tools", "-q"])
+def test_no_warning_without_tools_or_when_quiet(option: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    assert WARNING not in ask.on_terminal(option, "hi").text
+    assert WARNING in ask.on_terminal("hi").text, "it has not been shown yet"

@@ -20,21 +20,29 @@ SHOWN = "a\\x1b]52;c;aGk=\\x07b \\x1b[31mred\\x9b0m \\x08\\x00 cd\\x7f\ttab"
 TOOL = wire.calls(("bash", {"command": "echo out"}))
 
 
-@pytest.mark.parametrize(
-    ("answer", "written"),
-    [
-        ("yes", "yes\n"),
-        ("yes\n", "yes\n"),
-        ("yes\n\n", "yes\n\n"),
-        ("\n  grüße 🎉\n\n 漢字", "\n  grüße 🎉\n\n 漢字\n"),
-        (EVIL, EVIL + "\n"),
-        ("*bold* `code` <tag> {json} %s \\n", "*bold* `code` <tag> {json} %s \\n\n"),
-    ],
-)
-def test_a_pipe_and_a_file_get_the_same_bytes(answer: str, written: str, ask: Ask, server: ModelServer) -> None:
+ANSWERS = {
+    "yes": "yes\n",
+    "yes\n": "yes\n",
+    "yes\n\n": "yes\n\n",
+    "\n  grüße 🎉\n\n 漢字": "\n  grüße 🎉\n\n 漢字\n",
+    EVIL: EVIL + "\n",
+    "*bold* `code` <tag> {json} %s \\n": "*bold* `code` <tag> {json} %s \\n\n",
+}
+"""Answers of a model, and what is written of each where standard output is no terminal."""
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_answer_is_written_unchanged(answer: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(answer), wire.says(answer, whole=True))
+    for _ in range(2):
+        result = ask("hi")
+        assert (result.stdout, result.stderr) == (ANSWERS[answer].encode(), "")
+
+
+def test_a_pipe_and_a_file_get_the_same_bytes(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says(EVIL))
     result = ask.shell("ask hi | cat; ask hi > file")
-    assert (result.stdout, result.stderr) == (written.encode(), "")
+    assert (result.stdout, result.stderr) == (ANSWERS[EVIL].encode(), "")
     assert (ask.cwd / "file").read_bytes() == result.stdout
 
 
@@ -60,23 +68,30 @@ def test_nothing_that_comes_from_outside_reaches_the_terminal_raw(ask: Ask, serv
     assert result.text.count("]52;c;aGk=") > 5
 
 
-def test_a_reader_that_leaves_ends_it_quietly(ask: Ask, server: ModelServer) -> None:
+def test_a_reader_that_stops_reading_is_no_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(LARGE, whole=True), wire.streams(*[wire.text(LARGE[:16_000])] * 60))
-    for options in ("", "", "--json", "--events"):
+    for options in ("", "", "--events"):
         result = ask.shell(f'ask {options} hi | head -c 5; echo " ${{PIPESTATUS[*]}}"')
-        assert result.text in ("01234 0 0\n", '{"con 0 0\n', '{"typ 0 0\n')
+        assert result.text in ("01234 0 0\n", '{"typ 0 0\n')
         assert result.stderr == ""
 
 
-def test_a_reader_that_is_gone_ends_it_quietly(ask: Ask, server: ModelServer) -> None:
+def test_a_closed_pipe_is_no_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
-    for command in ("ask hi", "ask tools", "ask --help", "ask -p demo hi"):
+    for command in ("ask hi", "ask --help"):
         result = ask.shell(f"{{ sleep 0.1; {command}; echo $? >&2; }} | true")
         assert result.stderr == "0\n"
 
 
-@pytest.mark.parametrize("command", ["ask hi", "ask --json hi", "ask providers", "ask --help", "ask --version"])
-def test_a_full_disk_is_one_line_and_9(command: str, ask: Ask, server: ModelServer) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ask hi",
+        "ask --help",
+        *(pytest.param(f"ask {one}", marks=pytest.mark.slow) for one in ("--json hi", "providers", "--version")),
+    ],
+)
+def test_a_full_disk_is_one_error_line_and_exit_code_9(command: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     result = ask.shell(f"{command} > /dev/full")
     assert (result.code, result.stdout) == (9, b"")
@@ -86,21 +101,22 @@ def test_a_full_disk_is_one_line_and_9(command: str, ask: Ask, server: ModelServ
     assert result.stderr.count("\n") == 1
 
 
-def test_without_standard_output_nothing_is_asked(ask: Ask, server: ModelServer) -> None:
+def test_no_request_is_sent_when_standard_output_is_closed(ask: Ask, server: ModelServer) -> None:
     result = ask.shell("ask hi >&-")
-    assert (result.code, result.stderr) == (9, "ask: standard output is closed\n")
+    assert (result.code, result.stderr.count("\n")) == (9, 1)
+    assert "standard output" in result.stderr
     assert ask.shell("ask hi >&- 2>&-").code == 9
     assert ask.shell("ask providers <&- >&- 2>&-").code == 9
     assert server.requests == []
 
 
-def test_without_standard_error_the_answer_comes(ask: Ask, server: ModelServer) -> None:
+def test_the_answer_is_printed_when_standard_error_is_closed(ask: Ask, server: ModelServer) -> None:
     server.reply(TOOL, wire.says("yes"))
     result = ask.shell("ask hi 2>&-; ask -v hi 2>/dev/full; ask -p nix hi 2>&-; echo $?")
     assert (result.text, result.stderr) == ("yes\nyes\n4\n", "")
 
 
-def test_no_file_of_the_run_passes_for_a_closed_stream(ask: Ask, server: ModelServer) -> None:
+def test_no_file_of_the_run_takes_the_place_of_a_closed_stream(ask: Ask, server: ModelServer) -> None:
     server.reply(TOOL, wire.says("yes"))
     assert ask.shell("ask hi <&- 2>&- | cat").text == "yes\n"
     log = ask.shell("cat $XDG_DATA_HOME/ask/audit.jsonl").text
@@ -108,27 +124,32 @@ def test_no_file_of_the_run_passes_for_a_closed_stream(ask: Ask, server: ModelSe
     assert log.startswith("{")
 
 
-def test_a_reader_that_sleeps_gets_it_all(ask: Ask, server: ModelServer) -> None:
+def test_a_slow_reader_gets_everything(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(*[wire.text(LARGE[start : start + 9_999]) for start in range(0, len(LARGE), 9_999)]))
-    assert ask.shell("ask hi | (sleep 0.7; cat)").text == LARGE
+    assert ask.shell("ask hi | (sleep 0.3; cat)").text == LARGE
 
 
-def test_a_pipe_that_does_not_block_gets_it_all(ask: Ask, server: ModelServer) -> None:
+def test_a_nonblocking_pipe_gets_everything(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(LARGE, whole=True))
     code = f"import os; os.set_blocking(1, False); os.set_blocking(2, False); os.execv({ASK!r}, ['ask', 'hi'])"
-    assert ask.shell(f'{sys.executable} -c "{code}" | (sleep 0.5; cat)').text == LARGE
+    assert ask.shell(f'{sys.executable} -c "{code}" | (sleep 0.3; cat)').text == LARGE
 
 
 @pytest.mark.parametrize(
-    "locale", [{"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "latin-1"}]
+    "locale",
+    [
+        pytest.param({"LC_ALL": "C"}, marks=pytest.mark.slow),
+        {"LC_ALL": "POSIX", "PYTHONUTF8": "0"},
+        pytest.param({"PYTHONIOENCODING": "latin-1"}, marks=pytest.mark.slow),
+    ],
 )
-def test_text_is_utf_8_whatever_the_locale(locale: dict[str, str], ask: Ask, server: ModelServer) -> None:
+def test_text_is_utf_8_in_every_locale(locale: dict[str, str], ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo ö"})), wire.says("größe 🎉"), wire.fails(400, "schön 🎉"))
     result = ask("-v", "wie", "groß", stdin="ö🎉".encode(), env=locale)
     assert (result.code, result.text) == (0, "größe 🎉\n")
     assert 'echo ö"}' in result.stderr
     assert wire.asked(server.requests[0].json) == "wie groß\n\n<stdin>\nö🎉\n</stdin>"
-    assert ask("hi", env=locale).stderr.startswith("ask: schön 🎉 (")
+    assert "schön 🎉" in ask("hi", env=locale).stderr
 
 
 # Styling
@@ -138,14 +159,14 @@ def test_text_is_utf_8_whatever_the_locale(locale: dict[str, str], ask: Ask, ser
     ("options", "environment", "styled"),
     [
         ("", {}, True),
-        ("", {"NO_COLOR": ""}, True),
+        pytest.param("", {"NO_COLOR": ""}, True, marks=pytest.mark.slow),
         ("", {"NO_COLOR": "1"}, False),
-        ("", {"TERM": "dumb"}, False),
+        pytest.param("", {"TERM": "dumb"}, False, marks=pytest.mark.slow),
         ("--plain", {}, False),
-        ("-v --plain", {}, False),
+        pytest.param("-v --plain", {}, False, marks=pytest.mark.slow),
     ],
 )
-def test_styling_is_for_terminals_that_want_it(
+def test_styling_depends_on_the_terminal_and_environment(
     options: str, environment: dict[str, str], styled: bool, ask: Ask, server: ModelServer
 ) -> None:
     server.reply(TOOL, wire.says("yes"))
@@ -155,7 +176,7 @@ def test_styling_is_for_terminals_that_want_it(
     assert shown.endswith("yes\n") or "-v" in options
 
 
-def test_no_styling_goes_to_anything_but_a_terminal(ask: Ask, server: ModelServer) -> None:
+def test_only_terminals_get_styling(ask: Ask, server: ModelServer) -> None:
     server.reply(TOOL, wire.says("yes"))
     assert on_terminal(ask, "ask -v hi 2>file") == "yes\n"
     assert "\x1b" not in (ask.cwd / "file").read_text()
@@ -171,14 +192,15 @@ def test_a_terminal_for_errors_alone_is_styled_and_the_answer_is_not(ask: Ask, s
 # -q
 
 
-def test_quiet_says_nothing_but_the_error_that_ends_the_run(ask: Ask, server: ModelServer) -> None:
+def test_quiet_prints_only_the_answer_and_the_fatal_error(ask: Ask, server: ModelServer) -> None:
     retried = wire.fails(503, headers={"Retry-After": "0"})
     reply = wire.streams(wire.reasoning("hmm"), *wire.stream("so", [("bash", {"command": "echo out; exit 3"})]))
     server.reply(retried, reply, wire.says("yes"), wire.fails(401, "no"))
     assert on_terminal(ask, "ask -q what is -y") == "so\nyes\n"
     result = ask("-q", "hi")
     assert result.code == 6
-    assert result.stderr.startswith("ask: no (openrouter, 401): ")
+    assert result.stderr.startswith("ask: no ")
+    assert "401" in result.stderr
 
 
 def test_an_answer_is_shown_as_it_comes(ask: Ask, server: ModelServer) -> None:
@@ -191,19 +213,26 @@ def test_an_answer_is_shown_as_it_comes(ask: Ask, server: ModelServer) -> None:
 # Several processes that share one standard output
 
 
-@pytest.mark.parametrize("options", ["", "--no-stream", "--json", "--events"])
-def test_lines_of_parallel_processes_are_never_mixed(options: str, ask: Ask, server: ModelServer) -> None:
+@pytest.mark.parametrize(
+    ("options", "processes"),
+    [("", 3), *(pytest.param(one, 8, marks=pytest.mark.slow) for one in ("", "--no-stream", "--json", "--events"))],
+)
+def test_lines_of_parallel_processes_are_never_mixed(
+    options: str, processes: int, ask: Ask, server: ModelServer
+) -> None:
     words = [part for word in ("one ", "two ", "three") for part in (wire.text(word), 0.05)]
     server.reply(
         wire.says("one two three", whole=True) if "no-stream" in options else wire.streams(*words, wire.finish())
     )
-    result = ask.shell(f"seq 8 | xargs -P 8 -I{{}} ask -q {options} --no-save hi{{}} | cat", timeout=120)
+    result = ask.shell(
+        f"seq {processes} | xargs -P {processes} -I{{}} ask -q {options} --no-save hi{{}} | cat", timeout=120
+    )
     lines = result.text.splitlines()
     if options.startswith("--no") or not options:
-        assert lines == ["one two three"] * 8
+        assert lines == ["one two three"] * processes
     else:
-        assert [json.loads(line)["type"] for line in lines if options == "--events"].count("result") in (0, 8)
-        assert sum("one two three" in json.loads(line).get("text", "") for line in lines) >= 8
+        assert [json.loads(line)["type"] for line in lines if options == "--events"].count("result") in (0, processes)
+        assert sum("one two three" in json.loads(line).get("text", "") for line in lines) >= processes
 
 
 def test_without_a_stream_the_last_newline_is_written_with_the_answer(ask: Ask, server: ModelServer) -> None:

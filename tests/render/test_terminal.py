@@ -93,7 +93,7 @@ def test_markdown_is_laid_out_and_nothing_above_the_last_rows_is_touched(ask: As
         assert settled == last[: len(settled)]
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("columns", [40, *(pytest.param(one, marks=pytest.mark.slow) for one in (80, 200))])
 def test_however_it_comes_it_looks_the_same(columns: int, ask: Ask, server: ModelServer) -> None:
     server.reply(streamed(ANSWER), streamed(ANSWER, 0.0005), wire.says(ANSWER, whole=True))
     looks = []
@@ -128,22 +128,6 @@ def test_code_can_be_copied_as_it_is(ask: Ask, server: ModelServer) -> None:
     assert f"{line}\n\tafter a tab\n" in re.sub(r"\x1b\[[\d;]*m", "", shown)
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        "[red]no markup[/red] :smile: [link=http://x]y[/link]",
-        "<b>no</b> <script>html</script>",
-        "[a](javascript:alert(1))",
-        "[1]: http://example.org",
-        "![picture](http://example.org/x.png)",
-    ],
-)
-def test_no_word_is_hidden(hostile: str, ask: Ask, server: ModelServer) -> None:
-    server.reply(streamed(hostile))
-    (line,) = lines_shown(ask.on_terminal("--no-tools", "-q", "hi").stdout)
-    assert set(re.findall(r"\w+", hostile)) <= set(re.findall(r"\w+", line))
-
-
 def test_nothing_from_outside_reaches_the_terminal_raw(ask: Ask, server: ModelServer) -> None:
     evil = "\x1b]52;c;aGk=\x07\x1b[2J\x9b31m\u202e&#x202e;&#13;&#12;<http://x/%1b%0d>"
     server.reply(
@@ -175,18 +159,14 @@ def test_what_is_half_open_at_the_end_is_shown(ask: Ask, server: ModelServer) ->
     assert shown[3].startswith("ask: interrupted")
 
 
-def test_a_line_without_end_is_shown_and_the_answer_goes_on_below(ask: Ask, server: ModelServer) -> None:
-    words = "word " * 6_000
-    server.reply(streamed(f"# One\n\n{words}\n\n# Two"))
-    shown = "\n".join(lines_shown(ask.on_terminal("--no-tools", "-q", "hi").stdout))
-    assert shown.startswith("One\n\nword word")
-    assert shown.replace("\n", "").count("word") == 6_000 or shown.count("wo") >= 6_000 - 400
-    assert shown.endswith("\n\nTwo")
-
-
 @pytest.mark.parametrize(
     ("option", "environment"),
-    [("--plain", {}), ("-q", {"NO_COLOR": "1"}), ("-q", {"TERM": "dumb"}), ("-q", {"TERM": ""})],
+    [
+        ("--plain", {}),
+        pytest.param("-q", {"NO_COLOR": "1"}, marks=pytest.mark.slow),
+        ("-q", {"TERM": "dumb"}),
+        pytest.param("-q", {"TERM": ""}, marks=pytest.mark.slow),
+    ],
 )
 def test_where_it_is_not_wanted_or_cannot_be_the_text_comes_as_it_is(
     option: str, environment: dict[str, str], ask: Ask, server: ModelServer
@@ -218,13 +198,20 @@ def test_a_clock_runs_while_the_model_is_waited_for_and_leaves_nothing(ask: Ask,
     assert lines_shown(result.stdout) == ["yes"]
 
 
-@pytest.mark.parametrize("options", [["-q"], ["--plain"]])
+@pytest.mark.parametrize("options", [["-q"], pytest.param(["--plain"], marks=pytest.mark.slow)])
 def test_no_clock_where_it_is_not_wanted(options: list[str], ask: Ask, server: ModelServer) -> None:
     server.reply(Reply([0.8, *wire.says("yes").steps], content_type="text/event-stream"))
     assert ask.on_terminal("--no-tools", *options, "hi").text == "yes\n"
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
+    ],
+)
 def test_the_clock_is_gone_however_the_run_ends(how: int, code: int, ask: Ask, server: ModelServer) -> None:
     server.reply(Reply([HOLD]))
     with ask.start_on_terminal("--no-tools", "hi") as running:
@@ -346,28 +333,3 @@ def test_a_terminal_that_becomes_narrower_loses_nothing(ask: Ask, server: ModelS
     shown = " ".join(screen.lines).split()
     assert shown[0] == "Above."
     assert shown[-len(words) :] == words
-
-
-@pytest.mark.parametrize(
-    ("row", "cells"),
-    [
-        ("| `ls | wc -l` | counts files |", ["ls | wc -l", "counts files"]),
-        ("| `a` | b | c | d |", ["a", "b", "c", "d"]),
-        ("`a` | b | c", ["a", "b", "c"]),
-        ("| `x | y` | b | c |", ["`x", "y`", "b", "c"]),
-    ],
-)
-@pytest.mark.parametrize("prefix", ["", "> "])
-def test_no_cell_of_a_table_is_lost(ask: Ask, server: ModelServer, row: str, cells: list[str], prefix: str) -> None:
-    lines = ["| Command | What |", "|---|---|", "| `ls` | lists |", row]
-    server.reply(streamed("\n".join(prefix + line for line in lines)))
-    shown = lines_shown(ask.on_terminal("--no-tools", "-q", "hi").stdout)
-    found = [part.strip() for part in shown[-1].removeprefix("│ ").split("│")]
-    assert [cell for cell in found if cell] == cells
-
-
-def test_html_stands_as_it_was_written(ask: Ask, server: ModelServer) -> None:
-    html = "<pre>\nx = a*b*2\n\n__init__ and `this`\n</pre>"
-    server.reply(streamed(f"*Above*\n{html}\n**below** <i title='*a*'>__x__</i>"))
-    shown = lines_shown(ask.on_terminal("--no-tools", "-q", "hi").stdout)
-    assert "\n".join(line.rstrip() for line in shown) == f"Above\n{html}\nbelow <i title='*a*'>x</i>"

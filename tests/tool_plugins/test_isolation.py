@@ -1,4 +1,4 @@
-"""A stranger's tool harms nothing, whatever it does: the answer stays whole, and the next call works."""
+"""A plugin's tool does no harm, whatever it does: the answer stays complete, and the next call works."""
 
 from __future__ import annotations
 
@@ -16,39 +16,48 @@ from tests.model_server import ModelServer
 from tests.program import CTRL_C, Ask, is_running
 from tests.tool_plugins.conftest import Calling, all_results
 
-AFRESH = "What it held in memory is gone; the next call starts it anew"
 pytestmark = pytest.mark.usefixtures("tools")
 MINE = ("--tool", "mine.py")
 
 
-@pytest.mark.parametrize(
-    ("how", "told", "after"),
-    [
-        ("raise", "the tool failed: ValueError: no such thing (mine.py, line 19)", "2"),
-        ("tell", "not today", "2"),
-        ("exit", "the tool called sys.exit('leaving')", "2"),
-        ("interrupt", "the tool failed: KeyboardInterrupt (mine.py, line 33)", "2"),
-        ("die", f"its process ended during the call (exit code 7). {AFRESH}", "1"),
-        ("crash", f"its process ended during the call (killed by signal 11: Segmentation fault). {AFRESH}", "1"),
-    ],
-)
-def test_a_call_that_fails_is_told_and_the_next_one_works(how: str, told: str, after: str, calling: Calling) -> None:
-    run = calling(("count", {}), ("fail", {"how": how}), ("count", {}), options=MINE)
+FAILURES = {
+    "raise": ("ValueError: no such thing (mine.py, line 19)", "2"),
+    "tell": ("not today", "3"),
+    "exit": ("leaving", "4"),
+    "interrupt": ("KeyboardInterrupt (mine.py, line 33)", "5"),
+    "die": ("exit code 7", "1"),
+    "crash": ("signal 11", "1"),
+}
+"""How a call can fail: what its result has to say, and how often the same process has then counted."""
+
+
+def test_a_call_that_fails_is_reported_and_the_next_one_works(calling: Calling) -> None:
+    calls = [call for how in FAILURES for call in (("fail", {"how": how}), ("count", {}))]
+    run = calling(("count", {}), *calls, options=(*MINE, "--max-rounds", "99"))
     assert (run.ended.text, run.ended.code) == ("Done.\n", 0)
-    assert run.results == ["1", f"Error: {told}", after]
+    assert run.results[0] == "1"
+    failed, counted = run.results[1::2], run.results[2::2]
+    assert counted == [count for _, count in FAILURES.values()]
+    for result, (how, (reason, count)) in zip(failed, FAILURES.items(), strict=True):
+        assert result.startswith("Error: "), how
+        assert reason in result, how
+        assert ("memory" in result) == (count == "1"), how
 
 
 def test_a_process_that_closes_its_channel_is_ended(calling: Calling) -> None:
     run = calling(("fail", {"how": "close"}), ("count", {}), options=(*MINE, "--command-timeout", "20"))
     assert (run.ended.text, run.ended.code) == ("Done.\n", 0)
-    assert run.results[0].startswith("Error: its process ended during the call (")
+    assert run.results[0].startswith("Error: ")
     assert run.results[1] == "1"
 
 
-def test_a_call_that_hangs_is_stopped_with_all_that_it_started(ask: Ask, calling: Calling) -> None:
-    run = calling(("fail", {"how": "hang"}), ("count", {}), options=(*MINE, "--command-timeout", "3"))
+def test_a_call_that_hangs_is_stopped_with_its_children(ask: Ask, calling: Calling) -> None:
+    run = calling(("fail", {"how": "hang"}), ("count", {}), options=(*MINE, "--command-timeout", "2"))
     assert (run.ended.text, run.ended.code) == ("Done.\n", 0)
-    assert run.results == [f"Error: stopped after 3 s, with all that it had started. {AFRESH}", "1"]
+    stopped, counted = run.results
+    assert stopped.startswith("Error: ")
+    assert "2 s" in stopped
+    assert counted == "1"
     assert not any(is_running(int(pid)) for pid in (ask.cwd / "pids").read_text().split())
 
 
@@ -73,7 +82,7 @@ def wait_for_end(pids: list[int]) -> None:
     assert not any(map(is_running, pids))
 
 
-def test_ctrl_c_stops_a_call_with_all_that_it_started(ask: Ask, server: ModelServer) -> None:
+def test_ctrl_c_stops_a_call_with_its_children(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("fail", {"how": "hang"})))
     with ask.start_on_terminal(*MINE, "go") as running:
         pids = hung(ask)
@@ -82,8 +91,8 @@ def test_ctrl_c_stops_a_call_with_all_that_it_started(ask: Ask, server: ModelSer
     wait_for_end(pids)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_ends_ask_ends_it_too(ask: Ask, server: ModelServer, number: int) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
+def test_a_signal_that_stops_ask_stops_the_call_too(ask: Ask, server: ModelServer, number: int) -> None:
     server.reply(wire.calls(("fail", {"how": "hang"})))
     with ask.start(*MINE, "go") as running:
         pids = hung(ask)
@@ -92,7 +101,7 @@ def test_a_signal_that_ends_ask_ends_it_too(ask: Ask, server: ModelServer, numbe
     wait_for_end(pids)
 
 
-def test_where_ask_is_killed_the_tools_process_ends_by_itself(ask: Ask, server: ModelServer) -> None:
+def test_the_process_of_the_tools_ends_when_ask_is_killed(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("fail", {"how": "hang"})))
     with ask.start(*MINE, "go") as running:
         process, child = hung(ask)
@@ -102,6 +111,7 @@ def test_where_ask_is_killed_the_tools_process_ends_by_itself(ask: Ask, server: 
         os.kill(child, signal.SIGKILL)  # it is in a session of its own, where nobody looks for it any more
 
 
+@pytest.mark.slow
 def test_after_ctrl_c_in_a_chat_the_next_call_finds_a_new_process(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("fail", {"how": "hang"})), wire.calls(("count", {})), wire.says("Counted."))
     with Chat(ask, "-m", wire.MODEL, *MINE) as chat:
@@ -114,9 +124,7 @@ def test_after_ctrl_c_in_a_chat_the_next_call_finds_a_new_process(ask: Ask, serv
     assert all_results(server)[-1] == "1"
 
 
-def test_what_is_printed_is_shown_on_a_terminal_and_is_neither_answer_nor_result(
-    ask: Ask, server: ModelServer, calling: Calling
-) -> None:
+def test_output_of_a_tool_is_shown_on_a_terminal_only(ask: Ask, server: ModelServer, calling: Calling) -> None:
     run = calling(("speak", {}), options=MINE)
     assert (run.ended.text, run.results) == ("Done.\n", ["spoken"])
     assert "by " not in run.ended.stderr
@@ -127,16 +135,16 @@ def test_what_is_printed_is_shown_on_a_terminal_and_is_neither_answer_nor_result
     assert "spoken" not in shown
 
 
-def test_a_long_result_is_kept_whole_and_costs_little_memory(ask: Ask, calling: Calling) -> None:
-    run = calling(("much", {"size": 50_000_000}), ("count", {}), options=MINE)
+def test_a_long_result_is_saved_to_a_file(ask: Ask, calling: Calling) -> None:
+    run = calling(("much", {"size": 5_000_000}), ("count", {}), options=MINE)
     assert run.results[1] == "1"
     assert len(run.results[0]) <= 30_000
     kept = Path(run.results[0].partition("the whole is in ")[2].partition(" ...]")[0])
-    assert kept.stat().st_size == 50_000_000
+    assert kept.stat().st_size == 5_000_000
 
 
 def test_a_flood_of_output_ends(calling: Calling) -> None:
-    run = calling(("chatter", {"size": 20_000_000}), ("count", {}), options=(*MINE, "-q"), timeout=120)
+    run = calling(("chatter", {"size": 2_000_000}), ("count", {}), options=(*MINE, "-q"), timeout=120)
     assert (run.ended.text, run.results) == ("Done.\n", ["done", "1"])
 
 
@@ -146,7 +154,7 @@ def test_no_key_is_in_its_environment_nor_anything_on_its_standard_input(ask: As
     assert told == {"keys": [], "here": str(ask.cwd), "dir": str(ask.cwd), "stdin": "", "timeout": 30.0}
 
 
-def test_a_key_in_a_result_is_taken_out_of_it(ask: Ask, calling: Calling) -> None:
+def test_a_key_in_a_result_is_redacted(ask: Ask, calling: Calling) -> None:
     key = ask.env["OPENROUTER_API_KEY"]
     (ask.cwd / "leak.py").write_text(f'def leak() -> str: return "x" * 40_000 + "{key}" + "y" * 40_000')
     run = calling(("leak", {}), options=("--tool", "leak.py:leak"))
@@ -155,7 +163,7 @@ def test_a_key_in_a_result_is_taken_out_of_it(ask: Ask, calling: Calling) -> Non
     assert "[key removed]" in kept
 
 
-def test_arguments_that_do_not_fit_never_reach_the_function(calling: Calling) -> None:
+def test_invalid_arguments_never_reach_the_function(calling: Calling) -> None:
     run = calling(("much", {"size": "five"}), ("much", {}), ("count", {}), options=MINE)
     wrong, missing, counted = run.results
     assert "'size' must be integer, not string" in wrong

@@ -1,8 +1,9 @@
-"""Which tools of others are offered: by `--tool`, and of installed packages; what is broken is one line."""
+"""Tools of plugins: which are offered, from `--tool` and from installed packages, and how broken ones are reported."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.strangers import install, install_example, install_tools
 from tests.tool_plugins.conftest import Calling
 
 ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/ask-tools-example"
 GREET = """
 from ask import tool
 
@@ -69,7 +71,7 @@ FORMS = {
 
 
 def with_packages(ask: Ask, folder: Path) -> Ask:
-    return replace(ask, env={**ask.env, "PYTHONPATH": str(folder)})
+    return replace(ask, packages=folder)
 
 
 def others(server: ModelServer) -> list[str]:
@@ -83,17 +85,19 @@ def hello(ask: Ask, server: ModelServer, *options: str) -> Result:
     return ask("-m", wire.MODEL, *options, "hi")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return install_example(tmp_path_factory.mktemp("tools"), "ask-tools-example")
+    """The folder of the example, with its module as an installer would leave it."""
+    source = (EXAMPLE / "ask_tools_example.py").read_text()
+    entry_points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["ask.tools"]
+    modules = {"ask_tools_example": source}
+    return install(tmp_path_factory.mktemp("tools"), "ask-tools-example", entry_points, modules, "ask.tools")
 
 
 # Packages
 
 
-def test_s35_a_tool_from_another_package_is_offered_and_called(
-    ask: Ask, home: Home, server: ModelServer, example: Path
-) -> None:
+def test_a_tool_of_a_package_is_offered_and_called(ask: Ask, home: Home, server: ModelServer, example: Path) -> None:
     ask = with_packages(ask, example)
     arguments = {"degrees": 451, "unit": "fahrenheit"}
     server.reply(wire.calls(("convert_temperature", arguments)), wire.says("232.78 °C."))
@@ -108,12 +112,14 @@ def test_s35_a_tool_from_another_package_is_offered_and_called(
     assert (logged["tool"], logged["rule"]) == ("convert_temperature", "unrestricted")
 
 
-def test_the_example_passes_its_own_tests(home: Home, example: Path) -> None:
+@pytest.mark.slow
+def test_the_example_installed_by_pip_is_offered_and_passes_its_own_tests(ask: Ask, home: Home, tmp_path: Path) -> None:
+    example = install_example(tmp_path / "installed", "ask-tools-example")
+    assert "convert_temperature" in [row["name"] for row in listed(with_packages(ask, example))]
     options = ["-q", "-n0", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(home.work)]
     own = f"--basetemp={home.path}/pytest"  # by default it is shared, and cleared of what others use
-    tests = ROOT / "examples/ask-tools-example/tests"
     env = {**home.env, "PYTHONPATH": str(example)}
-    result = run([str(PROGRAMS / "pytest"), *options, own, str(tests)], env=env, cwd=home.work, timeout=60)
+    result = run([str(PROGRAMS / "pytest"), *options, own, str(EXAMPLE / "tests")], env=env, cwd=home.work, timeout=60)
     assert result.code == 0, result.text
 
 
@@ -127,42 +133,54 @@ def test_an_entry_point_may_name_any_of_these(ask: Ask, home: Home, server: Mode
     assert sorted(others(server)) == sorted(forms)
 
 
-def test_each_that_is_broken_is_a_line_and_all_else_works(ask: Ask, home: Home, server: ModelServer) -> None:
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ["raises", "dies", "has a mistake in it", "names what is not there", "has no hint"],
+        pytest.param([*BROKEN], marks=pytest.mark.slow),
+    ],
+    ids=["some", "all"],
+)
+def test_each_broken_package_is_reported_and_the_others_work(
+    faults: list[str], ask: Ask, home: Home, server: ModelServer
+) -> None:
     packages = install_tools(home.path / "packages", "nice", GREET)
     told = {}
-    for fault, (source, attribute, reason) in BROKEN.items():
+    for fault in faults:
+        source, attribute, reason = BROKEN[fault]
         name = fault.replace(" ", "_")
         install_tools(packages, name, source, attribute)
-        told[f"ask: the tools of ask-{name} cannot be loaded: "] = reason.format(name)
+        told[f"ask-{name} "] = reason.format(name)
     result = hello(with_packages(ask, packages), server)
     assert (result.text, result.code) == ("Hello.\n", 0)
-    for line, (beginning, reason) in zip(sorted(result.stderr.splitlines()), sorted(told.items()), strict=True):
-        assert line.startswith(beginning)
+    for line, (distribution, reason) in zip(sorted(result.stderr.splitlines()), sorted(told.items()), strict=True):
+        assert distribution in line
         assert line.endswith(reason)
     assert others(server) == ["greet"]
 
 
-def test_one_that_hangs_while_it_loads_is_given_up(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_package_that_hangs_while_loading_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_tools(home.path / "packages", "slow", "import time; time.sleep(600)")
     result = hello(with_packages(ask, packages), server, "--command-timeout", "1")
     assert result.text == "Hello.\n"
-    assert result.stderr.splitlines()[-1] == "ask: the tools of ask-slow cannot be loaded: it is not loaded after 1 s"
+    last = result.stderr.splitlines()[-1]
+    assert "ask-slow" in last
+    assert "1 s" in last
 
 
-def test_the_name_of_another_tool_is_not_taken_over(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_duplicate_tool_name_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_tools(home.path / "packages", "a", GREET.replace("greet", "bash"))
     install_tools(packages, "b", GREET)
     install_tools(packages, "c", GREET + "@tool(name='no way')\ndef other() -> None: ...")
     result = hello(with_packages(ask, packages), server)
-    assert result.stderr.splitlines() == [
-        "ask: the tool bash of ask-a is left out: ask has one of that name",
-        "ask: the tool greet of ask-c is left out: ask-b has one of that name",
-        "ask: the tool 'no way' of ask-c is left out: no provider takes that name",
-    ]
+    for line, values in zip(
+        result.stderr.splitlines(), [("bash", "ask-a"), ("greet", "ask-c", "ask-b"), ("'no way'", "ask-c")], strict=True
+    ):
+        assert all(value in line for value in values)
     assert others(server) == ["greet"]
 
 
-def test_none_is_loaded_where_tools_are_off(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_no_package_is_loaded_when_tools_are_off(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_tools(home.path / "packages", "trace", "open('loaded', 'w'); " + "x = 1" + GREET)
     ask = with_packages(ask, packages)
     assert hello(ask, server, "--no-tools").stderr == ""
@@ -172,7 +190,7 @@ def test_none_is_loaded_where_tools_are_off(ask: Ask, home: Home, server: ModelS
     assert (ask.cwd / "loaded").exists()
 
 
-def test_one_is_left_out_by_name_as_ours_are(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_tool_of_a_package_can_be_disabled_by_name(ask: Ask, home: Home, server: ModelServer) -> None:
     ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
     assert hello(ask, server, "--disable-tool", "greet").code == 0
     assert others(server) == []
@@ -235,21 +253,21 @@ def test_a_function_needs_no_mark_and_its_file_may_have_neighbours(ask: Ask, cal
 @pytest.mark.parametrize(
     ("value", "code", "told"),
     [
-        ("none.py", 9, "cannot read none.py (No such file or directory): write --tool FILE.py, "),
-        (".", 2, "--tool '.' names neither a file nor a module: write "),
-        ("./", 9, "cannot read ./ (Is a directory)"),
-        ("", 2, "--tool '' names neither a file nor a module"),
-        (":x", 2, "--tool ':x' names neither"),
-        ("mine.py:no", 4, "the tools of mine.py cannot be loaded: there is no no in it, but count, fail, speak, "),
-        ("mine.py:a b", 2, "names neither"),
-        ("nowhere", 4, "the tools of module nowhere cannot be loaded: ModuleNotFoundError: No module named 'nowhere'"),
-        ("plain.py", 4, "and no register_tools; name one, as plain.py:bash"),
-        ("plain.py:bash", 2, "the name of the tool bash of plain.py is taken by ask: give it another, with @tool("),
-        ("broken.py", 4, "the tools of broken.py cannot be loaded: SyntaxError: "),
-        ("plain.py:grüße", 2, "no provider takes a tool named 'grüße'"),
+        ("none.py", 9, "none.py (No such file or directory)"),
+        (".", 2, "--tool '.'"),
+        ("./", 9, "./ (Is a directory)"),
+        ("", 2, "--tool ''"),
+        (":x", 2, "--tool ':x'"),
+        ("mine.py:no", 4, "count, fail, speak, "),
+        ("mine.py:a b", 2, "'mine.py:a b'"),
+        ("nowhere", 4, "ModuleNotFoundError: No module named 'nowhere'"),
+        ("plain.py", 4, "plain.py:bash"),
+        ("plain.py:bash", 2, "@tool("),
+        ("broken.py", 4, "SyntaxError: "),
+        ("plain.py:grüße", 2, "'grüße'"),
     ],
 )
-def test_what_makes_no_sense_ends_the_run_before_anything_is_sent(
+def test_an_invalid_tool_option_ends_the_run_before_a_request(
     value: str, code: int, told: str, *, tools: Path, ask: Ask, server: ModelServer
 ) -> None:
     (tools.parent / "plain.py").write_text("def bash(x: int): ...\ndef grüße(): ...\n")
@@ -261,9 +279,9 @@ def test_what_makes_no_sense_ends_the_run_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("off", [{"args": ["--no-tools"]}, {"env": {"ASK_TOOLS": "0"}}])
-def test_it_has_no_meaning_without_tools(off: dict[str, object], tools: Path, ask: Ask) -> None:
+def test_the_tool_option_is_refused_when_tools_are_off(off: dict[str, object], tools: Path, ask: Ask) -> None:
     result = ask(*off.get("args", []), "--tool", tools.name, "hi", env=off.get("env"))  # type: ignore[misc, arg-type]
-    assert (result.code, result.stderr.split(": ")[1]) == (2, "--tool has no meaning where the model may call no tools")
+    assert (result.code, "--tool" in result.stderr) == (2, True)
 
 
 def test_a_prompt_that_allows_some_tools_leaves_out_what_it_does_not_name(
@@ -272,11 +290,12 @@ def test_a_prompt_that_allows_some_tools_leaves_out_what_it_does_not_name(
     (home.config / "prompts").mkdir(parents=True)
     (home.config / "prompts" / "mine.md").write_text("+++\ntools = ['bash']\n+++\nBe brief.")
     result = hello(ask, server, "-t", "mine", "--tool", f"{tools.name}:count")
-    assert result.stderr == "ask: count is not one of the prompt's tools and is not offered\n"
+    assert result.stderr.count("\n") == 1
+    assert "count" in result.stderr
     assert others(server) == []
 
 
-def test_a_chat_keeps_what_a_tool_holds(tools: Path, ask: Ask, server: ModelServer) -> None:
+def test_a_chat_keeps_the_state_of_a_tool(tools: Path, ask: Ask, server: ModelServer) -> None:
     server.reply(*(reply for _ in range(2) for reply in (wire.calls(("count", {})), wire.says("Counted."))))
     with Chat(ask, "-m", wire.MODEL, "--tool", tools.name) as chat:
         assert "count" in chat.say("/tools list")
@@ -298,11 +317,14 @@ def test_safe_mode_offers_only_what_is_named_and_loads_no_more(
     ask = with_packages(ask, install_tools(packages, "trace", f"open('{home.path}/loaded', 'w')\n" + GREET))
     with_file = ("--safe", "--tool", tools.name)
     result = hello(ask, server, *with_file)
-    told = "ask: mine.py runs outside the sandbox and is not offered: --allow-tool NAME offers it\n"
-    assert (result.stderr, others(server)) == (told, [])
+    assert others(server) == []
+    assert result.stderr.count("\n") == 1
+    assert "mine.py" in result.stderr
+    assert "--allow-tool" in result.stderr
     assert not (home.path / "loaded").exists()
     result = hello(ask, server, "--safe", "--tool", "mine.py:count", "--tool", "mine.py:much", "--allow-tool", "count")
-    assert result.stderr == "ask: much runs outside the sandbox and is not offered: --allow-tool much offers it\n"
+    assert "--allow-tool much" in result.stderr
+    assert "--allow-tool count" not in result.stderr
     assert others(server) == ["count"]
     assert not (home.path / "loaded").exists()
     assert hello(ask, server, "--safe", "--allow-tool", "greet").stderr == ""
@@ -348,7 +370,7 @@ def test_ask_tools_lists_them_with_their_origin_and_schema(ask: Ask, tools: Path
     assert (rows["bash"]["safe"], rows["fetch_url"]["safe"]) == ("sandboxed", "asks for hosts")
 
 
-def test_where_tools_are_off_they_are_listed_as_not_offered(ask: Ask, example: Path) -> None:
+def test_disabled_tools_are_listed_as_not_offered(ask: Ask, example: Path) -> None:
     ask = with_packages(ask, example)
     off = replace(ask, env={**ask.env, "ASK_TOOLS": "0"})
     assert [row["name"] for row in listed(off)] == [row["name"] for row in listed(ask)]
@@ -361,7 +383,7 @@ def test_where_tools_are_off_they_are_listed_as_not_offered(ask: Ask, example: P
     }
 
 
-def test_doctor_tells_which_packages_load(ask: Ask, home: Home) -> None:
+def test_doctor_reports_which_packages_load(ask: Ask, home: Home) -> None:
     packages = install_tools(home.path / "packages", "odd", "1 / 0")
     ask = with_packages(ask, install_tools(packages, "nice", GREET))
     home.config.mkdir()

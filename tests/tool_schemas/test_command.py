@@ -62,11 +62,11 @@ def ask(ask: Ask, home: Home, server: ModelServer) -> Ask:
         "    return [Tool(ToolSpec(name, 'Does it.', schema), lambda *given: echo(*given), False)\n"
         "            for name, schema in PARAMETERS.items()]\n",
     )
-    env = {**home.env, "PYTHONPATH": str(packages)}
+    env = dict(home.env)
     for name, service in SERVICES.items():
         env[f"{name.upper()}_API_KEY"] = TEST_KEY
         env[f"{name.upper()}_BASE_URL"] = server.base_url.removesuffix("/api/v1") + service.address
-    return Ask(env, ask.cwd)
+    return Ask(env, ask.cwd, packages=packages)
 
 
 def call(ask: Ask, name: str, *options: str) -> Result:
@@ -81,8 +81,14 @@ def tools_in(body: Json) -> dict[str, Json]:
     return {tool["name"]: next((tool[field] for field in fields if field in tool), {}) for tool in tools}
 
 
-@pytest.mark.parametrize("name", SERVICES)
-def test_every_provider_gets_schemas_that_it_takes_and_the_tool_its_own_names(
+WIRES = ("openrouter", "anthropic", "gemini")
+"""A provider of each wire that has its own rules for schemas; the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in WIRES else pytest.param(name, marks=pytest.mark.slow) for name in SERVICES]
+)
+def test_each_provider_gets_schemas_it_accepts_and_the_tool_its_own_names(
     ask: Ask, server: ModelServer, name: str
 ) -> None:
     service = SERVICES[name]
@@ -147,7 +153,7 @@ def test_the_arguments_of_an_open_object_are_passed_on_whole(ask: Ask, server: M
         ("xai", {"error": "Invalid function `move`: its schema is wrong", "code": "invalid"}),
     ],
 )
-@pytest.mark.parametrize("options", [(), ("--schema", "name")])
+@pytest.mark.parametrize("options", [(), pytest.param(("--schema", "name"), marks=pytest.mark.slow)])
 def test_an_error_about_a_tool_names_it_and_how_to_leave_it_out(
     ask: Ask, server: ModelServer, name: str, body: Json, options: tuple[str, ...]
 ) -> None:

@@ -117,18 +117,28 @@ def page(body: str = PAGE, status: str = "200 OK") -> bytes:
     return (head + body).encode()
 
 
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    return certify(tmp_path_factory.mktemp("certificates"))
+
+
 @pytest.fixture
-def duck(tmp_path: Path) -> Iterator[Duck]:
-    _, certificate, key = certify(tmp_path)
+def authority(certificates: tuple[Path, Path, Path]) -> Path:
+    return certificates[0]
+
+
+@pytest.fixture
+def duck(certificates: tuple[Path, Path, Path]) -> Iterator[Duck]:
+    _, certificate, key = certificates
     duck = Duck(certificate, key)
     yield duck
     duck.close()
 
 
 @pytest.fixture
-def behind(duck: Duck, context: ToolContext, tmp_path: Path) -> ToolContext:
+def behind(duck: Duck, context: ToolContext, authority: Path) -> ToolContext:
     """A run that reaches nothing but the duck."""
-    reached = {"HTTPS_PROXY": duck.url, "REQUESTS_CA_BUNDLE": str(tmp_path / "authority.pem")}
+    reached = {"HTTPS_PROXY": duck.url, "REQUESTS_CA_BUNDLE": str(authority)}
     return context._replace(environment={**context.environment, **reached}, command_timeout=30)
 
 
@@ -155,26 +165,30 @@ def test_results_are_numbered_text_and_nobody_else_is_asked(duck: Duck, behind: 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (page("<html><body>Are you a robot?</body></html>", "202 Accepted"), "or takes no more requests for now"),
-        (page("<html><body>No results.</body></html>"), "duckduckgo found nothing, or takes no more requests for now"),
-        (page("no", "403 Forbidden"), "or takes no more requests for now"),
-        (page("no", "500 Internal Server Error"), "or takes no more requests for now"),
-        (b"", "duckduckgo could not be asked: "),
-        (b"what?\r\n\r\n", "duckduckgo could not be asked: "),
+        (page("<html><body>No results.</body></html>"), "found nothing"),
+        (b"", "could not be"),
+        *(
+            pytest.param(answer, told, marks=pytest.mark.slow)
+            for answer, told in (
+                (page("<html><body>Are you a robot?</body></html>", "202 Accepted"), "no more requests"),
+                (page("no", "403 Forbidden"), "no more requests"),
+                (page("no", "500 Internal Server Error"), "no more requests"),
+                (b"what?\r\n\r\n", "could not be"),
+            )
+        ),
     ],
 )
-def test_an_error_is_told_with_what_to_do(duck: Duck, behind: ToolContext, answer: bytes, told: str) -> None:
+def test_an_error_names_the_engine_and_the_reason(duck: Duck, behind: ToolContext, answer: bytes, told: str) -> None:
     duck.answer = answer
-    assert told in refusal(behind)
+    message = refusal(behind)
+    assert "duckduckgo" in message
+    assert told in message
 
 
 def test_the_user_s_time_holds(duck: Duck, behind: ToolContext) -> None:
     duck.answer = None
-    told = refusal(behind._replace(command_timeout=2))
-    assert told in (
-        "duckduckgo had not answered after 2 s",
-        "duckduckgo did not answer in time: search again later, or do without",
-    )
+    assert "duckduckgo" in refusal(behind._replace(command_timeout=1))
+    assert duck.answer is None
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(duck: Duck, behind: ToolContext) -> None:
@@ -185,16 +199,18 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(duck: Duck, behind: To
     assert duck.requests == []
 
 
-@pytest.mark.parametrize("variable", CA_VARIABLES)
+@pytest.mark.parametrize(
+    "variable", [CA_VARIABLES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in CA_VARIABLES[1:])]
+)
 def test_every_variable_that_names_certificates_is_obeyed(
-    duck: Duck, behind: ToolContext, tmp_path: Path, variable: str
+    behind: ToolContext, authority: Path, tmp_path: Path, variable: str
 ) -> None:
     environment = {name: value for name, value in behind.environment.items() if name not in CA_VARIABLES}
-    path = tmp_path / "authority.pem"
+    path = authority
     if variable == "SSL_CERT_DIR":
         path = tmp_path / "authorities"
         path.mkdir()
-        (path / "one.pem").write_bytes((tmp_path / "authority.pem").read_bytes())
+        (path / "one.pem").write_bytes(authority.read_bytes())
     assert "All about nuts" in search(behind._replace(environment={**environment, variable: str(path)}))
     path = tmp_path / "nothing"
     path.mkdir() if variable == "SSL_CERT_DIR" else path.touch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -96,6 +97,7 @@ def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_very_long_page_is_read_too() -> None:
     rows = "<tr><td><a href=x>y</a>" * (LARGE // 20)
     assert page_text(f"<table>{rows}", URL, 20, os.environ).count("](https://example.com/docs/x)") == LARGE // 20
@@ -106,29 +108,32 @@ def test_one_that_takes_too_long_is_ended() -> None:
         page_text("<table>" + "<tr><td><a href=x>y</a>" * 50_000, URL, 0.5, os.environ)
 
 
-@pytest.mark.parametrize("package", ["", "bs4"])
-@pytest.mark.parametrize(
-    ("html", "text"),
-    [
-        ("<base href='/other/'><a href=x.html>x</a>", "[x](https://example.com/other/x.html)"),
-        ('<base target=_top href="https://b.test/?a&amp;b"><a href=x>x</a>', "[x](https://b.test/x)"),
-        ("<base href='javascript:x'><a href=x>x</a>", "x"),
-        ("<base href='http://['><a href=x>x</a>", "[x](https://example.com/docs/x)"),
-        ("<meta http-equiv=refresh content='0; url=/next'>", "[this page leads on to](https://example.com/next)"),
-        ("<meta http-equiv=refresh content='0; url=javascript:x()'>x", "x"),
-        ("<frameset><frame src=a.html><frame></frameset>", "[frame](https://example.com/docs/a.html)"),
-        ("<p>a<img alt='b &amp; c' src=data:x></p>", "ab & c"),
-        ("<pre>a\n\n\n\nb</pre>", "```\na\n\n\n\nb\n```"),
-    ],
-)
-def test_both_ways_to_read_tell_where_it_goes_on_and_what_is_shown(package: str, html: str, text: str) -> None:
-    if not package:
-        assert read_html(html, URL) == text
-    else:
-        code = "import sys; sys.modules['bs4'] = None; from ask.tools.page_text import read_html; "
-        code += "print(read_html(sys.argv[1], sys.argv[2]))"
-        done = subprocess.run([sys.executable, "-c", code, html, URL], capture_output=True, text=True, check=True)
-        assert done.stdout == f"{text}\n"
+PAGES = [
+    ("<base href='/other/'><a href=x.html>x</a>", "[x](https://example.com/other/x.html)"),
+    ('<base target=_top href="https://b.test/?a&amp;b"><a href=x>x</a>', "[x](https://b.test/x)"),
+    ("<base href='javascript:x'><a href=x>x</a>", "x"),
+    ("<base href='http://['><a href=x>x</a>", "[x](https://example.com/docs/x)"),
+    ("<meta http-equiv=refresh content='0; url=/next'>", "[this page leads on to](https://example.com/next)"),
+    ("<meta http-equiv=refresh content='0; url=javascript:x()'>x", "x"),
+    ("<frameset><frame src=a.html><frame></frameset>", "[frame](https://example.com/docs/a.html)"),
+    ("<p>a<img alt='b &amp; c' src=data:x></p>", "ab & c"),
+    ("<pre>a\n\n\n\nb</pre>", "```\na\n\n\n\nb\n```"),
+]
+
+
+@pytest.mark.parametrize(("html", "text"), PAGES)
+def test_links_redirects_frames_and_code_are_kept(html: str, text: str) -> None:
+    assert read_html(html, URL) == text
+
+
+def test_without_beautiful_soup_the_same_is_read() -> None:
+    code = (
+        "import json, sys; sys.modules['bs4'] = None; from ask.tools.page_text import read_html; "
+        "print(json.dumps([read_html(html, sys.argv[1]) for html in json.load(sys.stdin)]))"
+    )
+    pages = json.dumps([html for html, _ in PAGES])
+    done = subprocess.run([sys.executable, "-c", code, URL], input=pages, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [text for _, text in PAGES]
 
 
 @pytest.mark.parametrize(

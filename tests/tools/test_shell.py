@@ -288,6 +288,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_under_a_flood(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FLOODED, str(tmp_path)]
     grown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
