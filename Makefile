@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
+unexport PYTHONDONTWRITEBYTECODE  # without compiled files, each run of the tests compiles all of them again
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-real lint smoke bench bench-peers clean
