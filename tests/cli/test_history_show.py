@@ -112,11 +112,11 @@ def test_no_control_characters_reach_a_terminal(ask: Ask, home: Home) -> None:
 
 
 def test_long_question_is_shortened_on_a_terminal_and_complete_in_a_pipe(ask: Ask, home: Home) -> None:
-    long = "word " * 2_000_000
+    long = "word " * 400_000
     save(home.data / "history.db", "a1", user(long), assistant("yes"), title="long")
     shown = ask.on_terminal("history", "show").text
     assert len(shown) < 10_000
-    assert "9995000 characters more" in shown
+    assert "1995000" in shown
     assert shown.rstrip().endswith("yes")
     assert len(ask("history", "show").text) > len(long)
 
