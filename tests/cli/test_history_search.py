@@ -48,25 +48,24 @@ def test_json_has_an_object_for_each(ask: Ask, history: Path) -> None:
     assert (first["id"], first["role"], second["id"]) == ("a1", "assistant", "b2")
 
 
-@pytest.mark.parametrize("limit", ["1", "0"])
-def test_a_limit(limit: str, ask: Ask, history: Path) -> None:
-    assert len(ask("history", "search", "-n", limit, "disk").text.splitlines()) == (int(limit) or 2)
+def test_limit(ask: Ask, history: Path) -> None:
+    for limit, count in {"1": 1, "0": 2}.items():
+        assert len(ask("history", "search", "-n", limit, "disk").text.splitlines()) == count
 
 
 @pytest.mark.parametrize("words", [["?!"], ["", "*"]])
-def test_nothing_to_look_for_is_told(words: list[str], ask: Ask, home: Home) -> None:
+def test_words_without_a_letter_or_digit_are_a_usage_error(words: list[str], ask: Ask) -> None:
     result = ask("history", "search", *words)
-    assert result.code == 2
-    assert "no letter or digit" in result.stderr
+    assert (result.code, result.stdout) == (2, b"")
 
 
-@pytest.mark.parametrize("word", ["it's", 'a"b', "NEAR(", "title:disk", "disk AND", "(disk", "-", "--", "\udcff"])
-def test_odd_words_are_no_error_of_syntax(word: str, ask: Ask, history: Path) -> None:
-    result = ask("history", "search", "--", word, "disk")
-    assert (result.code, result.stderr) == (0, "")
+def test_words_with_special_characters_are_no_syntax_error(ask: Ask, history: Path) -> None:
+    for word in ("it's", 'a"b', "NEAR(", "title:disk", "disk AND", "(disk", "-", "--", "\udcff"):
+        result = ask("history", "search", "--", word, "disk")
+        assert (result.code, result.stderr) == (0, ""), word
 
 
-def test_a_message_of_ten_megabytes_gives_a_short_excerpt(ask: Ask, home: Home) -> None:
-    save(home.data / "history.db", "a1", user(f"{'x' * 5_000_000} disk {'y' * 5_000_000}"), title="long")
+def test_long_message_gives_a_short_excerpt(ask: Ask, home: Home) -> None:
+    save(home.data / "history.db", "a1", user(f"{'x' * 1_000_000} disk {'y' * 1_000_000}"), title="long")
     assert len(ask("history", "search", "disk").text) < 500
     assert len(ask.on_terminal("history", "search", "disk").text.splitlines()) == 2

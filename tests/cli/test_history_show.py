@@ -65,7 +65,7 @@ def test_a_partial_answer_is_marked(ask: Ask, server: ModelServer) -> None:
     assert lines[3].startswith(f"· exit code {code}: ")
 
 
-def test_a_run_that_was_killed_and_its_open_calls_are_told(ask: Ask, home: Home) -> None:
+def test_killed_run_and_its_unfinished_calls_are_marked(ask: Ask, home: Home) -> None:
     ran, waited = called("{}", started=NOW), called('{"a": 1}')
     entries = [assistant("", ran, waited)]
     save(home.data / "history.db", "a1", user("q"), *entries, ended=None, exit_code=None)
@@ -98,7 +98,7 @@ def test_json_is_the_object_of_an_export(ask: Ask, home: Home) -> None:
     assert shown["runs"][0]["messages"][1]["content"] == "yes"
 
 
-def test_nothing_reaches_a_terminal_raw(ask: Ask, home: Home) -> None:
+def test_no_control_characters_reach_a_terminal(ask: Ask, home: Home) -> None:
     evil = "\x1b]0;owned\x07\x9b2J\u202egnp.exe"
     record = called(json.dumps({"command": evil, evil: [evil]}), evil, started=NOW, seconds=1.0, failed=True)
     attached = user(evil)._replace(message=Message("user", evil, attachments=(Attachment(evil, "", b"1"),)))
@@ -111,31 +111,31 @@ def test_nothing_reaches_a_terminal_raw(ask: Ask, home: Home) -> None:
         assert not set("\x1b\x07\x9b\u202e") & set(shown)
 
 
-def test_a_terminal_gets_the_begin_of_a_long_question_and_a_pipe_all(ask: Ask, home: Home) -> None:
-    long = "word " * 2_000_000
+def test_long_question_is_shortened_on_a_terminal_and_complete_in_a_pipe(ask: Ask, home: Home) -> None:
+    long = "word " * 400_000
     save(home.data / "history.db", "a1", user(long), assistant("yes"), title="long")
     shown = ask.on_terminal("history", "show").text
     assert len(shown) < 10_000
-    assert "9995000 characters more" in shown
+    assert "1995000" in shown
     assert shown.rstrip().endswith("yes")
     assert len(ask("history", "show").text) > len(long)
 
 
-def test_reasoning_is_shown_on_a_terminal_alone(ask: Ask, home: Home) -> None:
+def test_reasoning_is_shown_on_a_terminal_only(ask: Ask, home: Home) -> None:
     save(home.data / "history.db", "a1", user("q"), assistant("yes", reasoning="I wonder"))
     assert "I wonder\n" in ask.on_terminal("history", "show", env={"NO_COLOR": "1"}).text
     assert "I wonder" not in ask("history", "show").text
 
 
-@pytest.mark.parametrize(("words", "told"), [([], "no conversation is saved"), (["a1"], "no conversation 'a1'")])
-def test_what_is_not_there_is_told(words: list[str], told: str, ask: Ask, home: Home) -> None:
+@pytest.mark.parametrize(("words", "told"), [([], "ask: "), (["a1"], "'a1'")])
+def test_missing_conversation_is_a_usage_error(words: list[str], told: str, ask: Ask, home: Home) -> None:
     missing = ask("history", "show", *words)
     assert (missing.code, missing.stdout) == (2, b"")
     assert told in missing.stderr
     assert not home.data.exists()
 
 
-def test_a_reader_that_leaves_ends_it_quietly(ask: Ask, home: Home) -> None:
+def test_closed_pipe_ends_it_quietly(ask: Ask, home: Home) -> None:
     save(home.data / "history.db", "a1", user("q"), *[assistant("line\n" * 10_000)] * 10)
     left = ask.shell("set -o pipefail; ask history show | head -n 2")
     assert (left.code, left.stderr) == (0, "")

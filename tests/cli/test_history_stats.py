@@ -62,7 +62,7 @@ def test_days_leaves_out_what_was_before(ask: Ask, history: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("columns", [40, 60, 80, 200])
+@pytest.mark.parametrize("columns", [40, 80])
 def test_a_terminal_gets_charts_that_fit(columns: int, ask: Ask, home: Home, history: Path) -> None:
     long: dict[str, Any] = {"model": "漢字" * 40, "provider": "openrouter"}
     save(history, "d4", user("q"), assistant("", called("x", "a_tool_with_a_name_that_is_long" * 3)), **long)
@@ -81,9 +81,8 @@ def wide(line: str) -> int:
     return len(line) + sum(character in "漢字" for character in line)
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "x", "99999999999"])
-def test_days_must_be_a_number_that_makes_sense(number: str, ask: Ask) -> None:
-    assert ask("history", "stats", "--days", number).code == 2
+def test_invalid_number_of_days_is_a_usage_error(ask: Ask) -> None:
+    assert [ask("history", "stats", "--days", number).code for number in ("0", "-1", "x", "99999999999")] == [2] * 4
 
 
 def test_the_most_days_are_all(ask: Ask, history: Path) -> None:

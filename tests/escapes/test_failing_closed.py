@@ -10,6 +10,7 @@ import pytest
 from ask.safety.survey import find_private
 from tests.escapes.confined import bash, run
 from tests.safety.ground import Ground
+from tests.safety.installation import each_user_and
 
 OTHER_PROGRAMS = """
 mkdir -p "$1" && mount --rbind /usr/bin "$1" && mount -t tmpfs -o mode=755 tmpfs /usr/bin || exit 99
@@ -113,7 +114,9 @@ COMMON_MOUNTS = ("another folder", "one more, writable")
 
 
 @pytest.mark.parametrize(
-    "name", [*COMMON_MOUNTS, *(pytest.param(one, marks=pytest.mark.slow) for one in MOUNTS if one not in COMMON_MOUNTS)]
+    ("here", "name"),
+    each_user_and(COMMON_MOUNTS, [name for name in MOUNTS if name not in COMMON_MOUNTS]),
+    indirect=["here"],
 )
 def test_nothing_is_run_or_sent_if_the_mounts_are_not_as_requested(here: Ground, name: str) -> None:
     changed = on_machine(here, ANOTHER, OTHER_ARGUMENTS.format(change=MOUNTS[name]))

@@ -14,7 +14,7 @@ import pytest
 
 from tests.escapes.confined import bash, run
 from tests.safety.ground import TOKEN, Ground
-from tests.safety.installation import as_user
+from tests.safety.installation import as_user, each_user_and
 
 PAYLOAD = "#!/bin/sh\\ntouch @base@/ran\\n"
 PUT = f"mkdir -p {{hooks}}; printf '{PAYLOAD}' > {{hooks}}/pre-commit; chmod +x {{hooks}}/pre-commit"
@@ -130,9 +130,10 @@ def run_unconfined(here: Ground, command: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "attack",
-    [*ATTACKS, *(pytest.param(one, marks=pytest.mark.slow) for one in FURTHER_ATTACKS)],
-    ids=lambda attack: attack.__name__,
+    ("here", "attack"),
+    each_user_and(ATTACKS, FURTHER_ATTACKS),
+    indirect=["here"],
+    ids=lambda value: getattr(value, "__name__", value),
 )
 def test_no_program_that_git_will_run_is_installed(here: Ground, attack: Callable[[Ground], tuple[str, Path]]) -> None:
     here.hand_over()

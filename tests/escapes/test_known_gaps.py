@@ -81,6 +81,7 @@ def test_git_status_works_and_git_commit_does_not(here: Ground) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("here", USERS[:1], indirect=True)
 def test_deep_folders_of_a_huge_folder_are_not_protected_and_a_warning_says_so(here: Ground) -> None:
     deep = here.work / "z/deep"
     deep.mkdir(parents=True)

@@ -56,16 +56,16 @@ def newer(path: Path) -> None:
 
 
 BROKEN = {
-    "nonsense": Broken(nonsense, "is damaged: move it away, and a new one is made"),
-    "text": Broken(lambda path: path.write_text("no database\n" * 100), "is damaged: move it away"),
-    "cut off": Broken(cut_off, "is damaged: move it away"),
-    "overwritten": Broken(overwritten, "is damaged: move it away"),
-    "foreign": Broken(foreign, "was not made by ask: move it away"),
-    "foreign, WAL": Broken(lambda path: foreign(path, "WAL"), "was not made by ask: move it away"),
-    "newer": Broken(newer, "was written by a newer version of ask: upgrade this one"),
-    "folder": Broken(lambda path: path.mkdir(), "is no file: move it away"),
-    "FIFO": Broken(os.mkfifo, "is no file: move it away"),
-    "device": Broken(lambda path: path.symlink_to("/dev/null"), "is no file: move it away"),
+    "nonsense": Broken(nonsense, "damaged"),
+    "text": Broken(lambda path: path.write_text("no database\n" * 100), "damaged"),
+    "cut off": Broken(cut_off, "damaged"),
+    "overwritten": Broken(overwritten, "damaged"),
+    "foreign": Broken(foreign, "not made by ask"),
+    "foreign, WAL": Broken(lambda path: foreign(path, "WAL"), "not made by ask"),
+    "newer": Broken(newer, "newer version"),
+    "folder": Broken(lambda path: path.mkdir(), "no file"),
+    "FIFO": Broken(os.mkfifo, "no file"),
+    "device": Broken(lambda path: path.symlink_to("/dev/null"), "no file"),
     "link to nowhere": Broken(
         lambda path: path.symlink_to(path.parent / "no" / "where"), "(No such file or directory)"
     ),

@@ -48,7 +48,7 @@ def test_a_terminal_goes_on_with_its_own(path: Path) -> None:
 
 def test_a_terminal_without_any_does_not_take_that_of_its_folder(path: Path) -> None:
     save_run(path, "a1", terminal="session:1", directory="/one")
-    with pytest.raises(UsageError, match="no conversation on this terminal to continue: ask history list"):
+    with pytest.raises(UsageError, match="ask history list"):
         newest_here(path, "session:2", "/one")
 
 
@@ -57,7 +57,7 @@ def test_without_a_terminal_it_is_the_newest_in_the_folder(path: Path) -> None:
     save_run(path, "b2", directory="/two")
     assert newest_here(path, "", "/one") == "a1"
     assert newest_here(path, "", "/two") == "b2"
-    with pytest.raises(UsageError, match="no conversation in this directory to continue"):
+    with pytest.raises(UsageError, match="directory"):
         newest_here(path, "", "/")
 
 
@@ -72,24 +72,24 @@ def test_one_is_found_by_its_id_its_beginning_and_its_place_in_the_list(path: Pa
     assert found(path, "1") == "abc1"
 
 
-@pytest.mark.parametrize("wanted", ["x", "0", "5", "-1", "", " ", "abc ", "%", "a%", "_bc1", "1" * 30, "²", "é", "'"])
-def test_what_names_none_says_so(path: Path, wanted: str) -> None:
+def test_what_names_no_conversation_is_a_usage_error(path: Path) -> None:
     for name in ("abc1", "abc2", "abc", "def1"):
         save_run(path, name)
-    with pytest.raises(UsageError, match=r"there is no conversation .*: ask history list shows what there is"):
-        found(path, wanted)
+    for wanted in ("x", "0", "5", "-1", "", " ", "abc ", "%", "a%", "_bc1", "1" * 30, "\u00b2", "\u00e9", "'"):
+        with pytest.raises(UsageError, match="ask history list"):
+            found(path, wanted)
 
 
 def test_the_beginning_of_several_names_them(path: Path) -> None:
     for name in ("abc1", "abc2"):
         save_run(path, name)
-    with pytest.raises(UsageError, match="'ab' is the beginning of several conversations: name one of abc1, abc2"):
+    with pytest.raises(UsageError, match=r"'ab' .*abc1, abc2"):
         found(path, "ab")
 
 
 def test_where_nothing_is_saved_there_is_none(path: Path) -> None:
     for wanted in ("1", "abc"):
-        with pytest.raises(UsageError, match="there is no conversation"):
+        with pytest.raises(UsageError):
             found(path, wanted)
     assert not path.exists()
 

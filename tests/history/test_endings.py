@@ -64,7 +64,7 @@ def interrupt(ask: Ask, number: signal.Signals, *, shown: str = "", file: Path |
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
-def test_a_signal_while_waiting(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_signal_while_waiting(ask: Ask, server: ModelServer, home: Home) -> None:
     number = signal.SIGINT
     server.reply(wire.streams(HOLD))
     with ask.start("hi") as running:
@@ -75,14 +75,14 @@ def test_a_signal_while_waiting(ask: Ask, server: ModelServer, home: Home) -> No
     check_goes_on(ask, server, "user")
 
 
-def test_a_key_in_an_error_is_not_saved(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_key_in_an_error_is_not_saved(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.fails(401, f"bad key {TEST_KEY}"))
     assert ask("hi").code == 6
     assert check_saved(home, 6).error == "bad key [key removed]"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_while_the_answer_comes(ask: Ask, server: ModelServer, home: Home, number: signal.Signals) -> None:
+def test_signal_while_the_answer_is_streamed(ask: Ask, server: ModelServer, home: Home, number: signal.Signals) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
     assert interrupt(ask, number, shown="so far").code == SIGNALS[number]
     check_saved(home, SIGNALS[number], ("assistant", "so far", False))
@@ -90,7 +90,7 @@ def test_a_signal_while_the_answer_comes(ask: Ask, server: ModelServer, home: Ho
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
-def test_a_signal_while_a_command_runs(ask: Ask, server: ModelServer, home: Home, number: signal.Signals) -> None:
+def test_signal_while_a_command_runs(ask: Ask, server: ModelServer, home: Home, number: signal.Signals) -> None:
     calls = [("bash", {"command": f"touch {name}; sleep 60"}) for name in ("one", "two")]
     server.reply(wire.calls(*calls, content="Let me see."))
     assert interrupt(ask, number, file=ask.cwd / "one").code == SIGNALS[number]
@@ -104,7 +104,7 @@ def test_a_signal_while_a_command_runs(ask: Ask, server: ModelServer, home: Home
     assert told[3] == f"Error: {STOPPED}"
 
 
-def test_a_reader_that_leaves(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_pipe_closed_while_the_answer_is_streamed(ask: Ask, server: ModelServer, home: Home) -> None:
     lines = [wire.text(f"{number}\n") for number in range(200)]
     server.reply(wire.streams(*(step for line in lines for step in (line, 0.005)), wire.finish(), wire.usage()))
     result = ask.shell("ask hi | head -1; exit ${PIPESTATUS[0]}")
@@ -117,7 +117,7 @@ def test_a_reader_that_leaves(ask: Ask, server: ModelServer, home: Home) -> None
     check_goes_on(ask, server, "user", "assistant", "user")
 
 
-def test_a_reader_that_leaves_during_a_call(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_pipe_closed_during_a_call(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("bash", {"command": "echo ran"}), content="Let me see."), wire.says("It ran.\nTwice."))
     assert ask.shell("ask hi | true; exit ${PIPESTATUS[0]}").code == 0
     [run] = saved(home)
@@ -127,14 +127,14 @@ def test_a_reader_that_leaves_during_a_call(ask: Ask, server: ModelServer, home:
 
 
 @pytest.mark.parametrize("reply", [(wire.text("so far"), DROP), (wire.text("so far"),)], ids=["dropped", "ended"])
-def test_an_answer_that_is_cut(ask: Ask, server: ModelServer, home: Home, reply: Any) -> None:
+def test_incomplete_stream(ask: Ask, server: ModelServer, home: Home, reply: Any) -> None:
     server.reply(wire.streams(*reply, done=False))
     assert ask("hi").code == 10
     assert check_saved(home, 10, ("assistant", "so far", False)).error
     check_goes_on(ask, server, "user", "assistant", "user")
 
 
-def test_an_error_in_the_middle(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_error_within_a_stream(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.streams(wire.text("so far"), wire.error("it failed", 400)))
     assert ask("hi").code == 6
     assert check_saved(home, 6, ("assistant", "so far", False)).error == "it failed"
@@ -142,7 +142,7 @@ def test_an_error_in_the_middle(ask: Ask, server: ModelServer, home: Home) -> No
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
-def test_an_answer_that_is_not_whole(ask: Ask, server: ModelServer, home: Home, finish: str) -> None:
+def test_truncated_or_filtered_answer(ask: Ask, server: ModelServer, home: Home, finish: str) -> None:
     server.reply(wire.says("so far", finish=finish))
     assert ask("hi").code == 10
     run = check_saved(home, 10, ("assistant", "so far", False))
@@ -150,7 +150,7 @@ def test_an_answer_that_is_not_whole(ask: Ask, server: ModelServer, home: Home, 
     check_goes_on(ask, server, "user", "assistant", "user")
 
 
-def test_the_round_limit(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_round_limit(ask: Ask, server: ModelServer, home: Home) -> None:
     call = wire.calls(("bash", {"command": "true"}))
     server.reply(call, call, wire.says("So far."))
     assert ask("--max-rounds", "2", "hi").code == 11
@@ -174,28 +174,28 @@ def test_no_network(ask: Ask, server: ModelServer, home: Home, closed_port: int)
 
 
 @pytest.mark.parametrize("status", [400, 401, 500])
-def test_an_error_of_the_provider(ask: Ask, server: ModelServer, home: Home, status: int) -> None:
+def test_provider_error(ask: Ask, server: ModelServer, home: Home, status: int) -> None:
     server.reply(*[wire.fails(status)] * (4 if status == 500 else 1))
     assert ask("hi").code == 6
     assert check_saved(home, 6).error == "it failed"
     check_goes_on(ask, server, "user")
 
 
-def test_an_error_between_two_rounds(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_error_between_two_rounds(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("bash", {"command": "echo x >> ran"})), wire.fails(400))
     assert ask("hi").code == 6
     check_goes_on(ask, server, "user", "assistant", "tool", "user")
     assert (ask.cwd / "ran").read_text() == "x\n"
 
 
-def test_usage_beyond_all_measure(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_usage_too_large_to_save_is_dropped(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.streams(wire.text("hello"), wire.finish(), wire.usage(10**30, 5)))
     assert ask("hi").code == 0
     [run] = saved(home)
     assert (run.usage.input_tokens, run.usage.output_tokens) == (None, 5)
 
 
-def test_its_id_is_told_on_stderr_and_in_json(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_conversation_id_is_printed_on_stderr_and_in_json(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("hello"))
     name = ask("hi").conversation
     assert ask.shell("ask hi 2>&1 > /dev/null").text.startswith("· conversation ")
@@ -222,7 +222,7 @@ finally:
 """
 
 
-def test_the_history_is_opened_once_however_many_rounds_there_are(ask: Ask, server: ModelServer) -> None:
+def test_history_is_opened_once_for_all_rounds(ask: Ask, server: ModelServer) -> None:
     rounds = [wire.calls(("bash", {"command": f"true {number}"})) for number in range(5)]
     server.reply(*rounds, wire.says("Done."))
     for options, openings in ([], 1), (["-c"], 2), (["--no-save"], 0):
@@ -247,7 +247,7 @@ def test_the_saved_exit_code_is_that_of_the_process(
     assert (result.code, run.exit_code, bool(run.error)) == (code, code, bool(code))
 
 
-def test_an_output_that_cannot_be_written_is_the_saved_ending(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_output_error_is_saved(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("hello"))
     result = ask.shell("ask --json hi > /dev/full")
     [run] = saved(home)
@@ -255,7 +255,7 @@ def test_an_output_that_cannot_be_written_is_the_saved_ending(ask: Ask, server: 
     assert "hello" in said(run)[-1][1]
 
 
-def test_a_summary_that_is_missing_is_the_saved_ending(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_empty_summary_is_saved_as_an_error(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("hello"))
     for _ in range(4):
         ask("-c" if saved(home) else "-q", "hi", env={"ASK_SESSION": "here"})
@@ -273,7 +273,7 @@ def test_a_summary_that_is_missing_is_the_saved_ending(ask: Ask, server: ModelSe
         ("/bin/none", "r\r", 3, 3),
     ],
 )
-def test_what_becomes_of_an_offered_command_is_the_saved_ending(
+def test_exit_code_of_an_offered_command_is_saved(
     *, shell: str, keys: str, code: int, recorded: int, ask: Ask, server: ModelServer, home: Home
 ) -> None:
     server.reply(wire.says("exit 3"))

@@ -31,7 +31,7 @@ def check_answered(result: Result, words: str) -> None:
     """The answer is there, and one line says what is not saved and why."""
     assert (result.text, result.code, result.conversation) == ("Hello.\n", 0, "")
     [line] = result.stderr.splitlines()
-    assert line.startswith("ask: this conversation is not saved: ")
+    assert line.startswith("ask: ")
     assert words in line
 
 
@@ -45,7 +45,7 @@ def check_refused(result: Result, words: str) -> None:
 
 @pytest.mark.usefixtures("hello")
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_history_that_cannot_be_used(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
+def test_unusable_history(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
     home.data.mkdir()
     BROKEN[name].make(history(home))
     before = content(home.data)
@@ -61,7 +61,7 @@ def test_a_history_that_cannot_be_used(ask: Ask, home: Home, server: ModelServer
 
 
 @pytest.mark.usefixtures("hello")
-def test_a_data_folder_that_is_none(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_file_in_place_of_the_data_folder(ask: Ask, home: Home, server: ModelServer) -> None:
     home.data.write_text("mine")
     check_answered(ask("hi"), "(Not a directory)")
     server.reply(wire.calls(TOUCH), wire.says("Hello."))
@@ -78,13 +78,13 @@ def in_a_world(ask: Ask, script: str, *options: str) -> Result:
 
 @pytest.mark.usefixtures("hello")
 @pytest.mark.parametrize("there", [True, False])
-def test_a_data_folder_that_is_read_only(ask: Ask, home: Home, there: bool) -> None:
+def test_read_only_data_folder(ask: Ask, home: Home, there: bool) -> None:
     home.data.mkdir()
     if there:
         save_run(history(home))
     before = content(home.data)
     read_only = ("--ro-bind", str(home.data), str(home.data))
-    words = f"cannot write {history(home)} (read-only)" if there else f"cannot open {history(home)}"
+    words = f"{history(home)} (read-only)" if there else f"{history(home)}"
     check_answered(in_a_world(ask, "ask hi", *read_only), words)
     assert content(home.data) == before
 
@@ -101,9 +101,7 @@ READING = (
 
 
 @pytest.mark.parametrize("disk", ["read-only", pytest.param("full", marks=pytest.mark.slow)])
-def test_a_history_on_a_disk_that_takes_nothing_is_read_all_the_same(
-    disk: str, ask: Ask, server: ModelServer, home: Home
-) -> None:
+def test_history_on_a_full_or_read_only_disk_can_be_read(disk: str, ask: Ask, server: ModelServer, home: Home) -> None:
     home.data.mkdir()
     save_run(history(home), "one", "blue sky?")
     kept, place = home.work / "history.db", str(home.data)
@@ -126,7 +124,7 @@ def test_a_history_on_a_disk_that_takes_nothing_is_read_all_the_same(
 
 
 @pytest.mark.parametrize("index", [True, False])
-def test_nothing_is_read_past_a_log_that_a_killed_process_left(index: bool, ask: Ask, home: Home) -> None:
+def test_log_of_a_killed_process_is_not_ignored(index: bool, ask: Ask, home: Home) -> None:
     home.data.mkdir()
     save_run(history(home), "one")
     script = f"""
@@ -146,15 +144,15 @@ with Store(Path({str(history(home))!r})) as open_store:
     if index:
         assert [row["id"] for row in json.loads(result.text)] == ["two", "one"]
     else:
-        check_refused(result, f"cannot write {history(home)} (read-only)")
+        check_refused(result, f"{history(home)} (read-only)")
 
 
 @pytest.mark.usefixtures("hello")
-def test_a_file_that_is_read_only(ask: Ask, home: Home) -> None:
+def test_read_only_file(ask: Ask, home: Home) -> None:
     save_run(history(home))
     before = content(home.data)
     read_only = ("--ro-bind", str(history(home)), str(history(home)))
-    check_answered(in_a_world(ask, "ask hi", *read_only), f"cannot write {history(home)} (read-only)")
+    check_answered(in_a_world(ask, "ask hi", *read_only), f"{history(home)} (read-only)")
     assert content(home.data)["history.db"] == before["history.db"]
 
 
@@ -165,21 +163,19 @@ def small_disk(home: Home) -> tuple[str, ...]:
 
 
 @pytest.mark.usefixtures("hello")
-def test_a_disk_that_is_full_from_the_first(ask: Ask, small_disk: tuple[str, ...]) -> None:
-    check_answered(in_a_world(ask, f"{FILL}; ask hi", *small_disk), "(no space left): make room on the disk")
+def test_disk_full_from_the_start(ask: Ask, small_disk: tuple[str, ...]) -> None:
+    check_answered(in_a_world(ask, f"{FILL}; ask hi", *small_disk), "(no space left)")
     check_refused(in_a_world(ask, f"{FILL}; touch $XDG_DATA_HOME/ask/history.db; ask -c hi", *small_disk), "no space")
 
 
 @pytest.mark.usefixtures("hello")
-def test_a_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, small_disk: tuple[str, ...]) -> None:
+def test_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, small_disk: tuple[str, ...]) -> None:
     """What was saved before is there again once there is room."""
     script = f"ask -q first; {FILL}; ask second; rm $XDG_DATA_HOME/ask/fill; ask -q -c third; cp $XDG_DATA_HOME/ask/* ."
     result = in_a_world(ask, script, *small_disk)
     assert (result.text, result.code) == ("Hello.\n" * 3, 0)
     [line] = result.stderr.splitlines()
-    assert line == (
-        f"ask: this conversation is not saved: cannot write {history(home)} (no space left): make room on the disk"
-    )
+    assert f"{history(home)} (no space left)" in line
     copy = ask.cwd / "history.db"
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -190,8 +186,8 @@ def test_a_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, sma
     ]
 
 
-def test_a_disk_that_becomes_full_in_the_middle_of_a_run(
-    ask: Ask, server: ModelServer, small_disk: tuple[str, ...]
+def test_disk_that_becomes_full_during_a_run(
+    ask: Ask, server: ModelServer, home: Home, small_disk: tuple[str, ...]
 ) -> None:
     """The call runs and the answer comes; a line says what is lost of the conversation, another what of the log."""
     fill = "head -c 9M /dev/zero > $XDG_DATA_HOME/ask/fill; head -c 60000 /dev/zero | tr '\\0' x"
@@ -199,24 +195,22 @@ def test_a_disk_that_becomes_full_in_the_middle_of_a_run(
     result = in_a_world(ask, "ask hi", *small_disk)
     assert (result.text, result.code) == ("Hello.\n", 0)
     lines = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
-    assert len([line for line in lines if "the rest of this conversation is not saved" in line]) == 1
+    assert len([line for line in lines if str(history(home)) in line]) == 1
     assert all("no space left" in line.lower() for line in lines)
     assert len(lines) <= 2
 
 
 @pytest.mark.usefixtures("hello")
-def test_a_limit_to_the_size_of_files(ask: Ask, home: Home) -> None:
+def test_file_size_limit(ask: Ask, home: Home) -> None:
     save_run(history(home))
-    check_answered(ask.shell("ulimit -f 20; ask hi"), f"cannot read or write {history(home)} (disk error): see whether")
+    check_answered(ask.shell("ulimit -f 20; ask hi"), f"{history(home)} (disk error)")
     assert len(saved(home)) == 1
 
 
 # Another process
 
 
-def test_what_another_process_locks_for_a_while_is_saved_when_it_is_done(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
+def test_run_is_saved_once_another_process_releases_its_lock(ask: Ask, home: Home, server: ModelServer) -> None:
     save_run(history(home))
     with locked(history(home)) as other:
 
@@ -238,7 +232,7 @@ def test_a_lock_that_is_never_released_is_given_up_after_the_answer(ask: Ask, ho
         running.wait_for("Hello.")
         said_at = time.monotonic()
         result = running.finish()
-    check_answered(result, f"another process has kept {history(home)} locked for 5 s: try again")
+    check_answered(result, f"{history(home)} locked for 5 s")
     assert time.monotonic() - said_at < 20
     assert len(saved(home)) == 1
 
@@ -253,7 +247,7 @@ def still_runs(running: Running) -> bool:
 
 
 @pytest.mark.usefixtures("hello")
-def test_ctrl_c_ends_the_waiting_behind_the_answer(ask: Ask, home: Home) -> None:
+def test_ctrl_c_ends_the_wait_for_a_lock(ask: Ask, home: Home) -> None:
     save_run(history(home))
     with locked(history(home)), ask.start("hi") as running:
         running.wait_for("Hello.\n")
@@ -262,13 +256,13 @@ def test_ctrl_c_ends_the_waiting_behind_the_answer(ask: Ask, home: Home) -> None
         result = running.finish()
     assert result.text == "Hello.\n"
     why, *rest = result.stderr.splitlines()
-    assert why.startswith("ask: this conversation is not saved: ")
+    assert why.startswith("ask: ")
     # It may come before the answer's end is read, and is then an interruption of that.
     assert (result.code, rest) in ((0, []), (130, ["ask: interrupted"]))
 
 
 @pytest.mark.usefixtures("hello")
-def test_one_that_writes_does_not_keep_others_from_going_on_reading(ask: Ask, home: Home) -> None:
+def test_history_can_be_read_while_it_is_locked_for_writing(ask: Ask, home: Home) -> None:
     save_run(history(home))
     with locked(history(home)):
         assert ask("--no-save", "--resume", "1", "hi").code == 0

@@ -79,7 +79,7 @@ class Task:
 
     def go_on(self) -> None:
         self.command = "echo {step} >> ran"
-        result = Ask(self._env, self.directory)("-c", *self._arguments, SECOND)
+        result = Ask(self._env, self.directory)("-c", *self._arguments, SECOND, timeout=60)
         assert result.code == 0, result.stderr
         assert result.text.endswith("Done.\n")
 
@@ -151,7 +151,7 @@ on_each_wire = pytest.mark.parametrize(
 def kill_at_moments(task: Task, home: Home, server: ModelServer, moments: Sequence[float]) -> None:
     """Kill a run at each of these fractions of the time that the task takes, and continue what it left."""
     with task.start(home.work / "complete") as running:
-        assert running.finish().code == 0
+        assert running.finish(120).code == 0
     duration = time.monotonic() - server.requests[0].time
     assert task.ran == list(range(ROUNDS))
     for moment in moments:

@@ -20,18 +20,18 @@ def names_on_terminal(home: Home, *command: str) -> list[str]:
     return [line.strip("<>") for line in shown.splitlines() if line.startswith("<")]
 
 
-def test_it_is_the_same_for_all_that_a_shell_starts(home: Home) -> None:
+def test_name_is_the_same_for_all_processes_of_a_shell(home: Home) -> None:
     one, two, three = names_on_terminal(home, "bash", "-c", f"{PYTHON}; ({PYTHON}); {PYTHON} | cat")
     assert one == two == three
     assert one.startswith("terminal:")
 
 
-def test_it_is_another_on_every_terminal(home: Home) -> None:
+def test_name_differs_between_terminals(home: Home) -> None:
     one, two = (names_on_terminal(home, "sh", "-c", f"{PYTHON}; true")[0] for _ in range(2))
     assert one != two
 
 
-def test_the_name_of_the_shell_may_be_odd(home: Home) -> None:
+def test_shell_with_special_characters_in_its_name(home: Home) -> None:
     odd = home.path / "a) S 1 2 (b"
     odd.symlink_to("/bin/bash")
     one, two = names_on_terminal(home, str(odd), "-c", f"{PYTHON}; {PYTHON}")
@@ -39,18 +39,18 @@ def test_the_name_of_the_shell_may_be_odd(home: Home) -> None:
     assert one.count(":") == 4
 
 
-def test_without_one_there_is_no_name(home: Home) -> None:
+def test_without_a_terminal_there_is_no_name(home: Home) -> None:
     assert run([sys.executable, "-c", NAME], env=home.env).text == "<>\n"
     [name] = names_on_terminal(home, "bash", "-c", f"setsid -w {PYTHON}; true")
     assert name == ""
 
 
 @pytest.mark.parametrize(("session", "name"), [("one", "session:one"), ("a\udcffb", "session:a\ufffdb")])
-def test_the_environment_may_name_one(home: Home, session: str, name: str) -> None:
+def test_name_from_the_environment(home: Home, session: str, name: str) -> None:
     assert run([sys.executable, "-c", NAME], env={**home.env, "ASK_SESSION": session}).text == f"<{name}>\n"
 
 
-def test_where_the_system_tells_nothing_of_processes_the_shell_is_the_name(home: Home) -> None:
+def test_name_without_a_proc_file_system(home: Home) -> None:
     one, two = names_on_terminal(home, *WITHOUT_PROC, "sh", "-c", f"{PYTHON}; {PYTHON}")
     assert one == two
     assert one.startswith("terminal:")

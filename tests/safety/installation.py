@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -24,6 +24,14 @@ USERS = ["root", "ordinary"] if os.geteuid() == 0 else ["ordinary"]
 """The kinds of users that the tests can be."""
 EACH_USER = [USERS[0], *(pytest.param(user, marks=pytest.mark.slow) for user in USERS[1:])]
 """The same as parameters of a test: the normal run takes the first."""
+
+
+def each_user_and(common: Sequence[Any], further: Sequence[Any]) -> list[Any]:
+    """Parameters of a test: all of these for the first user, for others the common ones; the normal run takes those."""
+    slow = [(USERS[0], one) for one in further] + [(user, one) for user in USERS[1:] for one in common]
+    return [*((USERS[0], one) for one in common), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in slow)]
+
+
 START = """#!{python} -I
 import sys
 sys.path.append({packages!r})

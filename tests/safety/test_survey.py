@@ -111,7 +111,7 @@ def test_every_protected_name_is_read_only_wherever_it_exists(folders: Folders, 
 @pytest.mark.parametrize("name", sorted(PROTECTED))
 def test_a_link_with_a_protected_name_in_the_top_folder_is_refused(folders: Folders, name: str) -> None:
     (folders.work / name).symlink_to("elsewhere")
-    with pytest.raises(SafetyError, match="is a link, which --safe cannot protect"):
+    with pytest.raises(SafetyError, match="is a link"):
         folders.survey()
 
 
