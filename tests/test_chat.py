@@ -94,6 +94,7 @@ def test_ctrl_c_stops_an_answer_but_not_the_chat(ask: Ask, server: ModelServer, 
     assert [run.exit_code for run in saved(home)] == [130, 0]
 
 
+@pytest.mark.slow
 def test_ctrl_c_before_anything_is_answered_stops_the_waiting(ask: Ask, server: ModelServer) -> None:
     server.reply(Reply((HOLD,)), wire.says("Fine."))
     with Chat(ask) as chat:
@@ -164,6 +165,7 @@ def test_a_paste_during_an_answer_is_one_message(ask: Ask, server: ModelServer) 
     assert last(server) == ["one", "Answer to one.", "first line\nthe second"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_discards_what_was_typed_during_an_answer(ask: Ask, server: ModelServer) -> None:
     server.reply(slowly)
     with Chat(ask) as chat:
@@ -179,6 +181,7 @@ def test_ctrl_c_discards_what_was_typed_during_an_answer(ask: Ask, server: Model
     assert "three" not in last(server)
 
 
+@pytest.mark.slow
 def test_a_question_during_an_answer_takes_a_line_and_leaves_the_rest(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo x > ran"})), wire.says("Done."))
     with Chat(ask, "--confirm") as chat:
@@ -295,6 +298,7 @@ def test_a_dumb_terminal_gets_no_escape_sequences(ask: Ask, server: ModelServer)
     assert last(server) == ["one", "Answer to one.", "two"]
 
 
+@pytest.mark.slow
 def test_the_terminal_may_be_resized(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
@@ -317,6 +321,7 @@ def test_the_terminal_may_be_resized(ask: Ask, server: ModelServer) -> None:
 # What was typed before
 
 
+@pytest.mark.slow
 def test_typed_messages_are_recalled_in_the_next_chat_without_keys(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     for _ in range(2):
@@ -339,6 +344,7 @@ def test_typed_messages_are_recalled_in_the_next_chat_without_keys(ask: Ask, ser
     assert "secret" not in kept(home.data)
 
 
+@pytest.mark.slow
 def test_the_file_of_typed_messages_is_trimmed(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     home.data.mkdir(parents=True)

@@ -60,14 +60,14 @@ def test_a_command_is_told_from_a_message(typed: str, read: Order | str) -> None
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("/modle x", "there is no command /modle: did you mean /model?"),
-        ("/zzz", "there is no command /zzz: /help tells"),
-        ("/retry now", "/retry takes nothing"),
-        ("/file", "/file takes PATH"),
-        ("/model a\nb", "/model takes one line"),
+        ("/modle x", "did you mean /model?"),
+        ("/zzz", "/help"),
+        ("/retry now", "/retry"),
+        ("/file", "PATH"),
+        ("/model a\nb", "/model"),
     ],
 )
-def test_what_is_no_command_is_told(typed: str, words: str) -> None:
+def test_an_invalid_command_is_an_error(typed: str, words: str) -> None:
     with pytest.raises(UsageError) as told:
         read_line(typed)
     assert words in str(told.value)
@@ -192,6 +192,7 @@ def test_retry_puts_another_answer_in_the_place_of_the_last(ask: Ask, server: Mo
     assert [said(run)[-1][1] for run in saved(home)] == ["Third.", "Fourth."]
 
 
+@pytest.mark.slow
 def test_retry_after_a_failure_sends_the_message_once_more(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.fails(400), wire.says("Fine."))
     with Chat(ask) as chat:
@@ -202,7 +203,9 @@ def test_retry_after_a_failure_sends_the_message_once_more(ask: Ask, server: Mod
     assert len(saved(home)) == 1
 
 
-@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--no-save",), marks=pytest.mark.slow)], ids=["saved", "not saved"]
+)
 def test_drop_takes_the_last_exchange_out(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
     answers(server)
     with Chat(ask, *options) as chat:
@@ -221,6 +224,7 @@ def test_drop_takes_the_last_exchange_out(ask: Ask, server: ModelServer, home: H
         assert [said(run)[0][1] for run in saved(home)] == ["four"]
 
 
+@pytest.mark.slow
 def test_what_has_gone_on_elsewhere_is_not_taken_back(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     session = {"ASK_SESSION": "a"}
