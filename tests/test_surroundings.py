@@ -106,6 +106,7 @@ def test_a_closed_stream_does_no_harm(closed: str, demo: Ask) -> None:
     assert result.text.startswith("I ran `date` (exit code: 0).")
 
 
+@pytest.mark.slow
 def test_without_standard_output_nothing_is_asked(demo: Ask) -> None:
     for closed in (">&-", ">&- 2>&-", "<&- >&- 2>&-"):
         result = demo.shell(f"ask 'run touch ran' {closed}")
@@ -219,6 +220,7 @@ def test_an_unwritable_home_costs_warnings_but_no_answer(user: int, place: str, 
         assert other.stderr.count("\n") <= 1
 
 
+@pytest.mark.slow
 def test_a_home_of_another_user_is_an_error(others: Path) -> None:
     (others / "home").mkdir(mode=0o000)
     result = as_stranger(NOBODY, others / "home")("-p", "demo", "run date")
@@ -247,6 +249,7 @@ def test_a_deleted_working_directory_costs_a_line_at_most(arguments: list[str], 
     assert result.code == (9 if "cd to another" in result.stderr else 0)
 
 
+@pytest.mark.slow
 def test_a_small_dumb_terminal_works(demo: Ask) -> None:
     script = f"stty cols 20 rows 5; exec {PROGRAMS}/ask --cmd 'find files over 20 GB in /some/where/far/away'"
     env = {**demo.env, "TERM": "dumb", "SHELL": "/bin/sh"}
