@@ -345,6 +345,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 
+@pytest.mark.slow
 def test_a_large_picture_is_kept_in_few_copies(ask: Ask) -> None:
     (ask.cwd / "large.png").write_bytes(png() + os.urandom(19_000_000))
 

@@ -85,6 +85,7 @@ class SaysMaybe(Seeing):
 MUTANTS = (Forgets, ForgetsEarlier, Cuts, Turns, TakesAnything, SaysMaybe)
 
 
+@pytest.mark.slow
 def test_each_broken_provider_fails_the_test_named_for_it(tmp_path: Path) -> None:
     lines = ["from ask.testing import ProviderContract", "from tests import test_attachments_contract as t"]
     lines += [f"class Test{one.__name__}(ProviderContract): provider = t.{one.__name__}()" for one in MUTANTS]

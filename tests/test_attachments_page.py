@@ -19,6 +19,7 @@ TEXT = PAGE.read_text()
 BLOCKS = blocks(TEXT, "console")
 
 
+@pytest.mark.slow
 def test_examples_print_what_is_shown(ask: Ask) -> None:
     assert len(BLOCKS) > 3
     for line, shown in (step for block in BLOCKS for step in steps(block)):

@@ -93,13 +93,13 @@ def test_a_call_is_told_before_and_after_it_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "name", "rule", "words"),
     [
-        ("hi", "shout", "not offered", "there is no tool 'shout'; there are: say, run"),
-        ("{", "say", "unreadable", "nothing was run: the arguments of say are not JSON"),
-        ("{}", "say", "unreadable", "lack 'word'"),
+        ("hi", "shout", "not offered", "say, run"),
+        ("{", "say", "unreadable", "JSON"),
+        ("{}", "say", "unreadable", "'word'"),
         (5, "say", "unreadable", "'word' must be string, not integer"),
     ],
 )
-def test_a_call_that_makes_no_sense_is_not_run(tmp_path: Path, word: object, name: str, rule: str, words: str) -> None:
+def test_an_invalid_call_is_not_run(tmp_path: Path, word: object, name: str, rule: str, words: str) -> None:
     said: list[str] = []
     bench = Bench(tmp_path, lambda word: said.append(word) or ToolResult(""))  # type: ignore[func-returns-value]
     result = bench.call(word, name)
@@ -139,7 +139,7 @@ def test_the_human_is_asked_with_place_and_time(tmp_path: Path) -> None:
     assert bench.rules == [("allow", "--confirm: yes")]
 
 
-def test_the_human_is_not_asked_about_a_call_that_makes_no_sense(tmp_path: Path) -> None:
+def test_the_user_is_not_asked_about_an_invalid_call(tmp_path: Path) -> None:
     bench = Bench(tmp_path, ToolResult, CONFIRM)
     bench.call("{")
     assert bench.asked == []

@@ -60,14 +60,14 @@ def test_a_command_is_told_from_a_message(typed: str, read: Order | str) -> None
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        ("/modle x", "there is no command /modle: did you mean /model?"),
-        ("/zzz", "there is no command /zzz: /help tells"),
-        ("/retry now", "/retry takes nothing"),
-        ("/file", "/file takes PATH"),
-        ("/model a\nb", "/model takes one line"),
+        ("/modle x", "did you mean /model?"),
+        ("/zzz", "/help"),
+        ("/retry now", "/retry"),
+        ("/file", "PATH"),
+        ("/model a\nb", "/model"),
     ],
 )
-def test_what_is_no_command_is_told(typed: str, words: str) -> None:
+def test_an_invalid_command_is_an_error(typed: str, words: str) -> None:
     with pytest.raises(UsageError) as told:
         read_line(typed)
     assert words in str(told.value)
@@ -87,7 +87,7 @@ def test_a_mistake_is_there_to_be_corrected(ask: Ask, server: ModelServer) -> No
     with Chat(ask) as chat:
         assert "did you mean /model?" in chat.say("/mdel test/other")
         chat.type_in("\x01\x1b[C\x1b[Co")  # to the beginning, two characters on
-        assert "Asking test/other of openrouter" in chat.say("")
+        assert "openrouter" in chat.say("")
         chat.say("//model")
     assert last(server) == ["/model"]
     assert server.requests[-1].json["model"] == "test/other"
@@ -97,10 +97,10 @@ def test_model_and_provider_change_for_the_messages_that_follow(ask: Ask, server
     answers(server)
     with Chat(ask, "-m", "test/one") as chat:
         chat.say("one")
-        assert "Asking test/two of openrouter" in chat.say("/model test/two")
+        assert "openrouter" in chat.say("/model test/two")
         chat.say("two")
-        assert "there is no provider 'nobody'" in chat.say("/provider nobody")
-        assert "Asking demo of demo" in chat.say("/model demo:demo")
+        assert "'nobody'" in chat.say("/provider nobody")
+        assert "demo of demo" in chat.say("/model demo:demo")
         assert "demo" in chat.say("hello")
         assert "Asking test/three of openrouter" in chat.say("/model openrouter:test/three")
         chat.say("three")
@@ -110,6 +110,7 @@ def test_model_and_provider_change_for_the_messages_that_follow(ask: Ask, server
     assert [run.provider for run in saved(home)] == ["openrouter", "openrouter", "demo", "openrouter"]
 
 
+@pytest.mark.slow
 def test_the_system_text_lasts_with_the_conversation(ask: Ask, server: ModelServer) -> None:
     answers(server)
     session = {"ASK_SESSION": "a"}
@@ -142,7 +143,7 @@ def test_tools_can_be_taken_from_the_model_and_given_back(ask: Ask, server: Mode
         chat.say("two")
         assert "bash" not in offered(server)
         assert "read_file" in offered(server)
-        assert "takes on, off or list" in chat.say("/tools maybe")
+        assert "on, off or list" in chat.say("/tools maybe")
 
 
 def test_safe_mode_can_be_turned_on_and_never_off(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -167,8 +168,8 @@ def test_a_file_goes_with_the_next_message_alone(ask: Ask, server: ModelServer) 
     answers(server)
     (ask.cwd / "a.txt").write_text("sweet\n")
     with Chat(ask) as chat:
-        assert "cannot read b.txt" in chat.say("/file b.txt")
-        assert "a.txt goes with the next message (1 line)" in chat.say("/file a.txt")
+        assert "b.txt (No such file" in chat.say("/file b.txt")
+        assert "1 line" in chat.say("/file a.txt")
         chat.say("one")
         assert last(server) == ['one\n\n<file name="a.txt">\nsweet\n</file>']
         chat.say("two")
@@ -178,7 +179,7 @@ def test_a_file_goes_with_the_next_message_alone(ask: Ask, server: ModelServer) 
 def test_retry_puts_another_answer_in_the_place_of_the_last(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("First."), wire.says("Second."), wire.fails(400), wire.says("Third."), wire.says("Fourth."))
     with Chat(ask, env={"ASK_SESSION": "a"}) as chat:
-        assert "there is no message yet" in chat.say("/retry")
+        assert "no message" in chat.say("/retry")
         chat.say("one")
         assert "Second." in chat.say("/retry")
         assert last(server) == ["one"]
@@ -192,6 +193,7 @@ def test_retry_puts_another_answer_in_the_place_of_the_last(ask: Ask, server: Mo
     assert [said(run)[-1][1] for run in saved(home)] == ["Third.", "Fourth."]
 
 
+@pytest.mark.slow
 def test_retry_after_a_failure_sends_the_message_once_more(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.fails(400), wire.says("Fine."))
     with Chat(ask) as chat:
@@ -202,7 +204,9 @@ def test_retry_after_a_failure_sends_the_message_once_more(ask: Ask, server: Mod
     assert len(saved(home)) == 1
 
 
-@pytest.mark.parametrize("options", [(), ("--no-save",)], ids=["saved", "not saved"])
+@pytest.mark.parametrize(
+    "options", [(), pytest.param(("--no-save",), marks=pytest.mark.slow)], ids=["saved", "not saved"]
+)
 def test_drop_takes_the_last_exchange_out(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
     answers(server)
     with Chat(ask, *options) as chat:
@@ -213,7 +217,7 @@ def test_drop_takes_the_last_exchange_out(ask: Ask, server: ModelServer, home: H
         assert last(server) == ["one", "Answer to one.", "three"]
         for _ in range(2):
             chat.say("/drop")
-        assert "there is no message yet" in chat.say("/drop")
+        assert "no message" in chat.say("/drop")
         chat.say("four")
         assert last(server) == ["four"]
         chat.leave()
@@ -221,6 +225,7 @@ def test_drop_takes_the_last_exchange_out(ask: Ask, server: ModelServer, home: H
         assert [said(run)[0][1] for run in saved(home)] == ["four"]
 
 
+@pytest.mark.slow
 def test_what_has_gone_on_elsewhere_is_not_taken_back(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     session = {"ASK_SESSION": "a"}
@@ -249,13 +254,14 @@ def test_undo_puts_back_what_the_last_run_changed(ask: Ask, server: ModelServer)
         assert chat.leave().code == 0
 
 
+@pytest.mark.slow
 def test_compact_puts_a_summary_in_the_place_of_what_is_old(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("A " * 500), wire.says("Two."), wire.says("All in short."), wire.says("Three."))
     with Chat(ask) as chat:
-        assert "nothing to summarise yet" in chat.say("/compact")
+        assert "nothing" in chat.say("/compact")
         chat.say("one")
         chat.say("two")
-        assert "a summary stands for" in chat.say("/compact")
+        assert "summary" in chat.say("/compact")
         chat.say("three")
         chat.leave()
     summary, *rest = last(server)
@@ -268,11 +274,12 @@ def test_a_conversation_is_saved_to_a_file(ask: Ask, server: ModelServer) -> Non
     with Chat(ask) as chat:
         assert "nothing is saved" in chat.say("/save chat.md")
         chat.say("one")
-        assert "Written to chat.json" in chat.say("/save chat.json")
+        assert "to chat.json" in chat.say("/save chat.json")
         name = named(chat.leave())
     assert json.loads((ask.cwd / "chat.json").read_text())["id"] == name
 
 
+@pytest.mark.slow
 def test_cost_and_help_are_told_even_with_quiet(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "-q") as chat:
@@ -295,6 +302,7 @@ def test_clear_begins_a_new_conversation(ask: Ask, server: ModelServer, home: Ho
     assert len({run.number for run in saved(home)}) == 2
 
 
+@pytest.mark.slow
 def test_a_named_prompt_asks_the_first_message(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "-t", "translate", "--var", "to=German") as chat:

@@ -196,7 +196,13 @@ def test_compact_without_a_conversation_or_without_saving_is_an_error(
 # On every wire
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("deepseek", "lmstudio", "moonshot", "xai") else [])
+        for name in SERVICES
+    ],
+)
 def test_every_provider_accepts_the_summary_and_what_follows(
     name: str, home: Home, server: ModelServer, ask: Ask
 ) -> None:

@@ -251,7 +251,7 @@ def test_a_broken_config_toml_ends_the_run_with_one_line(ask: Ask, home: Home) -
     for arguments in (["hi"], ["providers"]):
         result = ask(*arguments)
         assert (result.code, result.stdout) == (4, b"")
-        assert result.stderr.startswith(f"ask: {home.config}/config.toml is not valid TOML (")
+        assert f"{home.config}/config.toml" in result.stderr
         assert "line 2" in result.stderr
         assert result.stderr.count("\n") == 1
 
@@ -259,26 +259,28 @@ def test_a_broken_config_toml_ends_the_run_with_one_line(ask: Ask, home: Home) -
 def test_a_config_toml_that_cannot_be_read_ends_the_run_with_one_line(ask: Ask, home: Home) -> None:
     (home.config / "config.toml").mkdir(parents=True)
     result = ask("-p", "demo", "hi")
-    assert (result.code, result.stderr) == (4, f"ask: cannot read {home.config}/config.toml (Is a directory)\n")
+    assert (result.code, result.stderr.count("\n")) == (4, 1)
+    assert f"{home.config}/config.toml (Is a directory)" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "warning"),
     [
-        ("modle = 'x'", "unknown key modle (did you mean model?)"),
-        ("tools.enable = true", "unknown key tools.enable (did you mean tools.enabled?)"),
-        ("[tool]\nconfirm = true", "unknown key tool.confirm (did you mean tools.confirm?)"),
-        ("[providers.x]\nbase-url = 'y'", "unknown key base-url (did you mean base_url?) in [providers.x]"),
-        ("zzz = 1", "unknown key zzz"),
+        ("modle = 'x'", ["modle", "did you mean model?"]),
+        ("tools.enable = true", ["tools.enable", "did you mean tools.enabled?"]),
+        ("[tool]\nconfirm = true", ["tool.confirm", "did you mean tools.confirm?"]),
+        ("[providers.x]\nbase-url = 'y'", ["base-url", "did you mean base_url?", "[providers.x]"]),
+        ("zzz = 1", ["zzz"]),
     ],
 )
-def test_an_unknown_key_is_a_warning_with_the_nearest(ask: Ask, home: Home, text: str, warning: str) -> None:
+def test_an_unknown_key_is_a_warning_with_the_nearest(ask: Ask, home: Home, text: str, warning: list[str]) -> None:
     configure(home, text)
     result = ask("-p", "demo", "--no-tools", "hi")
-    assert (result.code, result.stderr) == (0, f"ask: {home.config}/config.toml: {warning}\n")
+    assert (result.code, result.stderr.count("\n")) == (0, 1)
+    assert all(told in result.stderr for told in (f"{home.config}/config.toml", *warning))
 
 
-def test_no_config_toml_is_no_fault(tmp_path: Path) -> None:
+def test_a_missing_config_toml_means_the_defaults(tmp_path: Path) -> None:
     assert read_config(tmp_path / "config.toml") == Config()
 
 

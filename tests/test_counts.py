@@ -153,6 +153,7 @@ def test_every_turn_of_a_chat_costs_what_the_second_one_did(count: Counter, serv
     assert turns[1].summary() == {"file": 3, "statement": 26, "database": 2, "connection": 1, "process": 0}
 
 
+@pytest.mark.slow
 def test_a_long_stream_costs_what_a_short_one_does(count: Counter, server: ModelServer) -> None:
     server.reply(*(wire.says("word " * words) for words in (1, 10, 2_000)))
     _, short, long = (count.ask("hi") for _ in range(3))
@@ -160,6 +161,7 @@ def test_a_long_stream_costs_what_a_short_one_does(count: Counter, server: Model
     assert long.own == short.own
 
 
+@pytest.mark.slow
 def test_a_run_costs_the_same_however_much_is_saved(tmp_path: Path, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     lines = [["-c", "hi"], ["--resume", "1", "hi"], ["hi"], ["history", "list", "-n", "5"]]

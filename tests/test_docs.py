@@ -199,7 +199,13 @@ print(*(call["name"] for call in json.load(sys.stdin)["tool_calls"]), sep="\\n")
 """Stands in for a program that not every machine has."""
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.lines[0])
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(example, id=example.lines[0], marks=pytest.mark.slow if number > 1 else [])
+        for number, example in enumerate(EXAMPLES)
+    ],
+)
 def test_an_example_prints_what_the_documentation_shows(home: Home, example: Example) -> None:
     programs = home.path / "programs"
     programs.mkdir()

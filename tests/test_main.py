@@ -61,7 +61,7 @@ def alive(pid: int) -> bool:
 # Signals
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGHUP, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_ends_the_running_command_too(number: int, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": LINGERING}), content="Let me see."), wire.says("never"))
     with ask.start("hi") as running:
@@ -75,7 +75,10 @@ def test_a_signal_ends_the_running_command_too(number: int, ask: Ask, server: Mo
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)],
+)
 def test_a_signal_ends_an_answer_and_leaves_what_was_said(
     number: int, code: int, ask: Ask, server: ModelServer
 ) -> None:
@@ -228,7 +231,10 @@ def test_it_can_be_run_as_a_module(ask: Ask) -> None:
     assert ask.shell("python -m ask --version").text == ask("--version").text
 
 
-@pytest.mark.parametrize("module", ["gc", "ask.errors", "click", "ask.cli.ask", "requests"])
+@pytest.mark.parametrize(
+    "module",
+    ["ask.errors", "requests", *(pytest.param(one, marks=pytest.mark.slow) for one in ("gc", "click", "ask.cli.ask"))],
+)
 @pytest.mark.parametrize(
     "command",
     [
@@ -276,7 +282,12 @@ def install_with(folder: Path, code: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "code", ["import os; os._exit(3)", "from os import _exit\n_exit(0)", "import sys; sys.exit(3)"]
+    "code",
+    [
+        "import os; os._exit(3)",
+        pytest.param("from os import _exit\n_exit(0)", marks=pytest.mark.slow),
+        pytest.param("import sys; sys.exit(3)", marks=pytest.mark.slow),
+    ],
 )
 def test_a_provider_that_exits_while_it_is_imported_is_named(code: str, ask: Ask, tmp_path: Path) -> None:
     env = install_with(tmp_path / "site", f"{code}\n")
@@ -296,15 +307,24 @@ PRINTING = (
 )
 
 
-@pytest.mark.parametrize("code", PRINTING)
-def test_what_a_provider_prints_while_it_is_imported_is_one_harmless_line(code: str, ask: Ask, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "code", [PRINTING[0], PRINTING[3], *(pytest.param(code, marks=pytest.mark.slow) for code in PRINTING[1:3])]
+)
+def test_output_of_a_provider_during_import_is_one_harmless_line(code: str, ask: Ask, tmp_path: Path) -> None:
     env = install_with(tmp_path / "site", f"{code}\n")
     result = ask("providers", "--json", env=env)
     assert "stranger" in {row["name"] for row in json.loads(result.text)}
-    shown = ask.on_terminal("providers", env=env).text
-    for line in (*result.stderr.splitlines(), next(line for line in shown.splitlines() if "printed" in line)):
-        assert line.startswith("ask: the plugin stranger (stranger) printed")
+    assert result.stderr
+    for line in result.stderr.splitlines():
+        assert "stranger (stranger)" in line
         assert r"\x1b[31mred" in line
+
+
+def test_output_of_a_provider_during_import_does_not_reach_a_terminal(ask: Ask, tmp_path: Path) -> None:
+    code = r"import os; os.write(1, b'\x1b[31mred'); os.write(2, b'\x1b[2J'); print('\x1b[31mred', flush=True)"
+    shown = ask.on_terminal("providers", env=install_with(tmp_path / "site", f"{code}\n")).text
+    [line] = [line for line in shown.splitlines() if "stranger (stranger)" in line]
+    assert r"\x1b[31mred" in line
     assert "\x1b[31m" not in shown
     assert "\x1b[2J" not in shown
 

@@ -96,6 +96,7 @@ def test_the_files_are_where_it_says(home: Home) -> None:
         assert Path(home.env["HOME"], name.removeprefix("~/")).exists(), name
 
 
+@pytest.mark.slow
 def test_its_examples_work(home: Home) -> None:
     ask = Ask({**home.env, "ASK_PROVIDER": "demo"}, home.work)
     for line in EXAMPLES.values():

@@ -74,6 +74,7 @@ def test_a_signal_ends_it_as_it_ends_any_run(ask: Ask, server: ModelServer, numb
     assert "stream" in told(result.text)
 
 
+@pytest.mark.slow
 def test_a_file_is_for_pstats(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     result = ask("--profile=times", "hi")

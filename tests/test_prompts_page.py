@@ -43,7 +43,13 @@ def test_every_key_is_told_and_no_other() -> None:
     assert parse("release", Path("release.md"), RELEASE).variables == ["program", "version"]
 
 
-@pytest.mark.parametrize("block", blocks(PAGE, "console"), ids=lambda block: block.splitlines()[0])
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=block.splitlines()[0], marks=pytest.mark.slow if number else [])
+        for number, block in enumerate(blocks(PAGE, "console"))
+    ],
+)
 def test_an_example_prints_what_the_page_shows(ask: Ask, home: Home, block: str) -> None:
     folder = home.config / "prompts"
     folder.mkdir(parents=True)

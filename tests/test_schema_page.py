@@ -20,7 +20,13 @@ EXAMPLES = [step for block in blocks(PAGE, "console") for step in steps(block)]
 SHORT = {short.replace("\\|", "|"): value for short, value in table(PAGE, "short").items()}
 
 
-@pytest.mark.parametrize(("line", "shown"), EXAMPLES, ids=[line for line, _ in EXAMPLES])
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        pytest.param(line, shown, id=line, marks=pytest.mark.slow if number else [])
+        for number, (line, shown) in enumerate(EXAMPLES)
+    ],
+)
 def test_an_example_prints_what_is_shown(ask: Ask, line: str, shown: str) -> None:
     result = ask.shell(f"{{ {line}; }} 2>&1 | grep -v '^· '")
     assert is_shown(result.text, shown)

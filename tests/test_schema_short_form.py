@@ -62,31 +62,31 @@ def test_what_it_stands_for(short: str, schema: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("short", "told"),
     [
-        ("age itn", "no type 'itn' (character 5): did you mean int?"),
-        ("age colour", "no type 'colour' (character 5): there are string,"),
-        ("a,\nb strng", "'strng' (line 2, character 3): did you mean string?"),
-        ("a, b, a", "'a' is there twice (character 8)"),
-        ("a int b", "'b' comes unexpected (character 7): fields are separated by commas"),
-        ("a int?", "? stands behind the type (character 6): it comes right after the name"),
-        ("", "there are no fields (character 1)"),
-        ("a {}", "there are no fields (character 4)"),
-        ("a []", "does not say what it holds (character 4)"),
-        ("[string", "a ] is missing before the end (character 8)"),
-        ("{a", "a } is missing before the end (character 3)"),
-        ("a [b, c]", "no type 'b'"),
-        ("a}", "'}' comes unexpected (character 2)"),
-        ("[string] b", "'b' comes unexpected (character 10)"),
-        ("5", "'5' is no name of a field (character 1)"),
-        ("a 5", "'5' is no type (character 3)"),
-        ("a 'x", "this quote does not end (character 3)"),
-        ("a |int", "'|int' is no type"),
-        ("a " + "[" * 100, "too deep"),
+        ("age itn", ["'itn'", "character 5", "did you mean int?"]),
+        ("age colour", ["'colour'", "character 5", "string,"]),
+        ("a,\nb strng", ["'strng'", "line 2, character 3", "did you mean string?"]),
+        ("a, b, a", ["'a'", "character 8"]),
+        ("a int b", ["'b'", "character 7"]),
+        ("a int?", ["?", "character 6"]),
+        ("", ["character 1"]),
+        ("a {}", ["character 4"]),
+        ("a []", ["character 4"]),
+        ("[string", ["]", "character 8"]),
+        ("{a", ["}", "character 3"]),
+        ("a [b, c]", ["'b'"]),
+        ("a}", ["'}'", "character 2"]),
+        ("[string] b", ["'b'", "character 10"]),
+        ("5", ["'5'", "character 1"]),
+        ("a 5", ["'5'", "character 3"]),
+        ("a 'x", ["quote", "character 3"]),
+        ("a |int", ["'|int'"]),
+        ("a " + "[" * 100, ["too deep"]),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(short: str, told: str) -> None:
+def test_an_error_names_its_place(short: str, told: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         parse(short)
-    assert told in str(caught.value)
+    assert all(text in str(caught.value) for text in told)
     assert str(caught.value).startswith("--schema: ")
 
 

@@ -105,6 +105,7 @@ def test_a_failure_is_explained_from_its_text_and_status(
 
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+@pytest.mark.slow
 def test_under_tmux_the_output_is_explained_too(
     shell: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
@@ -180,6 +181,7 @@ def test_hooks_and_bindings_of_zsh_stay(home: Home, env: dict[str, str]) -> None
         running.wait_for("bye", after=place)
 
 
+@pytest.mark.slow
 def test_bindings_of_fish_stay(home: Home, env: dict[str, str]) -> None:
     with Shell("fish", home, env, "bind \\ea 'commandline -i mine'").on_terminal() as running:
         words_after(running, f"x{ALT_A}y", "<xminey>")

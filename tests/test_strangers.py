@@ -136,11 +136,14 @@ def test_a_broken_provider_that_is_not_chosen_is_not_loaded(ask: Ask, home: Home
 @pytest.mark.parametrize(
     ("source", "attribute"),
     [
-        (CHAT_PROVIDER.format(name="odd"), ":provider"),
-        (CHAT_PROVIDER.format(name="odd").replace("provider =", "class here: provider ="), ":here.provider"),
-        (MODULE_WITH_EVERY_HOOK, ""),
+        pytest.param(CHAT_PROVIDER.format(name="odd"), ":provider", id="instance", marks=pytest.mark.slow),
+        pytest.param(
+            CHAT_PROVIDER.format(name="odd").replace("provider =", "class here: provider ="),
+            ":here.provider",
+            id="instance inside",
+        ),
+        pytest.param(MODULE_WITH_EVERY_HOOK, "", id="module"),
     ],
-    ids=["instance", "instance inside", "module"],
 )
 def test_a_working_provider_answers(ask: Ask, home: Home, server: ModelServer, source: str, attribute: str) -> None:
     packages = install_provider(home.path / "packages", "odd", source, attribute)

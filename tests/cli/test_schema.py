@@ -171,7 +171,13 @@ def test_a_call_in_place_of_a_better_answer_is_not_run(ask: Ask, server: ModelSe
 READ = ToolCall("call_read", "read_file", '{"filepath": "ada.txt"}')
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("deepseek", "lmstudio", "moonshot", "xai") else [])
+        for name in SERVICES
+    ],
+)
 def test_every_provider_gets_the_schema_and_a_retry(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
     service = SERVICES[name]
     (home.work / "ada.txt").write_text("Ada, 36\n")
