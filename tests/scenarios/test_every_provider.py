@@ -1,4 +1,4 @@
-"""Scenarios 25 to 27: every provider, through the installed command and in its own wire."""
+"""Scenarios 25 to 27: every provider, in its own format."""
 
 from __future__ import annotations
 

@@ -198,7 +198,9 @@ def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
     assert visible(work) == before
 
 
-@pytest.mark.parametrize("safe", [(), ("--safe",)], ids=["outside safe mode", "safe"])
+@pytest.mark.parametrize(
+    "safe", [pytest.param((), marks=pytest.mark.slow), ("--safe",)], ids=["outside safe mode", "safe"]
+)
 def test_approved_files_are_written_through_links_and_into_new_folders(
     ask: Ask, server: ModelServer, home: Home, safe: tuple[str, ...]
 ) -> None:
@@ -351,6 +353,7 @@ def test_s31_nothing_in_a_command_can_hide_from_the_question(ask: Ask, server: M
     assert not (ask.cwd / "ran").exists()
 
 
+@pytest.mark.slow
 def test_s31_no_question_shows_anything_but_printable_ascii(ask: Ask, server: ModelServer) -> None:
     tricks = [
         "\x1b[2K\r",
