@@ -92,7 +92,9 @@ def test_with_piped_data_confirm_asks_on_the_terminal(ask: Ask, server: ModelSer
     assert "data" in wire.asked(sent(server)[0])
 
 
-def test_with_piped_data_and_no_terminal_it_is_denied_and_all_are_told(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_with_piped_data_and_no_terminal_it_is_denied_and_all_are_told(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
     server.reply(wire.calls(TOUCH), wire.says("I may not."))
     result = ask("--safe", "--confirm", "Run it", stdin=b"yes\ny\ndata\n")
     assert (result.text, result.code) == ("I may not.\n", 8)
