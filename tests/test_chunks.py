@@ -40,7 +40,7 @@ def test_a_body_is_read_wherever_it_is_cut(
 
 
 @given(PIECES.filter(bool), st.data())
-def test_what_came_is_there_at_once(pieces: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
+def test_received_data_is_available_at_once(pieces: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
     sent = encoded(pieces)
     end = data.draw(st.integers(0, len(sent) - 1))
     chunks, place = Chunks(), 0
@@ -60,7 +60,7 @@ def test_any_bytes_are_a_body_or_none(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"x", b"-1", b"+1", b"1_0", b"0x1", b"1 1", "\u0661".encode(), b";a"])
-def test_a_line_that_tells_no_size_is_refused(line: bytes) -> None:
+def test_an_invalid_chunk_size_is_refused(line: bytes) -> None:
     with pytest.raises(BadChunk):
         Chunks().feed(line + b"\r\n")
 

@@ -120,7 +120,7 @@ def test_one_that_is_not_trusted_gets_no_request(ask: Ask, listener: socket.sock
     assert "its certificate is not valid" in result.stderr
 
 
-def test_nothing_is_dialled_where_a_proxy_stands_between(ask: Ask, server: ModelServer) -> None:
+def test_there_is_no_preconnection_behind_a_proxy(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("by proxy"))
     with socket.create_server(("127.0.0.1", 0)) as direct:
         proxied = {**place_of(direct), "http_proxy": server.base_url.removesuffix("/api/v1"), "no_proxy": ""}
@@ -131,7 +131,7 @@ def test_nothing_is_dialled_where_a_proxy_stands_between(ask: Ask, server: Model
     assert (result.code, result.text) == (0, "by proxy\n")
 
 
-def test_a_refused_connection_is_told_as_ever(ask: Ask) -> None:
+def test_a_refused_preconnection_is_the_usual_error(ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         env = place_of(closed)
     result = ask("-p", "openrouter", "hi", env=env)
@@ -158,7 +158,7 @@ def test_a_failure_is_told_once() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "nowhere", "ftp://127.0.0.1/", "http://", "http://127.0.0.1:x/", "http://[::1/"])
-def test_what_is_no_address_is_not_dialled(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_base_url_is_not_preconnected(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     assert dial(url) is None

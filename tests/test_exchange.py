@@ -74,7 +74,7 @@ def raw(*steps: Step, content_type: str = "text/event-stream", **more: Any) -> R
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
-def test_what_may_pass_is_tried_again_and_told(server: ModelServer, status: int) -> None:
+def test_a_temporary_error_is_retried_with_a_notice(server: ModelServer, status: int) -> None:
     came = put(server, wire.fails(status, "busy"), wire.says("here"))
     assert (came.turn.answer.text, came.shown, came.failure) == ("here", "here", "")
     [notice] = came.notices
@@ -82,7 +82,7 @@ def test_what_may_pass_is_tried_again_and_told(server: ModelServer, status: int)
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 418, 422, 501])
-def test_what_will_not_pass_is_not_tried_again(server: ModelServer, status: int) -> None:
+def test_a_permanent_error_is_not_retried(server: ModelServer, status: int) -> None:
     came = put(server, wire.fails(status, "no"), wire.says("here"))
     assert came.failure.startswith(f"no (openrouter, {status}): ")
     assert (len(server.requests), came.notices) == (1, [])
@@ -106,7 +106,7 @@ def test_what_will_not_pass_is_not_tried_again(server: ModelServer, status: int)
         wire.streams(wire.chunk(finish="stop", native_finish_reason="MALFORMED_FUNCTION_CALL")),
     ],
 )
-def test_an_answer_of_which_nothing_was_shown_is_tried_again(server: ModelServer, reply: Reply) -> None:
+def test_an_answer_that_fails_before_any_text_is_retried(server: ModelServer, reply: Reply) -> None:
     came = put(server, reply, reply, wire.says("here"))
     assert (came.turn.answer.text, came.failure, len(came.notices)) == ("here", "", 2)
 
@@ -117,7 +117,7 @@ def test_an_answer_of_which_nothing_was_shown_is_tried_again(server: ModelServer
     ids=["text", "reasoning", "call"],
 )
 @pytest.mark.parametrize("ending", [DROP, RESET, HOLD, wire.error(code=503), "nonsense"])
-def test_nothing_is_tried_again_once_some_of_the_answer_was_shown(server: ModelServer, first: Any, ending: Any) -> None:
+def test_nothing_is_retried_once_text_was_shown(server: ModelServer, first: Any, ending: Any) -> None:
     came = put(server, wire.streams(first, 0.02, ending), wire.says("here"), stall=0.3)
     assert (len(server.requests), came.notices) == (1, [])
     assert came.turn.calls == ()
@@ -131,7 +131,7 @@ def test_after_four_failures_the_last_is_the_error(server: ModelServer) -> None:
     assert (len(server.requests), len(came.notices)) == (4, 3)
 
 
-def test_pauses_double(server: ModelServer) -> None:
+def test_the_backoff_doubles(server: ModelServer) -> None:
     came = put(server, wire.fails(500), backoff=0.2)
     pauses = [float(re.findall(r"in ([\d.]+) s", notice)[0]) for notice in came.notices]
     assert all(0.1 <= pause <= 0.31 * 2**number for number, pause in enumerate(pauses))
@@ -145,7 +145,7 @@ def test_pauses_double(server: ModelServer) -> None:
     [("0", 0), ("0.2", 0.2), ("-5", 0), ("nonsense", 0), ("", 0), ("inf", 0), (formatdate(0, usegmt=True), 0)],
 )
 @pytest.mark.parametrize("status", [429, 402])
-def test_a_pause_that_the_provider_names_is_kept(server: ModelServer, value: str, least: float, status: int) -> None:
+def test_the_retry_after_header_is_respected(server: ModelServer, value: str, least: float, status: int) -> None:
     came = put(server, wire.fails(status, headers={"Retry-After": value}), wire.says("here"))
     if status == 402 and value in ("nonsense", "", "inf"):
         assert came.failure  # a pause that makes sense is the only reason to try that again
@@ -172,21 +172,21 @@ def test_amounts_below_nothing_are_not_known(server: ModelServer) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-5", "0.01", formatdate(0, usegmt=True)])
-def test_a_pause_is_never_shorter_than_the_usual(server: ModelServer, value: str) -> None:
+def test_a_short_retry_after_does_not_shorten_the_backoff(server: ModelServer, value: str) -> None:
     put(server, *[wire.fails(429, headers={"Retry-After": value})] * 4, backoff=0.04)
     waits = [later.time - earlier.time for earlier, later in pairwise(server.requests)]
     assert len(waits) == 3
     assert all(wait >= 0.02 * 2**number for number, wait in enumerate(waits))
 
 
-def test_a_pause_may_be_named_in_milliseconds(server: ModelServer) -> None:
+def test_retry_after_ms_is_respected(server: ModelServer) -> None:
     headers = {"Retry-After-Ms": "300", "Retry-After": "1"}
     came = put(server, wire.fails(429, "slow down", headers=headers), wire.says("here"))
     [notice] = came.notices
     assert all(part in notice for part in ("slow down (openrouter, 429)", "0.3 s", "1 of 3"))
 
 
-def test_a_pause_may_be_named_as_a_date(server: ModelServer) -> None:
+def test_retry_after_may_be_a_date(server: ModelServer) -> None:
     came = put(
         server, wire.fails(503, headers={"Retry-After": formatdate(time.time() + 2, usegmt=True)}), wire.says("here")
     )
@@ -198,13 +198,13 @@ def test_a_pause_may_be_named_as_a_date(server: ModelServer) -> None:
     ("value", "told"),
     [("61", "61"), ("3600", "3600"), ("Fri, 01 Jan 2100 00:00:00 GMT", r"\d{10}"), ("1e300", r"10+\d*")],
 )
-def test_a_pause_that_is_too_long_is_told_and_not_made(server: ModelServer, value: str, told: str) -> None:
+def test_a_long_retry_after_is_an_error(server: ModelServer, value: str, told: str) -> None:
     came = put(server, wire.fails(429, "slow down", headers={"Retry-After": value}), wire.says("here"))
     assert re.fullmatch(rf"slow down \(openrouter, 429\): it asks to wait {told} s", came.failure)
     assert len(server.requests) == 1
 
 
-def test_a_model_that_takes_no_tools_is_for_the_caller_to_ask_again(server: ModelServer) -> None:
+def test_a_model_without_tool_support_is_left_to_the_caller(server: ModelServer) -> None:
     came = put(server, wire.fails(404, "No endpoints found that support tool use"), wire.says("here"))
     assert isinstance(came.turn.failure, ProviderError)
     assert came.turn.failure.remedy == Remedy.WITHOUT_TOOLS
@@ -218,7 +218,7 @@ def test_a_model_that_takes_no_tools_is_for_the_caller_to_ask_again(server: Mode
 @pytest.mark.parametrize("whole", [True, False], ids=["whole sent", "stream sent"])
 @pytest.mark.parametrize("label", ["text/event-stream", "application/json", "text/plain", ""])
 @pytest.mark.parametrize("before", [b"", b"\n\n  \n", b"\xef\xbb\xbf"])
-def test_an_answer_is_read_by_what_it_is(
+def test_streams_and_bodies_are_recognized_by_content(
     server: ModelServer, asked: bool, whole: bool, label: str, before: bytes
 ) -> None:
     body = (
@@ -234,7 +234,7 @@ def test_an_answer_is_read_by_what_it_is(
     ("finish", "message"), [("length", "token limit"), ("content_filter", "filter"), ("stop", "nothing")]
 )
 @pytest.mark.parametrize("whole", [True, False])
-def test_an_answer_that_is_not_whole_runs_no_calls(server: ModelServer, finish: str, message: str, whole: bool) -> None:
+def test_an_incomplete_answer_has_no_calls(server: ModelServer, finish: str, message: str, whole: bool) -> None:
     content, calls = (None, ()) if finish == "stop" else ("text", [BASH])
     answer = wire.whole_reply(wire.answer(content, calls, finish=finish))
     came = put(server, answer if whole else wire.streams(*wire.stream(content, calls, finish=finish)))

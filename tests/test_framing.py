@@ -63,7 +63,7 @@ def test_sse_events_are_the_same_wherever_the_stream_is_cut(data: st.DataObject)
 
 @given(st.binary(), st.data())
 @pytest.mark.parametrize("framing", [ServerSentEvents, JsonLines])
-def test_any_bytes_at_all_are_read_the_same_wherever_they_are_cut(
+def test_any_bytes_are_read_the_same_wherever_they_are_cut(
     framing: Callable[[], Framing], stream: bytes, data: st.DataObject
 ) -> None:
     assert read(framing(), data.draw(chunked(stream))) == read(framing(), [stream])

@@ -49,7 +49,7 @@ def put(ask: Ask, base_url: str, **env: str) -> Result:
 @pytest.mark.parametrize(
     "value", ["junk://proxy:1", "http://[::1", "http://127.0.0.1:port", "http://", "ftp://me:secret@proxy"]
 )
-def test_a_setting_that_names_no_proxy_is_a_mistake_in_the_configuration(ask: Ask, scheme: str, value: str) -> None:
+def test_an_invalid_proxy_setting_is_a_configuration_error(ask: Ask, scheme: str, value: str) -> None:
     variable = f"{scheme}_proxy".upper()
     result = put(ask, f"{scheme}://model.invalid/v1", **{variable: value})
     assert result.code == 4
@@ -198,7 +198,7 @@ def test_plain_http_for_a_port_that_answers_400_is_named(ask: Ask, certificate: 
     assert "https://" in result.stderr
 
 
-def test_a_400_of_a_server_without_tls_stays_what_it_is(ask: Ask) -> None:
+def test_a_400_from_a_server_without_tls_is_reported_unchanged(ask: Ask) -> None:
     with answering(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nno!") as server:
         result = put(ask, f"http://{server.place}/v1")
     assert result.code == 6
@@ -256,5 +256,5 @@ def test_an_error_status_counts_though_its_body_breaks_off(ask: Ask, home: Home,
         *(("example.com", False), ("10.0.0.1", False), ("localhost.example.com", False), ("", False)),
     ],
 )
-def test_this_machine_is_known_by_its_names_and_addresses(host: str, loopback: bool) -> None:
+def test_loopback_names_and_addresses_are_recognized(host: str, loopback: bool) -> None:
     assert is_loopback(host) is loopback

@@ -14,7 +14,7 @@ from ask import Message, Native, Provider, ProviderInfo, Remedy, ToolSpec, defau
 PROVIDER = Provider(ProviderInfo("test", "Test", "http://test"))
 
 
-def test_a_provider_has_defaults_for_what_it_does_not_say() -> None:
+def test_a_provider_has_defaults() -> None:
     assert PROVIDER.provider_info().name == "test"
     assert PROVIDER.provider_adapter() is None
     assert PROVIDER.provider_supports_tools("any")
@@ -86,7 +86,7 @@ def test_a_retry_after_that_makes_no_sense_is_none(value: str) -> None:
     assert retry_after({}) is None
 
 
-def test_a_retry_after_in_milliseconds_goes_first() -> None:
+def test_retry_after_ms_takes_precedence() -> None:
     assert retry_after({"Retry-After-Ms": "1500", "Retry-After": "2"}) == 1.5
     assert retry_after({"retry-after-ms": "250"}) == 0.25
     assert retry_after({"retry-after-ms": "-250"}) == 0

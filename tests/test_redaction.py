@@ -35,7 +35,7 @@ def test_without_keys_all_passes_at_once() -> None:
 
 
 @pytest.mark.parametrize("place", range(len(KEY) + 1))
-def test_a_key_in_two_pieces_is_taken_out(place: int) -> None:
+def test_a_key_in_two_pieces_is_redacted(place: int) -> None:
     assert filtered((KEY,), [f"a {KEY[:place]}", f"{KEY[place:]} b"]) == f"a {REDACTED} b"
 
 
@@ -48,7 +48,7 @@ def test_what_cannot_be_a_key_is_not_held_back() -> None:
     assert keyless.finish() == "sk-01"
 
 
-def test_the_longer_of_two_keys_is_taken_out_whole() -> None:
+def test_the_longer_of_two_keys_is_redacted_completely() -> None:
     assert filtered(("abcdef", "abc"), ["xabc", "def"]) == f"x{REDACTED}"
     assert filtered(("abcdef", "abc"), ["xabc", "dex"]) == f"x{REDACTED}dex"
 

@@ -36,7 +36,7 @@ def test_a_parameter_is_named_as_services_do(option: str, message: str) -> None:
     assert is_named(option, message)
     error = blame_option(ProviderError(message, 400), {"other": 1, option: 2})
     assert isinstance(error, ParameterError)
-    assert error.advice == f"leave out or change {option}"
+    assert error.advice.endswith(f" {option}")
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_one_connection_serves_all_requests_of_a_run(server: ModelServer, steps:
     assert [request.connection for request in server.requests] == [1, 1, 1]
 
 
-def test_a_reply_that_is_left_early_spoils_no_later_one(server: ModelServer) -> None:
+def test_a_reply_abandoned_early_does_not_affect_later_ones(server: ModelServer) -> None:
     server.reply(Reply((wire.sse("a", done=False), HOLD)), Reply((wire.sse("b"),)))
     transport = Transport(server.base_url, ENOUGH)
     with transport.send(CHAT) as answer:
@@ -143,7 +143,7 @@ def test_a_compressed_stream_that_comes_byte_by_byte_is_read(server: ModelServer
     ],
 )
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json", "text/html"])
-def test_a_stream_is_told_by_its_first_byte_whatever_it_is_called(
+def test_a_stream_is_recognized_by_its_first_byte(
     server: ModelServer, body: bytes, stream: bool, content_type: str
 ) -> None:
     server.reply(Reply(wire.chop(body) or [b""], content_type=content_type))
@@ -296,9 +296,7 @@ STOPS = {
         ),
     ],
 )
-def test_an_answer_that_stops_coming_is_given_up_on_time(
-    server: ModelServer, steps: tuple[Step, ...], framing: Any
-) -> None:
+def test_a_stalled_answer_times_out(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
     with (
         takes(STALL, TOO_LATE),
         pytest.raises(NetworkError, match=rf"127.* {STALL} s\b"),
@@ -307,7 +305,7 @@ def test_an_answer_that_stops_coming_is_given_up_on_time(
 
 
 @pytest.mark.parametrize("steps", [(Repeat(b"\n \n"),), (b'{"a":', HOLD), (b'{"a":', LATE, b" ", HOLD)])
-def test_a_whole_body_that_stops_coming_is_given_up_on_time(server: ModelServer, steps: tuple[Step, ...]) -> None:
+def test_a_stalled_body_times_out(server: ModelServer, steps: tuple[Step, ...]) -> None:
     server.reply(Reply(steps))
     with takes(STALL, TOO_LATE), pytest.raises(NetworkError, match=f"{STALL} s"):  # noqa: SIM117 - in this order
         with Transport(server.base_url, STALL).send(CHAT) as answer:
@@ -345,17 +343,17 @@ def test_a_slow_whole_body_may_take_longer_than_the_limit(server: ModelServer) -
     ],
     ids=["silent", "silent to the end", "comments"],
 )
-def test_behind_the_end_marker_little_is_waited_for(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
+def test_the_wait_after_the_end_marker_is_short(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
     with takes(0, 3):
         assert talk(server, wire.sse("a"), *steps, framing=framing) == ["a", "[DONE]"]
 
 
 @pytest.mark.parametrize("ending", [DROP, RESET])
-def test_behind_the_end_marker_a_broken_connection_does_not_matter(server: ModelServer, ending: Step) -> None:
+def test_a_broken_connection_after_the_end_marker_is_ignored(server: ModelServer, ending: Step) -> None:
     assert talk(server, wire.sse("a"), 0.05, ending) == ["a", "[DONE]"]
 
 
-def test_what_comes_shortly_behind_the_end_marker_is_read(server: ModelServer) -> None:
+def test_events_shortly_after_the_end_marker_are_read(server: ModelServer) -> None:
     assert talk(server, wire.sse("a"), 0.1, wire.event("b"), stall=STALL) == ["a", "[DONE]", "b"]
 
 
@@ -364,7 +362,9 @@ def test_what_comes_shortly_behind_the_end_marker_is_read(server: ModelServer) -
 
 @pytest.mark.parametrize("framing", ["chunked", "length"])
 @pytest.mark.parametrize("ending", [DROP, RESET])
-def test_a_connection_that_breaks_is_a_cut_after_what_came(server: ModelServer, framing: Any, ending: Step) -> None:
+def test_a_broken_connection_cuts_the_stream_after_the_received_events(
+    server: ModelServer, framing: Any, ending: Step
+) -> None:
     server.reply(Reply((wire.sse("a", done=False), 0.05, ending), framing=framing))
     seen: list[str] = []
     with pytest.raises(StreamCut), Transport(server.base_url, ENOUGH).send(CHAT) as answer:
@@ -376,7 +376,7 @@ def test_a_connection_that_breaks_is_a_cut_after_what_came(server: ModelServer, 
 @pytest.mark.parametrize(
     "url", ["", "nonsense", "ftp://x", "https://", "http://[::1", "http://h:99999", "http://h:x", "http://:80", "//x"]
 )
-def test_what_is_no_address_is_said_at_once(url: str) -> None:
+def test_an_invalid_base_url_is_refused_at_once(url: str) -> None:
     with pytest.raises(ConfigError, match=r"http\(s\)"):
         Transport(url, ENOUGH)
 
@@ -384,14 +384,14 @@ def test_what_is_no_address_is_said_at_once(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://me:hid/d@en@h/v1", "me:hid//den@h/v1", "//me:hidden@h/v1", "http://me:hidden@h:x/v1"]
 )
-def test_a_password_in_what_is_no_address_is_not_shown(url: str) -> None:
+def test_a_password_in_an_invalid_base_url_is_not_shown(url: str) -> None:
     with pytest.raises(ConfigError, match=r"\*\*\*@h") as raised:
         Transport(url, ENOUGH)
     assert not any(part in str(raised.value) for part in ("hid", "den", "me"))
 
 
 @pytest.mark.parametrize("url", ["http://exa mple.com", "http://a..b", "http://."])
-def test_what_no_address_can_be_made_of_is_said_when_it_is_used(url: str) -> None:
+def test_an_unusable_base_url_is_refused_on_use(url: str) -> None:
     with pytest.raises(ConfigError, match=r"http\(s\)"):
         Transport(url, ENOUGH).send(CHAT)
 
@@ -409,13 +409,13 @@ def refused() -> str:
         (lambda: "http://nobody.invalid", r"nobody.invalid", True),
     ],
 )
-def test_a_failed_connection_tells_place_and_reason(url: Callable[[], str], reason: str, again: bool) -> None:
+def test_a_connection_error_names_address_and_reason(url: Callable[[], str], reason: str, again: bool) -> None:
     with pytest.raises(NetworkError, match=reason) as caught:
         Transport(url(), ENOUGH).send(CHAT)
     assert caught.value.again is again
 
 
-def test_tls_to_a_plain_server_is_no_connection_and_not_tried_again(server: ModelServer) -> None:
+def test_tls_to_a_plain_server_fails_without_a_retry(server: ModelServer) -> None:
     with pytest.raises(NetworkError, match=r"127.0.0.1:\d+ .*TLS") as caught:
         Transport(server.base_url.replace("http", "https"), ENOUGH).send(CHAT)
     assert not caught.value.again

@@ -23,6 +23,7 @@ def test_the_version_is_printed(ask: Ask) -> None:
         assert VERSION.search(result.text)
 
 
+@pytest.mark.slow
 def test_help_names_every_command(ask: Ask) -> None:
     text = ask("--help").text
     commands = text.partition("Commands:")[2]

@@ -12,16 +12,18 @@ from tests.acceptance.services import SERVICES, Call, Service
 from tests.program import TEST_KEY, Ask
 
 ONE_PER_FORMAT = ("openrouter", "anthropic", "ollama", "gemini")
-each_service = pytest.mark.parametrize(
-    "service",
-    [
-        pytest.param(service, id=name, marks=() if name in ONE_PER_FORMAT else pytest.mark.slow)
+
+
+def services(*names: str) -> pytest.MarkDecorator:
+    """Run a test with each service; those that are not named are slow."""
+    params = [
+        pytest.param(service, id=name, marks=() if name in names else pytest.mark.slow)
         for name, service in SERVICES.items()
-    ],
-)
-"""Every service; those that speak the format of another one are slow."""
-streamed_or_whole = pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
-mostly_streamed = pytest.mark.parametrize(
+    ]
+    return pytest.mark.parametrize("service", params)
+
+
+streamed_and_whole = pytest.mark.parametrize(
     "whole", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["streamed", "whole"]
 )
 TOOLS = {"read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url", "search_web"}
@@ -32,8 +34,8 @@ def options(service: Service, *, whole: bool = False) -> list[str]:
     return ["-p", service.name, "-m", service.model, *(["--no-stream"] if whole else [])]
 
 
-@mostly_streamed
-@each_service
+@streamed_and_whole
+@services(*ONE_PER_FORMAT)
 def test_a_question_is_sent_behind_the_default_system_prompt(
     ask: Ask, model: Model, service: Service, whole: bool
 ) -> None:
@@ -57,7 +59,7 @@ def test_a_question_is_sent_behind_the_default_system_prompt(
     assert service.model in request.path + json.dumps(body)
 
 
-@each_service
+@services("openrouter")
 def test_the_users_system_prompt_follows_the_default_one(ask: Ask, model: Model, service: Service) -> None:
     model.say("Arr.", service=service)
     assert ask(*options(service), "-s", "Talk like a pirate.", "hello").code == 0
@@ -66,8 +68,8 @@ def test_the_users_system_prompt_follows_the_default_one(ask: Ask, model: Model,
     assert date.today().strftime("%Y") in system.removesuffix("Talk like a pirate.")
 
 
-@streamed_or_whole
-@each_service
+@streamed_and_whole
+@services(*ONE_PER_FORMAT)
 def test_a_tool_call_is_run_and_its_result_goes_back(ask: Ask, model: Model, service: Service, whole: bool) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
     model.say("Let me look.", READ, service=service, whole=whole)
@@ -82,7 +84,7 @@ def test_a_tool_call_is_run_and_its_result_goes_back(ask: Ask, model: Model, ser
     assert '{"port": 8080}' in second.results[0]
 
 
-@each_service
+@services("openrouter", "anthropic")
 def test_parallel_calls_are_all_answered_in_order(ask: Ask, model: Model, service: Service) -> None:
     calls = [Call("read_file", {"filepath": f"{name}.txt"}, f"call_{name}") for name in "abc"]
     for name in "abc":
@@ -95,7 +97,7 @@ def test_parallel_calls_are_all_answered_in_order(ask: Ask, model: Model, servic
     assert [f"contents of {name}" in result for name, result in zip("abc", sent.results, strict=True)] == [True] * 3
 
 
-@each_service
+@services(*ONE_PER_FORMAT)
 def test_a_conversation_is_continued(ask: Ask, model: Model, service: Service) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}')
     model.say("", READ, service=service)
@@ -111,7 +113,7 @@ def test_a_conversation_is_continued(ask: Ask, model: Model, service: Service) -
     assert "Port 8080." in sent.assistant
 
 
-@each_service
+@services("openrouter")
 def test_without_tools_none_are_sent(ask: Ask, model: Model, service: Service) -> None:
     model.say("Four.", service=service)
     assert ask(*options(service), "--no-tools", "2+2?").text == "Four.\n"

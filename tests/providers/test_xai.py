@@ -45,7 +45,8 @@ def test_error_is_the_sentence_beside_the_code(server: ModelServer) -> None:
 def test_bad_key_is_told_though_it_is_a_400(server: ModelServer) -> None:
     failure = ask_refused(server, 400, BAD_KEY).turn.failure
     assert isinstance(failure, ProviderError)
-    assert (failure.message, failure.advice) == (BAD_KEY, "check the key (ask keys set xai)")
+    assert failure.message == BAD_KEY
+    assert "ask keys set xai" in failure.advice
     assert len(server.requests) == 1
 
 
@@ -69,7 +70,7 @@ def test_behind_a_bad_key_the_next_one_is_tried(server: ModelServer) -> None:
 def test_parameter_that_a_reasoning_model_refuses_is_blamed(server: ModelServer, option: str, message: str) -> None:
     failure = ask_refused(server, 400, message, {option: "x"}).turn.failure
     assert isinstance(failure, ParameterError)
-    assert failure.advice == f"leave out or change {option}"
+    assert failure.advice.endswith(f" {option}")
 
 
 def test_error_about_something_else_blames_no_option(server: ModelServer) -> None:

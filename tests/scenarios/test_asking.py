@@ -19,7 +19,7 @@ TOOLS = ["read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url"
 NO_TOOLS = 'No endpoints found that support tool use. Try disabling "read_file".'
 
 
-def test_s01_a_question_goes_out_behind_the_default_system_prompt(ask: Ask, server: ModelServer) -> None:
+def test_s01_a_prompt_is_sent_after_the_default_system_prompt(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Because of Rayleigh scattering."))
     before = date.today()
     result = ask("why", "is", "the", "sky", "blue?")
@@ -34,7 +34,7 @@ def test_s01_a_question_goes_out_behind_the_default_system_prompt(ask: Ask, serv
     assert all(f"- {name}: " in system for name in TOOLS)
 
 
-def test_s02_the_users_system_text_comes_behind_the_default_one(ask: Ask, server: ModelServer) -> None:
+def test_s02_the_users_system_prompt_follows_the_default_one(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Ahoy."))
     assert ask("-s", "Talk like a pirate.", "hello").text == "Ahoy.\n"
     [body] = sent(server)
@@ -96,7 +96,7 @@ def test_s04_without_tools_none_are_offered_nor_promised(ask: Ask, server: Model
     assert not any(name in body["messages"][0]["content"] for name in TOOLS)
 
 
-def test_s26_a_model_that_takes_no_tools_is_asked_once_without(ask: Ask, server: ModelServer) -> None:
+def test_s26_a_model_without_tool_support_gets_one_request_without_tools(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(404, NO_TOOLS), wire.says("Hello."))
     result = ask("hello")
     assert (result.text, result.code) == ("Hello.\n", 0)
@@ -114,7 +114,7 @@ def test_s26_a_request_without_tools_promises_none(ask: Ask, server: ModelServer
     assert not any(name in system for name in TOOLS)
 
 
-def test_s26_without_tools_it_is_not_asked_again(ask: Ask, server: ModelServer) -> None:
+def test_s26_without_tools_there_is_no_second_request(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(404, NO_TOOLS))
     result = ask("hello")
     assert (result.stdout, result.code) == (b"", 6)

@@ -1,4 +1,4 @@
-"""Scenarios 25 to 27: every provider, through the installed command and in its own wire."""
+"""Scenarios 25 to 27: every provider, in its own format."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def calls_of(message: Message) -> list[tuple[str, Any]]:
 
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_a_question_goes_out_behind_the_default_system_prompt(
+def test_s25_a_prompt_is_sent_after_the_default_system_prompt(
     ask: Ask, server: ModelServer, name: str, whole: bool
 ) -> None:
     service = SERVICES[name]
@@ -90,7 +90,7 @@ def test_s25_a_question_goes_out_behind_the_default_system_prompt(
 
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_a_file_is_read_and_its_content_goes_back_as_the_calls_result(
+def test_s25_the_content_of_a_file_is_sent_as_the_tool_result(
     ask: Ask, server: ModelServer, name: str, whole: bool
 ) -> None:
     service = SERVICES[name]
@@ -106,7 +106,7 @@ def test_s25_a_file_is_read_and_its_content_goes_back_as_the_calls_result(
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_three_calls_in_one_answer_run_in_order_and_are_answered_together(
+def test_s25_parallel_calls_run_in_order_and_their_results_are_sent_together(
     ask: Ask, server: ModelServer, name: str
 ) -> None:
     service = SERVICES[name]
@@ -135,7 +135,7 @@ def test_s25_text_around_a_call_is_shown_in_order_and_kept(ask: Ask, server: Mod
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_what_a_model_thought_goes_back_to_it_with_the_results(ask: Ask, server: ModelServer, name: str) -> None:
+def test_s25_reasoning_is_sent_back_with_the_tool_results(ask: Ask, server: ModelServer, name: str) -> None:
     service = SERVICES[name]
     server.reply(service.says(THOUGHT, READ), service.says("There is no such file."))
     assert ask("-p", name, "-m", service.model, "What is in config.json?").code == 0
@@ -166,7 +166,9 @@ NO_TOOLS: dict[str, tuple[int, Json]] = {
 
 
 @pytest.mark.parametrize("name", NO_TOOLS)
-def test_s26_a_model_that_takes_no_tools_is_asked_once_without(ask: Ask, server: ModelServer, name: str) -> None:
+def test_s26_a_model_without_tool_support_gets_one_request_without_tools(
+    ask: Ask, server: ModelServer, name: str
+) -> None:
     service = SERVICES[name]
     status, refusal = NO_TOOLS[name]
     server.reply(chat_wire.whole_reply(refusal, status), service.says("Hello."))
@@ -261,7 +263,7 @@ OUT_OF_CREDIT: dict[str, tuple[int, Json, str]] = {
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name not in LOCAL])
-def test_s27_without_a_key_it_is_said_where_one_goes(ask: Ask, server: ModelServer, name: str) -> None:
+def test_s27_a_missing_key_error_names_the_variable_and_the_command(ask: Ask, server: ModelServer, name: str) -> None:
     variables = SERVICES[name].provider.info.key_env
     env = {variable: value for variable, value in ask.env.items() if variable not in variables}
     env = {variable: value for variable, value in env.items() if not variable.endswith("_BASE_URL")}
@@ -275,20 +277,24 @@ def test_s27_without_a_key_it_is_said_where_one_goes(ask: Ask, server: ModelServ
 
 
 @pytest.mark.parametrize("name", WRONG_KEY)
-def test_s27_a_key_that_is_wrong_is_told_once_with_how_to_set_another(ask: Ask, server: ModelServer, name: str) -> None:
+def test_s27_an_invalid_key_is_not_retried_and_the_error_names_the_command(
+    ask: Ask, server: ModelServer, name: str
+) -> None:
     status, refusal = WRONG_KEY[name]
     line = check_refused(ask, server, name, status, refusal)
     assert f"ask keys set {name}" in line
 
 
-def test_s27_ollama_that_wants_a_key_says_how_to_sign_in(ask: Ask, server: ModelServer) -> None:
+def test_s27_ollama_without_a_key_names_the_sign_in_command(ask: Ask, server: ModelServer) -> None:
     line = check_refused(ask, server, "ollama", 401, {"error": "unauthorized"})
     assert "ollama signin" in line
     assert "OLLAMA_API_KEY" in line
 
 
 @pytest.mark.parametrize("case", OUT_OF_CREDIT)
-def test_s27_an_account_without_credit_is_told_once_with_where_to_pay(ask: Ask, server: ModelServer, case: str) -> None:
+def test_s27_missing_credit_is_not_retried_and_the_error_names_the_billing_page(
+    ask: Ask, server: ModelServer, case: str
+) -> None:
     status, refusal, place = OUT_OF_CREDIT[case]
     assert place in check_refused(ask, server, case.partition(" ")[0], status, refusal)
 
@@ -317,7 +323,7 @@ def one_line(result: Result) -> str:
 
 
 @pytest.mark.parametrize(("name", "advice"), [("ollama", "ollama serve"), ("lmstudio", "lms server start")])
-def test_a_local_server_that_does_not_run_is_told_with_how_to_start_it(ask: Ask, name: str, advice: str) -> None:
+def test_the_error_for_a_stopped_local_server_names_the_start_command(ask: Ask, name: str, advice: str) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{bound.getsockname()[1]}"
@@ -336,7 +342,7 @@ def models(name: str, *ids: str) -> Reply:
 
 
 @pytest.mark.parametrize(("name", "advice"), [("ollama", "ollama pull"), ("lmstudio", "lms load")])
-def test_a_local_server_without_a_model_is_told_with_how_to_get_one(
+def test_the_error_for_a_local_server_without_models_names_the_command_to_get_one(
     ask: Ask, server: ModelServer, name: str, advice: str
 ) -> None:
     server.reply(models(name))
@@ -346,7 +352,7 @@ def test_a_local_server_without_a_model_is_told_with_how_to_get_one(
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_the_first_model_of_a_local_server_is_asked(ask: Ask, server: ModelServer, name: str) -> None:
+def test_the_first_model_of_a_local_server_is_the_default(ask: Ask, server: ModelServer, name: str) -> None:
     server.reply(models(name, "first", "second"), SERVICES[name].says("Hello."))
     result = ask("-p", name, "hi")
     assert (result.text, result.stderr, result.code) == ("Hello.\n", "", 0)

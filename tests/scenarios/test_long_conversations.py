@@ -64,7 +64,7 @@ def test_s15_the_second_question_carries_the_first_exchange_with_its_call_and_re
     assert [third["messages"][place]["content"] for place in (4, 5)] == ["There is notes.txt.", "How many?"]
 
 
-def test_s16_a_new_process_tells_the_model_what_the_earlier_one_saw(ask: Ask, server: ModelServer) -> None:
+def test_s16_a_continued_conversation_contains_earlier_tool_results(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "sub").mkdir()
     (ask.cwd / "a.txt").write_text("x")
 
@@ -158,7 +158,7 @@ def test_small_conversations_ask_for_no_models_list_and_big_ones_once_a_day(ask:
 
 
 @pytest.mark.parametrize("failure", [wire.fails(500), wire.whole_reply({"data": "nonsense"}), Reply((b"<html>",))])
-def test_a_models_list_that_cannot_be_had_fails_no_run_and_is_not_asked_for_at_once_again(
+def test_a_failed_models_list_is_ignored_and_not_requested_again_soon(
     ask: Ask, server: ModelServer, failure: Reply
 ) -> None:
     def answer(request: Request) -> Reply:
@@ -173,7 +173,7 @@ def test_a_models_list_that_cannot_be_had_fails_no_run_and_is_not_asked_for_at_o
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"time": "x", "models": {"a": 1}}', b"\xff\xfe"])
-def test_a_cache_that_is_damaged_is_made_anew(ask: Ask, server: ModelServer, home: Home, content: bytes) -> None:
+def test_a_damaged_models_cache_is_replaced(ask: Ask, server: ModelServer, home: Home, content: bytes) -> None:
     server.reply(*listing(100_000, wire.says("Noted."), wire.says("Noted.")))
     big = "word " * 9_000
     assert ask(big).code == 0
@@ -185,7 +185,7 @@ def test_a_cache_that_is_damaged_is_made_anew(ask: Ask, server: ModelServer, hom
     assert json.loads(file.read_bytes())["models"] == kept["models"]
 
 
-def test_what_the_user_says_after_a_failure_comes_as_one_message(ask: Ask, server: ModelServer) -> None:
+def test_prompts_before_and_after_a_failure_are_merged(ask: Ask, server: ModelServer) -> None:
     """Some models refuse two of the user's in a row."""
     server.reply(wire.fails(400, "no"), wire.says("Hello."))
     assert ask("first").code == 6
@@ -198,7 +198,7 @@ def test_what_the_user_says_after_a_failure_comes_as_one_message(ask: Ask, serve
 @pytest.mark.parametrize(
     ("tokens", "told"), [(4_500, ["0 word word", "Noted.", "1 word word"]), (7_000, ["1 word word"])]
 )
-def test_usage_that_was_told_counts_more_than_the_estimate(
+def test_reported_usage_takes_precedence_over_the_estimate(
     ask: Ask, server: ModelServer, home: Home, tokens: int, told: Sequence[str]
 ) -> None:
     """The same text: what its provider counts as many tokens has to go, what it counts as few may stay."""

@@ -129,7 +129,7 @@ def test_s09_a_file_is_written_into_a_folder_that_was_missing(ask: Ask, server: 
     assert results(sent(server)[1]) == ["created test.txt: 11 bytes", "created new/deep/test.txt: 12 bytes"]
 
 
-def test_s10_a_file_that_is_missing_is_told_to_the_model(ask: Ask, server: ModelServer) -> None:
+def test_s10_the_model_is_told_that_a_file_is_missing(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "that-does-exist.txt").touch()
     server.reply(
         wire.calls(("read_file", {"filepath": "that-does-not-exist.txt"})), wire.says("There is no such file.")

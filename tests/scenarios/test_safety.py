@@ -53,7 +53,7 @@ def test_s31_yes_runs_it(ask: Ask, server: ModelServer) -> None:
 
 
 @pytest.mark.parametrize("answers", [["\n"], ["\x04"], ["yep\n"] * 3], ids=["enter", "end", "not understood"])
-def test_s31_anything_else_is_no_and_the_model_is_told(ask: Ask, server: ModelServer, answers: list[str]) -> None:
+def test_s31_any_other_response_declines_the_call(ask: Ask, server: ModelServer, answers: list[str]) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer) for answer in answers])
     assert result.code == 0
@@ -87,7 +87,7 @@ def test_s31_each_call_that_runs_or_writes_is_asked_about(ask: Ask, server: Mode
     ]
 
 
-def test_s31_what_was_typed_before_the_question_does_not_count(ask: Ask, server: ModelServer) -> None:
+def test_s31_input_typed_before_the_question_is_ignored(ask: Ask, server: ModelServer) -> None:
     typed = threading.Event()
     answer = [wire.event(chunk) for chunk in wire.stream(None, [TOUCH])]
     server.reply(Reply([b"", typed, *answer, wire.sse()], content_type="text/event-stream"), wire.says("You declined."))
@@ -112,7 +112,7 @@ def test_s31_yes_on_standard_input_does_not_count(ask: Ask, server: ModelServer)
     assert is_declined(results(sent(server)[1]))
 
 
-def test_s31_where_nobody_can_be_asked_it_is_denied(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_s31_without_a_terminal_calls_are_denied(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("list_dir", {"dirpath": "."}), TOUCH), wire.says("I may not."))
     result = ask("--confirm", "Run it", stdin=b"yes\nyes\n")
     assert (result.text, result.code) == ("I may not.\n", 8)
@@ -155,7 +155,7 @@ def create_file(work: Path) -> None:
     (work / "new/f").write_text("a\n")
 
 
-SWAPS = {
+SWAPS: dict[Callable[[Path], None], str] = {
     swap_for_link: "f",
     swap_folder: "d/f",
     swap_folder_for_link: "d/f",
@@ -198,8 +198,10 @@ def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
     assert visible(work) == before
 
 
-@pytest.mark.parametrize("safe", [(), ("--safe",)], ids=["outside safe mode", "safe"])
-def test_what_was_shown_is_written_through_links_and_into_new_folders(
+@pytest.mark.parametrize(
+    "safe", [pytest.param((), marks=pytest.mark.slow), ("--safe",)], ids=["outside safe mode", "safe"]
+)
+def test_approved_files_are_written_through_links_and_into_new_folders(
     ask: Ask, server: ModelServer, home: Home, safe: tuple[str, ...]
 ) -> None:
     (home.work / "f").write_text("a\n")
@@ -317,7 +319,7 @@ def test_s31_ctrl_c_on_the_edited_line_ends_the_run(ask: Ask, server: ModelServe
     assert [line["rule"] for line in audit(home)] == ["interrupted"]
 
 
-def test_s31_a_write_is_shown_as_what_it_changes(ask: Ask, server: ModelServer) -> None:
+def test_s31_the_question_about_a_write_shows_the_diff(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "old").write_text("a\nb\n")
     server.reply(
         wire.calls(
@@ -351,6 +353,7 @@ def test_s31_nothing_in_a_command_can_hide_from_the_question(ask: Ask, server: M
     assert not (ask.cwd / "ran").exists()
 
 
+@pytest.mark.slow
 def test_s31_no_question_shows_anything_but_printable_ascii(ask: Ask, server: ModelServer) -> None:
     tricks = [
         "\x1b[2K\r",

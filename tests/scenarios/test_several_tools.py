@@ -14,7 +14,7 @@ from tests.program import Ask
 from tests.scenarios.sent import results, roles, sent
 
 
-def test_s11_what_a_search_found_is_written_to_a_file(ask: Ask, server: ModelServer) -> None:
+def test_s11_search_results_are_written_to_a_file(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "a.py").write_text("x = 1  # TODO: name it\n")
     (ask.cwd / "b.py").write_text("# TODO: test\n")
 
@@ -92,13 +92,13 @@ def test_s14_text_around_calls_is_shown_as_it_comes_and_kept(ask: Ask, server: M
     assert [call["id"] for call in second["messages"][2]["tool_calls"]] == ["call_a", "call_b"]
 
 
-def test_s14_the_text_of_each_round_begins_on_a_line_of_its_own(ask: Ask, server: ModelServer) -> None:
+def test_s14_the_text_of_each_round_starts_on_a_new_line(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("list_dir", {"dirpath": "."}), content="First I look."), wire.says("Nothing is here."))
     result = ask("look")
     assert (result.text, result.code) == ("First I look.\nNothing is here.\n", 0)
 
 
-def test_text_is_shown_before_the_calls_behind_it_are_whole(ask: Ask, server: ModelServer) -> None:
+def test_text_is_shown_before_the_calls_after_it_are_complete(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("First I look."), 30.0, wire.finish()))
     with ask.start("look") as running:
         running.wait_for("First I look.")
@@ -122,7 +122,7 @@ def test_twenty_rounds_are_one_conversation_on_one_connection(ask: Ask, server: 
         assert later.endswith(separator + rest)
 
 
-def test_a_request_goes_on_from_the_one_before_it_but_for_cache_markers(ask: Ask, server: ModelServer) -> None:
+def test_each_request_extends_the_previous_one_except_for_cache_markers(ask: Ask, server: ModelServer) -> None:
     rounds = [wire.calls(("bash", {"command": f"echo {i}"})) for i in range(3)]
     server.reply(*rounds, wire.says("Done."))
     assert ask("-m", "anthropic/claude-test", "count").code == 0
@@ -134,9 +134,7 @@ def test_a_request_goes_on_from_the_one_before_it_but_for_cache_markers(ask: Ask
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_an_id_that_comes_twice_or_not_at_all_becomes_one_of_its_own(
-    ask: Ask, server: ModelServer, whole: bool
-) -> None:
+def test_duplicate_and_missing_call_ids_are_replaced(ask: Ask, server: ModelServer, whole: bool) -> None:
     arguments = [json.dumps({"command": f"echo {name} >> order"}) for name in "abcd"]
     ids = ["call_x", "call_x", None, ""]
     if whole:

@@ -32,9 +32,7 @@ TOUCH = ("bash", {"command": "echo x >> ran"})
     ],
     ids=["broken", "glued", "unknown", "missing", "empty", "type", "array"],
 )
-def test_s18_a_call_that_makes_no_sense_is_not_run(
-    ask: Ask, server: ModelServer, call: wire.Call, words: list[str]
-) -> None:
+def test_s18_an_invalid_call_is_not_run(ask: Ask, server: ModelServer, call: wire.Call, words: list[str]) -> None:
     server.reply(wire.calls(call), wire.says("I was wrong."))
     result = ask("do it")
     assert (result.text, result.code) == ("I was wrong.\n", 0)
@@ -49,7 +47,7 @@ def test_s18_a_call_that_makes_no_sense_is_not_run(
         assert kept["function"]["arguments"] == "{}"
 
 
-def test_s18_the_good_calls_beside_a_bad_one_are_run(ask: Ask, server: ModelServer) -> None:
+def test_s18_valid_calls_next_to_an_invalid_one_are_run(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(TOUCH, ("bash", "{"), TOUCH), wire.says("Done."))
     assert ask("do it").code == 0
     assert (ask.cwd / "ran").read_text() == "x\nx\n"
@@ -78,7 +76,7 @@ def test_s19_the_last_request_still_has_the_tools_but_no_choice(ask: Ask, server
 
 
 @pytest.mark.parametrize("text", ["And on.", None])
-def test_s19_a_model_that_calls_even_then_is_not_obeyed(ask: Ask, server: ModelServer, text: str | None) -> None:
+def test_s19_calls_in_the_last_answer_are_not_run(ask: Ask, server: ModelServer, text: str | None) -> None:
     server.reply(wire.calls(("list_dir", {"dirpath": "."})), wire.calls(TOUCH, content=text))
     result = ask("--max-rounds", "1", "go on")
     assert (result.text, result.code) == (f"{text}\n" if text else "", 11)
@@ -95,7 +93,7 @@ def test_the_third_identical_call_in_a_row_is_not_run(ask: Ask, server: ModelSer
     assert [text.startswith("Error: ") for text in said] == [False, False, True, True]
 
 
-def test_another_call_in_between_lets_it_run_again(ask: Ask, server: ModelServer) -> None:
+def test_a_different_call_in_between_resets_the_repetition_limit(ask: Ask, server: ModelServer) -> None:
     other = ("list_dir", {"dirpath": "."})
     server.reply(wire.calls(TOUCH, TOUCH, other, TOUCH), wire.calls(TOUCH, TOUCH), wire.says("Done."))
     assert ask("do it").code == 0
@@ -130,7 +128,7 @@ def test_s20_the_model_can_shorten_the_time_but_not_lengthen_it(ask: Ask, server
     assert "0.5 s" in second
 
 
-def test_s21_what_cannot_be_read_is_explained_to_the_model(ask: Ask, server: ModelServer) -> None:
+def test_s21_unreadable_files_are_explained_to_the_model(ask: Ask, server: ModelServer) -> None:
     with (ask.cwd / "big.log").open("wb") as file:
         file.truncate(11_000_000)
     (ask.cwd / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0")
@@ -149,7 +147,7 @@ def test_s21_what_cannot_be_read_is_explained_to_the_model(ask: Ask, server: Mod
     assert all(text.startswith("Error: ") for text in (big, binary, folder, secret))
 
 
-def test_a_long_result_keeps_head_and_tail_and_names_a_file_that_has_it_all(ask: Ask, server: ModelServer) -> None:
+def test_a_long_result_is_shortened_in_the_middle_and_saved_to_a_file(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "seq 100000"})), wire.says("Many numbers."))
     assert ask("count").code == 0
     [said] = results(sent(server)[1])
@@ -217,7 +215,7 @@ def test_s24_ctrl_c_on_the_terminal_ends_a_running_command(ask: Ask, server: Mod
 
 
 @pytest.mark.parametrize("before", [(), (wire.text("So far"),)], ids=["waiting", "streaming"])
-def test_s24_ctrl_c_keeps_what_was_said(ask: Ask, server: ModelServer, before: Any) -> None:
+def test_s24_ctrl_c_keeps_the_partial_answer(ask: Ask, server: ModelServer, before: Any) -> None:
     server.reply(Reply([*map(wire.event, before), HOLD], content_type="text/event-stream"))
     with ask.start("tell me") as running:
         server.wait_for_requests(1)
@@ -228,7 +226,7 @@ def test_s24_ctrl_c_keeps_what_was_said(ask: Ask, server: ModelServer, before: A
     assert (result.text, result.code) == ("So far\n" if before else "", 130)
 
 
-def test_s27_a_missing_key_is_told_before_anything_is_sent(ask: Ask, server: ModelServer) -> None:
+def test_s27_a_missing_key_is_an_error_before_any_request(ask: Ask, server: ModelServer) -> None:
     result = ask("hello", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""})
     assert (result.stdout, result.code) == (b"", 4)
     [line] = result.stderr.splitlines()
@@ -243,7 +241,7 @@ def test_s27_a_missing_key_is_told_before_anything_is_sent(ask: Ask, server: Mod
         (402, "Insufficient credits", "https://openrouter.ai/settings/credits"),
     ],
 )
-def test_s27_a_bad_key_is_one_line_that_says_what_to_do(
+def test_s27_an_invalid_key_is_one_line_with_a_hint(
     ask: Ask, server: ModelServer, status: int, message: str, hint: str
 ) -> None:
     server.reply(wire.fails(status, message))
