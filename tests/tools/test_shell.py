@@ -133,7 +133,8 @@ def test_it_waits_for_a_command_that_closed_its_output(bash: Bash, context: Tool
 def test_a_timeout_kills_all_processes_of_the_command(bash: Bash, context: ToolContext, command: str) -> None:
     with at_most(2):
         result = bash(f"echo begun; {command}", timeout=0.5)
-    assert result.text == "stopped after 0.5 s, with all that it had started\nstdout:\nbegun\n"
+    assert result.text.startswith("stopped after 0.5 s")
+    assert result.text.endswith("\nstdout:\nbegun\n")
     assert result.failed
     assert not alive(*pids(context, "pid"))
 
@@ -200,7 +201,7 @@ except KeyboardInterrupt:
 def start_interruptible(context: ToolContext, before: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", INTERRUPTED, str(context.directory), before]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not ((pid := context.directory / "pid").exists() and pid.read_text()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return process
@@ -209,7 +210,7 @@ def start_interruptible(context: ToolContext, before: str) -> subprocess.Popen[s
 def test_an_interrupt_ends_all_of_it_and_goes_on(context: ToolContext) -> None:
     process = start_interruptible(context, "")
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=10)[0] == "interrupted []\n"
+    assert process.communicate(timeout=30)[0] == "interrupted []\n"
     assert not alive(*pids(context, "pid"))
 
 
@@ -219,7 +220,7 @@ def test_a_second_interrupt_kills_at_once(context: ToolContext) -> None:
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=10)[0] == "interrupted []\n"
+        assert process.communicate(timeout=30)[0] == "interrupted []\n"
     assert not alive(*pids(context, "pid"))
 
 
