@@ -159,7 +159,7 @@ def begin() -> None:
         note("x" * 100_000 + "\n" + f"{'line' * 25}\n" * 12_500, sys.stderr)
     while MODE == "rubbish":
         send("rubbish")
-        time.sleep(0.05)
+        time.sleep(0.2)
     if MODE == "endless":
         send_for_ever(itertools.repeat(LOGGED))
     while MODE == "line":

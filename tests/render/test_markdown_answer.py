@@ -86,10 +86,10 @@ def test_no_word_is_hidden(hostile: str) -> None:
 
 
 def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:
-    words = "word " * 2_000
-    shown = "\n".join(lines_of(f"# One\n\n{words}\n\n# Two", 9))
+    words = "word " * 800
+    shown = "\n".join(lines_of(f"# One\n\n{words}\n\n# Two", 40))
     assert shown.startswith("One\n\nword word")
-    assert shown.replace("\n", "").replace(" ", "").count("word") == 2_000
+    assert shown.replace("\n", "").replace(" ", "").count("word") == 800
     assert shown.endswith("\n\nTwo")
 
 

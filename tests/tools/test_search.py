@@ -110,11 +110,11 @@ def test_a_character_with_an_endless_number_is_one_that_is_not_known(
 @pytest.mark.parametrize("name", KEYED)
 def test_finding_nothing_is_told_with_what_to_do(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(answer(FOUND[name]([])))
-    assert refusal(engine(server, name), context) == f"{name} found nothing: try fewer words, or others"
+    assert refusal(engine(server, name), context).startswith(f"{name} found nothing")
 
 
 def test_nothing_is_asked_for_nothing(server: ModelServer, context: ToolContext) -> None:
-    assert refusal(engine(server, "brave"), context, query=" \n") == "the query is empty"
+    assert refusal(engine(server, "brave"), context, query=" \n").endswith("empty")
     assert not server.requests
 
 
@@ -128,70 +128,36 @@ TOO_LONG = answer({"detail": [{"loc": ["body", "query"], "msg": "Query is too lo
 @pytest.mark.parametrize(
     ("name", "reply", "told"),
     [
-        (
-            "brave",
-            brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", INVALID),
-            f"brave refused the key (422: SUBSCRIPTION_TOKEN_INVALID {INVALID}): {ANOTHER} brave`",
-        ),
-        (
-            "tavily",
-            tavily_error(401, UNKNOWN),
-            f"tavily refused the key (401: {UNKNOWN}): {ANOTHER} tavily`",
-        ),
-        (
-            "tavily",
-            tavily_error(432, PLAN),
-            f"the plan of the key for tavily is used up (432: {PLAN}): {ANOTHER} tavily`",
-        ),
-        (
-            "brave",
-            brave_error(422, "VALIDATION", "Unable to validate it"),
-            "brave cannot search for that (422: VALIDATION Unable to validate it): ask for less, in fewer words",
-        ),
-        (
-            "tavily",
-            TOO_LONG,
-            "tavily cannot search for that (422: Query is too long.): ask for less, in fewer words",
-        ),
-        (
-            "brave",
-            Reply((b"<h1>Bad gateway</h1>",), status=502, content_type="text/html"),
-            "brave failed (502: Bad Gateway): search again later, or do without",
-        ),
-        (
-            "tavily",
-            answer({"detail": "Not Found"}, 404),
-            "tavily answered 404 (Not Found): the user may have set TAVILY_BASE_URL to something else",
-        ),
-        (
-            "brave",
-            Reply((b"<h1>Welcome</h1>",), content_type="text/html"),
-            "what brave answered cannot be read: the user may have set BRAVE_BASE_URL to something else",
-        ),
-        ("tavily", answer([1, 2]), "what tavily answered cannot be read"),
-        ("tavily", answer({"results": "none"}), "what tavily answered cannot be read"),
-        ("brave", Reply((b"[" * 100_000,)), "what brave answered cannot be read"),
-        ("brave", Reply((b'{"web": {"results": []}', DROP), framing="length"), "what brave answered cannot be read"),
-        ("brave", Reply((DROP,)), "brave could not be asked: cannot connect to 127.0.0.1"),
+        ("brave", brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", INVALID), ["422", INVALID, f"{ANOTHER} brave`"]),
+        ("tavily", tavily_error(401, UNKNOWN), ["401", UNKNOWN, f"{ANOTHER} tavily`"]),
+        ("tavily", tavily_error(432, PLAN), ["432", PLAN, f"{ANOTHER} tavily`"]),
+        ("brave", brave_error(422, "VALIDATION", "Unable to validate it"), ["422", "Unable to validate it"]),
+        ("tavily", TOO_LONG, ["422", "Query is too long."]),
+        ("brave", Reply((b"<h1>Bad gateway</h1>",), status=502, content_type="text/html"), ["502", "Bad Gateway"]),
+        ("tavily", answer({"detail": "Not Found"}, 404), ["404", "TAVILY_BASE_URL"]),
+        ("brave", Reply((b"<h1>Welcome</h1>",), content_type="text/html"), ["BRAVE_BASE_URL"]),
+        ("tavily", answer([1, 2]), ["TAVILY_BASE_URL"]),
+        ("tavily", answer({"results": "none"}), ["TAVILY_BASE_URL"]),
+        ("brave", Reply((b"[" * 100_000,)), ["BRAVE_BASE_URL"]),
+        ("brave", Reply((b'{"web": {"results": []}', DROP), framing="length"), ["BRAVE_BASE_URL"]),
+        ("brave", Reply((DROP,)), ["127.0.0.1"]),
     ],
 )
-def test_an_error_is_told_with_what_to_do(
-    server: ModelServer, context: ToolContext, name: str, reply: Reply, told: str
+def test_an_error_names_the_engine_and_what_to_change(
+    server: ModelServer, context: ToolContext, name: str, reply: Reply, told: list[str]
 ) -> None:
     server.reply(reply)
-    assert refusal(engine(server, name), context).startswith(told)
+    message = refusal(engine(server, name), context)
+    assert all(value in message for value in (name, *told)), message
 
 
-@pytest.mark.parametrize("name", KEYED)
-def test_an_engine_that_is_asked_too_often_is_asked_once_more(
-    server: ModelServer, context: ToolContext, name: str
-) -> None:
+@pytest.mark.parametrize("name", [KEYED[0], *(pytest.param(one, marks=pytest.mark.slow) for one in KEYED[1:])])
+def test_a_rate_limited_request_is_retried_once(server: ModelServer, context: ToolContext, name: str) -> None:
     too_often = brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan")
     server.reply(too_often, answer(FOUND[name](NUTS)), too_often, too_often)
     assert "1. Nuts" in search(engine(server, name), context)
     told = refusal(engine(server, name), context)
-    assert told.startswith(f"{name} takes no more requests for now (429: RATE_LIMITED Request rate limit exceeded")
-    assert told.endswith("search again later, or do without")
+    assert all(value in told for value in (name, "429", "RATE_LIMITED"))
     assert len(server.requests) == 4
 
 
@@ -214,7 +180,7 @@ def test_the_key_is_in_no_error(server: ModelServer, context: ToolContext, key: 
 @pytest.mark.parametrize("name", KEYED)
 def test_a_key_that_cannot_be_sent_is_not(server: ModelServer, context: ToolContext, name: str, key: str) -> None:
     told = refusal(engine(server, name, key), context)
-    assert told.startswith(f"the key for {name} holds a character that no key has: ")
+    assert name in told
     assert key not in told
     assert not server.requests
 
@@ -222,7 +188,7 @@ def test_a_key_that_cannot_be_sent_is_not(server: ModelServer, context: ToolCont
 @pytest.mark.parametrize("name", KEYED)
 def test_a_redirect_is_not_followed_with_the_key(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(Reply((b"",), status=307, headers={"Location": f"{place(server)}/elsewhere"}))
-    assert refusal(engine(server, name), context).startswith(f"{name} could not be asked: stopped after 0 redirects")
+    assert refusal(engine(server, name), context).startswith(name)
     assert len(server.requests) == 1
 
 

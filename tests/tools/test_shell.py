@@ -130,46 +130,47 @@ def test_it_waits_for_a_command_that_closed_its_output(bash: Bash, context: Tool
     ],
     ids=["child", "setsid", "double fork", "setsid without environment", "without environment"],
 )
-def test_a_time_out_ends_all_of_it(bash: Bash, context: ToolContext, command: str) -> None:
+def test_a_timeout_kills_all_processes_of_the_command(bash: Bash, context: ToolContext, command: str) -> None:
     with at_most(2):
         result = bash(f"echo begun; {command}", timeout=0.5)
-    assert result.text == "stopped after 0.5 s, with all that it had started\nstdout:\nbegun\n"
+    assert result.text.startswith("stopped after 0.5 s")
+    assert result.text.endswith("\nstdout:\nbegun\n")
     assert result.failed
     assert not alive(*pids(context, "pid"))
 
 
-def test_what_ignores_term_is_killed_after_two_seconds(bash: Bash, context: ToolContext) -> None:
+def test_a_command_that_ignores_sigterm_is_killed_after_two_seconds(bash: Bash, context: ToolContext) -> None:
     with at_most(4):
         bash("trap '' TERM; echo $$ > pid; while :; do sleep 1; done", timeout=0.3)
     assert not alive(*pids(context, "pid"))
 
 
-def test_a_time_out_lets_no_further_command_begin(bash: Bash, context: ToolContext) -> None:
+def test_no_further_command_starts_after_a_timeout(bash: Bash, context: ToolContext) -> None:
     bash("bash -c 'sleep 600; touch inner'; touch outer", timeout=0.5)
     assert not list(context.directory.iterdir())
 
 
-def test_what_it_says_on_term_is_kept(bash: Bash) -> None:
+def test_output_of_a_sigterm_handler_is_kept(bash: Bash) -> None:
     assert "goodbye" in bash("trap 'echo goodbye; exit' TERM; sleep 600 & wait", timeout=0.5).text
 
 
-def test_the_user_s_time_out_is_the_longest(context: ToolContext) -> None:
+def test_the_command_timeout_is_the_upper_limit(context: ToolContext) -> None:
     context = context._replace(command_timeout=0.3)
     with at_most(2):
         assert BASH.run({"command": "sleep 600", "timeout": 100}, context).text.startswith("stopped after 0.3 s")
 
 
-def test_a_time_out_of_years_is_one(context: ToolContext) -> None:
+def test_a_timeout_of_years_is_accepted(context: ToolContext) -> None:
     assert BASH.run({"command": "true"}, context._replace(command_timeout=1e9)).exit_status == 0
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
-def test_a_time_out_that_is_not_above_zero_is_refused(bash: Bash, timeout: float) -> None:
+def test_a_timeout_of_zero_or_less_is_refused(bash: Bash, timeout: float) -> None:
     with pytest.raises(ToolError, match="above 0"):
         bash("touch ran", timeout=timeout)
 
 
-def test_processes_of_an_earlier_call_survive_a_later_one_s_time_out(bash: Bash, context: ToolContext) -> None:
+def test_processes_of_an_earlier_call_survive_the_timeout_of_a_later_one(bash: Bash, context: ToolContext) -> None:
     bash("sleep 600 > log 2>&1 & echo $! > pid")
     bash("sleep 600", timeout=0.2)
     [pid] = pids(context, "pid")
@@ -200,7 +201,7 @@ except KeyboardInterrupt:
 def start_interruptible(context: ToolContext, before: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", INTERRUPTED, str(context.directory), before]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not ((pid := context.directory / "pid").exists() and pid.read_text()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return process
@@ -209,17 +210,17 @@ def start_interruptible(context: ToolContext, before: str) -> subprocess.Popen[s
 def test_an_interrupt_ends_all_of_it_and_goes_on(context: ToolContext) -> None:
     process = start_interruptible(context, "")
     process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=10)[0] == "interrupted []\n"
+    assert process.communicate(timeout=30)[0] == "interrupted []\n"
     assert not alive(*pids(context, "pid"))
 
 
-def test_a_second_interrupt_does_not_wait_for_the_stubborn(context: ToolContext) -> None:
+def test_a_second_interrupt_kills_at_once(context: ToolContext) -> None:
     process = start_interruptible(context, "trap '' TERM; ")
     with at_most(1.8):
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=10)[0] == "interrupted []\n"
+        assert process.communicate(timeout=30)[0] == "interrupted []\n"
     assert not alive(*pids(context, "pid"))
 
 
@@ -308,7 +309,7 @@ for command in sys.argv[2:]:
 """
 
 
-def test_it_works_where_the_system_does_not_tell_of_a_process_s_end(tmp_path: Path) -> None:
+def test_it_works_without_pidfd(tmp_path: Path) -> None:
     commands = ["echo a", "exec >&- 2>&-; sleep 0.1; exit 4", "timeout 3 sleep 3 & echo b", "sleep 600"]
     command = [sys.executable, "-c", WITHOUT_PIDFD, str(tmp_path), *commands]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -323,19 +324,19 @@ def test_waiting_for_a_silent_command_costs_nothing(bash: Bash) -> None:
     assert time.process_time() - before < 0.1
 
 
-def test_a_missing_bash_is_told(context: ToolContext) -> None:
+def test_a_missing_bash_is_reported(context: ToolContext) -> None:
     with pytest.raises(ToolError, match="bash is not installed"):
         BASH.run({"command": "true"}, context._replace(environment={"PATH": str(context.directory)}))
 
 
-def test_a_vanished_working_directory_is_told(context: ToolContext) -> None:
+def test_a_vanished_working_directory_is_reported(context: ToolContext) -> None:
     context.directory.rmdir()
     with pytest.raises(ToolError, match="working directory is gone"):
         BASH.run({"command": "true"}, context)
 
 
 @pytest.mark.parametrize(("command", "what"), [("x" * 200_000, "too long"), ("a\0b", "NUL"), ("\ud83d", "half")])
-def test_a_command_that_cannot_be_passed_on_is_told(bash: Bash, command: str, what: str) -> None:
+def test_a_command_that_cannot_be_an_argument_is_refused(bash: Bash, command: str, what: str) -> None:
     with pytest.raises(ToolError, match=what):
         bash(command)
 
