@@ -163,12 +163,12 @@ def main(folder: Path, user: int, seed: int) -> None:
         os.setgid(user)
         os.setuid(user)
     chance = Random(seed)
-    for number in range(0, 60, 3):
+    for number in range(0, 60, 5):
         inner = folder / str(number)
         inner.mkdir()
         changes = [(chance.choice([*ACTS]), chance.choice(PATHS), chance.choice(PATHS)) for _ in range(number)]
         try:
-            check(inner, changes, 0, end=bool(number % 9))
+            check(inner, changes, 0, end=bool(number % 15))
         except BaseException:
             sys.stderr.write(f"{changes}\n")
             raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ask.errors import FileError
@@ -49,6 +49,7 @@ def clear(folder: Path) -> None:
 # What comes back
 
 
+@settings(max_examples=12)
 @given(changes=CHANGES, further=st.sampled_from([0, 5]), end=st.booleans())
 @example(changes=[("remove", name, name) for name in PATHS], further=500, end=True)
 def test_undo_and_redo_restore_exactly_the_same_tree(
