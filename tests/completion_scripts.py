@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -101,6 +102,8 @@ def with_parts(path: str, command: click.Command) -> Iterator[Command]:
 
 def described(path: str, command: click.Command, parts: dict[str, str]) -> Command:
     """What the scripts need to know of a command."""
+    command = copy(command)
+    vars(command)["_help_option"] = None  # which Click caches with the names that it had first in this process
     with click.Context(command, help_option_names=["-h", "--help"]) as context:
         params = command.get_params(context)
     options = [option(path, param) for param in params if isinstance(param, click.Option) and not param.hidden]
