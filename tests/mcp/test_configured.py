@@ -1,4 +1,4 @@
-"""What is configured of servers: in config.toml, in the JSON files of other programs, and by the environment."""
+"""The configuration of servers: config.toml, JSON files of other programs, and environment variables."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_an_unknown_key_is_a_warning_with_the_nearest() -> None:
         (5, "mcp.servers.one must be a table"),
     ],
 )
-def test_what_makes_no_sense_is_refused(table: Any, said: str) -> None:
+def test_an_invalid_table_is_refused(table: Any, said: str) -> None:
     with pytest.raises(ConfigError) as error:
         checked(table)
     assert said in error.value.message
 
 
 @pytest.mark.parametrize("name", ["a b", "", "a__b", "ä", "x" * 33, "a.b"])
-def test_a_name_must_fit(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="no name for an MCP server"):
         checked(WHOLE, name)
 
@@ -109,7 +109,7 @@ def read(tmp_path: Path, text: str) -> dict[str, Server]:
     return dict(read_servers(file).servers)
 
 
-def test_the_form_of_claude_and_cursor(tmp_path: Path) -> None:
+def test_the_format_of_claude_and_cursor(tmp_path: Path) -> None:
     entries = {
         "fs": {
             "command": "npx",
@@ -134,7 +134,7 @@ def test_the_form_of_claude_and_cursor(tmp_path: Path) -> None:
     ]
 
 
-def test_the_form_of_vs_code_with_comments_and_commas(tmp_path: Path) -> None:
+def test_the_format_of_vs_code_with_comments_and_trailing_commas(tmp_path: Path) -> None:
     text = """{ // of mine
       "inputs": [], /* none */
       "servers": {"a": {"type": "stdio", "command": "x", "args": ["// no comment", "a,]", "/* nor */",], }, },
@@ -142,7 +142,7 @@ def test_the_form_of_vs_code_with_comments_and_commas(tmp_path: Path) -> None:
     assert read(tmp_path, text)["a"].args == ("// no comment", "a,]", "/* nor */")
 
 
-def test_an_entry_that_makes_no_sense_is_left_out_with_a_line(tmp_path: Path) -> None:
+def test_an_invalid_entry_is_left_out_with_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     entries = {"bad": {"args": []}, "good": {"command": "x"}, "a b": {"command": "y"}, "a.b": {"command": "z"}}
     file.write_text(json.dumps({"mcpServers": entries}))
@@ -157,13 +157,13 @@ def test_an_entry_that_makes_no_sense_is_left_out_with_a_line(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "text", ["", "[]", "{", "{}", '{"mcpServers": 5}', "[" * 100_000, "\xff", '{"mcpServers": {},,}']
 )
-def test_a_file_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         read(tmp_path, text)
 
 
 @given(st.text())
-def test_any_name_fits_somehow(name: str) -> None:
+def test_any_name_can_be_made_valid(name: str) -> None:
     assert SERVER_NAME.fullmatch(fit_name(name))
 
 
@@ -181,7 +181,7 @@ def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, v
 # All of it
 
 
-def test_config_toml_comes_first_then_the_folders_file_then_others(tmp_path: Path) -> None:
+def test_config_toml_takes_precedence_then_the_folder_then_other_files(tmp_path: Path) -> None:
     def servers(*names: str, command: str) -> str:
         return json.dumps({"mcpServers": {name: {"command": command} for name in names}})
 
@@ -203,7 +203,7 @@ def filled(**parts: Any) -> Server:
     return filled_in(Server("one", PATH, **parts), environment, Path("/project"))
 
 
-def test_variables_are_filled_in_everywhere_in_braces_and_bare_where_secrets_stand() -> None:
+def test_variables_in_braces_are_expanded_everywhere_and_bare_ones_in_env_and_headers() -> None:
     text = "$A-${A}-${env:LONG_NAME}-${NO:-else}-${EMPTY}-$$A"
     server = filled(
         command="${A}", args=(text.replace("$$A", "$1"),), env={"X": text}, headers={"Y": "Bearer $LONG_NAME"}
@@ -216,12 +216,12 @@ def test_variables_are_filled_in_everywhere_in_braces_and_bare_where_secrets_sta
 
 
 @pytest.mark.parametrize("parts", [{"args": ("${NO}",)}, {"env": {"X": "$NO"}}, {"url": "http://${NO}"}])
-def test_a_variable_that_is_not_set_is_named(parts: dict[str, Any]) -> None:
+def test_an_unset_variable_is_named(parts: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"the MCP server one is left out: its (args|env.X|url) needs \$NO"):
         filled(**parts)
 
 
-def test_what_vs_code_would_ask_for_is_named() -> None:
+def test_an_input_of_vs_code_is_named() -> None:
     with pytest.raises(ConfigError, match=r"needs \$input:key"):
         filled(env={"X": "${input:key}"})
 

@@ -1,4 +1,4 @@
-"""The lists of servers that are kept: believed while all is as it was, and never in the way."""
+"""Saved lists of servers' tools: valid as long as the server is unchanged, and ignored when broken."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kept(tmp_path: Path) -> KeptLists:
     return KeptLists(tmp_path / "mcp")
 
 
-def test_an_offer_is_read_as_it_was_kept(kept: KeptLists, tmp_path: Path) -> None:
+def test_a_saved_list_is_read_back_unchanged(kept: KeptLists, tmp_path: Path) -> None:
     offer = choose(ONE._replace(tools=("a", "ä/b", "absent")), LISTED)
     kept.keep(offer, MARK, "one 1.0")
     assert kept.read(offer.server, MARK) == offer
@@ -42,12 +42,12 @@ def test_an_offer_is_read_as_it_was_kept(kept: KeptLists, tmp_path: Path) -> Non
     assert [path.name for path in file.parent.iterdir()] == ["one.json"]
 
 
-def test_a_server_without_tools_is_known_to_have_none(kept: KeptLists) -> None:
+def test_an_empty_list_is_saved_too(kept: KeptLists) -> None:
     kept.keep(Offer(ONE), MARK, "")
     assert kept.read(ONE, MARK) == Offer(ONE, [], [])
 
 
-def test_nothing_is_believed_of_another_server_or_time_or_format(kept: KeptLists, tmp_path: Path) -> None:
+def test_a_list_of_another_server_time_or_format_is_ignored(kept: KeptLists, tmp_path: Path) -> None:
     kept.keep(Offer(ONE), MARK, "")
     file = tmp_path / "mcp" / "one.json"
     table = json.loads(file.read_text())
@@ -60,14 +60,14 @@ def test_nothing_is_believed_of_another_server_or_time_or_format(kept: KeptLists
     assert kept.read(ONE, MARK)
 
 
-def test_what_is_forgotten_is_not_there_any_more(kept: KeptLists) -> None:
+def test_a_deleted_list_is_gone(kept: KeptLists) -> None:
     kept.forget("one")
     kept.keep(Offer(ONE), MARK, "")
     kept.forget("one")
     assert kept.read(ONE, MARK) is None
 
 
-def test_where_nothing_can_be_kept_nothing_is(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     kept = KeptLists(tmp_path / "file")
     kept.keep(Offer(ONE), MARK, "")
@@ -81,14 +81,14 @@ def test_where_nothing_can_be_kept_nothing_is(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=100) | json_values().map(lambda value: json.dumps(value).encode()))
-def test_any_file_is_read_or_not_believed(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_any_invalid_file_is_ignored(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     folder = tmp_path_factory.mktemp("kept")
     (folder / "one.json").write_bytes(data)
     assert KeptLists(folder).read(ONE, MARK) is None
 
 
 @given(json_values(), json_values(), json_values())
-def test_any_content_with_the_right_mark_is_read_or_not_believed(
+def test_any_content_with_the_right_fingerprint_is_read_or_ignored(
     tmp_path_factory: pytest.TempPathFactory, tools: Any, notes: Any, written: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("kept")
@@ -106,12 +106,12 @@ def test_any_content_with_the_right_mark_is_read_or_not_believed(
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"format": 1, "tools": 5}', "[" * 100_000, '{"format": ' + "9" * 10_000 + "}", '{"time": NaN}']
 )
-def test_what_is_no_list_is_not_believed(text: str, tmp_path: Path) -> None:
+def test_a_file_without_a_list_is_ignored(text: str, tmp_path: Path) -> None:
     (tmp_path / "one.json").write_text(text)
     assert KeptLists(tmp_path).read(ONE, MARK) is None
 
 
-# What a list is believed for
+# Fingerprints
 
 
 def marked(folder: Path, environment: Mapping[str, str] | None = None, **parts: Any) -> str:
@@ -129,7 +129,7 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_it_is_the_same_as_long_as_nothing_changes(files: Path) -> None:
+def test_the_fingerprint_is_stable(files: Path) -> None:
     assert marked(files, args=("data",)) == marked(files, args=("data",))
     before = marked(files, args=("data",))
     (files / "data" / "more").write_text("what is in a folder is no part of the server")
@@ -139,7 +139,7 @@ def test_it_is_the_same_as_long_as_nothing_changes(files: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["bin/python", "server.py", "own.toml"])
-def test_a_file_that_changes_counts(name: str, files: Path) -> None:
+def test_a_changed_file_changes_the_fingerprint(name: str, files: Path) -> None:
     before = marked(files)
     os.utime(files / name, (1_000, 1_000))
     older = marked(files)
@@ -150,7 +150,7 @@ def test_a_file_that_changes_counts(name: str, files: Path) -> None:
     assert marked(files) not in (before, older)
 
 
-def test_which_program_it_is_counts(files: Path) -> None:
+def test_another_program_changes_the_fingerprint(files: Path) -> None:
     plain = marked(files)
     first = {"PATH": f"{files}/other:{files}/bin", "A": "1"}
     assert marked(files, first) != plain
@@ -172,11 +172,11 @@ def test_which_program_it_is_counts(files: Path) -> None:
         {"command": "", "url": "http://x/", "type": "http"},
     ],
 )
-def test_what_is_configured_counts(parts: dict[str, Any], files: Path) -> None:
+def test_other_settings_change_the_fingerprint(parts: dict[str, Any], files: Path) -> None:
     assert marked(files, **parts) != marked(files)
 
 
-def test_the_value_of_a_variable_counts_and_cannot_be_read(files: Path) -> None:
+def test_the_fingerprint_depends_on_variables_without_revealing_them(files: Path) -> None:
     def mark(secret: str) -> str:
         return marked(files, {"TOKEN": secret}, command="", args=(), url="http://x", headers={"A": "Bearer $TOKEN"})
 
@@ -187,7 +187,7 @@ def test_the_value_of_a_variable_counts_and_cannot_be_read(files: Path) -> None:
         marked(files, {"OTHER": "x"}, env={"A": "$TOKEN"})
 
 
-def test_the_working_directory_counts_where_it_says_which_file_is_meant(files: Path) -> None:
+def test_the_working_directory_counts_for_relative_paths(files: Path) -> None:
     def mark(where: Path, *args: str, cwd: str = "", command: str = "python") -> str:
         server = Server("one", CONFIG, command=command, args=args, cwd=cwd)
         return fingerprint(server, {"PATH": f"{files}/bin"}, where)

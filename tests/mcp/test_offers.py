@@ -1,4 +1,4 @@
-"""The tools that are made of what a server lists: names that every provider takes and that stay distinct."""
+"""Tools built from the list of a server: their names are distinct and accepted by every provider."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def names(*tools: str) -> list[str]:
     return [tool.spec.name for tool in tools_of(*(Listed(name, "", {}) for name in tools))]
 
 
-def test_a_name_says_whose_it_is() -> None:
+def test_a_tool_name_begins_with_the_server() -> None:
     assert names("log") == ["git__log"]
     assert prefix_of("1password") == "_1password__"
     assert is_allowed("git", ["bash", "git__log"])
     assert not is_allowed("git", ["git_log", "gitx__log", "x__git__log"])
 
 
-def test_what_no_provider_takes_is_replaced() -> None:
+def test_characters_that_providers_reject_are_replaced() -> None:
     assert names("a.b/c d", "ä") == ["git__a_b_c_d", "git___"]
 
 
-def test_names_that_would_be_the_same_stay_distinct() -> None:
+def test_colliding_names_stay_distinct() -> None:
     first, second, third = names("a.b", "a_b", "a/b")
     assert first == "git__a_b"
     assert second.startswith("git__a_b_")
@@ -67,19 +67,19 @@ def test_any_names_fit(server: str, tools: list[str]) -> None:
         taken.append(name)
 
 
-def test_one_that_is_listed_twice_is_offered_once() -> None:
+def test_a_duplicate_tool_is_offered_once() -> None:
     assert len(names("a", "a")) <= 2
     assert names("a", "a")[0] == "git__a"
 
 
-def test_reading_is_the_server_s_word_and_all_else_changes_something() -> None:
+def test_only_tools_marked_read_only_have_no_side_effects() -> None:
     tools = tools_of(Listed("a", "", {}), Listed("b", "", {}, reads_only=True))
     assert [tool.changes for tool in tools] == [True, False]
     assert {tool.origin for tool in tools} == {"mcp:git"}
 
 
 @given(json_values())
-def test_any_schema_becomes_one_of_an_object(schema: Any) -> None:
+def test_any_schema_becomes_an_object_schema(schema: Any) -> None:
     listed = Listed("a", "Does.", schema if isinstance(schema, dict) else {"properties": schema})
     [tool] = tools_of(listed)
     assert tool.spec.parameters["type"] == "object"

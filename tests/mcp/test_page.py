@@ -39,7 +39,7 @@ def test_the_shown_configuration_is_understood_and_has_every_key() -> None:
     assert {key for server in values["mcp"]["servers"].values() for key in server} == set(SERVER_KEYS)
 
 
-def test_every_key_is_told_and_no_other() -> None:
+def test_exactly_the_existing_keys_are_documented() -> None:
     assert {name for row in table(PAGE, "key") for name in quoted(row)} == set(SERVER_KEYS)
 
 
@@ -54,7 +54,7 @@ def test_numbers_are_those_of_the_code() -> None:
     assert FRESH == 24 * 60 * 60
 
 
-def test_each_example_of_adding_makes_sense() -> None:
+def test_the_options_in_the_examples_exist() -> None:
     for block in blocks(PAGE, "sh"):
         for line in block.splitlines():
             options = set(re.findall(r" (--[a-z]+)", line.partition("#")[0]))

@@ -40,7 +40,7 @@ def without_empty_end(lines: list[str]) -> list[str]:
 
 
 @given(st.lists(st.tuples(LINES, LINES, st.booleans()), max_size=12))
-def test_the_terminal_shows_what_is_done_and_then_the_rows(steps: list[tuple[list[str], list[str], bool]]) -> None:
+def test_finished_lines_are_shown_above_the_live_rows(steps: list[tuple[list[str], list[str], bool]]) -> None:
     shown = Shown()
     above: list[str] = []
     for done, rows, stream in steps:
@@ -61,7 +61,7 @@ def test_only_what_differs_is_written() -> None:
     assert shown.written == ["a", " b", "\nc", "\r\x1b[Jd", "\n"]
 
 
-def test_rows_that_become_fewer_leave_the_cursor_behind_the_last() -> None:
+def test_the_cursor_follows_the_last_row_when_rows_are_removed() -> None:
     shown = Shown()
     for rows in (["a", "b", "c"], ["a"], ["ab"], []):
         shown.show([], rows)
@@ -72,14 +72,14 @@ def test_rows_that_become_fewer_leave_the_cursor_behind_the_last() -> None:
     assert shown.screen.lines == ["a", "b"]
 
 
-def test_long_lines_are_the_terminals_to_fold() -> None:
+def test_long_lines_are_wrapped_by_the_terminal() -> None:
     shown = Shown()
     shown.show([], ["x" * COLUMNS, "yyy"])
     shown.show(["x" * COLUMNS + "yyy", "z"], ["live"])
     assert shown.screen.lines == ["x" * COLUMNS, "yyy", "z", "live"]
 
 
-def test_after_somebody_else_has_written_it_begins_below() -> None:
+def test_output_of_others_is_kept() -> None:
     shown = Shown()
     shown.show(["done"], ["live"])
     shown.bottom.lose()
@@ -88,7 +88,7 @@ def test_after_somebody_else_has_written_it_begins_below() -> None:
     assert shown.screen.lines == ["done", "live", "[1]+ Stopped", "live!", "more"]
 
 
-def test_an_interruption_in_the_middle_of_writing_costs_no_line() -> None:
+def test_an_interrupted_write_loses_no_line() -> None:
     shown = Shown()
     shown.show(["done"], ["one", "two"])
     shown.interrupted = True
@@ -99,7 +99,7 @@ def test_an_interruption_in_the_middle_of_writing_costs_no_line() -> None:
     assert shown.screen.lines == ["done", "one", "two", "end"]
 
 
-def test_text_that_is_no_line_yet_ends_before_what_follows() -> None:
+def test_an_unfinished_line_is_ended_before_the_next_output() -> None:
     shown = Shown()
     shown.show([], ["live"])
     shown.bottom.stream("aaa")

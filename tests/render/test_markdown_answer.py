@@ -32,7 +32,7 @@ class Shown:
 @example([TABLE, "end"], 1)
 @example([TABLE, "end"], 7)
 @example(["```py", *(f"x = {number}" for number in range(100)), "```", "end"], 9)
-def test_streamed_it_looks_as_it_does_at_once(lines: list[str], size: int) -> None:
+def test_a_streamed_answer_looks_like_a_complete_one(lines: list[str], size: int) -> None:
     text = "\n".join(lines)
     whole, streamed = Shown(watched=False), Shown(watched=True)
     whole.answer.feed(text)
@@ -45,7 +45,7 @@ def test_streamed_it_looks_as_it_does_at_once(lines: list[str], size: int) -> No
 
 @given(st.lists(st.sampled_from([*BLOCKS, *LINES]), max_size=14), st.integers(1, 30))
 @example(["# Heading", "", "```", ""], 1)
-def test_somebody_elses_lines_stand_above_the_block_under_way(lines: list[str], place: int) -> None:
+def test_lines_of_others_are_shown_above_the_current_block(lines: list[str], place: int) -> None:
     text = "\n".join(lines)
     alone, disturbed = Shown(watched=True), Shown(watched=True)
     for piece in (text[:place], text[place:]):

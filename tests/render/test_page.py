@@ -85,7 +85,7 @@ def page(*several: Saved) -> str:
 
 
 @given(conversations())
-def test_any_conversation_makes_a_page_that_holds_nothing_but_text(value: dict[str, Any]) -> None:
+def test_any_conversation_makes_a_valid_page_of_text(value: dict[str, Any]) -> None:
     text = page(from_value(value))
     text.encode()
     found = Page(text)
@@ -101,7 +101,7 @@ def test_the_policy_allows_the_page_its_own_style_and_pictures_in_it_alone() -> 
     assert "@import" not in found.styles
 
 
-def test_all_that_was_said_and_done_is_there() -> None:
+def test_a_page_contains_the_complete_conversation() -> None:
     call = {"id": "1", "name": "bash", "arguments": '{"command": "ls"}', "seconds": 1.5, "exit_status": 2}
     text = page(
         saved(
@@ -181,7 +181,7 @@ def listener() -> Iterator[Listener]:
 
 
 @pytest.mark.slow
-def test_in_a_browser_nothing_hostile_runs_and_nothing_is_loaded(home: Home, listener: Listener) -> None:
+def test_a_browser_runs_and_loads_nothing_hostile(home: Home, listener: Listener) -> None:
     def hostile(who: str) -> str:
         url = f"{listener.url}/{who}"
         return (

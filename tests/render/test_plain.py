@@ -12,14 +12,14 @@ ECHO = ("bash", {"command": "echo out"})
 FAIL = ("bash", {"command": "echo oops >&2; exit 3"})
 
 
-def test_each_call_is_a_line_and_each_round_of_text_begins_one(ask: Ask, server: ModelServer) -> None:
+def test_each_tool_call_and_each_text_begins_a_line(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(ECHO, ECHO, content="Looking."), wire.calls(ECHO, content="Again.\n"), wire.says("Done."))
     result = ask("hi")
     assert result.text == "Looking.\nAgain.\nDone.\n"
     assert result.stderr.splitlines()[:2] == ['· bash {"command": "echo out"}'] * 2
 
 
-def test_the_same_is_shown_where_answers_come_whole(ask: Ask, server: ModelServer) -> None:
+def test_the_output_is_the_same_without_streaming(ask: Ask, server: ModelServer) -> None:
     replies = [wire.calls(ECHO, content="Looking.", whole=True), wire.says("Done.", whole=True)]
     server.reply(*replies)
     result = ask("--no-stream", "hi")
@@ -27,7 +27,7 @@ def test_the_same_is_shown_where_answers_come_whole(ask: Ask, server: ModelServe
     assert server.requests[0].json.get("stream") is not True
 
 
-def test_a_call_that_fails_says_why(ask: Ask, server: ModelServer) -> None:
+def test_a_failed_call_shows_the_reason(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(FAIL, ("read_file", {"filepath": "no"}), ("nix", {})), wire.says("Done."))
     failed, no_file, no_tool = ask("hi").stderr.splitlines()[1::2]
     assert failed.startswith("· exit code: 3 ")
@@ -57,13 +57,13 @@ def test_verbose_shows_results_reasoning_and_what_was_used(ask: Ask, server: Mod
     assert lines[-2:] == ["So.", "· 1 round of tool calls, 110 tokens in (60 from the cache), 25 out, $0.0135"]
 
 
-def test_what_was_used_is_told_as_far_as_it_is_known(ask: Ask, server: ModelServer) -> None:
+def test_usage_is_shown_as_far_as_it_is_known(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"), wire.streams(wire.text("yes"), wire.finish()))
     assert ask("-v", "hi").stderr == "· no tool calls, 10 tokens in, 5 out\n"
     assert ask("-v", "hi").stderr == "· no tool calls\n"
 
 
-def test_reasoning_is_for_terminals_and_never_part_of_the_answer(ask: Ask, server: ModelServer) -> None:
+def test_reasoning_is_shown_on_terminals_only(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.reasoning("I "), wire.reasoning("wonder"), wire.text("yes"), wire.finish()))
     result = ask("hi")
     assert (result.text, result.stderr) == ("yes\n", "")

@@ -1,4 +1,4 @@
-"""A run on a terminal: what is to be seen in the end, and that nothing of it was touched after it was done."""
+"""A run on a terminal: the final screen, and that finished lines are never redrawn."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_markdown_is_laid_out_and_nothing_above_the_last_rows_is_touched(ask: As
 
 
 @pytest.mark.parametrize("columns", [40, *(pytest.param(one, marks=pytest.mark.slow) for one in (80, 200))])
-def test_however_it_comes_it_looks_the_same(columns: int, ask: Ask, server: ModelServer) -> None:
+def test_streamed_and_complete_answers_look_the_same(columns: int, ask: Ask, server: ModelServer) -> None:
     server.reply(streamed(ANSWER), streamed(ANSWER, 0.0005), wire.says(ANSWER, whole=True))
     looks = []
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_however_it_comes_it_looks_the_same(columns: int, ask: Ask, server: Mode
     assert max(map(len, looks[0])) <= columns
 
 
-def test_code_is_coloured_and_headings_are_bold(ask: Ask, server: ModelServer) -> None:
+def test_code_is_colored_and_headings_are_bold(ask: Ask, server: ModelServer) -> None:
     server.reply(
         streamed('# Title\n\nSome **strong** word and `a b`.\n\n```python\ndef f():\n    return "text"\n```\n')
     )
@@ -121,7 +121,7 @@ def test_code_is_coloured_and_headings_are_bold(ask: Ask, server: ModelServer) -
     }
 
 
-def test_code_can_be_copied_as_it_is(ask: Ask, server: ModelServer) -> None:
+def test_code_can_be_copied_unchanged(ask: Ask, server: ModelServer) -> None:
     line = "printf '%s\\n' " + "x" * 100
     server.reply(streamed(f"```bash\n{line}\n\tafter a tab\n```"))
     shown = ask.on_terminal("--no-tools", "-q", "hi").text
@@ -146,7 +146,7 @@ def test_nothing_from_outside_reaches_the_terminal_raw(ask: Ask, server: ModelSe
     assert not set("\u202e\x9b") & set(ours.decode())
 
 
-def test_what_is_half_open_at_the_end_is_shown(ask: Ask, server: ModelServer) -> None:
+def test_an_interrupted_answer_is_shown_as_far_as_it_came(ask: Ask, server: ModelServer) -> None:
     server.reply(streamed("A **bold\n\n```python\nx = 1", end=False))
     with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
         running.wait_for("= ")
@@ -168,21 +168,21 @@ def test_what_is_half_open_at_the_end_is_shown(ask: Ask, server: ModelServer) ->
         pytest.param("-q", {"TERM": ""}, marks=pytest.mark.slow),
     ],
 )
-def test_where_it_is_not_wanted_or_cannot_be_the_text_comes_as_it_is(
+def test_the_text_is_printed_unchanged_without_styling(
     option: str, environment: dict[str, str], ask: Ask, server: ModelServer
 ) -> None:
     server.reply(streamed(ANSWER))
     assert ask.on_terminal("--no-tools", option, "hi", env=environment).text == f"{ANSWER}\n"
 
 
-def test_a_pipe_and_a_file_get_the_very_text(ask: Ask, server: ModelServer) -> None:
+def test_a_pipe_and_a_file_get_the_text_unchanged(ask: Ask, server: ModelServer) -> None:
     server.reply(streamed(ANSWER))
     for script in (f"{ASK} --no-tools hi | cat", f"{ASK} --no-tools hi > out; cat out"):
         with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
             assert running.finish().text == f"{ANSWER}\n"
 
 
-def test_code_alone_is_no_markdown(ask: Ask, server: ModelServer) -> None:
+def test_output_of_code_mode_is_not_markdown(ask: Ask, server: ModelServer) -> None:
     server.reply(streamed("```python\n# one\n\n\nx = '**a**'\n```"))
     assert ask.on_terminal("--code", "--no-tools", "hi").text == "# one\n\n\nx = '**a**'\n"
 
@@ -190,7 +190,7 @@ def test_code_alone_is_no_markdown(ask: Ask, server: ModelServer) -> None:
 # Beside the answer
 
 
-def test_a_clock_runs_while_the_model_is_waited_for_and_leaves_nothing(ask: Ask, server: ModelServer) -> None:
+def test_a_timer_runs_until_the_model_answers(ask: Ask, server: ModelServer) -> None:
     waiting: list[Step] = [1.3, *wire.says("yes").steps]
     server.reply(Reply(waiting, content_type="text/event-stream"))
     result = ask.on_terminal("--no-tools", "hi")
@@ -199,7 +199,7 @@ def test_a_clock_runs_while_the_model_is_waited_for_and_leaves_nothing(ask: Ask,
 
 
 @pytest.mark.parametrize("options", [["-q"], pytest.param(["--plain"], marks=pytest.mark.slow)])
-def test_no_clock_where_it_is_not_wanted(options: list[str], ask: Ask, server: ModelServer) -> None:
+def test_no_timer_in_quiet_or_plain_mode(options: list[str], ask: Ask, server: ModelServer) -> None:
     server.reply(Reply([0.8, *wire.says("yes").steps], content_type="text/event-stream"))
     assert ask.on_terminal("--no-tools", *options, "hi").text == "yes\n"
 
@@ -212,7 +212,7 @@ def test_no_clock_where_it_is_not_wanted(options: list[str], ask: Ask, server: M
         pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
     ],
 )
-def test_the_clock_is_gone_however_the_run_ends(how: int, code: int, ask: Ask, server: ModelServer) -> None:
+def test_the_timer_is_erased_after_a_signal(how: int, code: int, ask: Ask, server: ModelServer) -> None:
     server.reply(Reply([HOLD]))
     with ask.start_on_terminal("--no-tools", "hi") as running:
         running.wait_for("waiting for the model")
@@ -222,7 +222,7 @@ def test_the_clock_is_gone_however_the_run_ends(how: int, code: int, ask: Ask, s
     assert not any("waiting" in line for line in lines_shown(result.stdout))
 
 
-def test_a_call_is_one_line_with_what_came_of_it(ask: Ask, server: ModelServer) -> None:
+def test_a_tool_call_is_one_line_with_its_outcome(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "note.txt").write_text("marzipan\n")
     read = ("read_file", {"filepath": "note.txt"})
     server.reply(wire.calls(read, ("read_file", {"filepath": "no"}), content="I look."), wire.says("Done."))
@@ -233,7 +233,7 @@ def test_a_call_is_one_line_with_what_came_of_it(ask: Ask, server: ModelServer) 
     assert why.startswith("  Error: no: no such file")
 
 
-def test_an_entry_keeps_to_its_row(ask: Ask, server: ModelServer) -> None:
+def test_a_long_tool_call_is_cut_to_one_row(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("read_file", {"filepath": "漢" * 200})), wire.says("Done."))
     with sized(ask, 40) as running:
         shown = lines_shown(running.finish().stdout, 40)
@@ -253,14 +253,14 @@ def test_a_commands_output_is_shown_as_it_comes_and_measured(ask: Ask, server: M
     assert re.fullmatch(r"· \d+ characters in \d\.\d s", entry)
 
 
-def test_a_silent_command_has_a_clock(ask: Ask, server: ModelServer) -> None:
+def test_a_silent_command_has_a_timer(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "sleep 1.2"})), wire.says("Done."))
     result = ask.on_terminal("hi")
     assert 'bash {"command": "sleep 1.2"}, 1 s' in result.text
     assert lines_shown(result.stdout)[-2].startswith('· bash {"command": "sleep 1.2"} · ')
 
 
-def test_no_clock_runs_while_the_user_is_asked(ask: Ask, server: ModelServer) -> None:
+def test_no_timer_runs_during_an_approval_prompt(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "true"})), wire.says("Done."))
     with ask.start_on_terminal("--confirm", "hi") as running:
         running.wait_for("Run this?")
@@ -271,7 +271,7 @@ def test_no_clock_runs_while_the_user_is_asked(ask: Ask, server: ModelServer) ->
         assert lines_shown(running.finish().stdout)[-1] == "Done."
 
 
-def test_reasoning_comes_before_the_answer_and_a_closing_line_tells_the_cost(ask: Ask, server: ModelServer) -> None:
+def test_reasoning_precedes_the_answer_and_the_last_line_shows_the_cost(ask: Ask, server: ModelServer) -> None:
     used = wire.usage(100, 20, cost=0.0125)
     server.reply(
         wire.streams(wire.reasoning("I "), wire.reasoning("wonder"), wire.text("**yes**"), wire.finish(), used)
@@ -281,7 +281,7 @@ def test_reasoning_comes_before_the_answer_and_a_closing_line_tells_the_cost(ask
     assert re.search(rb"\x1b\[2m(I )?wonder\x1b\[0m", result.stdout)
 
 
-def test_only_the_answer_is_laid_out_where_errors_go_elsewhere(ask: Ask, server: ModelServer) -> None:
+def test_only_the_answer_is_styled_when_standard_error_is_redirected(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo out"}), content="**I** look."), streamed("**yes**"))
     script = f"{ASK} hi 2>file; cat file"
     with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
@@ -290,14 +290,14 @@ def test_only_the_answer_is_laid_out_where_errors_go_elsewhere(ask: Ask, server:
     assert "\x1b" not in Path(ask.cwd / "file").read_text()
 
 
-def test_an_error_stands_below_what_came(ask: Ask, server: ModelServer) -> None:
+def test_an_error_is_shown_below_the_partial_answer(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so **far"), wire.error("it broke")))
     shown = lines_shown(ask.on_terminal("--no-tools", "hi").stdout)
     assert shown[0] == "so **far"
     assert shown[1].startswith("ask: ")
 
 
-def test_going_on_after_a_stop_repeats_the_block_under_way(ask: Ask, server: ModelServer) -> None:
+def test_the_current_block_is_repeated_after_a_stop(ask: Ask, server: ModelServer) -> None:
     stopped = Event()
     steps: list[Step] = [
         wire.event(wire.text("# One\n\nSome text")),

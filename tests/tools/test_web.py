@@ -28,7 +28,7 @@ def answer(body: bytes, content_type: str = "text/plain", **more: object) -> Rep
     return Reply((body,), content_type=content_type, **more)  # type: ignore[arg-type]
 
 
-def test_a_page_is_readable_text_below_a_line_that_tells_of_it(server: ModelServer, url: str, run: Run) -> None:
+def test_a_page_is_readable_text_below_a_line_about_the_response(server: ModelServer, url: str, run: Run) -> None:
     server.reply(answer(PAGE.encode(), "text/html; charset=utf-8"))
     told = f"{url}: 200 OK, text/html, {len(PAGE.encode())} bytes"
     assert run(FETCH_URL, url=url) == f"{told}\n\n# Nuts\n\nSee [almonds]({url}almonds): é"
@@ -51,7 +51,7 @@ def test_a_page_is_readable_text_below_a_line_that_tells_of_it(server: ModelServ
         ("text/html; charset=utf-8", "[1, 2]"),
     ],
 )
-def test_json_and_text_come_as_they_are(server: ModelServer, url: str, run: Run, content_type: str, body: str) -> None:
+def test_json_and_text_are_unchanged(server: ModelServer, url: str, run: Run, content_type: str, body: str) -> None:
     server.reply(answer(body.encode(), content_type))
     assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == body
 
@@ -115,7 +115,7 @@ def test_text_is_read_in_its_own_encoding(
     ],
     ids=["image", "pdf", "nul", "bytes", "pdf-as-text", "image-as-page", "document"],
 )
-def test_binary_content_is_told_of_but_not_shown(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
+def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
     server.reply(reply)
     assert run(FETCH_URL, url=url).endswith("\n\n[binary content is not shown]")
 
@@ -132,7 +132,7 @@ def test_binary_content_is_told_of_but_not_shown(server: ModelServer, url: str, 
     ],
     ids=["empty", "no-content", "application"],
 )
-def test_an_answer_without_text_is_told(server: ModelServer, url: str, run: Run, reply: Reply, told: str) -> None:
+def test_a_response_without_text_is_reported(server: ModelServer, url: str, run: Run, reply: Reply, told: str) -> None:
     server.reply(reply)
     assert run(FETCH_URL, url=url).endswith(f"\n\n{told}")
 
@@ -149,9 +149,7 @@ def test_an_xml_feed_is_read_in_the_encoding_that_it_names(server: ModelServer, 
     assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == feed
 
 
-def test_a_page_that_does_not_end_is_read_as_far_as_it_came(
-    server: ModelServer, url: str, context: ToolContext
-) -> None:
+def test_an_endless_page_is_cut_after_the_timeout(server: ModelServer, url: str, context: ToolContext) -> None:
     server.reply(Reply((b"one\ntwo", HOLD), content_type="text/plain"))
     text = FETCH_URL.run({"url": url}, context._replace(command_timeout=1)).text
     head, _, body = text.partition("\n\n")
@@ -159,7 +157,7 @@ def test_a_page_that_does_not_end_is_read_as_far_as_it_came(
     assert body == "one\ntwo"
 
 
-def test_the_user_s_time_holds(server: ModelServer, url: str, context: ToolContext) -> None:
+def test_the_command_timeout_applies(server: ModelServer, url: str, context: ToolContext) -> None:
     server.reply(Reply((HOLD,)))
     with pytest.raises(ToolError, match=r"had not come after 0\.2 s"):
         FETCH_URL.run({"url": url}, context._replace(command_timeout=0.2))
@@ -173,7 +171,7 @@ def test_it_reaches_public_hosts_only_where_the_run_says(server: ModelServer, ur
     assert FETCH_URL.run({"url": url}, context).text.endswith("secret")
 
 
-def test_it_changes_nothing_and_is_loaded_without_what_it_needs() -> None:
+def test_the_tool_is_read_only_and_loads_its_libraries_late() -> None:
     assert not FETCH_URL.changes
     code = "import sys; from ask.tools import builtin_tools; builtin_tools(); print(sorted(sys.modules))"
     loaded = run([sys.executable, "-c", code]).text
