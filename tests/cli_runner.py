@@ -29,6 +29,8 @@ _AT_START: dict[signal.Signals, Callable[[int, FrameType | None], object] | sign
 _FOR_INTERPRETER = ("PYTHON", "LC_", "LD_", "TZ", "MALLOC_")
 """What the names of variables begin with that are read as a program starts."""
 _Cached = type(lru_cache(int))
+_found: list[bytes] = []
+"""The plugins that are installed, as ask keeps them."""
 
 
 def can_run_here(env: Mapping[str, str], arguments: Sequence[str]) -> bool:
@@ -82,6 +84,8 @@ def run_cli(
         sys.argv = ["ask", *arguments]
         if packages:
             sys.path.insert(0, str(packages))
+        elif "XDG_CACHE_HOME" in env:
+            _keep_found_plugins(Path(env["XDG_CACHE_HOME"], "ask"))
         late = _set_alarm(timeout)
         code = serve()
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -98,6 +102,21 @@ def leave_terminal() -> None:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
         fcntl.ioctl(terminal, termios.TIOCNOTTY)
         os.close(terminal)
+
+
+def _keep_found_plugins(cache: Path) -> None:
+    """Save a new user's first run the search for plugins, which takes as long as the rest of it."""
+    from ask.plugins import find_plugins
+
+    kept = cache / "plugins.json"
+    with suppress(OSError):  # a test may have made it unwritable
+        cache.mkdir(mode=0o700, exist_ok=True)
+        if not _found:
+            find_plugins(kept)
+            _found.append(kept.read_bytes())
+        elif not kept.exists():
+            kept.write_bytes(_found[0])
+            kept.chmod(0o600)
 
 
 @contextmanager
