@@ -106,6 +106,7 @@ def test_a_file_alone_is_a_question_that_names_it(ask: Ask, server: ModelServer)
     assert "[attached: photo.png]" in ask("history", "list").text
 
 
+@pytest.mark.slow
 def test_what_is_typed_is_read_where_that_is_asked_for(ask: Ask, server: ModelServer) -> None:
     with ask.start_on_terminal("-f", "-", BOX) as running:
         running.wait_for("waiting for standard input", 20)
@@ -251,6 +252,7 @@ def test_files_in_a_chat_go_with_the_next_message_alone(ask: Ask, server: ModelS
         chat.leave()
 
 
+@pytest.mark.slow
 def test_a_file_may_be_dropped_on_the_terminal(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "my photo.png").write_bytes(png(5, 5))
     forms = [
@@ -274,6 +276,7 @@ def test_a_path_that_cannot_be_read_is_shown_as_a_whole(ask: Ask) -> None:
         chat.leave()
 
 
+@pytest.mark.slow
 def test_a_chat_refuses_at_once_what_the_model_does_not_take(ask: Ask, server: ModelServer) -> None:
     with Chat(ask, "-p", "deepseek", "-m", "deepseek-flash", env=dict(deepseek(server))) as chat:
         assert "takes no PDF" in chat.say("/file paper.pdf")
@@ -438,6 +441,7 @@ def test_a_file_url_of_another_host_is_an_error(ask: Ask, server: ModelServer) -
 # Pipes
 
 
+@pytest.mark.slow
 def test_a_process_substitution_is_read_to_its_end(ask: Ask, server: ModelServer) -> None:
     assert ask.shell("ask -f <(sleep 2.2; echo slow; sleep 0.2; echo end) hi").code == 0
     assert "slow\nend\n" in wire.asked(asked(server)[-1])
@@ -453,6 +457,7 @@ def test_a_named_pipe_is_read_once_a_program_writes_to_it(ask: Ask, server: Mode
     assert "1\n2\n" in wire.asked(asked(server)[-1])
 
 
+@pytest.mark.slow
 def test_a_named_pipe_that_nobody_writes_to_ends_with_an_error(ask: Ask, server: ModelServer) -> None:
     os.mkfifo(ask.cwd / "pipe")
     started = time.monotonic()

@@ -142,6 +142,7 @@ def test_a_folder_with_too_much_names_what_is_large(ask: Ask, server: ModelServe
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_folder_of_too_many_files_is_not_walked_to_its_end(ask: Ask, server: ModelServer) -> None:
     for number in range(101):
         folder = ask.cwd / "many" / str(number)
@@ -174,6 +175,7 @@ def test_a_folder_in_a_chat_tells_what_goes_and_what_does_not(ask: Ask, server: 
         chat.leave()
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_thousand_nested_folders_is_read_and_deeper_ones_are_left_out(
     ask: Ask, server: ModelServer
 ) -> None:

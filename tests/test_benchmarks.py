@@ -43,6 +43,7 @@ def test_a_case_is_measured_and_reported(tmp_path: Path) -> None:
     assert written.endswith("<!-- end of measured -->\nAfter.\n")
 
 
+@pytest.mark.slow
 def test_rounds_words_and_the_terminal_are_seen(tmp_path: Path) -> None:
     with Server() as server:
         ground = Ground(tmp_path, server.url)

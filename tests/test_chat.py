@@ -125,6 +125,7 @@ def test_ctrl_c_ends_a_running_command_but_not_the_chat(
     assert "works" in works
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_prompt_clears_what_was_typed(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:

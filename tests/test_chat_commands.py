@@ -237,6 +237,7 @@ def test_what_has_gone_on_elsewhere_is_not_taken_back(ask: Ask, server: ModelSer
     assert len(saved(home)) == 2
 
 
+@pytest.mark.slow
 def test_undo_puts_back_what_the_last_run_changed(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(WRITE), wire.says("Written."))
     new = ask.cwd / "new.txt"
@@ -269,6 +270,7 @@ def test_compact_puts_a_summary_in_the_place_of_what_is_old(ask: Ask, server: Mo
     assert rest == ["Two.", "three"]
 
 
+@pytest.mark.slow
 def test_a_conversation_is_saved_to_a_file(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:

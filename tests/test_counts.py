@@ -53,6 +53,7 @@ def calls(number: int) -> list[Reply]:
 # Modules
 
 
+@pytest.mark.slow
 def test_a_command_loads_no_more_modules_than_it_did(count: Counter, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     count.ask("-p", "demo", "hi")  # so that caches are there
@@ -66,6 +67,7 @@ def test_a_command_loads_no_more_modules_than_it_did(count: Counter, server: Mod
     assert not too_many
 
 
+@pytest.mark.slow
 def test_thirty_more_plugins_load_not_a_module_more(count: Counter, home: Home) -> None:
     path = [install_provider(home.path / "path", f"service{number}") for number in range(30)]
     before = [count.ask("-p", "demo", "hi") for _ in range(2)][1]
@@ -117,6 +119,7 @@ def test_a_request_grows_by_what_was_said_and_nothing_else(count: Counter, serve
 # Files, statements, processes
 
 
+@pytest.mark.slow
 def test_a_start_opens_few_files_and_starts_nothing(count: Counter, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     warm = [count.ask("hi") for _ in range(2)][1]
@@ -145,6 +148,7 @@ def test_every_round_in_safe_mode_costs_what_the_second_one_did(count: Counter, 
     assert not rounds[1].of("process"), "the sandbox was started once, for all of them"
 
 
+@pytest.mark.slow
 def test_every_turn_of_a_chat_costs_what_the_second_one_did(count: Counter, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     turns = count.ask("chat", stdin=b"hi\n" * ROUNDS).parted("statement", "INSERT INTO runs")

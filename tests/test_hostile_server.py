@@ -422,6 +422,7 @@ def test_an_endless_list_of_models_is_given_up(ask: Ask, sent: Callable[[], Sent
 # What is legitimate
 
 
+@pytest.mark.slow
 def test_a_long_and_slow_answer_is_not_cut_off(ask: Ask) -> None:
     """Steady tokens for longer than the timeout, keep-alive comments before and between them."""
 

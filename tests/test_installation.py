@@ -125,6 +125,7 @@ def test_doctor_names_the_folder_of_the_program(environment: Environment, home: 
     assert str(environment.program.parent) in check_path(environment.program, home)["fix"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["pipx", pytest.param("uv", marks=pytest.mark.slow)])
 def test_doctor_names_the_folder_of_the_launcher(tool: str, environment: Environment, home: Home) -> None:
     folder = Path(home.env["HOME"], ".local/bin") if tool == "pipx" else home.path / "uv"

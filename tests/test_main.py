@@ -353,6 +353,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
     assert listed.stderr == "later\n"
 
 
+@pytest.mark.slow
 def test_a_provider_that_loads_slowly_is_named(ask: Ask, tmp_path: Path) -> None:
     env = install_with(tmp_path / "site", "import time; time.sleep(1.5)\n")
     listed = ask("providers", env=env)

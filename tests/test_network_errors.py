@@ -224,6 +224,7 @@ def test_a_kept_connection_that_was_closed_is_replaced_at_once_and_silently() ->
             assert server.connections == number + 1
 
 
+@pytest.mark.slow
 def test_a_new_connection_that_is_closed_is_not_replaced_silently() -> None:
     with answering(b"") as server:
         with pytest.raises(NetworkError) as caught:

@@ -59,6 +59,7 @@ def test_undo_and_redo_restore_exactly_the_same_tree(
         check(Path(name), changes, further, end=end)
 
 
+@pytest.mark.slow
 def test_undo_and_redo_work_for_an_ordinary_user(tmp_path: Path) -> None:
     with TemporaryDirectory() as name:
         Path(name).chmod(0o777)

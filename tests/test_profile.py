@@ -41,6 +41,7 @@ def test_every_phase_of_a_run_is_reported_on_stderr(ask: Ask, server: ModelServe
     assert re.search(r"^  imports +[0-9.]+  (\w+ \d+, )+\w+ \d+$", result.stderr, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_wait_for_an_answer_is_not_taken_for_anything_else(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(0.5, *wire.stream("late")), wire.streams(wire.text("a"), 0.5, *wire.stream("late")))
     slow_to_begin, slow_to_go_on = (told(ask("--profile", "hi").stderr) for _ in range(2))

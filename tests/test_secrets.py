@@ -130,6 +130,7 @@ def test_a_secret_that_comes_in_pieces_of_an_answer_is_found(
     assert REDACTED in repr(saved(home))
 
 
+@pytest.mark.slow
 def test_the_stream_is_not_held_back(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("a short answer gh"), 3.0, wire.text("p"), wire.finish()))
     with ask.start("go", env=ENVIRONMENT) as running:

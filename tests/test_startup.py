@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.program import Home, run
 
 ROOT = Path(__file__).parents[1]
@@ -162,6 +164,7 @@ def test_what_reads_files_is_loaded_only_with_one(home: Home) -> None:
     assert reading("-f", "src") == readers - {"ask_providers.demo_files"}
 
 
+@pytest.mark.slow
 def test_what_runs_the_tools_of_others_is_loaded_only_with_some(home: Home) -> None:
     def others(*args: str) -> set[str]:
         modules = watch(home, "-p", "demo", *args, "hi").modules
@@ -200,6 +203,7 @@ def test_a_mistake_on_the_command_line_costs_no_more_than_help(home: Home) -> No
     assert watch(home, "--no-such-option", script=script).modules & HEAVY == set()
 
 
+@pytest.mark.slow
 def test_importing_any_module_of_ask_writes_and_makes_nothing(home: Home) -> None:
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "ask").rglob("*.py"))]
     modules = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]

@@ -113,6 +113,7 @@ def test_working_providers_are_listed_and_each_broken_one_is_a_line_with_its_rea
         assert reason.replace("'ask_odd'", f"'ask_odd{number:02}'") in line
 
 
+@pytest.mark.slow
 def test_two_packages_with_one_name_are_both_named_when_it_is_chosen(ask: Ask, home: Home) -> None:
     packages = install_provider(home.path / "packages", "twin")
     install(packages, "other-twin", {"twin": "other:provider"}, {})

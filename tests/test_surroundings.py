@@ -61,6 +61,7 @@ def test_xargs_may_start_several_at_once(demo: Ask) -> None:
         assert answer == f"I ran `echo {word}` (exit code: 0).\n\n```\n{word}\n```\n"
 
 
+@pytest.mark.slow
 def test_a_strict_script_sees_how_it_ended(demo: Ask) -> None:
     strict = "set -euo pipefail; "
     assert demo.shell(f'{strict}x=$(ask -q "run echo hi"); grep -c hi <<< "$x"').text == "2\n"
@@ -144,6 +145,7 @@ def test_the_exit_code_does_not_depend_on_stderr(arguments: list[str], code: int
 # Environments
 
 
+@pytest.mark.slow
 def test_cron_starts_it_with_nothing(home: Home) -> None:
     result = run(["env", "-i", f"HOME={home.path}", "SHELL=/bin/sh", "LOGNAME=x", ASK, "-p", "demo", "run date"])
     assert (result.code, result.stderr) == (0, DATE)
@@ -153,6 +155,7 @@ def test_cron_starts_it_with_nothing(home: Home) -> None:
     assert (bare.code, "TERM" in bare.text) == (0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "locale",
     [

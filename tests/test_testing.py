@@ -333,6 +333,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.slow
 def test_each_broken_provider_fails_the_test_named_for_it(tmp_path: Path) -> None:
     lines = ["from ask.testing import ProviderContract", "from tests import test_testing as t"]
     lines += [f"class Test{name}(ProviderContract): provider = t.{name}()" for name in MUTANTS]

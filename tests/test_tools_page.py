@@ -57,6 +57,7 @@ def test_its_tests_pass(weather: Ask) -> None:
     assert tested.code == 0, tested.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "names"),
     [

@@ -57,6 +57,7 @@ def test_a_command_that_was_cut_is_not_printed(ask: Ask, server: ModelServer) ->
     assert (result.stdout, result.code) == (b"", 10)
 
 
+@pytest.mark.slow
 def test_a_command_longer_than_the_screen_is_shown_with_its_length(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("```sh\n" + "\n".join(f"echo {number}" for number in range(40)) + "\n```"))
     text = ask.on_terminal("--cmd", "count", answers=[(CHOICES, "\n")]).text

@@ -122,6 +122,7 @@ def test_the_answer_of_a_provider_is_reported(ask: Ask, server: ModelServer, rep
     assert len(server.requests) == 1
 
 
+@pytest.mark.slow
 def test_providers_that_never_answer_are_asked_at_the_same_time(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(Reply((HOLD,)), Reply((HOLD,)), Reply((Repeat(b"x"),)))
     tables = (f"[providers.p{number}]\nbase_url = '{server.base_url}'\n" for number in range(8))

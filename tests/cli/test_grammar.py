@@ -258,6 +258,7 @@ def test_a_mistyped_command_is_confirmed_on_a_terminal(ask: Ask, server: ModelSe
     assert question(server) == "Models"
 
 
+@pytest.mark.slow
 def test_a_mistyped_command_is_a_question_where_any_stream_is_no_terminal(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for line in ("ask histroy </dev/null", "ask chta | cat", "true | ask tool"):
@@ -265,6 +266,7 @@ def test_a_mistyped_command_is_a_question_where_any_stream_is_no_terminal(ask: A
     assert [wire.asked(request.json) for request in server.requests] == ["histroy", "chta", "tool"]
 
 
+@pytest.mark.slow
 def test_other_words_are_sent_from_a_terminal_at_once(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for arguments in (["what"], ["--", "histroy"], ["histroy", "please"], ["-p", "openrouter", "save"]):

@@ -225,6 +225,7 @@ def test_an_import_from_a_terminal_names_what_to_give(ask: Ask) -> None:
     assert "ask history export --json" in result.text
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_no_control_characters(ask: Ask, home: Home) -> None:
     messages = [{"role": "user", "content": "\x1b[2J\u202e"}, {"role": "assistant", "content": "\x1b]0;x\x07"}]
     run = {"provider": "demo\x1b", "model": "m", "messages": messages}
@@ -237,6 +238,7 @@ def test_a_terminal_sees_no_control_characters(ask: Ask, home: Home) -> None:
         assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(shown.text)
 
 
+@pytest.mark.slow
 def test_ctrl_c_during_an_import_leaves_the_history_as_it_was(ask: Ask, home: Home, two: list[str]) -> None:
     before = rows(home)
     value = json.loads(ask("history", "export", "--json").stdout)

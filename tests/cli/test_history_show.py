@@ -98,6 +98,7 @@ def test_json_is_the_object_of_an_export(ask: Ask, home: Home) -> None:
     assert shown["runs"][0]["messages"][1]["content"] == "yes"
 
 
+@pytest.mark.slow
 def test_no_control_characters_reach_a_terminal(ask: Ask, home: Home) -> None:
     evil = "\x1b]0;owned\x07\x9b2J\u202egnp.exe"
     record = called(json.dumps({"command": evil, evil: [evil]}), evil, started=NOW, seconds=1.0, failed=True)

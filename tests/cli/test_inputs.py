@@ -132,6 +132,7 @@ def test_binary_input_is_refused(data: bytes, ask: Ask, server: ModelServer) -> 
     assert "standard input is binary" in line
 
 
+@pytest.mark.slow
 def test_waiting_for_input_is_reported(ask: Ask, server: ModelServer) -> None:
     source, pipe = os.pipe()
     with ask.start("what", "broke?", stdin=source) as running:

@@ -229,6 +229,7 @@ def bare(ask: Ask, home: Home) -> list[str]:
     return [sys._base_executable, "-I", "-c", start]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_without_the_extra_everything_else_works(bare: list[str], ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)}, tools={"disabled": ["raw__die"]})
     server.reply(wire.says("done"))

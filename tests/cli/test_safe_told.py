@@ -9,6 +9,7 @@ from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
 
+@pytest.mark.slow
 def test_first_safe_and_first_unrestricted_run_explain_safe_mode(ask: Ask, server: ModelServer) -> None:
     server.reply(*[wire.says("Done.")] * 4)
     shown = [ask.on_terminal(*flags, "go").text for flags in (["--safe"], ["--safe"], [], [])]

@@ -193,6 +193,7 @@ def test_safe_mode_asks_for_duckduckgo_s_one_host(ask: Ask, home: Home, server: 
     assert "use --allow-host html.duckduckgo.com" in result.stderr
 
 
+@pytest.mark.slow
 def test_no_engine_s_module_is_loaded_before_a_search(ask: Ask, home: Home, site: ModelServer) -> None:
     code = "import runpy, sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
     code += "runpy.run_module('ask', run_name='__main__')"

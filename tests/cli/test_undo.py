@@ -434,6 +434,7 @@ def test_a_run_that_is_killed_in_the_middle_is_undone(ask: Ask, home: Home, serv
     assert [(path.name, path.read_text()) for path in home.work.iterdir()] == [("f", "old")]
 
 
+@pytest.mark.slow
 def test_runs_in_parallel_are_undone_one_by_one(ask: Ask, home: Home, server: ModelServer) -> None:
     def script(request: object) -> Reply:
         body = request.json  # type: ignore[attr-defined]

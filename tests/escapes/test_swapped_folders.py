@@ -80,6 +80,7 @@ def wait_until_there(path: Path) -> None:
     assert path.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("starts", [2, pytest.param(STARTS, marks=pytest.mark.slow)])
 def test_replacing_a_folder_with_a_link_exposes_nothing(here: Ground, starts: int) -> None:
     places = [here.base / name for name in ("home", "programs")]

@@ -168,6 +168,7 @@ def test_disk_full_from_the_start(ask: Ask, small_disk: tuple[str, ...]) -> None
     check_refused(in_a_world(ask, f"{FILL}; touch $XDG_DATA_HOME/ask/history.db; ask -c hi", *small_disk), "no space")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hello")
 def test_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, small_disk: tuple[str, ...]) -> None:
     """What was saved before is there again once there is room."""
@@ -246,6 +247,7 @@ def still_runs(running: Running) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hello")
 def test_ctrl_c_ends_the_wait_for_a_lock(ask: Ask, home: Home) -> None:
     save_run(history(home))

@@ -90,6 +90,7 @@ def test_a_signal_during_startup_stops_the_started_servers(
     assert is_gone(home)
 
 
+@pytest.mark.slow
 def test_a_server_that_ignores_signals_is_killed(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW, "deaf")})
     result, [answer] = ask_with_calls(ask, server, [("raw__echo", {"text": "x"})])

@@ -97,6 +97,7 @@ def is_lost(answer: str, reason: str) -> bool:
     return answer.startswith("Error: ") and "may have had its effect" in answer and reason in answer
 
 
+@pytest.mark.slow
 def test_a_server_that_floods_ask_with_requests_is_stopped(
     ask: Ask, home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

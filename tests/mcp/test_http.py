@@ -60,6 +60,7 @@ def test_tools_are_offered_and_called(transport: str, sdk_port: int, ask: Ask, h
     assert "ask: " not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_or_floods_fails(sdk_port: int, ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"web": {"url": f"http://127.0.0.1:{sdk_port}/mcp", "timeout": 60}})
     calls: list[wire.Call] = [("web__hang", {}), ("web__flood", {})]

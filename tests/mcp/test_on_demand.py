@@ -259,6 +259,7 @@ def test_a_server_that_no_longer_starts_is_reported_in_the_results_and_by_the_ne
     assert offered(server.requests[-1]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("raw")
 def test_a_silent_server_is_waited_for_once(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW, timeout=3)})

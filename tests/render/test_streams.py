@@ -68,6 +68,7 @@ def test_nothing_that_comes_from_outside_reaches_the_terminal_raw(ask: Ask, serv
     assert result.text.count("]52;c;aGk=") > 5
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_reading_is_no_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(LARGE, whole=True), wire.streams(*[wire.text(LARGE[:16_000])] * 60))
     for options in ("", "", "--events"):

@@ -175,6 +175,7 @@ def test_the_text_is_printed_unchanged_without_styling(
     assert ask.on_terminal("--no-tools", option, "hi", env=environment).text == f"{ANSWER}\n"
 
 
+@pytest.mark.slow
 def test_a_pipe_and_a_file_get_the_text_unchanged(ask: Ask, server: ModelServer) -> None:
     server.reply(streamed(ANSWER))
     for script in (f"{ASK} --no-tools hi | cat", f"{ASK} --no-tools hi > out; cat out"):
@@ -253,6 +254,7 @@ def test_a_commands_output_is_shown_as_it_comes_and_measured(ask: Ask, server: M
     assert re.fullmatch(r"· \d+ characters in \d\.\d s", entry)
 
 
+@pytest.mark.slow
 def test_a_silent_command_has_a_timer(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "sleep 1.2"})), wire.says("Done."))
     result = ask.on_terminal("hi")
@@ -260,6 +262,7 @@ def test_a_silent_command_has_a_timer(ask: Ask, server: ModelServer) -> None:
     assert lines_shown(result.stdout)[-2].startswith('· bash {"command": "sleep 1.2"} · ')
 
 
+@pytest.mark.slow
 def test_no_timer_runs_during_an_approval_prompt(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "true"})), wire.says("Done."))
     with ask.start_on_terminal("--confirm", "hi") as running:

@@ -273,6 +273,7 @@ def test_too_many_processes_end_the_call(here: Ground, command: str) -> None:
     assert after.endswith("well\n")
 
 
+@pytest.mark.slow
 def test_processes_that_end_are_not_counted(bash: Bash) -> None:
     assert (
         bash("for i in $(seq 400); do (true &); done; sleep 0.1; for i in $(seq 400); do (true &); done").exit_status
@@ -280,6 +281,7 @@ def test_processes_that_end_are_not_counted(bash: Bash) -> None:
     )
 
 
+@pytest.mark.slow
 def test_memory_is_limited_for_one_process_and_for_all(confinement: Confinement, context: ToolContext) -> None:
     small = confinement._replace(limits=Limits(memory=200 << 20))
     block = 'x = bytearray(b"x") * ({size} << 20); print(len(x)); import time; time.sleep(20)'

@@ -166,6 +166,7 @@ def test_what_is_on_path_and_cannot_be_protected_is_named(folders: Folders, entr
     assert "PATH names it" in warning
 
 
+@pytest.mark.slow
 def test_a_large_folder_is_searched_from_the_top_and_a_warning_says_so(folders: Folders) -> None:
     folders.write("work/deep/deeper/.env")
     folders.write("work/.env")

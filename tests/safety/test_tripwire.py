@@ -162,6 +162,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.lists(PIECES, max_size=4), st.lists(PIECES, min_size=1, max_size=6))
 @example([], ["rm "])

@@ -370,6 +370,7 @@ def test_ask_tools_lists_them_with_their_origin_and_schema(ask: Ask, tools: Path
     assert (rows["bash"]["safe"], rows["fetch_url"]["safe"]) == ("sandboxed", "asks for hosts")
 
 
+@pytest.mark.slow
 def test_disabled_tools_are_listed_as_not_offered(ask: Ask, example: Path) -> None:
     ask = with_packages(ask, example)
     off = replace(ask, env={**ask.env, "ASK_TOOLS": "0"})

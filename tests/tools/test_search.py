@@ -151,6 +151,7 @@ def test_an_error_names_the_engine_and_what_to_change(
     assert all(value in message for value in (name, *told)), message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [KEYED[0], *(pytest.param(one, marks=pytest.mark.slow) for one in KEYED[1:])])
 def test_a_rate_limited_request_is_retried_once(server: ModelServer, context: ToolContext, name: str) -> None:
     too_often = brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan")

@@ -139,6 +139,7 @@ def test_a_timeout_kills_all_processes_of_the_command(bash: Bash, context: ToolC
     assert not alive(*pids(context, "pid"))
 
 
+@pytest.mark.slow
 def test_a_command_that_ignores_sigterm_is_killed_after_two_seconds(bash: Bash, context: ToolContext) -> None:
     with at_most(4):
         bash("trap '' TERM; echo $$ > pid; while :; do sleep 1; done", timeout=0.3)
@@ -309,6 +310,7 @@ for command in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 def test_it_works_without_pidfd(tmp_path: Path) -> None:
     commands = ["echo a", "exec >&- 2>&-; sleep 0.1; exit 4", "timeout 3 sleep 3 & echo b", "sleep 600"]
     command = [sys.executable, "-c", WITHOUT_PIDFD, str(tmp_path), *commands]
