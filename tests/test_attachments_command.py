@@ -236,6 +236,7 @@ def test_a_service_named_in_config_is_left_to_say_what_it_takes(ask: Ask, home: 
 # A chat
 
 
+@pytest.mark.slow
 def test_files_in_a_chat_go_with_the_next_message_alone(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "my photo.png").write_bytes(png(5, 5))
     with Chat(ask) as chat:
@@ -448,6 +449,7 @@ def test_a_process_substitution_is_read_to_its_end(ask: Ask, server: ModelServer
     assert ask.shell("ask -s @<(echo Be brief.) -f <(true) hi").code == 0
 
 
+@pytest.mark.slow
 def test_a_named_pipe_is_read_once_a_program_writes_to_it(ask: Ask, server: ModelServer) -> None:
     os.mkfifo(ask.cwd / "pipe")
     for writer in ("(sleep 2.2; echo 1 > pipe)", "(sleep 0.5; echo 1; sleep 0.3; echo 2) > pipe"):

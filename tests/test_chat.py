@@ -47,6 +47,7 @@ def test_messages_are_one_conversation_that_ask_goes_on_with(ask: Ask, server: M
     assert last(server)[-3:] == ["three", "Answer to three.", "four"]
 
 
+@pytest.mark.slow
 def test_the_first_message_may_stand_on_the_command_line(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "-q", "hello", "there") as chat:
@@ -55,6 +56,7 @@ def test_the_first_message_may_stand_on_the_command_line(ask: Ask, server: Model
     assert last(server) == ["hello there", "Answer to there.", "two"]
 
 
+@pytest.mark.slow
 def test_five_hundred_pasted_lines_are_one_message(ask: Ask, server: ModelServer) -> None:
     answers(server)
     lines = [f"/line {number}\twith ünïcode" for number in range(500)]
@@ -68,6 +70,7 @@ def test_five_hundred_pasted_lines_are_one_message(ask: Ask, server: ModelServer
     assert "Answer to ünïcode." in shown
 
 
+@pytest.mark.slow
 def test_keys_begin_a_new_line(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
@@ -233,6 +236,7 @@ def test_without_a_key_there_is_no_chat(ask: Ask) -> None:
 # The end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keys", ["exit\r", CTRL_D, *(pytest.param(keys, marks=pytest.mark.slow) for keys in ("quit\r", "/exit\r"))]
 )
@@ -287,6 +291,7 @@ def test_the_terminal_is_restored(ask: Ask, server: ModelServer, busy: bool, end
     assert result.stdout.rfind(b"\x1b[?25h") >= result.stdout.rfind(b"\x1b[?25l"), "the cursor is seen"
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_no_escape_sequences(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with ask.start_on_terminal("chat", "-q", "--no-tools", env={"TERM": "dumb"}) as running:
@@ -368,6 +373,7 @@ def test_the_file_of_typed_messages_is_trimmed(ask: Ask, server: ModelServer, ho
 # Tab
 
 
+@pytest.mark.slow
 def test_tab_completes_commands_and_names_of_files(ask: Ask, server: ModelServer) -> None:
     answers(server)
     (ask.cwd / "marzipan.txt").write_text("sweet\n")

@@ -82,6 +82,7 @@ def test_a_second_slash_makes_a_message_of_anything(text: str) -> None:
 # Typed
 
 
+@pytest.mark.slow
 def test_a_mistake_is_there_to_be_corrected(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
@@ -131,6 +132,7 @@ def test_the_system_text_lasts_with_the_conversation(ask: Ask, server: ModelServ
     assert "Be brief." not in system(server)
 
 
+@pytest.mark.slow
 def test_tools_can_be_taken_from_the_model_and_given_back(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "--disable-tool", "bash") as chat:
@@ -204,6 +206,7 @@ def test_retry_after_a_failure_sends_the_message_once_more(ask: Ask, server: Mod
     assert len(saved(home)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [(), pytest.param(("--no-save",), marks=pytest.mark.slow)], ids=["saved", "not saved"]
 )
@@ -293,6 +296,7 @@ def test_cost_and_help_are_told_even_with_quiet(ask: Ask, server: ModelServer) -
         assert all(len(line) < 80 for line in shown.splitlines())
 
 
+@pytest.mark.slow
 def test_clear_begins_a_new_conversation(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     with Chat(ask) as chat:

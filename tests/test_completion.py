@@ -59,6 +59,7 @@ def cache(home: Home) -> Path:
     return cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
 
 
+@pytest.mark.slow
 def test_an_old_list_is_offered_at_once_and_fetched_anew_behind_the_users_back(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:

@@ -67,6 +67,7 @@ script -qec "ask -c hi two; echo code \\$?; tty" /dev/null
 """
 
 
+@pytest.mark.slow
 def test_a_terminal_that_gets_the_number_of_an_earlier_one_begins_anew(ask: Ask, server: ModelServer) -> None:
     """In a world of its own the numbers of terminals begin at 0."""
     result = ask.shell(f"bwrap --dev-bind / / --dev /dev -- bash -c '{AGAIN}'")
@@ -83,6 +84,7 @@ def test_a_terminal_does_not_go_on_with_what_was_said_without_one(ask: Ask) -> N
     assert "on this terminal" in result.text
 
 
+@pytest.mark.slow
 def test_a_session_that_is_named_goes_on_wherever_it_is(ask: Ask, server: ModelServer, home: Home) -> None:
     ask("one", env={"ASK_SESSION": "a"})
     ask("two", env={"ASK_SESSION": "b"})

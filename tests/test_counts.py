@@ -79,6 +79,7 @@ def test_thirty_more_plugins_load_not_a_module_more(count: Counter, home: Home) 
 # Finding plugins
 
 
+@pytest.mark.slow
 def test_the_metadata_of_packages_is_read_once_and_then_no_more(count: Counter) -> None:
     def read(seen: Counted) -> list[str]:
         return [path for path in seen.files if path.endswith("entry_points.txt") and "ask_gents" not in path]
@@ -140,6 +141,7 @@ def test_every_round_costs_what_the_second_one_did(count: Counter, server: Model
     assert rounds[1] == {"file": 2, "statement": 15, "database": 0, "connection": 0, "process": 1}
 
 
+@pytest.mark.slow
 def test_every_round_in_safe_mode_costs_what_the_second_one_did(count: Counter, server: ModelServer) -> None:
     server.reply(*calls(ROUNDS))
     rounds = count.ask("--safe", "--max-rounds", "30", "go").parted("statement", "UPDATE calls SET started")

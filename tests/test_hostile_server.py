@@ -439,6 +439,7 @@ def test_a_long_and_slow_answer_is_not_cut_off(ask: Ask) -> None:
     assert (result.code, result.text.split()) == (0, [str(number) for number in range(7)])
 
 
+@pytest.mark.slow
 def test_a_large_answer_is_read_to_its_end(ask: Ask) -> None:
     text = "All work and no play. " * 50_000
     pieces = re.findall(".{1,100}", text)

@@ -69,6 +69,7 @@ def environment(created: Environment) -> Iterator[Environment]:
         shutil.rmtree(path)
 
 
+@pytest.mark.slow
 def test_pipx_injects_what_the_extra_requires(environment: Environment) -> None:
     (environment.path / "pipx_metadata.json").write_text("{}")
     assert environment.hint() == ["pipx", "inject", "ask-gents-dev", *WEB]

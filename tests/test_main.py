@@ -93,6 +93,7 @@ def test_a_signal_ends_an_answer_and_leaves_what_was_said(
     server.wait_for_abandoned()
 
 
+@pytest.mark.slow
 def test_a_run_under_nohup_goes_on(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so far"), 0.5, wire.text(" so good"), wire.finish()))
     with Running(["nohup", ASK, "hi"], env=ask.env, cwd=ask.cwd) as running:
@@ -166,6 +167,7 @@ def test_an_unexpected_exception_is_one_line_and_exits_with_1(ask: Ask, tmp_path
     assert result.stderr.endswith(line)
 
 
+@pytest.mark.slow
 def test_a_missing_package_is_one_line_and_exits_with_3(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "requests.py").write_text("raise ModuleNotFoundError('No module named requests', name='requests')")
     env = {"PYTHONPATH": str(tmp_path)}
@@ -189,6 +191,7 @@ def test_no_traceback_shows_a_key(ask: Ask, server: ModelServer) -> None:
 # Odd surroundings
 
 
+@pytest.mark.slow
 def test_without_a_home_it_still_answers(ask: Ask, home: Home) -> None:
     path = home.env["PATH"]
     for env in (f"PATH={path}", f"PATH={path} HOME=", f"PATH={path} HOME=/proc/none"):
@@ -202,6 +205,7 @@ def test_without_a_home_it_still_answers(ask: Ask, home: Home) -> None:
     assert "cannot write the audit log" in unwritable.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_is_one_line(ask: Ask) -> None:
     def in_no_folder(command: str) -> Result:
         return ask.shell(f"mkdir gone; cd gone; rmdir ../gone; {command}")

@@ -83,6 +83,7 @@ def test_it_travels_in_the_wheel_to_where_man_looks() -> None:
     assert [ROOT / name for name in data_files["share/man/man1"]] == [MAN_PAGE]
 
 
+@pytest.mark.slow
 def test_the_files_are_where_it_says(home: Home) -> None:
     at_home = {name: value for name, value in home.env.items() if not name.startswith("XDG_")}
     ask = Ask(at_home, home.work)

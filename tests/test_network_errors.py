@@ -198,6 +198,7 @@ def test_plain_http_for_a_port_that_answers_400_is_named(ask: Ask, certificate: 
     assert "https://" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_400_from_a_server_without_tls_is_reported_unchanged(ask: Ask) -> None:
     with answering(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nno!") as server:
         result = put(ask, f"http://{server.place}/v1")

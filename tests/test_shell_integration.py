@@ -59,6 +59,7 @@ def test_the_key_works_in_command_mode_of_vi(shell: str, home: Home, env: dict[s
         running.wait_for("<a><b><c>", 20, after=shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 def test_the_line_stays_when_there_is_no_command(
     shell: str, home: Home, env: dict[str, str], server: ModelServer
@@ -167,6 +168,7 @@ def test_prompt_command_traps_and_bindings_of_bash_stay(array: bool, home: Home,
         running.wait_for("bye", after=place)
 
 
+@pytest.mark.slow
 def test_hooks_and_bindings_of_zsh_stay(home: Home, env: dict[str, str]) -> None:
     before = """
         precmd_functions=(mine); mine() { print "[status $?]" }; precmd() { print also }

@@ -99,6 +99,7 @@ def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home) -> None
         assert not seen.writing
 
 
+@pytest.mark.slow
 def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home) -> None:
     commands = [
         "providers",
@@ -143,6 +144,7 @@ def test_saving_loads_the_history_and_nothing_else_that_is_heavy(home: Home) -> 
     assert {name.split(".")[0] for name in saving - without - own} == {"ask"}
 
 
+@pytest.mark.slow
 def test_what_checks_a_schema_is_loaded_only_with_one(home: Home) -> None:
     def checks(*args: str) -> set[str]:
         return {"jsonschema", "ask.schemas", "ask.strict_schema"} & watch(home, "-p", "demo", *args, "hi").modules
@@ -151,6 +153,7 @@ def test_what_checks_a_schema_is_loaded_only_with_one(home: Home) -> None:
     assert checks("--schema", "name") == {"jsonschema", "ask.schemas", "ask.strict_schema"}
 
 
+@pytest.mark.slow
 def test_what_reads_files_is_loaded_only_with_one(home: Home) -> None:
     (home.work / "src").mkdir()
     (home.work / "src/a.py").write_text("pass\n")
@@ -180,6 +183,7 @@ def test_a_chat_without_a_terminal_loads_nothing_to_type_with(home: Home) -> Non
     assert "prompt_toolkit" not in watch(home, "chat", "-p", "demo", "hi").modules
 
 
+@pytest.mark.slow
 def test_a_second_run_reads_no_metadata_of_packages(home: Home) -> None:
     def metadata(seen: Seen) -> list[str]:
         return [path for path in seen.touched if path.endswith(("entry_points.txt", "METADATA", "PKG-INFO"))]

@@ -156,6 +156,7 @@ def test_a_working_provider_answers(ask: Ask, home: Home, server: ModelServer, s
     assert listed(ask("providers"))["odd"][-1] == "ask-odd"
 
 
+@pytest.mark.slow
 def test_a_hook_that_fails_during_an_answer_keeps_the_text_so_far(ask: Ask, home: Home, server: ModelServer) -> None:
     reader = """
 from ask import ChatCompletions, ChatStreamReader

@@ -31,6 +31,7 @@ def demo(home: Home) -> Ask:
 # Loops and pipelines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call",
     [
@@ -194,6 +195,7 @@ def others() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("user", "place"),
     [
@@ -267,6 +269,7 @@ def test_a_small_dumb_terminal_works(demo: Ask) -> None:
     assert all(len(line) <= 20 for line in lines if not line.endswith("C(ancel): "))
 
 
+@pytest.mark.slow
 def test_a_terminal_without_term_works(demo: Ask) -> None:
     result = demo.on_terminal("run date", env={"TERM": ""})
     assert (result.code, "I ran `date`" in result.text) == (0, True)

@@ -422,6 +422,7 @@ echo x >> "$0.count"
 """
 
 
+@pytest.mark.slow
 def test_an_invalid_edit_can_be_corrected_on_a_terminal(ask: Ask, path: Path, home: Home) -> None:
     path.write_text(COMMENTED)
     env = editor(home, COUNTING)

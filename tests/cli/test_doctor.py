@@ -219,6 +219,7 @@ def test_a_chosen_provider_without_a_key_is_a_problem(ask: Ask) -> None:
 # Files and the shell
 
 
+@pytest.mark.slow
 def test_the_history_is_checked(ask: Ask, home: Home) -> None:
     assert examine(ask, "--offline")["history"][0] == "ok"
     ask("-p", "demo", "hi")
@@ -244,6 +245,7 @@ def test_unusable_folders_are_problems_or_warnings(ask: Ask, home: Home) -> None
     assert findings["config folder"][0] == "ok"
 
 
+@pytest.mark.slow
 def test_the_line_that_enables_the_shell_integration_is_shown(ask: Ask) -> None:
     for shell, line in [("bash", 'eval "$(ask init bash)"'), ("zsh", 'eval "$(ask init zsh)"'), ("fish", "| source")]:
         state, found, fix = examine(ask, "--offline", SHELL=f"/usr/bin/{shell}")["shell"]
@@ -264,6 +266,7 @@ def test_missing_and_outdated_completions_are_reported(ask: Ask, home: Home) -> 
     assert examine(ask, "--offline")["completions"][0] == "warning"
 
 
+@pytest.mark.slow
 def test_an_ask_that_is_not_on_the_path_is_a_warning(ask: Ask, home: Home) -> None:
     elsewhere = home.path / "elsewhere"
     elsewhere.mkdir()
@@ -279,6 +282,7 @@ def test_an_ask_that_is_not_on_the_path_is_a_warning(ask: Ask, home: Home) -> No
 # What is shown
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_fix_in_the_line_and_cuts_nothing(ask: Ask) -> None:
     shown = ask.on_terminal("doctor", "--offline").text
     assert re.match(r"STATE +CHECK +FOUND\n", shown)

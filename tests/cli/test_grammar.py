@@ -215,6 +215,7 @@ def test_a_suggested_question_can_be_pasted_into_a_shell(ask: Ask, server: Model
     assert question(server) == "tools that don't cost $5 x"
 
 
+@pytest.mark.slow
 def test_short_options_in_the_question_are_named_on_a_terminal_only(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     named = "not as options: -y -q\n"
@@ -249,6 +250,7 @@ def test_help_and_version_begin_questions_too(arguments: str, ask: Ask, server: 
     assert question(server) == arguments
 
 
+@pytest.mark.slow
 def test_a_mistyped_command_is_confirmed_on_a_terminal(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for word, answer in (("histroy", "n\n"), ("chta", "\n"), ("tool", CTRL_C)):

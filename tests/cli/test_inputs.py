@@ -97,6 +97,7 @@ def test_nothing_to_ask_without_a_standard_input_is_a_usage_error(ask: Ask, serv
     assert "question" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_terminal_is_not_read(ask: Ask, server: ModelServer) -> None:
     assert ask.on_terminal("-q").code == 2
     result = ask.on_terminal("hello")

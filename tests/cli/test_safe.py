@@ -74,6 +74,7 @@ def test_where_it_cannot_be_had_it_says_why_and_what_to_do(home: Home) -> None:
     assert line.startswith("ask: safe mode cannot be had in ")
 
 
+@pytest.mark.slow
 def test_a_machine_without_bubblewrap_or_with_one_that_does_not_hold_is_found_out() -> None:
     user = "root" if os.geteuid() == 0 else "ordinary"
     with machine(user) as here, ModelServer() as server:

@@ -54,6 +54,7 @@ def test_the_value_is_printed_on_one_line_and_nothing_else(ask: Ask, server: Mod
     assert "{{" not in system
 
 
+@pytest.mark.slow
 def test_on_a_terminal_it_is_printed_on_several_lines(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says('{"name": "*Ada*\\u001b[31m\\n# One", "age": 36}'))
     result = ask.on_terminal("--schema", SHORT, "-q", "who?", env={"TERM": "dumb"})

@@ -204,6 +204,7 @@ def test_no_engine_s_module_is_loaded_before_a_search(ask: Ask, home: Home, site
             assert module not in seen
 
 
+@pytest.mark.slow
 def test_doctor_reports_the_search_engine_and_what_it_lacks(ask: Ask, home: Home, site: ModelServer) -> None:
     def check(ask: Ask) -> tuple[str, str, str]:
         rows = [line.split("\t") for line in ask("doctor", "--offline").text.splitlines()]

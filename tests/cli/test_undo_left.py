@@ -96,6 +96,7 @@ def test_of_what_is_too_deep_to_be_copied_it_is_said_before_and_after(
     assert (result.code, os.listdir(home.work), last.exists()) == (0, ["d"], False)
 
 
+@pytest.mark.slow
 def test_what_is_mounted_below_is_not_copied_and_that_is_said(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(bash("rm here/f; chmod 700 here; touch g")), wire.says("Done."))
     script = "ask --safe go && [[ -e g && ! -e here/f ]] && ask undo --list && ask undo -y && ls -A here"

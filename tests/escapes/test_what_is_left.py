@@ -54,6 +54,7 @@ def test_run_leaves_nothing(here: Ground) -> None:
     assert traces(here) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["Ctrl-C", pytest.param("TERM", marks=pytest.mark.slow), "KILL"])
 def test_run_that_was_stopped_leaves_nothing(here: Ground, ending: str) -> None:
     """After KILL, a moment later: the cleaner sees that the run is gone."""

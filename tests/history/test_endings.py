@@ -222,6 +222,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_history_is_opened_once_for_all_rounds(ask: Ask, server: ModelServer) -> None:
     rounds = [wire.calls(("bash", {"command": f"true {number}"})) for number in range(5)]
     server.reply(*rounds, wire.says("Done."))

@@ -211,6 +211,7 @@ def test_file_size_limit(ask: Ask, home: Home) -> None:
 # Another process
 
 
+@pytest.mark.slow
 def test_run_is_saved_once_another_process_releases_its_lock(ask: Ask, home: Home, server: ModelServer) -> None:
     save_run(history(home))
     with locked(history(home)) as other:

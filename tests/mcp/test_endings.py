@@ -56,6 +56,7 @@ def test_a_signal_during_a_call_cancels_the_call_and_stops_the_server(
     assert is_gone(home)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hanging")
 def test_ctrl_c_on_a_terminal_is_not_delivered_to_the_server(ask: Ask, home: Home) -> None:
     with ask.start_on_terminal("hi") as running:

@@ -79,6 +79,7 @@ def test_tools_that_need_a_task_are_left_out(ask: Ask, home: Home, server: Model
         assert {"raw__die", "chosen__die"} <= tools.keys()
 
 
+@pytest.mark.slow
 def test_a_call_times_out_and_the_next_is_answered(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     calls = [(f"raw__{name}", {"text": "x"}) for name in ("hang", "rubbish", "deep", "echo")]

@@ -111,6 +111,7 @@ def test_no_request_is_sent_when_standard_output_is_closed(ask: Ask, server: Mod
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_the_answer_is_printed_when_standard_error_is_closed(ask: Ask, server: ModelServer) -> None:
     server.reply(TOOL, wire.says("yes"))
     result = ask.shell("ask hi 2>&-; ask -v hi 2>/dev/full; ask -p nix hi 2>&-; echo $?")
@@ -136,6 +137,7 @@ def test_a_nonblocking_pipe_gets_everything(ask: Ask, server: ModelServer) -> No
     assert ask.shell(f'{sys.executable} -c "{code}" | (sleep 0.3; cat)').text == LARGE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "locale",
     [

@@ -63,6 +63,7 @@ def test_an_empty_list_is_empty_in_each_form(ask: Ask) -> None:
     assert shown == ["", "", "[]\n"]
 
 
+@pytest.mark.slow
 def test_a_list_cut_short_by_its_reader_ends_quietly(ask: Ask, server: ModelServer) -> None:
     server.reply(models(*({"id": f"a/{number:05}", "name": "x" * 99} for number in range(3000))))
     result = ask.shell("ask models | head -n1 | cut -f1; echo ${PIPESTATUS[0]}")

@@ -83,6 +83,7 @@ def states(data: bytes, screen: Screen) -> Iterator[list[str]]:
         yield screen.lines
 
 
+@pytest.mark.slow
 def test_markdown_is_laid_out_and_nothing_above_the_last_rows_is_touched(ask: Ask, server: ModelServer) -> None:
     server.reply(streamed(ANSWER, 0.0005))
     result = ask.on_terminal("--no-tools", "-q", "hi")
@@ -199,12 +200,14 @@ def test_a_timer_runs_until_the_model_answers(ask: Ask, server: ModelServer) -> 
     assert lines_shown(result.stdout) == ["yes"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["-q"], pytest.param(["--plain"], marks=pytest.mark.slow)])
 def test_no_timer_in_quiet_or_plain_mode(options: list[str], ask: Ask, server: ModelServer) -> None:
     server.reply(Reply([0.8, *wire.says("yes").steps], content_type="text/event-stream"))
     assert ask.on_terminal("--no-tools", *options, "hi").text == "yes\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "code"),
     [
@@ -322,6 +325,7 @@ def test_the_current_block_is_repeated_after_a_stop(ask: Ask, server: ModelServe
     ]
 
 
+@pytest.mark.slow
 def test_a_terminal_that_becomes_narrower_loses_nothing(ask: Ask, server: ModelServer) -> None:
     words = [f"word{number}" for number in range(60)]
     server.reply(streamed("Above.\n\n" + " ".join(words), 0.003))

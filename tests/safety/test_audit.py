@@ -80,6 +80,7 @@ def test_where_it_cannot_be_written_one_line_says_so_and_the_answer_comes(
     assert result.stderr.count("cannot write the audit log") == 1
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_do_not_mix_their_lines(ask: Ask, server: ModelServer, home: Home) -> None:
     long = ("write_file", {"filepath": "x", "content": "y" * 100_000})
     runs, calls = 4, 6

@@ -66,6 +66,7 @@ def test_errors_are_those_of_the_tools(sandbox: Sandbox, context: ToolContext) -
         tools(sandbox)["bash"].run({"command": "a\0b"}, context)
 
 
+@pytest.mark.slow
 def test_large_files_and_odd_text_come_through(sandbox: Sandbox, context: ToolContext) -> None:
     confined = tools(sandbox)
     confined["write_file"].run({"filepath": "large", "content": "é\n" * 3_000_000}, context)
@@ -293,6 +294,7 @@ def test_memory_is_limited_for_one_process_and_for_all(confinement: Confinement,
         assert "more than 200 MiB of memory" in bash.run({"command": f"{several} & wait"}, context).text
 
 
+@pytest.mark.slow
 def test_memory_that_belongs_to_no_process_is_not_counted(confinement: Confinement, context: ToolContext) -> None:
     fills = "import os, time; os.posix_fallocate(os.memfd_create('x'), 0, 300 << 20); time.sleep(0.3); print('filled')"
     with Sandbox(confinement._replace(limits=Limits(memory=200 << 20))) as small:

@@ -115,6 +115,7 @@ def test_s20_a_command_that_never_ends_is_stopped_with_all_its_children(ask: Ask
         assert not is_running(int((ask.cwd / name).read_text()))
 
 
+@pytest.mark.slow
 def test_s20_the_model_can_shorten_the_time_but_not_lengthen_it(ask: Ask, server: ModelServer) -> None:
     server.reply(
         wire.calls(

@@ -47,7 +47,7 @@ def fail(how: str, context: ToolContext) -> str:
     if how == "interrupt":
         raise KeyboardInterrupt
     if how == "close":
-        os.closerange(3, 100)
+        os.closerange(3, 10_000)
 
 @tool
 def speak() -> str:

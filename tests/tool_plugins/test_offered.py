@@ -159,6 +159,7 @@ def test_each_broken_package_is_reported_and_the_others_work(
     assert others(server) == ["greet"]
 
 
+@pytest.mark.slow
 def test_a_package_that_hangs_while_loading_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = install_tools(home.path / "packages", "slow", "import time; time.sleep(600)")
     result = hello(with_packages(ask, packages), server, "--command-timeout", "1")
@@ -295,6 +296,7 @@ def test_a_prompt_that_allows_some_tools_leaves_out_what_it_does_not_name(
     assert others(server) == []
 
 
+@pytest.mark.slow
 def test_a_chat_keeps_the_state_of_a_tool(tools: Path, ask: Ask, server: ModelServer) -> None:
     server.reply(*(reply for _ in range(2) for reply in (wire.calls(("count", {})), wire.says("Counted."))))
     with Chat(ask, "-m", wire.MODEL, "--tool", tools.name) as chat:
@@ -309,6 +311,7 @@ def test_a_chat_keeps_the_state_of_a_tool(tools: Path, ask: Ask, server: ModelSe
 # In safe mode
 
 
+@pytest.mark.slow
 def test_safe_mode_offers_only_what_is_named_and_loads_no_more(
     home: Home, tools: Path, ask: Ask, server: ModelServer
 ) -> None:
@@ -384,6 +387,7 @@ def test_disabled_tools_are_listed_as_not_offered(ask: Ask, example: Path) -> No
     }
 
 
+@pytest.mark.slow
 def test_doctor_reports_which_packages_load(ask: Ask, home: Home) -> None:
     packages = install_tools(home.path / "packages", "odd", "1 / 0")
     ask = with_packages(ask, install_tools(packages, "nice", GREET))

@@ -188,6 +188,7 @@ def test_the_body_of_a_redirect_is_not_read(server: ModelServer) -> None:
     assert get(place(server), 20, None).body == b"there"
 
 
+@pytest.mark.slow
 def test_the_time_holds_for_headers_that_come_byte_by_byte() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stop = threading.Event()

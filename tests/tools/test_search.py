@@ -186,6 +186,7 @@ def test_a_key_that_cannot_be_sent_is_not(server: ModelServer, context: ToolCont
     assert not server.requests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEYED)
 def test_a_redirect_is_not_followed_with_the_key(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(Reply((b"",), status=307, headers={"Location": f"{place(server)}/elsewhere"}))

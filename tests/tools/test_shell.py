@@ -320,6 +320,7 @@ def test_it_works_without_pidfd(tmp_path: Path) -> None:
     assert "stopped after 1 s" in said
 
 
+@pytest.mark.slow
 def test_waiting_for_a_silent_command_costs_nothing(bash: Bash) -> None:
     before = time.process_time()
     bash("sleep 1")
