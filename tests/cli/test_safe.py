@@ -6,6 +6,8 @@ import json
 import os
 from dataclasses import replace
 
+import pytest
+
 from tests.escapes.confined import environment, machine
 from tests.escapes.test_failing_closed import ANOTHER, HIDDEN, on_machine
 from tests.model_server import ModelServer

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask, run_on_terminal

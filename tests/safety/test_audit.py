@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from tests import wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home
