@@ -65,6 +65,7 @@ def install_example(folder: Path, name: str) -> Path:
     Processes that give the same folder share one installation in it.
     """
     site, source = folder / f"{name}-site", folder / f"{name}-source"
+    folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not site.exists():
