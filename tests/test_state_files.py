@@ -24,7 +24,8 @@ def mode_of(path: Path) -> int:
 
 
 @pytest.fixture(params=[0, 0o077, 0o777], ids=oct)
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[int]:
+    assert tmp_path.is_dir()  # made before, or an ordinary user could not enter it
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
