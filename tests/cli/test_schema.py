@@ -274,7 +274,7 @@ def test_a_word_is_a_field_though_there_is_a_file_of_that_name(ask: Ask, server:
     [
         ("name, age itn", 2, ["--schema", "'itn'", "character 11", "did you mean int?"]),
         ("", 2, ["--schema", "fields"]),
-        ('{"type": "object",}', 2, ["--schema", "JSON: Expecting property name"]),
+        ('{"type": "object",}', 2, ["--schema", "JSON"]),
         ('{"type": "objekt"}', 2, ["--schema", "$.type: 'objekt'"]),
         ('{"name": "Ada"}', 2, ["--schema"]),
         ('{"type":"number","maximum":1e400}', 2, ["1e400"]),

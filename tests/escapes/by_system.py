@@ -13,10 +13,10 @@ _DNS = (
     "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
     's.sendto(b"\\1\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\6by-dns\\4test\\0\\0\\1\\0\\1", ("127.0.0.1", @udp@))'
 )
-_OPENED = 'import socket; socket.socket({family}); print("opened")'
+_OPENED = 'import socket; socket.socket({family}); print("open" + "ed")'
 _TCP_ULP = (
     'import socket; s = socket.create_server(("127.0.0.1", 0)); c = socket.create_connection(s.getsockname()); '
-    'c.setsockopt(6, 31, b"tls"); print("opened")'
+    'c.setsockopt(6, 31, b"tls"); print("open" + "ed")'
 )
 _OF_ASK = (
     "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline | grep -q 'ask .*[c]anary' && {then} && echo reached; done"

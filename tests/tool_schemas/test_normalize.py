@@ -263,12 +263,19 @@ def test_whatever_a_schema_holds_what_is_sent_is_valid(part: Any, definition: An
     assert again.parameters.keys() == tool.parameters.keys()
 
 
+def parts_of(schema: Any) -> list[Any]:
+    """What may hold schemas: values that a tool would get are data, whatever they look like."""
+    if isinstance(schema, dict):
+        return [part for word, part in schema.items() if word not in ("default", "const", "enum", "examples")]
+    return schema if isinstance(schema, list) else []
+
+
 def names_of_properties(schema: Any) -> list[str]:
-    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    parts = parts_of(schema)
     own = list(schema["properties"]) if isinstance(schema, dict) and isinstance(schema.get("properties"), dict) else []
     return own + [name for part in parts for name in names_of_properties(part)]
 
 
 def keywords_in(schema: Any) -> set[str]:
-    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    parts = parts_of(schema)
     return {*(schema if isinstance(schema, dict) else ())}.union(*map(keywords_in, parts))
