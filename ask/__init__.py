@@ -14,20 +14,7 @@ TYPE_CHECKING = False  # not from typing: until `ask.__main__` is loaded, Ctrl-C
 if TYPE_CHECKING:
     from typing import Any
 
-    from ask.chat_completions import (
-        ChatCompletions,
-        arguments_object,
-        error_text,
-        first_choice,
-        invent_id,
-        page_text,
-        parse_json,
-        read_tool_calls,
-    )
-    from ask.chat_stream import ChatStreamReader, find_error
     from ask.errors import AskError, ConfigError, ProviderError, Remedy
-    from ask.hookspecs import hookimpl
-    from ask.json_values import as_dict, as_int, as_list, as_number, as_text
     from ask.messages import (
         Answer,
         Attachment,
@@ -38,7 +25,20 @@ if TYPE_CHECKING:
         ToolSpec,
         Usage,
     )
-    from ask.provider import (
+    from ask.parsing import as_dict, as_int, as_list, as_number, as_text
+    from ask.plugin_api.chat_completions import (
+        ChatCompletions,
+        arguments_object,
+        error_text,
+        first_choice,
+        invent_id,
+        page_text,
+        parse_json,
+        read_tool_calls,
+    )
+    from ask.plugin_api.chat_stream import ChatStreamReader, find_error
+    from ask.plugin_api.hookspecs import hookimpl
+    from ask.plugin_api.provider import (
         CONTRACT,
         CallDelta,
         ChatRequest,
@@ -55,14 +55,14 @@ if TYPE_CHECKING:
         model_family,
         retry_after,
     )
-    from ask.tool_plugins.functions import as_tool
-    from ask.tool_plugins.mark import tool
-    from ask.tool_schemas.normalize import normalize_tool
-    from ask.tools import Tool, ToolContext, ToolError, ToolResult
+    from ask.plugin_api.tool_schemas import normalize_tool
+    from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+    from ask.tools.plugins.decorator import tool
+    from ask.tools.plugins.functions import as_tool
     from ask.version import VERSION
 
 _HOMES = {
-    "ask.chat_completions": (
+    "ask.plugin_api.chat_completions": (
         "ChatCompletions",
         "arguments_object",
         "error_text",
@@ -72,12 +72,12 @@ _HOMES = {
         "parse_json",
         "read_tool_calls",
     ),
-    "ask.chat_stream": ("ChatStreamReader", "find_error"),
+    "ask.plugin_api.chat_stream": ("ChatStreamReader", "find_error"),
     "ask.errors": ("AskError", "ConfigError", "ProviderError", "Remedy"),
-    "ask.hookspecs": ("hookimpl",),
-    "ask.json_values": ("as_dict", "as_int", "as_list", "as_number", "as_text"),
+    "ask.plugin_api.hookspecs": ("hookimpl",),
+    "ask.parsing": ("as_dict", "as_int", "as_list", "as_number", "as_text"),
     "ask.messages": ("Answer", "Attachment", "Finish", "Message", "Native", "ToolCall", "ToolSpec", "Usage"),
-    "ask.provider": (
+    "ask.plugin_api.provider": (
         "CONTRACT",
         "CallDelta",
         "ChatRequest",
@@ -94,10 +94,10 @@ _HOMES = {
         "model_family",
         "retry_after",
     ),
-    "ask.tool_plugins.functions": ("as_tool",),
-    "ask.tool_plugins.mark": ("tool",),
-    "ask.tool_schemas.normalize": ("normalize_tool",),
-    "ask.tools": ("Tool", "ToolContext", "ToolError", "ToolResult"),
+    "ask.tools.plugins.functions": ("as_tool",),
+    "ask.tools.plugins.decorator": ("tool",),
+    "ask.plugin_api.tool_schemas": ("normalize_tool",),
+    "ask.tools.base": ("Tool", "ToolContext", "ToolError", "ToolResult"),
     "ask.version": ("VERSION",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ask.config import Places, read_toml
+from ask.atomic_files import PRIVATE_FILE, create_private_folder
 from ask.errors import AskError
-from ask.state_files import PRIVATE_FILE, create_private_folder
+from ask.settings import Places, read_toml
 from ask.text import mend, one_line
 
 SAFE = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]+")
@@ -62,7 +62,7 @@ def rows_of(cache: Path) -> list[list[str]]:
     try:
         return [[str(part) for part in row] for row in json.loads(cache.read_bytes())["rows"] if len(row) == 3]
     except (OSError, ValueError, KeyError, TypeError):
-        from ask.plugins import find_claims
+        from ask.plugin_api.loader import find_claims
 
         return [list(claim) for claims in find_claims(cache).values() for claim in claims]
 
@@ -90,7 +90,7 @@ def models(places: Places, environment: Mapping[str, str], word: str, provider: 
 
 def listed(places: Places, provider: str) -> list[str]:
     """The ids of a provider's models as they were listed last; an old list is fetched anew behind the user's back."""
-    from ask.models_cache import newest_file, read_models
+    from ask.client.models_cache import newest_file, read_models
 
     file = newest_file(places.cache, provider)
     kept = read_models(file)
@@ -124,7 +124,7 @@ def conversations(places: Places, *_: object) -> Iterator[Word]:
 
 def templates(places: Places, *_: object) -> Iterator[Word]:
     """The named prompts: the user's own, and those that come with the program."""
-    from ask.templates.folders import find_all
+    from ask.templates.files import find_all
 
     with suppress(AskError):
         for name, file in find_all(places.config / "prompts").items():

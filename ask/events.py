@@ -1,6 +1,6 @@
 """What a run tells while it happens, for whoever shows or records it. Immutable values, no I/O.
 
-Beside these, the deltas of `ask.provider` are events.
+Beside these, the deltas of `ask.plugin_api.provider` are events.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ask.messages import Answer, Message, ToolCall
-from ask.provider import CallDelta, ReasoningDelta, TextDelta
+from ask.plugin_api.provider import CallDelta, ReasoningDelta, TextDelta
 
 
 class MessageAdded(NamedTuple):

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.json_values import as_dict, as_list, as_text
+from ask.parsing import as_dict, as_list, as_text
 from ask.version import DISTRIBUTION
 
 if TYPE_CHECKING:

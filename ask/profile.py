@@ -23,18 +23,18 @@ Run = Callable[[Sequence[str]], int]
 
 PYTHON, IMPORTS, REST, EXIT = "python", "imports", "the rest", "exit"
 WAYPOINTS = {
-    "ask.config": {"read_config": "config", "resolve": "config"},
-    "ask.keys": {"KeyStore.find": "config", "KeyStore.stored": "config"},
-    "ask.plugins": {"find_claims": "plugin", "load_provider": "plugin"},
+    "ask.settings": {"read_config": "config", "resolve": "config"},
+    "ask.api_keys": {"KeyStore.find": "config", "KeyStore.stored": "config"},
+    "ask.plugin_api.loader": {"find_claims": "plugin", "load_provider": "plugin"},
     "ask.history.store": {"Store.__init__": "history open"},
     "ask.history.conversations": {"continuation": "history read", "newest_here": "history read"},
     "urllib3.connection": {"HTTPConnection.connect": "connect", "HTTPSConnection.connect": "connect"},
-    "ask.transport": {"Transport.send": "first byte", "Reply.is_stream": "first byte"},
-    "ask.exchange": {"Exchange._read_stream": "stream"},
+    "ask.client.transport": {"Transport.send": "first byte", "Reply.is_stream": "first byte"},
+    "ask.client.provider_client": {"Exchange._read_stream": "stream"},
     "ask.render.plain": {"PlainRenderer.show": "show"},
     "ask.render.terminal": {"TerminalRenderer.show": "show"},
-    "ask.render.events": {"JsonRenderer.show": "show"},
-    "ask.calls": {"CallRunner.carry_out": "tools"},
+    "ask.render.json_output": {"JsonRenderer.show": "show"},
+    "ask.agent.tool_runner": {"CallRunner.carry_out": "tools"},
     "ask.history.recorder": {"Recorder.begin": "save", "Recorder.show": "save", "Recorder.end": "save"},
 }
 """The functions that are timed, by module, each with the phase that it belongs to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -58,3 +59,8 @@ def spelled_out(text: str) -> str:
 def _escape(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def as_text(argument: str) -> str:
+    """An argument of the command line as UTF-8, whatever the locale. Stray bytes are shown as escapes."""
+    return os.fsencode(argument).decode("utf-8", "backslashreplace")

@@ -89,7 +89,7 @@ def answer(body: Mapping[str, Any]) -> dict[str, Any]:
     asked = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages))
     words, blocks = read_question("".join(as_text(message.get("content")) for message in messages[asked : asked + 1]))
     if form:
-        from .demo_forms import command_for, program_for
+        from .demo_code import command_for, program_for
 
         return completion(body, command_for(words) if form == "command" else program_for(words), [])
     since = messages[asked + 1 :]

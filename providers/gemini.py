@@ -42,7 +42,7 @@ from ask import (
     parse_json,
 )
 
-from .gemini_answer import (
+from .gemini_response import (
     FAILURES,
     Part,
     arguments_of,

@@ -1,4 +1,4 @@
-"""Saved conversations of any content, hostile ones among them, in the form of `ask.history.transfer`."""
+"""Saved conversations of any content, hostile ones among them, in the form of `ask.history.export_format`."""
 
 from __future__ import annotations
 

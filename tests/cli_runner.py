@@ -106,7 +106,7 @@ def leave_terminal() -> None:
 
 def _keep_found_plugins(cache: Path) -> None:
     """Save a new user's first run the search for plugins, which takes as long as the rest of it."""
-    from ask.plugins import find_plugins
+    from ask.plugin_api.loader import find_plugins
 
     kept = cache / "plugins.json"
     with suppress(OSError):  # a test may have made it unwritable

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import click
 
-from ask import config
+from ask import settings
 from ask.cli import COMMANDS
 from ask.cli.ask import command as ask_command
 from tests.pages import table
@@ -120,11 +120,11 @@ def variables() -> list[tuple[str, str]]:
 def keys() -> list[Key]:
     """The keys of config.toml, the free tables last."""
     fixed = [
-        Key(name, kind_of(kind), shown(config.default_of(name)), config.MEANINGS[name])
-        for name, kind in config.KEYS.items()
+        Key(name, kind_of(kind), shown(settings.default_of(name)), settings.MEANINGS[name])
+        for name, kind in settings.KEYS.items()
     ]
-    sections = {name.partition(".")[0] for name in config.KEYS if "." in name}
-    return [*fixed, *(Key(name, "table", "", TABLES.get(name, "")) for name in config.TABLES if name not in sections)]
+    sections = {name.partition(".")[0] for name in settings.KEYS if "." in name}
+    return [*fixed, *(Key(name, "table", "", TABLES.get(name, "")) for name in settings.TABLES if name not in sections)]
 
 
 def kind_of(kind: type | tuple[type, ...]) -> str:

@@ -16,9 +16,9 @@ import click
 
 from ask.cli import COMMANDS
 from ask.cli.ask import command as root
-from ask.config import KEYS
-from ask.tools import builtin_tools
-from ask.tools.search import SEARCH_WEB
+from ask.settings import KEYS
+from ask.tools.builtin import builtin_tools
+from ask.tools.web_search import SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"
 BEGIN = "# python -m tests.completion_scripts writes from here\n"

@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ask import ChatRequest, Message, Provider, TextDelta, ToolCall, ToolSpec
+from ask.client.provider_client import Exchange, Turn
+from ask.client.transport import Transport
 from ask.errors import IncompleteAnswer, ProviderError, StreamCut
-from ask.exchange import Exchange, Turn
-from ask.plugins import check_provider
-from ask.provider import Delta
-from ask.transport import Transport
+from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider import Delta
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.recordings import Recording

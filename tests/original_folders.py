@@ -1,4 +1,4 @@
-"""Safe runs in small, for the tests of `ask.originals`: folders that are copied, changed, and put back."""
+"""Safe runs in small, for the tests of `ask.undo`: folders that are copied, changed, and put back."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-import ask.originals.pruning  # noqa: F401
-from ask.originals.aftermath import with_folders
-from ask.originals.folder_keeper import FolderKeeper
-from ask.originals.keeper import Keeper
-from ask.originals.records import RUN, UNDO, About, Change, Record, merge, read_records
-from ask.originals.restore import State, plan, put_back
-from ask.originals.writer import RecordWriter
+import ask.undo.pruning  # noqa: F401
+from ask.undo.backups import FolderKeeper, Keeper
+from ask.undo.folder_diff import with_folders
+from ask.undo.journal import RUN, UNDO, About, Change, Record, merge, read_records
+from ask.undo.journal_writer import RecordWriter
+from ask.undo.restore import State, plan, put_back
 from tests.original_runs import tree
 
 

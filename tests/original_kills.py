@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import ask.originals.pruning  # noqa: F401
-from ask.originals.records import RUN, UNDO, merge
-from ask.originals.restore import plan
+import ask.undo.pruning  # noqa: F401
+from ask.undo.journal import RUN, UNDO, merge
+from ask.undo.restore import plan
 from tests.original_folders import FolderRuns
 from tests.original_runs import Runs
 

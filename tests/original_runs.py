@@ -1,4 +1,4 @@
-"""Runs that change files with the real tools, and what they leave, for the tests of `ask.originals`."""
+"""Runs that change files with the real tools, and what they leave, for the tests of `ask.undo`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import stat
 from pathlib import Path
 
-from ask.originals.keeper import Keeper
-from ask.originals.records import UNDO, About, Change, Record, merge, read_records
-from ask.originals.restore import State, Step, plan, put_back
-from ask.tools import ToolContext
+from ask.tools.base import ToolContext
 from ask.tools.files import EDIT_FILE, WRITE_FILE
+from ask.undo.backups import Keeper
+from ask.undo.journal import UNDO, About, Change, Record, merge, read_records
+from ask.undo.restore import State, Step, plan, put_back
 
 
 class Runs:

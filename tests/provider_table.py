@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ask import Answer, ChatCompletions, ChatRequest, Message, Provider, ToolSpec
-from ask.plugins import GROUP
+from ask.plugin_api.loader import GROUP
 from tests import wire
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS
 

@@ -23,15 +23,15 @@ from urllib.parse import unquote
 from jsonschema import Draft202012Validator
 
 from ask import ToolSpec, normalize_tool
+from ask.client.stream_format import ServerSentEvents
 from ask.errors import UsageError
-from ask.framing import ServerSentEvents
+from ask.plugin_api.tool_schemas import LEGAL_NAME
 from ask.render.markdown_blocks import BlockReader, CodeLine, Piece, Unread, Whole
 from ask.render.markdown_rows import markdown_rows
-from ask.schemas.lenient import LenientSchema
+from ask.schemas.lenient_validation import LenientSchema
 from ask.schemas.schema import checked
-from ask.tool_schemas.property_names import LEGAL_NAME
-from ask.tools import ToolError
 from ask.tools.arguments import parse_arguments
+from ask.tools.base import ToolError
 
 Report = Callable[[str, str], None]
 """Counts a result ("passed", "FAILED", or why it does not apply), and says what of."""

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from ask import Answer, ChatCompletions, Finish, Message, Native, TextDelta, ToolSpec, Usage
-from ask.agent import Agent, Job, Outcome
-from ask.calls import CallRunner
+from ask.agent.tool_loop import Agent, Job, Outcome
+from ask.agent.tool_runner import CallRunner
+from ask.client.provider_client import Exchange
+from ask.client.transport import Transport
 from ask.errors import IncompleteAnswer, Interrupted, LimitReached, ProviderError, SafetyError, StreamCut
 from ask.events import Asking, CallFinished, CallRunning, CallStarted, Event, MessageAdded, Notice
-from ask.exchange import Exchange
-from ask.plugins import check_provider
-from ask.provider import CallDelta
+from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider import CallDelta
 from ask.redaction import NO_SECRETS
-from ask.safety.audit import AuditLog
 from ask.safety.policy import Policy
-from ask.tools import Tool, ToolContext, ToolResult
-from ask.transport import Transport
+from ask.safety.tool_call_log import AuditLog
+from ask.tools.base import Tool, ToolContext, ToolResult
 from tests import wire
 from tests.model_server import DROP, ModelServer
 

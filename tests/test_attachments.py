@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from ask import Attachment, Message
 from ask.attachments import ATTACHABLE, HEAD, KINDS, SIGNATURES, media_type_of, what_is_taken, with_notes
-from ask.cli.sources import Given, content_of
-from ask.context import weight_of
+from ask.context_window import weight_of
 from ask.errors import FileError
+from ask.inputs.prompt_inputs import Given, content_of
 from tests.sample_files import BEGINNINGS, PAPER, PHOTO, SPEECH, pdf, png, wav
 
 TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"))

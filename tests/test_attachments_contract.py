@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ask import Attachment, ChatCompletions, ChatRequest
-from ask.plugins import check_provider
+from ask.plugin_api.loader import check_provider
 from ask.testing import ProviderContract
 from tests import wire
 from tests.model_server import ModelServer

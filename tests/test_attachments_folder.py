@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.cli.folder import rules_above, walk
+from ask.inputs.folders import rules_above, walk
 from tests import wire
 from tests.chatting import Chat
 from tests.model_server import ModelServer

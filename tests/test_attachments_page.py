@@ -7,9 +7,9 @@ import re
 import pytest
 
 from ask.attachments import IMAGE_TOKENS, LIMIT_IN_ALL, LIMITS, PAGE_TOKENS
-from ask.cli.clipboard import READERS
-from ask.cli.inputs import FILE_LIMIT
-from ask.cli.sources import MOST_FILES
+from ask.inputs.clipboard import READERS
+from ask.inputs.prompt_inputs import MOST_FILES
+from ask.inputs.text import FILE_LIMIT
 from ask.tools.http_get import BODY_LIMIT
 from tests.attachment_table import BEGIN, END, PAGE, taken
 from tests.pages import blocks, is_shown, quoted, steps, table

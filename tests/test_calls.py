@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from ask.calls import CallRunner
+from ask.agent.tool_runner import CallRunner
 from ask.events import CallFinished, CallRunning, CallStarted, Event, Notice
 from ask.messages import ToolCall, ToolSpec
 from ask.redaction import Redactor
-from ask.safety.approval import Consent, Proposal, Reply
-from ask.safety.audit import AuditLog
-from ask.safety.policy import Policy, Verdict
-from ask.safety.tripwire import TRIPWIRES
-from ask.tools import Tool, ToolContext, ToolError, ToolResult
+from ask.safety.approval import Consent, Reply
+from ask.safety.command_rules import TRIPWIRES
+from ask.safety.policy import Policy, Proposal, Verdict
+from ask.safety.tool_call_log import AuditLog
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 SECRET = "sk-secret-0123456789"
 PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}

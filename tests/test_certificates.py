@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.certificates import CA_VARIABLES, CaBundle, create_ssl_context, find_ca_bundle
+from ask.client.certificates import CA_VARIABLES, CaBundle, create_ssl_context, find_ca_bundle
 from ask.errors import ConfigError
-from ask.tools import ToolError
+from ask.tools.base import ToolError
 from ask.tools.http_get import get
 from tests import wire
 from tests.program import Ask

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.cli.chat.commands import COMMANDS
-from ask.cli.chat.words import WORDS, Order, read_line
+from ask.cli.chat.slash_commands import WORDS, Order, read_line
 from ask.errors import UsageError
 from tests import wire
 from tests.chatting import CTRL_J, UP, Chat, answering, conversation, last, named

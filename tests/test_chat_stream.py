@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ask import CallDelta, ChatCompletions, ChatStreamReader, ReasoningDelta, ServerEvent, TextDelta, ToolCall
-from ask.provider import Delta
+from ask.plugin_api.provider import Delta
 from tests import wire
 
 CHAT = ChatCompletions(name="test", base_url="http://test/v1")

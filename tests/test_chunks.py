@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.chunks import LONGEST_LINE, BadChunk, Chunks
-from ask.transport import Transport
+from ask.client.decoding import LONGEST_LINE, BadChunk, Chunks
+from ask.client.transport import Transport
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.test_transport import CHAT, ENOUGH, data_of, no_proxies  # noqa: F401 - a fixture

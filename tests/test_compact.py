@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from ask import Message, ToolCall
-from ask.context import SUMMARY
-from ask.history.compaction import compaction_of
-from ask.history.conversations import messages_of, told_by
+from ask.agent.system_prompt import prompt_text
+from ask.context_window import SUMMARY
+from ask.history.conversations import compaction_of, messages_of, told_by
 from ask.history.entries import Entry, Run
 from ask.messages import Usage
-from ask.prompts import prompt_text
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, make_home

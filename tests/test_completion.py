@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.client.models_cache import cache_file, keep_models, read_models
 from ask.completion import SAFE
-from ask.models_cache import cache_file, keep_models, read_models
-from ask.provider import ModelInfo
+from ask.plugin_api.provider import ModelInfo
 from tests import wire
 from tests.history.saved import save, user
 from tests.model_server import ModelServer

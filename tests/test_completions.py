@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ask.models_cache import cache_file, keep_models
-from ask.provider import ModelInfo
+from ask.client.models_cache import cache_file, keep_models
+from ask.plugin_api.provider import ModelInfo
 from tests.completion_scripts import SCRIPTS, SHELLS, commands, parts_of
 from tests.history.saved import save, user
 from tests.program import Home, run

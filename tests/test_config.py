@@ -13,10 +13,10 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.cli.target import Wish, choose
-from ask.cli.workspace import Workspace
-from ask.config import KEYS, SWITCHES, Config, Places, Settings, read_config, resolve
+from ask.agent.model_selection import Wish, choose
+from ask.agent.workspace import Workspace
 from ask.errors import ConfigError
+from ask.settings import KEYS, SWITCHES, Config, Places, Settings, read_config, resolve
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import Message, Native, ProviderError, ToolCall, ToolSpec
-from ask.context import (
+from ask.client.error_classification import is_too_long
+from ask.context_window import (
     MOST_FOR_ANSWER,
     SUMMARY,
     Window,
@@ -22,7 +23,6 @@ from ask.context import (
     weight_of,
     weight_of_tools,
 )
-from ask.refusals import is_too_long
 
 TEXTS = st.text(max_size=60)
 

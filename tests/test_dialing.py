@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.dialing import Dial, dial
+from ask.client.preconnect import Dial, dial
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Running

@@ -16,20 +16,20 @@ import click
 import pytest
 
 from ask import Provider
-from ask.certificates import CA_VARIABLES
-from ask.chat_completions import ChatCompletions
+from ask.api_keys import variables_of
 from ask.cli import COMMANDS
 from ask.cli.ask import command
 from ask.cli.history import COMMANDS as HISTORY
 from ask.cli.keys import command as keys_command
-from ask.config import KEYS, PROVIDER_KEYS, SWITCHES, Settings, read_config, resolve
+from ask.client.certificates import CA_VARIABLES
 from ask.errors import AskError
-from ask.keys import variables_of
-from ask.plugins import hook_names
-from ask.provider import REQUIRED_HOOKS
+from ask.plugin_api.chat_completions import ChatCompletions
+from ask.plugin_api.loader import hook_names
+from ask.plugin_api.provider import REQUIRED_HOOKS
+from ask.settings import KEYS, PROVIDER_KEYS, SWITCHES, Settings, read_config, resolve
 from ask.testing import EXPECTED
-from ask.tools import builtin_tools
-from ask.tools.search import KEYED, SEARCH_WEB
+from ask.tools.builtin import builtin_tools
+from ask.tools.web_search import KEYED, SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.pages import Example, blocks, is_shown, quoted, steps, table
@@ -167,7 +167,7 @@ def test_the_json_object_has_what_the_readme_says(home: Home) -> None:
     told, kinds = (set(quoted(part)) for part in section.split("prints a line for each event"))
     result = json.loads(Ask(home.env, home.work)("--json", "-p", "demo", "which files are here?").text)
     assert told - {"--json", "--events"} <= set(result)
-    tree = ast.parse((ROOT / "ask/render/events.py").read_text())
+    tree = ast.parse((ROOT / "ask/render/json_output.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._line"]
     assert kinds == {ast.literal_eval(call.args[0]) for call in calls}
 

@@ -107,7 +107,9 @@ def test_every_public_class_and_function_says_what_it_is(name: str) -> None:
         return
     assert written(thing), f"{name} has no docstring"
     for part, method in vars(thing).items() if inspect.isclass(thing) else ():
-        if inspect.isfunction(method) and not part.startswith(("_", "provider_")):  # `ask.hookspecs` tells of hooks
+        if inspect.isfunction(method) and not part.startswith(
+            ("_", "provider_")
+        ):  # `ask.plugin_api.hookspecs` tells of hooks
             said = inspect.getdoc(method) or inspect.getdoc(getattr(ask.StreamReader, part, method))
             assert said, f"{name}.{part} has no docstring"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ask.provider import HttpRequest
-from ask.transport import ERROR_BYTES, Transport
+from ask.client.transport import ERROR_BYTES, Transport
+from ask.plugin_api.provider import HttpRequest
 from tests.model_server import ModelServer, Repeat, Reply
 from tests.program import Ask
 

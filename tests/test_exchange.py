@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import Answer, AskError, ChatRequest, Finish, Message, ProviderError, Remedy, TextDelta, ToolSpec, Usage
-from ask.exchange import Exchange, Turn
-from ask.plugins import check_provider
-from ask.transport import Transport
+from ask.client.provider_client import Exchange, Turn
+from ask.client.transport import Transport
+from ask.plugin_api.loader import check_provider
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
 from tests.any_json import with_any_part

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import ServerEvent
-from ask.framing import EVENT_BYTES, EventTooLargeError, JsonLines, ServerSentEvents
+from ask.client.stream_format import EVENT_BYTES, EventTooLargeError, JsonLines, ServerSentEvents
 
 Framing = ServerSentEvents | JsonLines
 BOM = b"\xef\xbb\xbf"

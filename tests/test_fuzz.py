@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ask import Answer, ChatRequest, ServerEvent, ToolSpec
-from ask.exchange import Turn
+from ask.client.provider_client import Turn
 from ask.testing.garbage import only_ask_errors, spoilt
 from tests.any_json import with_any_part
 from tests.exchanges import QUESTION, put

@@ -9,9 +9,9 @@ import pluggy
 import pytest
 
 from ask import Provider, hookimpl
-from ask.hookspecs import PROJECT, ProviderHooks
-from ask.plugins import hook_names
-from ask.provider import REQUIRED_HOOKS
+from ask.plugin_api.hookspecs import PROJECT, ProviderHooks
+from ask.plugin_api.loader import hook_names
+from ask.plugin_api.provider import REQUIRED_HOOKS
 
 HOOKS = [
     *(

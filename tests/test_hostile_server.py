@@ -152,9 +152,9 @@ def test_endless_headers_are_given_up_at_once_and_not_requested_again(ask: Ask, 
 def test_a_proxy_s_headers_must_be_complete_in_time_too(
     ask: Ask, sent: Callable[[], Sent], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ask.transport.CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("ask.client.transport.CONNECT_SECONDS", 0.3)
+    from ask.client.transport import Transport
     from ask.errors import NetworkError
-    from ask.transport import Transport
     from tests.test_transport import CHAT
 
     with serve(sent) as proxy:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.api_keys import VENDOR_NAMES, KeyStore, Secrets, stem, variables_of
 from ask.errors import ConfigError, FileError
-from ask.keys import VENDOR_NAMES, KeyStore, Secrets, stem, variables_of
 from ask.redaction import REDACTED
 from tests.program import Ask, Home, Running
 
@@ -80,7 +80,7 @@ def test_many_at_once_never_spoil_the_file_and_the_last_wins(tmp_path: Path) -> 
     code = """
 import sys
 from pathlib import Path
-from ask.keys import KeyStore
+from ask.api_keys import KeyStore
 for number in range(40):
     KeyStore(Path(sys.argv[1]), {}).save(sys.argv[2], f"key-{number}")
 """

@@ -12,7 +12,7 @@ import pytest
 
 from ask.cli import COMMANDS
 from ask.cli.ask import command
-from ask.config import KEYS
+from ask.settings import KEYS
 from tests import roff
 from tests.chatting import PROMPT
 from tests.command_line import subcommands

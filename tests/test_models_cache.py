@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from ask import ModelInfo
-from ask.models_cache import CachedModels, cache_file, find_model, keep_models, read_models
+from ask.client.models_cache import CachedModels, cache_file, find_model, keep_models, read_models
 from tests.any_json import any_json
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from ask.client.network_errors import is_loopback
+from ask.client.transport import Transport
 from ask.errors import NetworkError
-from ask.network_errors import is_loopback
-from ask.provider import HttpRequest
-from ask.transport import Transport
+from ask.plugin_api.provider import HttpRequest
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result

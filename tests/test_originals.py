@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import FileError
-from ask.originals.contents import LARGEST
-from ask.originals.pruning import STAMP
-from ask.originals.records import JOURNAL, held, merge, read_records, undone
-from ask.originals.restore import State, plan
-from ask.tools import ToolError
+from ask.tools.base import ToolError
+from ask.undo.contents import LARGEST
+from ask.undo.journal import JOURNAL, held, merge, read_records, undone
+from ask.undo.pruning import STAMP
+from ask.undo.restore import State, plan
 from tests.original_runs import Runs
 
 ROOT = Path(__file__).parents[1]
@@ -278,7 +278,7 @@ def test_nothing_is_put_back_where_one_file_cannot_be(runs: Runs) -> None:
 UNPRIVILEGED = """
 import os, sys
 from pathlib import Path
-import ask.originals.pruning
+import ask.undo.pruning
 from ask.errors import FileError
 from tests.original_runs import Runs
 if os.geteuid() == 0:

@@ -17,15 +17,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ask.errors import FileError
-from ask.originals.aftermath import with_folders
-from ask.originals.contents import LARGEST
-from ask.originals.folder_keeper import FolderKeeper
-from ask.originals.folders import MOST_BYTES, MOST_FILES, START, TooMuch, check_size
-from ask.originals.pruning import BYTES_OF_FOLDERS, STAMP
-from ask.originals.records import COPIES, FOLDER, JOURNAL, About
-from ask.originals.restore import State
-from ask.originals.trees import DEPTH
-from ask.originals.writer import RecordWriter
+from ask.undo.backups import FolderKeeper
+from ask.undo.contents import LARGEST
+from ask.undo.folder_copies import MOST_BYTES, MOST_FILES, START, TooMuch, check_size
+from ask.undo.folder_diff import with_folders
+from ask.undo.journal import COPIES, FOLDER, JOURNAL, About
+from ask.undo.journal_writer import RecordWriter
+from ask.undo.pruning import BYTES_OF_FOLDERS, STAMP
+from ask.undo.restore import State
+from ask.undo.trees import DEPTH
 from tests.original_folders import ACTS, NAMES, PATHS, FolderRuns, check
 
 ROOT = Path(__file__).parents[1]
@@ -170,7 +170,7 @@ def test_no_link_is_followed_and_no_folder_too_deep(runs: FolderRuns) -> None:
 UNREADABLE = """
 import os, sys
 from pathlib import Path
-import ask.originals.pruning
+import ask.undo.pruning
 from tests.original_folders import FolderRuns
 if os.geteuid() == 0:
     os.setgroups([])

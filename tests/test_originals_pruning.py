@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.originals.pruning import BYTES, DAY, DAYS, STAMP, prune
-from ask.originals.records import FOLDER, JOURNAL, About, held
-from ask.originals.restore import State
+from ask.undo.journal import FOLDER, JOURNAL, About, held
+from ask.undo.pruning import BYTES, DAY, DAYS, STAMP, prune
+from ask.undo.restore import State
 from tests.original_runs import Runs
 
 ROOT = Path(__file__).parents[1]
@@ -110,8 +110,8 @@ def test_many_processes_keep_and_remove_at_once(runs: Runs) -> None:
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from ask.originals.keeper import Keeper
-from ask.originals.records import About
+from ask.undo.backups import Keeper
+from ask.undo.journal import About
 file = Path({str(runs.work)!r}, sys.argv[1])
 keeper = Keeper(Path({str(runs.data)!r}), About("a1", "", ""), print)
 keeper.keep(file, b"new")

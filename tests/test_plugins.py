@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.plugins import Claim, explain, find_claims, find_plugins, hook_names
+from ask.plugin_api.loader import Claim, explain, find_claims, find_plugins, hook_names
 from tests.strangers import install, install_provider
 
 

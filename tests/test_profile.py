@@ -82,7 +82,7 @@ def test_a_file_is_for_pstats(ask: Ask, home: Home, server: ModelServer) -> None
     assert result.text == "hello\n"
     assert result.stderr.endswith("ask: python -m pstats times reads where the time went\n")
     timed = vars(pstats.Stats(str(home.work / "times")))["stats"]
-    assert any(Path(file).match("ask/agent.py") and name == "run" for file, _, name in timed)
+    assert any(Path(file).match("ask/agent/tool_loop.py") and name == "run" for file, _, name in timed)
 
 
 @pytest.mark.parametrize(("option", "code"), [("--profile=", 2), ("--profile=no/such/folder/times", 9)])

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ask import VERSION, ToolSpec
-from ask.prompts import system_prompt
-from ask.tools import builtin_tools
-from ask.tools.search import SEARCH_WEB
+from ask.agent.system_prompt import system_prompt
+from ask.tools.builtin import builtin_tools
+from ask.tools.web_search import SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.templates.folders import find_all, read
+from ask.templates.files import find_all, read
 from ask.templates.template import KINDS, parse
-from ask.tools import builtin_tools
+from ask.tools.builtin import builtin_tools
 from tests.pages import blocks, is_shown, quoted, steps, table
 from tests.program import Ask, Home, run
 

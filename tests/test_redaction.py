@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ask.messages import Message, Native, ToolCall
 from ask.redaction import REDACTED, Redactor
-from ask.tools import ToolContext
+from ask.tools.base import ToolContext
 from ask.tools.shell import BASH
 
 KEY = "sk-0123456789"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from ask.client.error_classification import blame_option, is_named, recognise
 from ask.errors import ParameterError, ProviderError, Remedy
-from ask.refusals import blame_option, is_named, recognise
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ask.cli.ask import command
-from ask.config import KEYS
 from ask.safety.bubblewrap import NEEDED, PROGRAMS
-from ask.safety.places import INHERITED
+from ask.safety.command_rules import MAX_CHECKED, TRIPWIRES
+from ask.safety.folder_scan import SEARCHED_ENTRIES
+from ask.safety.path_policy import INHERITED
 from ask.safety.protected_names import PROTECTED_NAMES
-from ask.safety.survey import SEARCHED_ENTRIES
-from ask.safety.tripwire import MAX_CHECKED, TRIPWIRES
+from ask.settings import KEYS
 from tests.escapes.test_escapes import GROUPS
 from tests.pages import blocks, is_shown, quoted, steps
 from tests.program import Ask, Home

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.keys import is_secret
+from ask.api_keys import is_secret
 from ask.redaction import REDACTED
 from tests import wire
 from tests.model_server import ModelServer, Reply

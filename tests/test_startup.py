@@ -92,7 +92,14 @@ def watch(home: Home, *args: str, script: str = RUN_ASK, env: Mapping[str, str] 
 
 
 def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home) -> None:
-    unwanted = HEAVY | {"ask_providers", "ask.agent", "ask.provider", "ask.config", "json", "tomllib"}
+    unwanted = HEAVY | {
+        "ask_providers",
+        "ask.agent.tool_loop",
+        "ask.plugin_api.provider",
+        "ask.settings",
+        "json",
+        "tomllib",
+    }
     for seen in watch_each(home, [["--version"], ["--help"], ["-V"], ["-h"]]):
         assert "click" in seen.modules
         assert seen.modules & unwanted == set()
@@ -121,7 +128,7 @@ def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home) ->
         "mcp add",
     ]
     every = watch_each(home, [[*command.split(), "--help"] for command in commands])
-    unwanted = HEAVY | {"ask_providers", "ask.agent", "tomllib"}
+    unwanted = HEAVY | {"ask_providers", "ask.agent.tool_loop", "tomllib"}
     loaded = {command: seen.modules & unwanted for command, seen in zip(commands, every, strict=True)}
     assert not any(loaded.values()), loaded
     assert all("click" in seen.modules for seen in every)
@@ -135,7 +142,7 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     assert second.modules & {"tomllib", "tomli_w", "rich", "prompt_toolkit", "sqlite3", "platformdirs"} == set()
     assert "importlib.metadata" not in second.modules - of_requests
     assert "ask.testing" not in second.modules
-    assert not any(module.startswith(("ask.templates", "ask.cli.template")) for module in second.modules)
+    assert not any(module.startswith(("ask.templates", "ask.agent.template_selection")) for module in second.modules)
 
 
 def test_saving_loads_the_history_and_nothing_else_that_is_heavy(home: Home) -> None:
@@ -147,23 +154,25 @@ def test_saving_loads_the_history_and_nothing_else_that_is_heavy(home: Home) -> 
 @pytest.mark.slow
 def test_what_checks_a_schema_is_loaded_only_with_one(home: Home) -> None:
     def checks(*args: str) -> set[str]:
-        return {"jsonschema", "ask.schemas", "ask.strict_schema"} & watch(home, "-p", "demo", *args, "hi").modules
+        return {"jsonschema", "ask.schemas", "ask.plugin_api.strict_schema"} & watch(
+            home, "-p", "demo", *args, "hi"
+        ).modules
 
     assert checks() == set()
-    assert checks("--schema", "name") == {"jsonschema", "ask.schemas", "ask.strict_schema"}
+    assert checks("--schema", "name") == {"jsonschema", "ask.schemas", "ask.plugin_api.strict_schema"}
 
 
 @pytest.mark.slow
 def test_what_reads_files_is_loaded_only_with_one(home: Home) -> None:
     (home.work / "src").mkdir()
     (home.work / "src/a.py").write_text("pass\n")
-    readers = {"ask.attachments", "ask.cli.sources", "ask.cli.folder", "pathspec", "ask_providers.demo_files"}
+    readers = {"ask.attachments", "ask.inputs.sources", "ask.inputs.folders", "pathspec", "ask_providers.demo_files"}
 
     def reading(*args: str) -> set[str]:
         return readers & watch(home, "-p", "demo", *args, "hi").modules
 
     assert reading() == set()
-    assert reading("-f", "src/a.py") == {"ask.attachments", "ask.cli.sources"}
+    assert reading("-f", "src/a.py") == {"ask.attachments", "ask.inputs.sources"}
     assert reading("-f", "src") == readers - {"ask_providers.demo_files"}
 
 
@@ -171,11 +180,13 @@ def test_what_reads_files_is_loaded_only_with_one(home: Home) -> None:
 def test_what_runs_the_tools_of_others_is_loaded_only_with_some(home: Home) -> None:
     def others(*args: str) -> set[str]:
         modules = watch(home, "-p", "demo", *args, "hi").modules
-        return {name for name in modules if name.startswith(("ask.tool_plugins", "ask.cli.other_tools", "docstring"))}
+        return {
+            name for name in modules if name.startswith(("ask.tool_plugins", "ask.agent.plugin_tools", "docstring"))
+        }
 
     (home.work / "mine.py").write_text("def f() -> None: ...")
     assert others() == set()
-    assert "ask.tool_plugins.source" in others("--tool", "mine.py:f")
+    assert "ask.tools.plugins.source" in others("--tool", "mine.py:f")
     assert "docstring_parser" not in others("--tool", "mine.py:f"), "functions are read in a process of their own"
 
 
@@ -197,7 +208,7 @@ def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
     seen = watch(home, "-p", "demo", "which files are here?")
     assert seen.providers == {"demo", "demo_rules"}
     assert "ask.tools.files" in seen.modules
-    assert not any(module.startswith("ask.originals") for module in seen.modules), "nothing was written"
+    assert not any(module.startswith("ask.undo") for module in seen.modules), "nothing was written"
     of_servers = ("ask.mcp", "ask.cli.mcp", "mcp", "asyncio", "anyio", "httpx2", "pydantic")
     assert not any(module.split(".")[0] in of_servers or module.startswith(of_servers[:2]) for module in seen.modules)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ask.atomic_files import create_private_folder, locked, replace_file, write_private_file
 from ask.errors import FileError
-from ask.state_files import create_private_folder, locked, replace_file, write_private_file
 from tests import wire
 from tests.chatting import CTRL_D, ENTER, PROMPT
 from tests.model_server import ModelServer
@@ -91,7 +91,7 @@ def test_a_failed_replacement_leaves_the_old_content_and_no_other_file(tmp_path:
 COUNT = """
 import sys
 from pathlib import Path
-from ask.state_files import locked, write_private_file
+from ask.atomic_files import locked, write_private_file
 path = Path(sys.argv[1])
 for _ in range(50):
     with locked(path):

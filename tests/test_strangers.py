@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ask.plugins import hook_names
-from ask.provider import REQUIRED_HOOKS
+from ask.plugin_api.loader import hook_names
+from ask.plugin_api.provider import REQUIRED_HOOKS
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, Result, run

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
+from ask.plugin_api.strict_schema import strict_form
 from ask.schemas.short_form import parse
-from ask.strict_schema import strict_form
 from tests.test_schema_short_form import ONE, objects
 
 TEXT = {"type": "string"}

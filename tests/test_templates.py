@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import ConfigError, UsageError
-from ask.templates.folders import find, find_all, read
+from ask.templates.files import find, find_all, read
 from ask.templates.placeholders import Placeholder, fill, placeholders
 from ask.templates.template import KINDS, Template, parse
-from ask.tools import builtin_tools
+from ask.tools.builtin import builtin_tools
 
 FILE = Path("/prompts/mine.md")
 NOWHERE = Path("/no/such/folder")

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from ask.client.transport import GROWTH_BYTES, Transport
+from ask.client.transport import Reply as Answer
 from ask.errors import AskError, ConfigError, NetworkError, StreamCut
-from ask.provider import HttpRequest
-from ask.transport import GROWTH_BYTES, Transport
-from ask.transport import Reply as Answer
+from ask.plugin_api.provider import HttpRequest
 from tests import wire
 from tests.model_server import DROP, HOLD, RESET, ModelServer, Repeat, Reply, Step
 

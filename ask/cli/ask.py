@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ask.cli import COMMANDS, is_on_terminal
-from ask.cli.amounts import dollars, seconds
-from ask.cli.grammar import OptionNames, parse_command_line
+from ask.cli.argument_parsing import OptionNames, parse_command_line
+from ask.cli.option_types import dollars, seconds
 from ask.errors import Interrupted, UsageError
 from ask.version import VERSION
 
@@ -20,7 +20,7 @@ MOST_SHOWN = 4
 
 
 class AskCommand(click.Command):
-    """Separates the options from the question by `ask.cli.grammar` before Click parses the options."""
+    """Separates the options from the question by `ask.cli.argument_parsing` before Click parses the options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ask.cli import load_command
-from ask.cli.listing import WordedCommand
+from ask.cli.groups import WordedCommand
 
 
 @click.command("help", cls=WordedCommand, context_settings={"help_option_names": ["-h", "--help"]})

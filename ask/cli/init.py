@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
-from ask.cli.listing import WordedCommand
+from ask.atomic_files import write_private_file
+from ask.cli.groups import WordedCommand
 from ask.errors import FileError
-from ask.state_files import write_private_file
 
 SHELLS = ("bash", "zsh", "fish")
 MARK = "# ask: completions for "

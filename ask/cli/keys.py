@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ask.cli.listing import JSON_OPTION, WordedCommand, WordedGroup
+from ask.cli.groups import JSON_OPTION, WordedCommand, WordedGroup
 
 
 @click.group("keys", cls=WordedGroup, default="list", context_settings={"help_option_names": ["-h", "--help"]})
@@ -21,9 +21,9 @@ def set_key(provider: str) -> None:
 
     A search engine's key is kept in the same way: brave or tavily.
     """
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
     from ask.errors import UsageError
-    from ask.tools.search import KEYED
+    from ask.tools.web_search import KEYED
 
     workspace = Workspace()
     if provider not in KEYED:
@@ -51,10 +51,10 @@ def read_key(question: str) -> str:
 @JSON_OPTION
 def list_keys(*, as_json: bool) -> None:
     """List which providers have a key, and where it is from; never the key."""
-    from ask.cli.workspace import Workspace
-    from ask.render.streams import Output
+    from ask.agent.workspace import Workspace
+    from ask.console import Output
     from ask.render.table import write_table
-    from ask.tools.search import KEYED
+    from ask.tools.web_search import KEYED
 
     workspace = Workspace()
     rows = []
@@ -69,7 +69,7 @@ def list_keys(*, as_json: bool) -> None:
 @click.argument("provider")
 def remove_key(provider: str) -> None:
     """Forget the kept key of PROVIDER."""
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
     from ask.errors import ConfigError
 
     workspace = Workspace()

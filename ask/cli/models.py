@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.amounts import seconds
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
+from ask.cli.option_types import seconds
 
 
 @listing("models")
@@ -17,13 +17,14 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
 
     Prices are in US dollars per million tokens.
     """
-    from ask.cli.target import Wish, choose, open_exchange
-    from ask.cli.workspace import Workspace, reporting
-    from ask.config import resolve
+    from ask.agent.model_selection import Wish, choose, open_exchange
+    from ask.agent.workspace import Workspace
+    from ask.cli.error_reporting import reporting
+    from ask.client.models_cache import cache_file, keep_models
+    from ask.console import Console, Output
     from ask.errors import ProviderError
-    from ask.models_cache import cache_file, keep_models
-    from ask.render.streams import Console, Output
     from ask.render.table import write_table
+    from ask.settings import resolve
 
     workspace = Workspace()
     console = Console(workspace.environment, quiet=False, plain=False)

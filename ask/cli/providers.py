@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 
 @listing("providers")
@@ -12,10 +12,10 @@ def command(*, as_json: bool) -> None:
 
     A plugin that cannot be loaded is one line on standard error; the others are listed all the same.
     """
-    from ask.cli.target import base_url_of, needs_key
-    from ask.cli.workspace import Workspace
+    from ask.agent.model_selection import base_url_of, needs_key
+    from ask.agent.workspace import Workspace
+    from ask.console import Console, Output
     from ask.errors import ConfigError
-    from ask.render.streams import Console, Output
     from ask.render.table import write_table
 
     workspace = Workspace()

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ask.cli.question import working_directory
-from ask.cli.workspace import Workspace
+from ask.agent.workspace import Workspace
+from ask.console import BOLD, Output, wants_colour
 from ask.errors import ReaderGone
-from ask.originals.records import ABSENT, FOLDER_HERE, LINK_TO, Change, Mark
-from ask.originals.restore import STAYING, WORK, State, Step, mark_now
 from ask.render.diff import write_diff
-from ask.render.streams import BOLD, Output, wants_colour
 from ask.tools.file_access import shown
+from ask.undo.journal import ABSENT, FOLDER_HERE, LINK_TO, Change, Mark
+from ask.undo.path_display import _some, shown_path
+from ask.undo.restore import STAYING, WORK, State, Step, mark_now
 
-NAMES_TOLD = 5
 MOST_SHOWN = 50
 """How many differences are shown, unless they are all that is wanted and go to a file or a pipe."""
 
@@ -103,26 +101,6 @@ def named(steps: Iterable[Step]) -> str:
     return _some(names)
 
 
-def named_folders(folders: Mapping[Path, str]) -> str:
-    """Folders and what there is to say of each, on one line."""
-    return _some([f"{shown_path(path)}/ ({why})" for path, why in folders.items()])
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMES_TOLD]) + (f" and {len(names) - NAMES_TOLD} more" if names[NAMES_TOLD:] else "")
-
-
 def shown_name(change: Change) -> str:
     """The name of what a change is about, with a slash behind that of a folder."""
     return shown_path(change.path) + "/" * change.of_folder
-
-
-def shown_path(path: Path) -> str:
-    """A file's name on one line, from the working directory on where it is in there."""
-    name, folder = str(path), f"{_current_folder()}/"
-    return shown(name.removeprefix(folder))
-
-
-@cache
-def _current_folder() -> str:
-    return str(working_directory()).rstrip("/")

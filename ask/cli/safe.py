@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from ask.agent.workspace import Workspace
     from ask.cli.doctor.finding import Finding
-    from ask.cli.workspace import Workspace
-    from ask.config import Settings
+    from ask.settings import Settings
 
 
 @listing("safe")
@@ -23,13 +23,12 @@ def command(*, as_json: bool) -> None:
     What is tried is what every run with --safe tries before anything is sent: writing outside, reading keys,
     connecting, gaining privileges. Exit code 8 tells that safe mode cannot be had here.
     """
+    from ask.agent.workspace import Workspace
     from ask.cli.doctor.finding import PROBLEM
-    from ask.cli.question import working_directory
-    from ask.cli.workspace import Workspace
-    from ask.config import resolve
+    from ask.console import Output
     from ask.errors import SafetyError
-    from ask.render.streams import Output
     from ask.render.table import write_table
+    from ask.settings import resolve, working_directory
 
     output, workspace, directory = Output(), Workspace(), working_directory()
     settings = resolve({}, workspace.environment, workspace.config)
@@ -47,9 +46,9 @@ def try_out(settings: Settings, directory: Path, workspace: Workspace) -> Iterat
     Raises:
         ConfigError, UsageError: the settings make no sense.
     """
-    from ask.cli.confinement import as_host, confinement, tripwires
+    from ask.agent.request import new_id
+    from ask.agent.safe_mode import as_host, confinement, tripwires
     from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
-    from ask.cli.question import new_id
     from ask.errors import SafetyError
     from ask.safety.bubblewrap import find_bubblewrap, find_version
     from ask.safety.sandbox import Sandbox

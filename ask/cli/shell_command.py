@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from ask.agent import Outcome
-from ask.cli.question import Question
-from ask.context import Told
+from ask.agent.request import Question
+from ask.agent.system_prompt import shell_of
+from ask.agent.tool_loop import Outcome
+from ask.context_window import Told
 from ask.errors import MissingProgram
 from ask.messages import Message
-from ask.prompts import shell_of
 from ask.safety.approval import TRIES, edit_command
 from ask.safety.terminal import NoTerminal, Terminal
 from ask.text import spelled_out

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import ExitStack
 
-    from ask.cli.workspace import Workspace
-    from ask.config import Settings
-    from ask.render.streams import Console
-    from ask.tools import Tool
+    from ask.agent.workspace import Workspace
+    from ask.console import Console
+    from ask.settings import Settings
+    from ask.tools.base import Tool
 
 SANDBOXED, ASKS, NAMED = "sandboxed", "asks for hosts", "only with --allow-tool {}"
 """What safe mode makes of a tool."""
@@ -30,10 +30,10 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""
     from contextlib import ExitStack
 
-    from ask.cli.workspace import Workspace
-    from ask.config import resolve
-    from ask.render.streams import Console, Output
+    from ask.agent.workspace import Workspace
+    from ask.console import Console, Output
     from ask.render.table import write_table
+    from ask.settings import resolve
 
     workspace = Workspace()
     settings = resolve({}, workspace.environment, workspace.config)
@@ -60,14 +60,14 @@ def every_tool(
     workspace: Workspace, settings: Settings, console: Console, cleanup: ExitStack, functions: Sequence[str]
 ) -> list[Tool]:
     """All tools that there are, in safe mode too, as far as no server is started for it that is not to be."""
-    from ask.cli.toolbox import Toolbox, may_have_servers
+    from ask.agent.toolbox import Toolbox, may_have_servers
 
     toolbox = Toolbox(workspace, console, cleanup, functions)
     if not settings.safe:
         return toolbox.all(settings)
     tools = toolbox.all(settings._replace(allow_tools=(*settings.allow_tools, ANY)))
     if may_have_servers(workspace):
-        from ask.cli.mcp.offering import withheld_tools
+        from ask.agent.mcp_tools import withheld_tools
 
         tools = [*tools, *withheld_tools(workspace, settings, console, cleanup)]
     return tools
@@ -84,7 +84,7 @@ def in_safe_mode(tool: Tool) -> str:
 
 def parameters(tool: Tool) -> str:
     """The names of its parameters; a stranger's schema may say anything."""
-    from ask.json_values import as_dict, as_list
+    from ask.parsing import as_dict, as_list
 
     schema = tool.spec.parameters
     required = as_list(schema.get("required"))

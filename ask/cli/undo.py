@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ask.cli.listing import WordedCommand
+from ask.cli.groups import WordedCommand
 
 if TYPE_CHECKING:
-    from ask.cli.workspace import Workspace
-    from ask.originals.records import Record
-    from ask.originals.restore import Step
+    from ask.agent.workspace import Workspace
+    from ask.undo.journal import Record
+    from ask.undo.restore import Step
 
 
 PATIENCE = 1.0
@@ -31,7 +31,7 @@ class ProgressLine:
     """
 
     def __init__(self, workspace: Workspace, patience: float = PATIENCE) -> None:
-        from ask.render.streams import Console
+        from ask.console import Console
 
         self._console = Console(workspace.environment, quiet=False, plain=False)
         self._due = time.monotonic() + patience
@@ -92,7 +92,7 @@ def command(**flags: bool) -> None:
     no more, and the next undo takes the one before. A file that has changed since keeps all from being put back.
     With --yes and no ID, nothing is put back if the last run has nothing to put back.
     """
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
 
     undo(Wanted(**flags), Workspace())  # type: ignore[arg-type]
 
@@ -103,10 +103,11 @@ def undo(wanted: Wanted, workspace: Workspace) -> None:
     Raises:
         AskError: it cannot be done.
     """
-    from ask.cli.put_back import list_files, named_folders, show_difference
-    from ask.originals.aftermath import with_folders
-    from ask.originals.records import held, merge, read_record, read_records
-    from ask.originals.restore import plan
+    from ask.cli.put_back import list_files, show_difference
+    from ask.undo.folder_diff import with_folders
+    from ask.undo.journal import held, merge, read_record, read_records
+    from ask.undo.path_display import named_folders
+    from ask.undo.restore import plan
 
     progress = ProgressLine(workspace)
     records = choose(read_records(workspace.places.data), wanted, workspace)
@@ -137,7 +138,7 @@ def choose(records: Sequence[Record], wanted: Wanted, workspace: Workspace) -> l
         UsageError: there are none, or the command line contradicts itself.
     """
     from ask.errors import UsageError
-    from ask.originals.records import RUN, UNDO, undone
+    from ask.undo.journal import RUN, UNDO, undone
 
     if wanted.redo and wanted.everything:
         raise UsageError("--redo brings back what the last undo took away, all of it", "leave out --all")
@@ -166,14 +167,14 @@ def check_last_run(chosen: Record, records: Sequence[Record], wanted: Wanted, wo
     Raises:
         UsageError: it is, and nobody would be asked about it.
     """
-    from ask.cli.inputs import as_text
-    from ask.cli.question import working_directory
     from ask.errors import FileError, UsageError
     from ask.history.conversations import find_last_run
     from ask.history.store import Store
-    from ask.history.terminal import this_terminal
-    from ask.originals.records import RUN
+    from ask.history.terminal_id import this_terminal
     from ask.render.times import local_time
+    from ask.settings import working_directory
+    from ask.text import as_text
+    from ask.undo.journal import RUN
 
     try:
         with Store(workspace.history, create=False) as store:
@@ -201,10 +202,10 @@ def matching(records: Sequence[Record], conversation: str | None, workspace: Wor
     Raises:
         UsageError: there is no such conversation.
     """
-    from ask.cli.inputs import as_text
-    from ask.cli.question import working_directory
     from ask.errors import UsageError
-    from ask.history.terminal import this_terminal
+    from ask.history.terminal_id import this_terminal
+    from ask.settings import working_directory
+    from ask.text import as_text
 
     if conversation is None:
         terminal, directory = this_terminal(workspace.environment), as_text(str(working_directory()))
@@ -243,7 +244,7 @@ def refuse(steps: Sequence[Step], *, force: bool) -> None:
     """
     from ask.cli.put_back import named
     from ask.errors import FileError
-    from ask.originals.restore import REFUSED, STAYING, State
+    from ask.undo.restore import REFUSED, STAYING, State
 
     refused = named(step for step in steps if step.state in REFUSED)
     if refused and not force:
@@ -262,14 +263,14 @@ def carry_out(
         click.Abort: the answer is no.
         AskError: nobody can be asked, or it cannot be done.
     """
-    from ask.cli.inputs import as_text
     from ask.cli.put_back import named, summary
-    from ask.cli.question import working_directory
     from ask.errors import FileError
-    from ask.history.terminal import this_terminal
-    from ask.originals.keeper import Keeper
-    from ask.originals.records import REDO, UNDO, About
-    from ask.originals.restore import State, plan, put_back
+    from ask.history.terminal_id import this_terminal
+    from ask.settings import working_directory
+    from ask.text import as_text
+    from ask.undo.backups import Keeper
+    from ask.undo.journal import REDO, UNDO, About
+    from ask.undo.restore import State, plan, put_back
 
     work = summary(steps)
     warn_of_loss(steps)
@@ -300,8 +301,8 @@ def carry_out(
 
 def warn_of_loss(steps: Sequence[Step]) -> None:
     """Say where what is there now cannot be kept."""
-    from ask.originals.displaced import too_large
-    from ask.originals.restore import WORK
+    from ask.undo.backups import too_large
+    from ask.undo.restore import WORK
 
     lost = too_large(change for change, state in steps if state in WORK and change.root)
     if lost:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 from ask.version import VERSION
 
 

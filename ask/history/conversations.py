@@ -1,11 +1,11 @@
-"""Finds a saved conversation, and brings it into the form in which it goes on."""
+"""Conversations as they were: how they continue, their steps, and which part a summary replaces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ask.context import SUMMARY, Told
+from ask.context_window import SUMMARY, Told
 from ask.errors import UsageError
 from ask.history.entries import CallRecord, Conversation, Entry, Run, read_runs
 from ask.history.store import Store
@@ -178,3 +178,64 @@ def made_up_result(record: CallRecord) -> Message:
     """The result of a call whose own was never seen."""
     text = NEVER_RAN if record.started is None else MAY_HAVE_RUN
     return Message("tool", text, tool_call_id=record.call.id, tool_name=record.call.name)
+
+
+class Called(NamedTuple):
+    """A call and its result; `seen` is False where the run ended before there was one, and `result` says so."""
+
+    record: CallRecord
+    result: str
+    seen: bool = True
+
+
+def steps(entries: Sequence[Entry]) -> Iterator[Entry | Called]:
+    """The messages of a run, each result joined to its call."""
+    waiting: list[CallRecord] = []
+    for entry in entries:
+        if entry.message.role == "tool" and waiting:
+            yield Called(waiting.pop(0), entry.message.content)
+            continue
+        yield from map(_unseen, waiting)
+        waiting = list(entry.calls)
+        yield entry
+    yield from map(_unseen, waiting)
+
+
+def _unseen(record: CallRecord) -> Called:
+    return Called(record, made_up_result(record).content, seen=False)
+
+
+class Compaction(NamedTuple):
+    """The part of a conversation that a summary would stand for.
+
+    Attributes:
+        until: the number of the first run that it would not stand for.
+        messages: what was said in that part.
+    """
+
+    until: int
+    messages: tuple[Message, ...]
+
+
+def compaction(store: Store, conversation: Conversation) -> Compaction:
+    """What of a conversation to summarise.
+
+    Raises:
+        FileError: the history cannot be read.
+    """
+    return compaction_of(read_runs(store, conversation))
+
+
+def compaction_of(runs: Sequence[Run]) -> Compaction:
+    """All but the newest exchange; all where that is the only one, or the longer part."""
+    *older, newest = verbatim(runs) or runs[-1:]
+    old = tuple(messages_of([run for run in runs if run is not newest]))
+    everything = tuple(messages_of(runs))
+    if older and length(everything) <= 2 * length(old):
+        return Compaction(newest.number, old)
+    return Compaction(runs[-1].number + 1, everything)
+
+
+def length(messages: Sequence[Message]) -> int:
+    """Characters of text."""
+    return sum(len(message.content) for message in messages)

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from ask.atomic_files import create_private_folder
 from ask.errors import FileError
 from ask.history.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from ask.state_files import create_private_folder
 
 PATIENCE = 10.0
 """Seconds to wait for other processes, where nothing else is said."""

@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from ask.mcp.configured import Server
-from ask.mcp.faults import Unreachable, reason_of
-from ask.mcp.links import Link
-from ask.mcp.offers import TOOLS_LIMIT, Listed
+from ask.mcp.error_messages import Unreachable, reason_of
+from ask.mcp.http_connection import Link
 from ask.mcp.process import GRACE, ServerProcess
-from ask.mcp.results import as_result
+from ask.mcp.server_config import Server
 from ask.mcp.server_requests import ServerRequests
-from ask.mcp.unasked import Counted
-from ask.tools import ToolError, ToolResult
+from ask.mcp.stream_limits import Counted
+from ask.mcp.tool_listing import TOOLS_LIMIT, Listed
+from ask.mcp.tool_results import as_result
+from ask.tools.base import ToolError, ToolResult
 from ask.version import VERSION
 
 if TYPE_CHECKING:

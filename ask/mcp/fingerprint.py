@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from stat import S_ISREG
 
-from ask.mcp.configured import Server
+from ask.mcp.server_config import Server
 from ask.mcp.variables import filled_in
 from ask.version import VERSION
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from io import FileIO
 from pathlib import Path
 
-from ask.state_files import create_private_folder
+from ask.atomic_files import create_private_folder
 from ask.text import one_line
 
 LOG_LIMIT = 1_000_000

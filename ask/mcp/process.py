@@ -18,10 +18,10 @@ from subprocess import PIPE, Popen, TimeoutExpired
 from typing import IO, TYPE_CHECKING, Any
 
 from ask.errors import ConfigError
-from ask.mcp.configured import Server
 from ask.mcp.fingerprint import folder_of
 from ask.mcp.log import Log
-from ask.tools.processes import end_all
+from ask.mcp.server_config import Server
+from ask.tools.process_tree import end_all
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

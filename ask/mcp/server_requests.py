@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ask.json_values import as_dict, as_list
-from ask.mcp.configured import Server
+from ask.mcp.server_config import Server
+from ask.parsing import as_dict, as_list
 from ask.text import one_line
 
 if TYPE_CHECKING:

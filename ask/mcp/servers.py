@@ -17,16 +17,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from ask.errors import ConfigError
 from ask.installation import format_install_command
-from ask.mcp.configured import EXTRA, Server
 from ask.mcp.connection import CLOSING, Connection, Way
-from ask.mcp.faults import Unreachable
-from ask.mcp.links import Link
+from ask.mcp.error_messages import Unreachable
+from ask.mcp.http_connection import Link
 from ask.mcp.log import Log
-from ask.mcp.offers import Listed
 from ask.mcp.process import ServerProcess
+from ask.mcp.server_config import EXTRA, Server
 from ask.mcp.server_requests import ServerRequests, find_roots
+from ask.mcp.tool_listing import Listed
 from ask.mcp.variables import filled_in
-from ask.tools import ToolError, ToolResult
+from ask.tools.base import ToolError, ToolResult
 
 T = TypeVar("T")
 SLACK = CLOSING + 10

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ask.errors import ConfigError
-from ask.mcp.configured import Server
+from ask.mcp.server_config import Server
 
 BRACED = r"\$\{(?:env:)?(?P<name>\w+|input:[^}]*)(?::-(?P<default>[^}]*))?\}"
 IN_BRACES = re.compile(BRACED)

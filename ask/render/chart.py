@@ -7,9 +7,9 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, NamedTuple
 
+from ask.console import Output
 from ask.history.statistics import Statistics, ToolUse, Used
 from ask.render.amounts import counted, dollars, duration, short
-from ask.render.streams import Output
 from ask.render.table import GAP, shown
 from ask.render.width import columns, cut, padded
 from ask.text import one_line

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ask.differences import unified
-from ask.render.streams import BOLD, Output
+from ask.console import BOLD, Output
+from ask.text_diff import unified
 
 LARGEST = 2_000_000
 """Bytes of the largest file whose lines are compared."""

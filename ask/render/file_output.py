@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
+from ask.atomic_files import Ownership, open_replacement
 from ask.errors import AskError, FileError, ReaderGone
-from ask.state_files import Ownership, open_replacement
 
 
 class FileOutput:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ask.history.conversations import summary_of
+from ask.history.conversations import Called, steps, summary_of
 from ask.history.entries import Conversation, Entry, Run
-from ask.history.steps import Called, steps
-from ask.render.excerpts import call_line, call_text, duration, facts, outcome, prompt_parts
+from ask.render.conversation_parts import call_line, call_text, duration, facts, outcome, prompt_parts
 from ask.render.safe_markdown import as_markdown, fenced
 from ask.render.transcript import ending
 from ask.text import for_terminal, one_line

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ask.render.bottom import Bottom, Row
+from ask.render.live_region import Bottom, Row
 from ask.render.markdown_blocks import LONGEST, BlockReader, CodeBegun, CodeEnded, CodeLine, Piece, Unread, Whole
 from ask.render.markdown_rows import ansi, cut_at, markdown_rows, widest
 from ask.text import for_terminal

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ask.agent import Outcome
+from ask.agent.tool_loop import Outcome
+from ask.console import Console, Output
 from ask.events import CallFinished, CallOutput, CallRunning, CallStarted, Event, MessageAdded, Notice
 from ask.messages import ToolCall
-from ask.provider import ReasoningDelta, TextDelta
-from ask.render.streams import Console, Output
+from ask.plugin_api.provider import ReasoningDelta, TextDelta
 from ask.text import one_line
 
 ARGUMENTS_SHOWN = 100

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask.render.streams import Output
+from ask.console import Output
 from ask.render.width import columns, cut, padded
 from ask.text import one_line
 

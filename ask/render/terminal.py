@@ -8,14 +8,14 @@ import time
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from ask.agent import Outcome
+from ask.agent.tool_loop import Outcome
+from ask.console import Console, Output, in_foreground
 from ask.events import Asking, CallFinished, CallOutput, CallRunning, CallStarted, Event, MessageAdded, Notice
-from ask.provider import CallDelta, ReasoningDelta, TextDelta
+from ask.plugin_api.provider import CallDelta, ReasoningDelta, TextDelta
 from ask.render.amounts import counted
-from ask.render.bottom import Bottom
+from ask.render.live_region import Bottom
 from ask.render.plain import PlainRenderer, summary
-from ask.render.streams import Console, Output, in_foreground
-from ask.render.ticker import Ticker
+from ask.render.spinner import Ticker
 from ask.render.width import columns, cut
 from ask.text import one_line
 

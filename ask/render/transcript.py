@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from ask.history.conversations import summary_of
+from ask.console import BOLD, DIM, Output
+from ask.history.conversations import Called, steps, summary_of
 from ask.history.entries import Entry, Run
-from ask.history.steps import Called, steps
-from ask.json_values import as_dict
 from ask.messages import ToolCall
+from ask.parsing import as_dict
 from ask.render.plain import ARGUMENTS_SHOWN, summary
-from ask.render.streams import BOLD, DIM, Output
 from ask.render.times import local_time
 from ask.text import one_line
 

@@ -5,14 +5,15 @@ How a call is put into words is in `description`, what it would write in `previe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import AskError
+from ask.safety.policy import Proposal
 from ask.text import spelled_out
-from ask.tools import ApprovedFile, ToolContext
+from ask.tools.base import ApprovedFile
 
 if TYPE_CHECKING:
     from ask.safety.terminal import Terminal
@@ -21,24 +22,6 @@ TRIES = 3
 """How many times a question is put to somebody whose answer is not understood."""
 LONGEST_EDITED = 4_000
 """Characters of the longest command that is put on a line to edit."""
-
-
-class Proposal(NamedTuple):
-    """A call that the model wants to make; `context` says where it would run, and for how long.
-
-    `host` is the host that it would reach, which need not stand in the arguments; "" for none.
-    """
-
-    tool: str
-    arguments: Mapping[str, Any]
-    context: ToolContext
-    host: str = ""
-
-    @property
-    def command(self) -> str | None:
-        """What the user may edit: the argument `command`, None where there is none."""
-        command = self.arguments.get("command")
-        return command if isinstance(command, str) else None
 
 
 class Consent(StrEnum):

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from ask.safety.approval import Proposal
+from ask.safety.policy import Proposal
 from ask.safety.preview import NO_PREVIEW, Preview
 from ask.text import spelled_out
 

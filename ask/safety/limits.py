@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ask.safety.profile import Limits
+from ask.safety.confinement import Limits
 
 _PAUSE = 0.02
 _PAGE = os.sysconf("SC_PAGE_SIZE")

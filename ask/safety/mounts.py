@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import SafetyError
-from ask.safety.profile import Bind
+from ask.safety.confinement import Bind
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 

@@ -17,8 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ask.atomic_files import create_private_folder
 from ask.safety.mounts import open_tree
-from ask.state_files import create_private_folder
 
 if TYPE_CHECKING:
     from subprocess import Popen

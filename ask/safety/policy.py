@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.messages import NOTHING
-from ask.safety.tripwire import MAX_CHECKED, Tripwire, tripped
-from ask.tools import Tool, ToolError
+from ask.safety.command_rules import MAX_CHECKED, Tripwire, tripped
+from ask.tools.base import Tool, ToolContext, ToolError
+
+if TYPE_CHECKING:
+    pass
+
 
 OWN = "ask"
 """The origin of the tools that safe mode confines."""
@@ -102,3 +106,21 @@ class Policy(NamedTuple):
         if not self.safe:
             return "unrestricted"
         return "--safe" if tool.origin == OWN else "--allow-tool"
+
+
+class Proposal(NamedTuple):
+    """A call that the model wants to make; `context` says where it would run, and for how long.
+
+    `host` is the host that it would reach, which need not stand in the arguments; "" for none.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+    context: ToolContext
+    host: str = ""
+
+    @property
+    def command(self) -> str | None:
+        """What the user may edit: the argument `command`, None where there is none."""
+        command = self.arguments.get("command")
+        return command if isinstance(command, str) else None

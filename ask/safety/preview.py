@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ask.tools import ApprovedFile, ToolError
+from ask.tools.base import ApprovedFile, ToolError
 
 if TYPE_CHECKING:
-    from ask.safety.approval import Proposal
+    from ask.safety.policy import Proposal
     from ask.tools.file_access import WriteTarget
 
 LINES = 300
@@ -87,7 +87,7 @@ def _changes(tool: str, before: str, arguments: Mapping[str, Any]) -> list[str]:
     Raises:
         ToolError: the edit cannot be made, or there is too much to compare.
     """
-    from ask.differences import unified
+    from ask.text_diff import unified
     from ask.tools.edits import replace_once
 
     if tool == "write_file":

@@ -13,20 +13,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ask import worker_channel
+from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
-from ask.json_values import as_dict
-from ask.safety import frames
+from ask.parsing import as_dict
 from ask.safety.bubblewrap import PROGRAMS, find_bubblewrap
-from ask.safety.channel import WorkerLate, WorkerLost
-from ask.safety.inmate import Inmate
+from ask.safety.confinement import Confinement, View
+from ask.safety.folder_scan import NOTHING, survey
+from ask.safety.overflow_files import BadSpill, Spills
+from ask.safety.path_policy import check_unmoved
 from ask.safety.placeholders import MountPlaceholders
-from ask.safety.places import check_unmoved
-from ask.safety.profile import Confinement, View
-from ask.safety.selftest import Finding, Outside
-from ask.safety.spills import BadSpill, Spills
-from ask.safety.survey import NOTHING, survey
-from ask.state_files import create_private_folder
-from ask.tools import Tool, ToolContext, ToolError, ToolResult
+from ask.safety.sandbox_process import Inmate
+from ask.safety.self_test import Finding, Outside
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.worker_channel import WorkerLate, WorkerLost
 
 _START_TIME = 10.0
 _LATER = 7.0
@@ -154,10 +154,10 @@ class Sandbox:
             "tasks": tasks,
         }
         try:
-            replies = inmate.exchange(frames.START, json.dumps(start).encode(), _START_TIME)
+            replies = inmate.exchange(worker_channel.START, json.dumps(start).encode(), _START_TIME)
             self._meanwhile()
             for kind, payload in replies:
-                return json.loads(payload) if kind == frames.READY else None
+                return json.loads(payload) if kind == worker_channel.READY else None
         except (WorkerLost, WorkerLate):
             raise inmate.complaint() from None
         except ValueError:
@@ -182,7 +182,9 @@ class Sandbox:
         }
         seconds = context.command_timeout + _LATER
         with self._kept_whole(context) as spills:
-            return self._answer(inmate.exchange(frames.CALL, json.dumps(call).encode(), seconds), spills, context)
+            return self._answer(
+                inmate.exchange(worker_channel.CALL, json.dumps(call).encode(), seconds), spills, context
+            )
 
     @contextmanager
     def _kept_whole(self, context: ToolContext) -> Iterator[Spills]:
@@ -211,14 +213,14 @@ class Sandbox:
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         redacted = context.redactor.open_stream()
         for kind, payload in replies:
-            if kind == frames.OUTPUT and len(payload) <= left:
+            if kind == worker_channel.OUTPUT and len(payload) <= left:
                 left -= len(payload)
                 tell(context, redacted.feed(decode(payload)))
-            elif kind == frames.OPEN:
+            elif kind == worker_channel.OPEN:
                 spills.open(payload)
-            elif kind == frames.SPILL:
+            elif kind == worker_channel.SPILL:
                 spills.write(payload)
-            elif kind == frames.DONE:
+            elif kind == worker_channel.DONE:
                 tell(context, redacted.finish())
                 return read_result(payload)
             else:

@@ -14,14 +14,14 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-from ask.safety import frames
-from ask.safety.selftest import attempt, tidy
+from ask import worker_channel
+from ask.safety.self_test import attempt, tidy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ask.safety.confinement import Limits
     from ask.safety.limits import Watch
-    from ask.safety.profile import Limits
-    from ask.tools import Tool, ToolContext
+    from ask.tools.base import Tool, ToolContext
 
 _REQUESTS, _REPLIES, _TROUBLE = 0, 1, 2
 _LARGEST_CALL = 1 << 28
@@ -40,7 +40,7 @@ def main() -> None:
     asked = _read_frames(requests)
     start = json.loads(next(asked)[1])
     send = _Sender(replies)
-    send(frames.READY, json.dumps(attempt(start["tasks"])).encode())
+    send(worker_channel.READY, json.dumps(attempt(start["tasks"])).encode())
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, _TROUBLE)
     os.close(null)
@@ -48,9 +48,9 @@ def main() -> None:
 
 
 def _serve(start: Mapping[str, Any], calls: Iterator[Any], send: _Sender) -> None:
+    from ask.safety.confinement import Limits
     from ask.safety.limits import Watch, set_limits
-    from ask.safety.profile import Limits
-    from ask.tools import builtin_tools
+    from ask.tools.builtin import builtin_tools
 
     limits = Limits(*start["limits"])
     set_limits(limits)
@@ -60,12 +60,12 @@ def _serve(start: Mapping[str, Any], calls: Iterator[Any], send: _Sender) -> Non
         if number == 0:  # ask sends no call before it has judged
             tidy(start["tasks"])
         told = _carry_out(tools.get(call["tool"]), call["arguments"], _make_context(start, call, limits, send), watch)
-        send(frames.DONE, json.dumps(told).encode())
+        send(worker_channel.DONE, json.dumps(told).encode())
 
 
 def _make_context(start: Mapping[str, Any], call: Mapping[str, Any], limits: Limits, send: _Sender) -> ToolContext:
     from ask.safety.limits import NICENESS
-    from ask.tools import ApprovedFile, ToolContext
+    from ask.tools.base import ApprovedFile, ToolContext
 
     return ToolContext(
         directory=Path(start["directory"]),
@@ -107,7 +107,7 @@ def _take_channel() -> tuple[int, int]:
 
 
 def _read_frames(requests: int) -> Iterator[tuple[bytes, bytes]]:
-    reader = frames.FrameReader(_LARGEST_CALL)
+    reader = worker_channel.FrameReader(_LARGEST_CALL)
     while data := os.read(requests, _READ_SIZE):
         yield from reader.feed(data)
 
@@ -115,7 +115,7 @@ def _read_frames(requests: int) -> Iterator[tuple[bytes, bytes]]:
 def _carry_out(tool: Tool | None, arguments: Mapping[str, Any], context: ToolContext, watch: Watch) -> dict[str, Any]:
     """What became of a call, in the form in which it is told."""
     from ask.safety.limits import end_all
-    from ask.tools import ToolError
+    from ask.tools.base import ToolError
 
     if tool is None:
         return {"error": "nothing was run: the sandbox does not have this tool"}
@@ -143,7 +143,7 @@ class _Sender:
         self._replies = replies
 
     def __call__(self, kind: bytes, payload: bytes) -> None:
-        data = memoryview(frames.encode(kind, payload))
+        data = memoryview(worker_channel.encode(kind, payload))
         while data:
             data = data[os.write(self._replies, data) :]
 
@@ -161,7 +161,7 @@ class _Output:
         piece = text.encode("utf-8", "backslashreplace")[: self._left]
         self._left -= len(piece)
         more = b"" if self._left else _NOT_SHOWN.encode()
-        self._send(frames.OUTPUT, piece + more)
+        self._send(worker_channel.OUTPUT, piece + more)
 
 
 class _Spill(RawIOBase):
@@ -172,12 +172,12 @@ class _Spill(RawIOBase):
         self._send = send
         self._name = path.name.encode()
         self._left = limit
-        send(frames.OPEN, self._name)
+        send(worker_channel.OPEN, self._name)
 
     def write(self, data: Any) -> int:
         """Hand on as many bytes as there is room for; return their number."""
         piece = bytes(data[: self._left])
         self._left -= len(piece)
         if piece:
-            self._send(frames.SPILL, self._name + b"\n" + piece)
+            self._send(worker_channel.SPILL, self._name + b"\n" + piece)
         return len(piece)

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ask.config import check_options, unknown
 from ask.errors import ConfigError
 from ask.messages import NOTHING
+from ask.settings import check_options, unknown
 from ask.templates.placeholders import INPUT, placeholders
 
 FENCE, FENCE_OF_YAML = "+++", "---"

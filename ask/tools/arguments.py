@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from ask.json_values import as_list
 from ask.messages import ToolSpec
-from ask.tools import ToolError
+from ask.parsing import as_list
+from ask.tools.base import ToolError
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
@@ -41,7 +41,7 @@ def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
     Raises:
         ToolError: says what is wrong, for the model, and repeats the start of what it wrote.
     """
-    from ask.tool_schemas.property_names import restore_property_names
+    from ask.plugin_api.tool_schemas import restore_property_names
 
     try:
         value = _read_json(text) if text.strip() else {}
@@ -60,7 +60,7 @@ def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
 def _check(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     if _is_simple(schema):
         return _fit_object(value, schema, "", _SimpleNullCheck())
-    from ask.schemas.lenient import LenientSchema
+    from ask.schemas.lenient_validation import LenientSchema
 
     checker = LenientSchema(schema)
     fitting = _fit_object(value, schema, "", checker)

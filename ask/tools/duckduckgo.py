@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.certificates import find_ca_bundle
+from ask.client.certificates import find_ca_bundle
 from ask.errors import ConfigError
-from ask.tools import ToolContext, ToolError
-from ask.tools.own_process import limit_memory, run_apart
+from ask.tools.base import ToolContext, ToolError
+from ask.tools.isolated_process import limit_memory, run_apart
 
 if TYPE_CHECKING:
-    from ask.tools.search import Found
+    from ask.tools.search_engine import Found
 
 NOTHING_FOUND = "No results found."
 _SAID = 200
@@ -39,7 +39,7 @@ def search(words: str, count: int, context: ToolContext) -> list[Found]:
     """
     from subprocess import SubprocessError, TimeoutExpired
 
-    from ask.tools.search import Found
+    from ask.tools.search_engine import Found
 
     environment, seconds = context.environment, context.command_timeout
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ask.tools import ToolError
+from ask.tools.base import ToolError
 
 _COUNTED = 100
 _LINES_TOLD = 5

@@ -14,8 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from ask.state_files import Ownership, replace_file
-from ask.tools import ApprovedFile, ToolContext, ToolError
+from ask.atomic_files import Ownership, replace_file
+from ask.tools.base import ApprovedFile, ToolContext, ToolError
 
 FILE_LIMIT = 10 * 1024 * 1024
 """Bytes of the largest file that is read or written."""

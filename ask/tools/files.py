@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.messages import ToolSpec
-from ask.tools import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.edits import replace_once
 from ask.tools.file_access import (
     check_approved_content,
@@ -24,7 +24,7 @@ from ask.tools.file_access import (
     told_to_model,
     write_regular,
 )
-from ask.tools.output import RESULT_LIMIT
+from ask.tools.output_limits import RESULT_LIMIT
 
 _ENTRIES = 1_000
 _NOTE_LENGTH = 200

@@ -14,15 +14,14 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 
-from ask.certificates import CaBundle, explain_certificate_error, find_ca_bundle
+from ask.client.certificates import CaBundle, explain_certificate_error, find_ca_bundle
+from ask.client.decoding import GzipDecoder
+from ask.client.network_errors import connect_reason
+from ask.client.transport import leave_alone
 from ask.errors import ConfigError
-from ask.gzip_stream import GzipDecoder
 from ask.messages import NOTHING
-from ask.network_errors import connect_reason
-from ask.tools import ToolError
-from ask.tools.addresses import Target, is_address, parse_url
-from ask.tools.reach import Restricted
-from ask.transport import leave_alone
+from ask.tools.base import ToolError
+from ask.tools.network_policy import Restricted, Target, is_address, parse_url
 from ask.version import VERSION
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from html import unescape
 from urllib.parse import urljoin
 
-from ask.tools import ToolError
-from ask.tools.own_process import limit_memory, run_apart
+from ask.tools.base import ToolError
+from ask.tools.isolated_process import limit_memory, run_apart
 
 LARGE = 2_000_000
 """Characters of HTML above which only `plain_html` is quick enough."""

@@ -18,9 +18,9 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
-from ask.tools import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.output import RESULT_LIMIT, Capture
-from ask.tools.processes import end_all
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.output_limits import RESULT_LIMIT, Capture
+from ask.tools.process_tree import end_all
 
 if TYPE_CHECKING:
     from subprocess import Popen

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from providers.demo_forms import command_for
+from providers.demo_code import command_for
 from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.program import CTRL_C, Ask, Running

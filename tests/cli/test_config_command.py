@@ -14,10 +14,10 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.cli.config.file import REMOVED, find_value, rewritten
 from ask.cli.config.keys import find_key, read_value, word_of
-from ask.config import KEYS, MEANINGS, PROVIDER_KEYS, SEARCH_ENGINES, Config, Settings, default_of, resolve
+from ask.config_file import REMOVED, find_value, rewritten
 from ask.errors import AskError
+from ask.settings import KEYS, MEANINGS, PROVIDER_KEYS, SEARCH_ENGINES, Config, Settings, default_of, resolve
 from tests.program import Ask, Home, Result, run
 
 COMMENTED = """\

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask.cli import COMMANDS, find_command
+from ask.cli.argument_parsing import OptionNames, ParsedCommandLine, parse_command_line
 from ask.cli.ask import command
-from ask.cli.grammar import OptionNames, ParsedCommandLine, parse_command_line
 from ask.errors import UsageError
 from tests import wire
 from tests.chatting import PROMPT

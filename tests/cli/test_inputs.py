@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.cli.inputs import compose_prompt, read_options
 from ask.errors import ParameterError, UsageError
+from ask.inputs.text import compose_prompt, read_options
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

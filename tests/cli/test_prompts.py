@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.prompts import FOLDER
+from ask.agent.system_prompt import FOLDER
 from tests.program import Ask, Home, Result
 
 

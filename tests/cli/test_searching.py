@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ask.redaction import REDACTED
-from ask.tools.search import KEYED
+from ask.tools.web_search import KEYED
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result, run
@@ -199,8 +199,8 @@ def test_no_engine_s_module_is_loaded_before_a_search(ask: Ask, home: Home, site
     code += "runpy.run_module('ask', run_name='__main__')"
     for env in (ask.env, keyed(ask, site, "brave").env):
         seen = run([sys.executable, "-c", code, "-p", "demo", "hi"], env=env, cwd=ask.cwd).stderr.split()
-        assert "ask.tools.search" in seen
-        for module in ("ask.tools.search_apis", "ask.tools.duckduckgo", "ask.tools.http_get", "ddgs", "primp"):
+        assert "ask.tools.web_search" in seen
+        for module in ("ask.tools.web_search_apis", "ask.tools.duckduckgo", "ask.tools.http_get", "ddgs", "primp"):
             assert module not in seen
 
 

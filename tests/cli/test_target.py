@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ask.cli.target import completed, is_local_url
+from ask.agent.model_selection import completed, is_local_url
 from tests import wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from ask.originals.trees import DEPTH
+from ask.undo.trees import DEPTH
 from tests import wire
 from tests.cli.test_undo_safe import Model, bash, last_line
 from tests.model_server import ModelServer

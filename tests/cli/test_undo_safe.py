@@ -164,7 +164,9 @@ def test_without_a_terminal_only_a_dry_run_shows_every_difference(ask: Ask, home
 
 
 def test_long_work_is_reported_once_in_a_pipe_and_all_the_time_on_a_terminal(ask: Ask, home: Home) -> None:
-    code = "from ask.cli.undo import *; from ask.cli.workspace import *; report = ProgressLine(Workspace(), patience=0)"
+    code = (
+        "from ask.cli.undo import *; from ask.agent.workspace import *; report = ProgressLine(Workspace(), patience=0)"
+    )
     reports = "\n".join(f"report('comparing', {done}, 2000); time.sleep(0.15)" for done in (0, 1000))
     script = f"{code}\n{reports}\nreport.clear()"
     piped = run([sys.executable, "-c", script], env=ask.env, cwd=home.work)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.survey import find_private
+from ask.safety.folder_scan import find_private
 from tests.escapes.confined import bash, run
 from tests.safety.ground import Ground
 from tests.safety.installation import each_user_and

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.survey import SEARCHED_ENTRIES
+from ask.safety.folder_scan import SEARCHED_ENTRIES
 from tests import wire
 from tests.escapes.confined import bash, machine, run, started
 from tests.escapes.test_failing_closed import ANOTHER, on_machine

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.context import SUMMARY
+from ask.context_window import SUMMARY
 from ask.errors import UsageError
 from ask.events import MessageAdded
 from ask.history.conversations import MAY_HAVE_RUN, NEVER_RAN, answered, continuation, find, messages_of

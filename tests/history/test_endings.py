@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ask.calls import STOPPED
+from ask.agent.tool_runner import STOPPED
 from ask.history.entries import Run
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer

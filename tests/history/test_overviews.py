@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ask.errors import UsageError
 from ask.history.conversations import find
-from ask.history.overviews import Overview, newest, overviews
+from ask.history.listing import Overview, newest, overviews
 from ask.history.store import Store
 from ask.messages import Usage
 

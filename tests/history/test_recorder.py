@@ -16,7 +16,7 @@ from ask.history.entries import CallRecord, Run
 from ask.history.recorder import TITLE_LENGTH, Recorder
 from ask.history.store import Store
 from ask.messages import Answer, Finish, Message, Native, ToolCall, Usage
-from ask.provider import TextDelta
+from ask.plugin_api.provider import TextDelta
 from ask.version import VERSION
 from tests.history.test_store import locked
 from tests.saved import conversations, recorder, runs_in, said, save_run

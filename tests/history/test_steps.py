@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.history.steps import Called, steps
+from ask.history.conversations import Called, steps
 from tests.history.saved import NOW, assistant, called, result, user
 
 

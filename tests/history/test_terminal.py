@@ -9,7 +9,7 @@ import pytest
 
 from tests.program import Home, Running, run
 
-NAME = "import os; from ask.history.terminal import this_terminal; print('<' + this_terminal(os.environ) + '>')"
+NAME = "import os; from ask.history.terminal_id import this_terminal; print('<' + this_terminal(os.environ) + '>')"
 PYTHON = f'{sys.executable} -c "{NAME}"'
 WITHOUT_PROC = ["bwrap", "--dev-bind", "/", "/", "--tmpfs", "/proc", "--"]
 

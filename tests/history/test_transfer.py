@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from ask.errors import FileError
 from ask.history.entries import Conversation, read_runs
-from ask.history.intake import Became, take_in
+from ask.history.export_format import Saved, as_line, as_value, from_value, read_saved
+from ask.history.importer import Became, take_in
 from ask.history.store import Store
-from ask.history.transfer import Saved, as_value, from_value
-from ask.history.transfer_file import as_line, read_saved
 from tests.any_conversation import conversations
 from tests.any_json import any_json, with_any_part
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.config import Config, check_config
 from ask.errors import ConfigError
-from ask.mcp.configured import Server, as_table, find_servers, from_table
-from ask.mcp.json_files import fit_name, read_servers
+from ask.mcp.server_config import Server, as_table, find_servers, fit_name, from_table, read_servers
 from ask.mcp.variables import filled_in
-from ask.server_tables import SERVER_KEYS, SERVER_NAME, check_servers
+from ask.mcp_settings import SERVER_KEYS, SERVER_NAME, check_servers
+from ask.settings import Config, check_config
 from tests.mcp.values import json_values
 
 PATH = Path("config.toml")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.certificates import CA_VARIABLES
+from ask.client.certificates import CA_VARIABLES
 from tests import wire
 from tests.mcp.setting import SDK, ask_with_calls, configure, told
 from tests.model_server import HOLD, ModelServer, Reply, Request

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import ConfigError
-from ask.mcp.configured import Server
 from ask.mcp.fingerprint import fingerprint
-from ask.mcp.kept import FORMAT, FRESH, KeptLists
-from ask.mcp.offers import Listed, Offer, choose
+from ask.mcp.server_config import Server
+from ask.mcp.tool_list_cache import FORMAT, FRESH, KeptLists
+from ask.mcp.tool_listing import Listed, Offer, choose
 from tests.mcp.values import json_values
 
 CONFIG = Path("config.toml")

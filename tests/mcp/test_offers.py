@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.cli.toolbox import NAME
-from ask.mcp.configured import Server
-from ask.mcp.offers import Listed, as_tools, choose, fit_name, is_allowed, prefix_of
-from ask.tools import Tool, ToolResult
+from ask.agent.toolbox import NAME
+from ask.mcp.server_config import Server
+from ask.mcp.tool_listing import Listed, as_tools, choose, fit_name, is_allowed, prefix_of
+from ask.tools.base import Tool, ToolResult
 from tests.mcp.values import json_values
 
 SERVER = Server("git", Path("config.toml"))

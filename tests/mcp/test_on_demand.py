@@ -82,7 +82,7 @@ def test_saved_tools_are_offered_unchanged_without_starting_the_server(
 def test_neither_the_sdk_nor_asyncio_is_loaded_for_a_saved_list(home: Home) -> None:
     modules = watch(home, "-p", "demo", "hi").modules
     heavy = ("mcp", "mcp_types", "asyncio", "anyio", "pydantic", "httpx2")
-    assert "ask.mcp.kept" in modules
+    assert "ask.mcp.tool_list_cache" in modules
     assert not {name for name in modules if name.split(".")[0] in heavy or name == "ask.mcp.servers"}
     assert len(pids(home)) == 1
 

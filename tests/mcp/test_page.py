@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ask.cli.mcp.add import command as add
-from ask.config import check_config
-from ask.mcp.configured import START_TIMEOUT
-from ask.mcp.kept import FRESH
-from ask.mcp.offers import DESCRIPTION_LIMIT, NAME_LIMIT, SCHEMA_LIMIT, TOOLS_LIMIT
 from ask.mcp.process import MESSAGE_LIMIT
-from ask.mcp.unasked import UNASKED_LIMIT
-from ask.server_tables import SERVER_KEYS
+from ask.mcp.server_config import START_TIMEOUT
+from ask.mcp.stream_limits import UNASKED_LIMIT
+from ask.mcp.tool_list_cache import FRESH
+from ask.mcp.tool_listing import DESCRIPTION_LIMIT, NAME_LIMIT, SCHEMA_LIMIT, TOOLS_LIMIT
+from ask.mcp_settings import SERVER_KEYS
+from ask.settings import check_config
 from tests.pages import blocks, is_shown, quoted, steps, table
 from tests.program import Ask, Home
 

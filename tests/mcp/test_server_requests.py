@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.mcp.configured import Server
+from ask.mcp.server_config import Server
 from ask.mcp.server_requests import find_required_pages, find_roots
 from tests.mcp.setting import RAW, ask_with_calls, configure, program, received
 from tests.model_server import ModelServer

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 from ask.mcp.process import parsed
-from ask.mcp.unasked import UNASKED_LIMIT, Counted
+from ask.mcp.stream_limits import UNASKED_LIMIT, Counted
 
 NOTICE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}'
 REQUEST = b'{"jsonrpc": "2.0", "id": "p1", "method": "ping"}'

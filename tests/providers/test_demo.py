@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import CallDelta, ChatRequest, Finish, Message, TextDelta, ToolCall
-from ask.provider import Delta
+from ask.plugin_api.provider import Delta
 from ask.testing import ProviderContract
-from ask.tools import Tool, ToolContext, ToolError, builtin_tools
 from ask.tools.arguments import parse_arguments
+from ask.tools.base import Tool, ToolContext, ToolError
+from ask.tools.builtin import builtin_tools
 from providers.demo import provider
 from tests import wire
 from tests.any_json import any_json

@@ -10,7 +10,7 @@ import pytest
 from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec
 from ask.testing import ProviderContract
 from ask.testing.conversation import LONGER, ROUND, TALK, TOOLS
-from ask.tools import builtin_tools
+from ask.tools.builtin import builtin_tools
 from providers.gemini import provider as gemini
 from tests.model_server import ModelServer
 from tests.program import Ask

@@ -12,7 +12,7 @@ from ollama._types import Message as OllamaMessage
 from ollama._types import Options as OllamaOptions
 
 from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec, Usage
-from ask.tools import builtin_tools
+from ask.tools.builtin import builtin_tools
 from providers.ollama import provider as ollama
 from tests import wire
 from tests.exchanges import put_recording

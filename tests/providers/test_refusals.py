@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 
 from ask import Answer, ChatRequest, Finish, Message
-from ask.exchange import LONGEST_REASON
+from ask.client.provider_client import LONGEST_REASON
 from providers.anthropic import provider as anthropic
 from providers.anthropic_blocks import refusal_reason
 from providers.gemini import provider as gemini
-from providers.gemini_answer import told_reason
+from providers.gemini_response import told_reason
 from tests import exchanges
 from tests.any_json import any_json
 from tests.model_server import ModelServer, Reply

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import ChatRequest, HttpRequest, Message, ProviderError, Remedy, ToolSpec
+from ask.plugin_api.strict_schema import strict_form
 from ask.schemas.short_form import parse
-from ask.strict_schema import strict_form
 from providers.anthropic_schema import anthropic_schema
 from providers.gemini import provider as gemini
 from providers.moonshot import provider as moonshot

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.render.bottom import Bottom, Row
+from ask.render.live_region import Bottom, Row
 from tests.screen import Screen
 
 COLUMNS = 20

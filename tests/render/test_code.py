@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.render.code import code_blocks, code_in
+from ask.answer_extraction import code_blocks, code_in
 
 LINES = st.lists(
     st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=["Cs"]), max_size=20), min_size=1

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ask.answer_extraction import command_in
 from ask.errors import IncompleteAnswer
-from ask.render.command import command_in
 from ask.text import CONTROL
 
 FIND = "find . -type f -size +1G"

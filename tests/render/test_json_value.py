@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ask.render.json_value import NO_JSON, json_in
+from ask.answer_extraction import NO_JSON, json_in
 from ask.schemas.schema import checked
 from tests.any_json import any_json
 

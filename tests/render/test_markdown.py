@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ask.history.transfer import Saved, from_value
-from ask.render.excerpts import Part, prompt_parts
+from ask.history.export_format import Saved, from_value
+from ask.render.conversation_parts import Part, prompt_parts
 from ask.render.markdown import as_document, literal
 from ask.render.safe_markdown import LONGEST, as_html, as_markdown, fenced
 from tests.any_conversation import CANARY, HOSTILE, TEXTS, conversations

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ask.render.bottom import Bottom
+from ask.render.live_region import Bottom
 from ask.render.markdown_answer import MarkdownAnswer
 from tests.render.test_markdown_blocks import BLOCKS, LINES
 from tests.screen import Screen

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ask.history.transfer import Saved, from_value
-from ask.render.page import as_page
+from ask.history.export_format import Saved, from_value
+from ask.render.html_page import as_page
 from tests.any_conversation import HOSTILE, conversations
 from tests.program import Home, run
 

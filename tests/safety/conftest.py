@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.places import confine
-from ask.safety.profile import Confinement
+from ask.safety.confinement import Confinement
+from ask.safety.path_policy import confine
 from ask.safety.sandbox import Sandbox
-from ask.tools import ToolContext, ToolResult
+from ask.tools.base import ToolContext, ToolResult
 from ask.tools.shell import BASH
 from tests.safety.ground import Ground, ground
 from tests.safety.installation import EACH_USER

@@ -17,10 +17,11 @@ def main() -> None:
     asked: dict[str, Any] = json.loads(sys.stdin.readline())
     sys.path.append(asked["root"])
     from ask.errors import SafetyError
-    from ask.safety.places import confine
-    from ask.safety.profile import Limits
+    from ask.safety.confinement import Limits
+    from ask.safety.path_policy import confine
     from ask.safety.sandbox import Sandbox
-    from ask.tools import Tool, ToolContext, ToolError, builtin_tools
+    from ask.tools.base import Tool, ToolContext, ToolError
+    from ask.tools.builtin import builtin_tools
 
     os.dup2(os.open(asked["open"], os.O_RDONLY), 77)
     work, data = Path(asked["work"]), Path(asked["data"])

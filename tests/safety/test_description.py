@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.safety.approval import Proposal
 from ask.safety.description import describe, fold
+from ask.safety.policy import Proposal
 from ask.safety.preview import Preview
-from ask.tools import ToolContext
+from ask.tools.base import ToolContext
 from tests.any_json import any_json
 
 HERE = "/home/ann/project"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.safety.frames import BadFrame, FrameReader, encode
+from ask.worker_channel import BadFrame, FrameReader, encode
 
 KINDS = st.binary(min_size=1, max_size=1)
 

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.safety.bubblewrap import find_bubblewrap
-from ask.safety.channel import WorkerLate, WorkerLost
-from ask.safety.frames import DONE, FRAME_LIMIT, encode
-from ask.safety.inmate import Inmate
-from ask.safety.profile import Confinement
+from ask.safety.confinement import Confinement
+from ask.safety.folder_scan import NOTHING
 from ask.safety.sandbox import read_result
-from ask.safety.survey import NOTHING
-from ask.tools import ToolError
+from ask.safety.sandbox_process import Inmate
+from ask.tools.base import ToolError
+from ask.worker_channel import DONE, FRAME_LIMIT, WorkerLate, WorkerLost, encode
 from tests.any_json import any_json
 
 TAKEN_OVER = """#!/bin/bash

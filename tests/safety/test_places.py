@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ask.errors import SafetyError
-from ask.safety.places import confine
-from ask.safety.profile import Confinement
+from ask.safety.confinement import Confinement
+from ask.safety.path_policy import confine
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import time
 import pytest
 
 from ask.messages import ToolSpec
+from ask.safety.command_rules import MAX_CHECKED, TRIPWIRES, Tripwire
 from ask.safety.policy import Decision, Policy, Verdict
-from ask.safety.tripwire import MAX_CHECKED, TRIPWIRES, Tripwire
-from ask.tools import Tool, ToolResult, builtin_tools
+from ask.tools.base import Tool, ToolResult
+from ask.tools.builtin import builtin_tools
 
 READING = [tool for tool in builtin_tools() if not tool.changes]
 CHANGING = [tool for tool in builtin_tools() if tool.changes]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.approval import Proposal
+from ask.safety.policy import Proposal
 from ask.safety.preview import LINES, NO_PREVIEW, WIDTH, Preview, preview
-from ask.tools import ToolContext
+from ask.tools.base import ToolContext
 
 LIMIT = 10 * 1024 * 1024
 

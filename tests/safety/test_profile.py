@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ask.safety.profile import Bind, Confinement, Limits, View, bubblewrap_arguments, list_binds
+from ask.safety.confinement import Bind, Confinement, Limits, View, bubblewrap_arguments, list_binds
 
 HOME = Path("/home/u")
 CONFINEMENT = Confinement(

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from ask.errors import SafetyError
-from ask.safety.profile import Confinement, Limits
+from ask.safety.confinement import Confinement, Limits
 from ask.safety.sandbox import Sandbox
-from ask.tools import Tool, ToolContext, ToolError, ToolResult, builtin_tools
-from ask.tools.output import RESULT_LIMIT
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.builtin import builtin_tools
+from ask.tools.output_limits import RESULT_LIMIT
 from ask.tools.shell import BASH
 from tests.program import Running, is_running
 from tests.safety.conftest import Bash
@@ -217,7 +218,7 @@ def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(confinement: Con
 import json, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from ask.safety.profile import Confinement, Limits
+from ask.safety.confinement import Confinement, Limits
 from ask.safety.sandbox import Sandbox
 print(flush=True)
 with Sandbox({as_source(confinement)}):

@@ -12,7 +12,7 @@ import pytest
 
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import explain
-from ask.safety.profile import Confinement
+from ask.safety.confinement import Confinement
 from ask.safety.sandbox import Sandbox
 from tests.safety.ground import Ground
 

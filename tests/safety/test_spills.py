@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.spills import BadSpill, Spills
+from ask.safety.overflow_files import BadSpill, Spills
 
 NAME = b"stdout-0123456789abcdef.txt"
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from ask.errors import SafetyError
-from ask.safety.places import confine
-from ask.safety.profile import View
+from ask.safety.confinement import View
+from ask.safety.folder_scan import NOTHING, SEARCHED_ENTRIES, find_private, scan, survey
+from ask.safety.path_policy import confine
 from ask.safety.protected_names import PROTECTED, PROTECTED_NAMES
 from ask.safety.protected_paths import resolve_links
-from ask.safety.survey import NOTHING, SEARCHED_ENTRIES, find_private, scan, survey
 
 
 class Folders:

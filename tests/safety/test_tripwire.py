@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ask.safety.tripwire import MAX_CHECKED, TRIPWIRES, Tripwire, tripped
+from ask.safety.command_rules import MAX_CHECKED, TRIPWIRES, Tripwire, tripped
 
 TRIPS = {
     "rm -rf": [

@@ -7,8 +7,8 @@ from datetime import date
 
 import pytest
 
-from ask.tools import builtin_tools
-from ask.tools.search import SEARCH_WEB
+from ask.tools.builtin import builtin_tools
+from ask.tools.web_search import SEARCH_WEB
 from ask.version import VERSION
 from tests import wire
 from tests.model_server import ModelServer

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ask import Message, ToolCall
-from ask.tools import builtin_tools
-from ask.tools.search import SEARCH_WEB
+from ask.tools.builtin import builtin_tools
+from ask.tools.web_search import SEARCH_WEB
 from ask.version import VERSION
 from tests import wire as chat_wire
 from tests.model_server import ModelServer, Reply

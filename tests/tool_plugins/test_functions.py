@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from ask import ToolContext, ToolError, ToolResult, as_tool, tool
-from ask.tool_plugins.hints import NoTool
+from ask.tools.plugins.type_hints import NoTool
 
 GOOGLE = """Look something up.
 

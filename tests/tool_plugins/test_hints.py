@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.messages import ToolSpec
-from ask.tool_plugins.hints import NoTool, shape_of
 from ask.tools.arguments import parse_arguments
+from ask.tools.plugins.type_hints import NoTool, shape_of
 
 
 class Colour(Enum):

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ask import ToolSpec, normalize_tool
-from ask.tool_schemas.normalize import UnusableToolError
-from ask.tool_schemas.property_names import LEGAL_NAME, restore_property_names
-from ask.tools import builtin_tools
+from ask.plugin_api.tool_schemas import LEGAL_NAME, UnusableToolError, restore_property_names
+from ask.tools.builtin import builtin_tools
 
 TEXT = {"type": "string"}
 NUMBER = {"type": "integer"}

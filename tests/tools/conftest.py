@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from ask.tools import Tool, ToolContext, ToolError
+from ask.tools.base import Tool, ToolContext, ToolError
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools import ToolError
-from ask.tools.addresses import host_of, is_address, is_public, parse_url
+from ask.tools.base import ToolError
+from ask.tools.network_policy import host_of, is_address, is_public, parse_url
 
 MAPPED = IPv6Address("::ffff:7f00:1").compressed
 """An IPv4 address in IPv6 notation, which Python 3.13 writes with dots."""

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.messages import ToolSpec
-from ask.tools import ToolError
 from ask.tools.arguments import parse_arguments
+from ask.tools.base import ToolError
 from tests.program import run
 
 SPEC = ToolSpec(

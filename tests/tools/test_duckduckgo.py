@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from ask.certificates import CA_VARIABLES
+from ask.client.certificates import CA_VARIABLES
 from ask.installation import format_install_command
-from ask.tools import ToolContext, ToolError
-from ask.tools.search import DUCKDUCKGO, ENGINES, Engine, is_installed, search_tool
+from ask.tools.base import ToolContext, ToolError
+from ask.tools.search_engine import Engine
+from ask.tools.web_search import DUCKDUCKGO, ENGINES, is_installed, search_tool
 from tests.program import run
 
 ROOT = Path(__file__).parents[2]
@@ -236,7 +237,7 @@ def test_a_broken_package_is_reported_with_the_command_to_reinstall_it(context: 
 
 def test_the_package_is_detected_without_importing_it() -> None:
     assert is_installed()
-    code = "import sys; from ask.tools.search import is_installed; print(is_installed(), 'ddgs' in sys.modules)"
+    code = "import sys; from ask.tools.web_search import is_installed; print(is_installed(), 'ddgs' in sys.modules)"
     assert run([sys.executable, "-c", code]).text == "True False\n"
     without_packages = [sys.executable, "-S", "-c", code]
     assert run(without_packages, env={"PYTHONPATH": str(ROOT)}).text == "False False\n"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools import ToolError
+from ask.tools.base import ToolError
 from ask.tools.edits import replace_once
 from tests.tools.conftest import Unprivileged
 

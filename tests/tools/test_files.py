@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ask.tools import Tool, builtin_tools
+from ask.tools.base import Tool
+from ask.tools.builtin import builtin_tools
 from ask.tools.file_access import FILE_LIMIT
 from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
-from ask.tools.output import RESULT_LIMIT
-from ask.tools.search import SEARCH_WEB
+from ask.tools.output_limits import RESULT_LIMIT
+from ask.tools.web_search import SEARCH_WEB
 from tests.tools.conftest import Run, Unprivileged
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.tools import ToolError
+from ask.tools.base import ToolError
 from ask.tools.http_get import BODY_LIMIT, Page, get
-from ask.tools.reach import Restricted
+from ask.tools.network_policy import Restricted
 from tests.model_server import DROP, HOLD, ModelServer, Repeat, Reply
 
 BOMB = zlib.compressobj(9, wbits=31)
@@ -297,7 +297,7 @@ def test_a_proxy_is_used_only_where_nothing_is_restricted(server: ModelServer, s
         import sys
         from ask.tools import ToolError
         from ask.tools.http_get import get
-        from ask.tools.reach import Restricted
+        from ask.tools.network_policy import Restricted
         safe = Restricted(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
         try:
             print(get("http://a.test:1/", 20, safe if sys.argv[1] == "True" else None).body.decode())
@@ -363,7 +363,7 @@ def test_a_certificate_is_checked_for_the_name_not_the_address(
         import sys
         from ask.tools import ToolError
         from ask.tools.http_get import get
-        from ask.tools.reach import Restricted
+        from ask.tools.network_policy import Restricted
         safe = Restricted(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
         try:
             print(get(sys.argv[1], 20, safe).body.decode())

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools import ToolContext
-from ask.tools.output import RESULT_LIMIT, SPILL_LIMIT, Capture, cap
+from ask.tools.base import ToolContext
+from ask.tools.output_limits import RESULT_LIMIT, SPILL_LIMIT, Capture, cap
 
 
 def spilled(text: str) -> Path:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.tools import ToolError
+from ask.tools.base import ToolError
 from ask.tools.page_text import LARGE, page_text, read_html
 
 URL = "https://example.com/docs/page.html"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from ask.tools.reach import is_foreign, look_up
+from ask.tools.network_policy import is_foreign, look_up
 
 
 def test_the_machine_s_own_public_address_is_none_to_reach() -> None:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.config import SEARCH_ENGINES
 from ask.redaction import REDACTED
-from ask.tools import ToolContext, ToolError
-from ask.tools.search import ENGINES, KEYED, MOST, USUAL, Engine, search_tool
+from ask.settings import SEARCH_ENGINES
+from ask.tools.base import ToolContext, ToolError
+from ask.tools.search_engine import Engine
+from ask.tools.web_search import ENGINES, KEYED, MOST, USUAL, search_tool
 from tests.model_server import DROP, HOLD, ModelServer, Reply
 from tests.tools.search_engines import FOUND, NUTS, Json, answer, brave_error, place, tavily_error
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.tools import ToolContext, ToolError, ToolResult
-from ask.tools.output import RESULT_LIMIT
+from ask.tools.base import ToolContext, ToolError, ToolResult
+from ask.tools.output_limits import RESULT_LIMIT
 from ask.tools.shell import BASH
 from tests.tools.conftest import ROOT
 

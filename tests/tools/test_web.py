@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from ask.tools import ToolContext, ToolError
-from ask.tools.output import RESULT_LIMIT
-from ask.tools.web import FETCH_URL
+from ask.tools.base import ToolContext, ToolError
+from ask.tools.fetch_url import FETCH_URL
+from ask.tools.output_limits import RESULT_LIMIT
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import Ask, Home, run
@@ -175,7 +175,7 @@ def test_the_tool_is_read_only_and_loads_its_libraries_late() -> None:
     assert not FETCH_URL.changes
     code = "import sys; from ask.tools import builtin_tools; builtin_tools(); print(sorted(sys.modules))"
     loaded = run([sys.executable, "-c", code]).text
-    assert "'ask.tools.web'" in loaded
+    assert "'ask.tools.fetch_url'" in loaded
     for module in ("requests", "ask.tools.http_get", "ask.tools.page_text", "bs4", "idna", "ssl", "html.parser"):
         assert f"'{module}'" not in loaded
 

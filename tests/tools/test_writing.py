@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools import Tool, ToolContext
+from ask.tools.base import Tool, ToolContext
 from ask.tools.file_access import FILE_LIMIT
 from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
 from tests.tools.conftest import NOBODY, Run, Unprivileged

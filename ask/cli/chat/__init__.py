@@ -17,7 +17,7 @@ class ChatCommand(AskCommand):
     """Takes the options of `ask`, and tells of what can be typed."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from ask.cli.chat.words import WORDS
+        from ask.cli.chat.slash_commands import WORDS
 
         with formatter.section("In the chat"):
             formatter.write_dl([(f"/{name} {word.takes}".strip(), word.meaning) for name, word in WORDS.items()])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from ask.cli.chat.session import Session
-from ask.cli.chat.words import FAREWELLS, WORDS, Order
+from ask.cli.chat.slash_commands import FAREWELLS, WORDS, Order
 from ask.errors import UsageError
 
 KEYS = {

@@ -9,7 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion, Path
 from prompt_toolkit.document import Document
 
 from ask.cli.chat.session import Session
-from ask.cli.chat.words import WORDS
+from ask.cli.chat.slash_commands import WORDS
 from ask.completion import SAFE, listed, models
 from ask.errors import AskError
 

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from ask.agent.workspace import Workspace
 from ask.cli.chat.commands import carry_out, leaves
 from ask.cli.chat.session import Session
-from ask.cli.chat.words import Order, read_line
-from ask.cli.inputs import as_text, decode
+from ask.cli.chat.slash_commands import Order, read_line
+from ask.cli.error_reporting import reporting
 from ask.cli.run import warn_literal_options
-from ask.cli.workspace import Workspace, reporting
+from ask.console import Console
 from ask.errors import AskError, FileError, Interrupted, ReaderGone, UsageError
-from ask.render.streams import Console
-from ask.text import one_line
+from ask.inputs.text import decode
+from ask.text import as_text, one_line
 
 
 def chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
@@ -65,7 +66,7 @@ def talk(session: Session, text: str) -> None:
         text: the first message; "" for none.
     """
     from ask.cli.chat.prompt import Prompt
-    from ask.cli.chat.tty import terminal_kept
+    from ask.cli.chat.terminal_state import terminal_kept
 
     greet(session)
     with terminal_kept(), Prompt(session) as prompt:

@@ -16,12 +16,11 @@ from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.utils import is_dumb_terminal
 
 from ask.cli.chat.completer import ChatCompleter
+from ask.cli.chat.input_history import KeptHistory
 from ask.cli.chat.session import Session
-from ask.cli.chat.tty import ended_in_order
-from ask.cli.chat.typed import KeptHistory
-from ask.cli.inputs import as_text
-from ask.render.streams import wants_colour
-from ask.text import for_terminal
+from ask.cli.chat.terminal_state import ended_in_order
+from ask.console import wants_colour
+from ask.text import as_text, for_terminal
 
 PROMPT = "> "
 ROWS_SHOWN = 12

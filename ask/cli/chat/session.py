@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from ask.agent import Outcome
-from ask.cli.chat.past import delete, last_exchange, read_again
-from ask.cli.question import (
+from ask.agent.model_selection import Wish, choose, first_model, name_and_model
+from ask.agent.request import (
     Question,
     confine_run,
     means_of,
@@ -18,17 +17,19 @@ from ask.cli.question import (
     tell_of,
     tell_once,
 )
-from ask.cli.run import converse_as_settled, open_renderer, recorded_exit_code
-from ask.cli.target import Wish, choose, first_model, name_and_model
-from ask.cli.workspace import Workspace
-from ask.context import Told
+from ask.agent.run import converse_as_settled, recorded_exit_code
+from ask.agent.tool_loop import Outcome
+from ask.agent.workspace import Workspace
+from ask.cli.chat.conversation import delete, last_exchange, read_again
+from ask.cli.run import open_renderer
+from ask.console import Console
+from ask.context_window import Told
 from ask.errors import Interrupted, UsageError
 from ask.events import Event
 from ask.messages import Message
-from ask.render.streams import Console
 
 if TYPE_CHECKING:
-    from ask.cli.sources import Given
+    from ask.inputs.prompt_inputs import Given
 
 
 class Session:
@@ -87,7 +88,7 @@ class Session:
         if given is None:
             self._opening = None
             return Message("user", opening.question(text) if opening else text)
-        from ask.cli.sources import check_taken, compose_message
+        from ask.agent.request import check_taken, compose_message
 
         check_taken(given.attachments, self.question.target)
         self._opening = None
@@ -227,7 +228,8 @@ class Session:
         Raises:
             AskError: it cannot be had, or is nothing that the model takes.
         """
-        from ask.cli.sources import check_taken, dropped_paths
+        from ask.agent.request import check_taken
+        from ask.inputs.sources import dropped_paths
 
         given = self._read(dropped_paths(typed))
         check_taken(given.attachments, self.question.target)
@@ -236,7 +238,7 @@ class Session:
 
     def _read(self, sources: Sequence[str]) -> Given:
         """Read files for the next message: standard input is what is typed."""
-        from ask.cli.sources import gather
+        from ask.inputs.sources import gather
 
         given = gather(sources, means_of(self.question, self.console, None))
         if self.flags["verbose"]:
@@ -249,9 +251,9 @@ class Session:
         Raises:
             AskError: there is none; nothing has changed then.
         """
-        from ask.cli.compact import compact, summarised
-        from ask.cli.question import read_compaction
-        from ask.cli.run import converse_and_save
+        from ask.agent.compaction import compact, summarised
+        from ask.agent.request import read_compaction
+        from ask.agent.run import converse_and_save
 
         if not self.question.past:
             raise UsageError("there is nothing to summarise yet", "type a message")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 TEMPLATE = b"# The settings of ask: `ask config list` shows them all.\n"
 """What the editor shows where there is no file yet."""
@@ -14,10 +14,10 @@ def command() -> None:
 
     What you write takes its place once it is valid; as long as it is not, go on editing, or give it up.
     """
-    from ask.cli.editing import edit_file
-    from ask.cli.workspace import Workspace
-    from ask.config import read_config
-    from ask.render.streams import Console
+    from ask.agent.workspace import Workspace
+    from ask.cli.editor import edit_file
+    from ask.console import Console
+    from ask.settings import read_config
 
     workspace = Workspace()
     console = Console(workspace.environment, quiet=False, plain=False)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ask.cli.config.file import REMOVED, find_value
-from ask.cli.target import model_set_for
-from ask.cli.workspace import Workspace
-from ask.config import KEYS, MEANINGS, PROVIDER_KEYS, SWITCHES, default_of, read_switch
-from ask.keys import stem
-from ask.render.streams import Console
+from ask.agent.model_selection import model_set_for
+from ask.agent.workspace import Workspace
+from ask.api_keys import stem
+from ask.config_file import REMOVED, find_value
+from ask.console import Console
+from ask.settings import KEYS, MEANINGS, PROVIDER_KEYS, SWITCHES, default_of, read_switch
 
 FILE, DEFAULT = "config.toml", "default"
 PROVIDER_MEANINGS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 
 @listing("get")
@@ -17,14 +17,14 @@ def command(*, key: str, as_json: bool) -> None:
     """
     import json
 
+    from ask.agent.workspace import Workspace
     from ask.cli.config.effective import effective, of_provider
-    from ask.cli.config.file import find_value, find_written
     from ask.cli.config.keys import find_key, word_of
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
-    from ask.config import KEYS
+    from ask.config_file import find_value, find_written
+    from ask.console import Output
     from ask.errors import ConfigError
-    from ask.render.streams import Output
+    from ask.settings import KEYS
+    from ask.text import as_text
 
     workspace, word = Workspace(), as_text(key)
     values = workspace.config.values

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from ask.cli.inputs import FLAGS, read_options
-from ask.config import KEYS, PROVIDER_KEYS, check_config, unknown
 from ask.errors import ConfigError, UsageError
+from ask.inputs.text import FLAGS, read_options
+from ask.settings import KEYS, PROVIDER_KEYS, check_config, unknown
 
 API_KEY = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?key|keys\.(.*)", re.IGNORECASE)
 """Words that mean an API key, of the provider in the one group or the other."""

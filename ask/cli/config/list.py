@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 
 @listing("list")
 @JSON_OPTION
 def command(*, as_json: bool) -> None:
     """List every setting with its value and where that is from: a variable, config.toml, or the default."""
+    from ask.agent.workspace import Workspace
     from ask.cli.config.effective import every_setting
     from ask.cli.config.keys import word_of
-    from ask.cli.workspace import Workspace
-    from ask.render.streams import Console, Output
+    from ask.console import Console, Output
     from ask.render.table import write_table
 
     workspace = Workspace()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 
 @listing("path")
 def command() -> None:
     """Print where config.toml is, or would be."""
-    from ask.cli.workspace import Workspace
-    from ask.render.streams import Output
+    from ask.agent.workspace import Workspace
+    from ask.console import Output
 
     Output().write(f"{Workspace().config_file}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import WordedCommand
+from ask.cli.groups import WordedCommand
 
 FREE_WORDS = {"help_option_names": ["-h", "--help"], "ignore_unknown_options": True}
 """A value may begin with a dash."""
@@ -22,11 +22,11 @@ def command(*, key: str, value: str) -> None:
     ask config set options.temperature 0.2
     ask config set aliases.fast openrouter:vendor/model
     """
+    from ask.agent.workspace import Workspace
     from ask.cli.config.effective import tell_of_change
-    from ask.cli.config.file import change
     from ask.cli.config.keys import find_key, read_value
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
+    from ask.config_file import change
+    from ask.text import as_text
 
     workspace, found = Workspace(), find_key(as_text(key))
     kept = change(workspace.config_file, found.parts, read_value(found, as_text(value)))

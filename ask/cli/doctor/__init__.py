@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ask.agent.workspace import Workspace
     from ask.cli.doctor.finding import Finding
-    from ask.cli.workspace import Workspace
 
 
 @listing("doctor")
@@ -27,10 +27,10 @@ def command(*, offline: bool, as_json: bool) -> None:
     Nothing is changed, and nothing that costs money is asked: of the providers that you use, and of those that need
     no key, the models list. Exit code 4 tells of a problem; warnings are none.
     """
+    from ask.agent.workspace import Workspace
     from ask.cli.doctor.finding import PROBLEM
-    from ask.cli.workspace import Workspace
+    from ask.console import Output
     from ask.errors import ConfigError
-    from ask.render.streams import Output
     from ask.render.table import write_table
 
     output = Output()
@@ -53,9 +53,9 @@ def examine(workspace: Workspace, *, offline: bool) -> list[Finding]:
         check_tools,
         check_variables,
     )
+    from ask.cli.doctor.folders import check_folders, check_history
     from ask.cli.doctor.installation import check_packages, check_program, check_versions
     from ask.cli.doctor.mcp import check_mcp_servers
-    from ask.cli.doctor.places import check_folders, check_history
     from ask.cli.doctor.providers import check_providers
     from ask.cli.doctor.safe_mode import safe_mode_findings
     from ask.cli.doctor.shell import check_completions, check_shell

@@ -8,16 +8,16 @@ import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ask.agent.model_selection import Wish, choose
+from ask.agent.toolbox import find_engine, how_to_have
+from ask.agent.workspace import Workspace
+from ask.api_keys import KeyStore
 from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
-from ask.cli.searching import find_engine, how_to_have
-from ask.cli.target import Wish, choose
-from ask.cli.workspace import Workspace
-from ask.config import SWITCHES, Config, read_switch, resolve
 from ask.errors import ConfigError
-from ask.keys import KeyStore
 from ask.render.amounts import counted
-from ask.tools import builtin_tools
-from ask.tools.search import DUCKDUCKGO, KEYED, SEARCH_WEB
+from ask.settings import SWITCHES, Config, read_switch, resolve
+from ask.tools.builtin import builtin_tools
+from ask.tools.web_search import DUCKDUCKGO, KEYED, SEARCH_WEB
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

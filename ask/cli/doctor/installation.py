@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ask.agent.workspace import Workspace
 from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
-from ask.cli.workspace import Workspace
 from ask.installation import find_launcher, format_install_command
 from ask.version import DISTRIBUTION, VERSION
 

@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from ask.agent.workspace import Workspace
 from ask.cli.doctor.finding import OK, WARNING, Finding
-from ask.cli.workspace import Workspace
 from ask.errors import ConfigError
 from ask.installation import format_install_command
-from ask.mcp.configured import EXTRA, Server, find_servers
+from ask.mcp.server_config import EXTRA, Server, find_servers
 from ask.mcp.variables import filled_in
 from ask.render.amounts import counted
 
@@ -19,7 +19,7 @@ CHECK = "mcp"
 
 def check_mcp_servers(workspace: Workspace) -> Iterator[Finding]:
     """Which servers are configured, and whether what they need is there."""
-    from ask.cli.mcp.offering import is_installed
+    from ask.agent.mcp_tools import is_installed
 
     found = find_servers(workspace.config, workspace.places.config)
     for warning in found.warnings:

@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from ask.agent.model_selection import Target, base_url_of, needs_key, open_exchange, reached
+from ask.agent.workspace import Workspace
+from ask.api_keys import stem
 from ask.cli.doctor.finding import OK, PROBLEM, Finding
-from ask.cli.target import Target, base_url_of, needs_key, open_exchange, reached
-from ask.cli.workspace import Workspace
-from ask.config import Settings
+from ask.client.provider_client import Exchange
 from ask.errors import AskError, ConfigError
-from ask.exchange import Exchange
-from ask.keys import stem
-from ask.plugins import LoadedProvider
+from ask.plugin_api.loader import LoadedProvider
 from ask.render.amounts import counted
+from ask.settings import Settings
 
 STALL, PATIENCE = 3.0, 3.5
 """Seconds without a sign of life from one provider, and for all of them together."""

@@ -7,10 +7,10 @@ from copy import copy
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from ask.agent.workspace import Workspace
 from ask.cli.doctor.finding import OK, PROBLEM, WARNING, Finding
 from ask.cli.safe import try_out
-from ask.cli.workspace import Workspace
-from ask.config import resolve
+from ask.settings import resolve
 
 
 def safe_mode_findings(workspace: Workspace) -> Iterator[Finding]:

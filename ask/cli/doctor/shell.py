@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from ask.agent.workspace import Workspace
 from ask.cli.doctor.finding import OK, WARNING, Finding
 from ask.cli.init import EVALS, RC_FILES, SHELLS, completion_script, installed_at, is_ours
-from ask.cli.workspace import Workspace
 
 
 def shell_of(workspace: Workspace) -> str:

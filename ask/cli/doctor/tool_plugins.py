@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+from ask.agent.workspace import Workspace
 from ask.cli.doctor.finding import OK, PROBLEM, Finding
-from ask.cli.workspace import Workspace
-from ask.config import resolve
-from ask.tools import Tool
+from ask.settings import resolve
+from ask.tools.base import Tool
 
 
 def check_tool_plugins(workspace: Workspace) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def load_all(workspace: Workspace) -> tuple[dict[str, list[Tool]], dict[str, str
     tools: dict[str, list[Tool]] = {}
     faults: dict[str, str] = {}
     if workspace.tool_plugins:
-        from ask.cli.other_tools import Fault, origin_of, plugin_tools
+        from ask.agent.plugin_tools import Fault, origin_of, plugin_tools
 
         settings = resolve({}, workspace.environment, workspace.config)
         names = {origin_of(distribution): distribution for distribution in workspace.tool_plugins}

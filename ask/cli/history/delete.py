@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 if TYPE_CHECKING:
+    from ask.console import Console
     from ask.history.entries import Conversation
     from ask.history.store import Store
-    from ask.render.streams import Console
 
 SECONDS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 SHOWN = 10
@@ -43,15 +43,14 @@ def command(*, wanted: tuple[str, ...], older_than: float | None, yes: bool, as_
     ID is an id, a beginning of it that no other has, or a number in the list. What tools wrote, and the log of what
     they did, stay.
     """
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
+    from ask.console import Console, Output
     from ask.errors import UsageError
     from ask.history.deletion import delete
     from ask.history.store import Store
-    from ask.originals.pruning import forget
-    from ask.render.streams import Console, Output
     from ask.render.table import write_table
-    from ask.text import one_line
+    from ask.text import as_text, one_line
+    from ask.undo.pruning import forget
 
     if not wanted and older_than is None:
         raise UsageError("nothing is named to delete", "ask history delete ID, or --older-than AGE")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ask.cli.listing import WordedCommand
+from ask.cli.groups import WordedCommand
 
 if TYPE_CHECKING:
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
+    from ask.console import Output
     from ask.history.entries import Conversation
     from ask.history.store import Store
     from ask.render.file_output import FileOutput
-    from ask.render.streams import Output
 
 FORMATS = ("md", "json", "html")
 ENDINGS = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
@@ -35,7 +35,7 @@ def command(*, ids: tuple[str, ...], everything: bool, form: str | None, as_json
     JSON has a line for each conversation, with all there is; ask history import reads it. A web page needs nothing
     else: no network, no scripts.
     """
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
     from ask.errors import UsageError
 
     if ids and everything:
@@ -60,8 +60,8 @@ def export(workspace: Workspace, ids: Iterable[str], output: str, form: str = ""
         UsageError: there is no such conversation.
         FileError: one of the files cannot be read or written.
     """
+    from ask.console import Output
     from ask.history.store import Store
-    from ask.render.streams import Output
 
     form = form or ENDINGS.get(Path(output).suffix.lower(), "md")
     with Store(workspace.history, create=False) as store, store.reading():
@@ -81,10 +81,10 @@ def chosen(store: Store, ids: Iterable[str], *, everything: bool) -> list[Conver
     Raises:
         UsageError: there is no such one, or none at all.
     """
-    from ask.cli.inputs import as_text
     from ask.errors import UsageError
     from ask.history.conversations import find
     from ask.history.entries import Conversation
+    from ask.text import as_text
 
     if everything:
         return [Conversation(*row) for row in store.rows("SELECT * FROM conversations ORDER BY number")]
@@ -98,12 +98,11 @@ def written(form: str, store: Store, conversations: list[Conversation]) -> Itera
     from ask.history.entries import read_runs
 
     if form == "json":
-        from ask.history.transfer import Saved
-        from ask.history.transfer_file import as_line
+        from ask.history.export_format import Saved, as_line
 
         return (as_line(Saved(conversation, read_runs(store, conversation))) for conversation in conversations)
     if form == "html":
-        from ask.render.page import as_page
+        from ask.render.html_page import as_page
 
         return as_page(conversations, lambda conversation: read_runs(store, conversation))
     from ask.render.markdown import as_document

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from ask.cli.listing import WordedCommand
+from ask.cli.groups import WordedCommand
 
 if TYPE_CHECKING:
-    from ask.history.intake import Taken
-    from ask.history.transfer import Saved
+    from ask.history.export_format import Saved
+    from ask.history.importer import Taken
 
 STDIN = "-"
 Source = tuple[str, BinaryIO]
@@ -30,10 +30,10 @@ def command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> None:
 
     One that is here already is left alone. One that differs from what is here under its id is refused.
     """
-    from ask.cli.question import new_id
-    from ask.cli.workspace import Workspace
+    from ask.agent.request import new_id
+    from ask.agent.workspace import Workspace
     from ask.errors import UsageError
-    from ask.history.intake import take_in
+    from ask.history.importer import take_in
     from ask.history.store import Store
 
     if (STDIN in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
@@ -57,8 +57,8 @@ def opened(name: str) -> Iterator[Source]:
     from shutil import copyfileobj
     from tempfile import TemporaryFile
 
-    from ask.cli.inputs import as_text
     from ask.errors import FileError
+    from ask.text import as_text
 
     shown = "standard input" if name == STDIN else as_text(name)
     with ExitStack() as stack:
@@ -75,7 +75,7 @@ def opened(name: str) -> Iterator[Source]:
 
 def arriving(sources: Sequence[Source]) -> Iterator[Saved]:
     """All conversations in the files."""
-    from ask.history.transfer_file import read_saved
+    from ask.history.export_format import read_saved
 
     for name, file in sources:
         file.seek(0)
@@ -84,10 +84,10 @@ def arriving(sources: Sequence[Source]) -> Iterator[Saved]:
 
 def tell(taken: Sequence[Taken], *, as_json: bool) -> None:
     """Say what became of the conversations."""
-    from ask.history.intake import Became
+    from ask.history.importer import Became
 
     if as_json:
-        from ask.render.streams import Output
+        from ask.console import Output
         from ask.render.table import write_table
 
         write_table(Output(), [{**one._asdict(), "became": one.became.value} for one in taken], as_json=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 ON_A_TERMINAL = 20
 """How many are listed there, where nothing else is said."""
@@ -22,12 +22,12 @@ def command(*, limit: int | None, here: bool, as_json: bool) -> None:
     import os
     import time
 
-    from ask.config import Places
-    from ask.history.overviews import ALL, overviews
+    from ask.console import Console, Output
+    from ask.history.listing import ALL, overviews
     from ask.history.store import Store
-    from ask.render.overviews import as_line, as_table_row, as_value
-    from ask.render.streams import Console, Output
+    from ask.render.conversation_table import as_line, as_table_row, as_value
     from ask.render.table import write_table
+    from ask.settings import Places
 
     # Not by way of a workspace, which loads all that providers need.
     history, output = Places.find(os.environ).history, Output()
@@ -57,7 +57,7 @@ def this_directory() -> str:
     Raises:
         FileError: it is gone.
     """
-    from ask.cli.inputs import as_text
-    from ask.cli.question import working_directory
+    from ask.settings import working_directory
+    from ask.text import as_text
 
     return as_text(str(working_directory()))

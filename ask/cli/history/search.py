@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 LIMIT = 20
 
@@ -21,14 +21,14 @@ def command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """
     import time
 
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
+    from ask.console import Console, Output, wants_colour
     from ask.errors import UsageError
     from ask.history.search import match_expression, search
     from ask.history.store import Store
-    from ask.render.hits import as_row, write_hit
-    from ask.render.streams import Console, Output, wants_colour
+    from ask.render.search_results import as_row, write_hit
     from ask.render.table import write_table
+    from ask.text import as_text
 
     workspace = Workspace()
     output = Output(colour=wants_colour(workspace.environment))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 
 @listing("show")
@@ -19,15 +19,15 @@ def command(*, wanted: str | None, last: int | None, tools: bool, as_json: bool)
     """
     import json
 
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
+    from ask.console import Output, wants_colour
     from ask.history.conversations import find
     from ask.history.entries import read_runs
-    from ask.history.overviews import newest
+    from ask.history.export_format import Saved, as_value
+    from ask.history.listing import newest
     from ask.history.store import Store
-    from ask.history.transfer import Saved, as_value
-    from ask.render.streams import Output, wants_colour
     from ask.render.transcript import Transcript
+    from ask.text import as_text
 
     workspace = Workspace()
     output = Output(colour=wants_colour(workspace.environment))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 DAYS = 30
 MOST_DAYS = 100_000
@@ -24,11 +24,11 @@ def command(*, days: int, as_json: bool) -> None:
     import json
     from datetime import date, datetime, time, timedelta
 
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
+    from ask.console import Console, Output
     from ask.history.statistics import statistics
     from ask.history.store import Store
     from ask.render.chart import as_value, write_charts
-    from ask.render.streams import Console, Output
 
     workspace, output = Workspace(), Output()
     first = date.today() - timedelta(days=days - 1)

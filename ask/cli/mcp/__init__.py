@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import LazyGroup
+from ask.cli.groups import LazyGroup
 
 COMMANDS = {
     "list": "List the MCP servers, or the tools of one.",

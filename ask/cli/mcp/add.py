@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ask.cli.workspace import Workspace
-    from ask.mcp.configured import Server
+    from ask.agent.workspace import Workspace
+    from ask.mcp.server_config import Server
 
 
 @listing("add")
@@ -46,9 +46,9 @@ def command(
     ask mcp add wiki https://example.com/mcp --header 'X-Key=$WIKI_KEY'
     ask mcp add --from .mcp.json
     """
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
     from ask.errors import UsageError
+    from ask.text import as_text
 
     words = tuple(map(as_text, words))
     workspace = Workspace()
@@ -83,7 +83,7 @@ def read_source(source: str, names: Sequence[str]) -> list[Server]:
 
     from ask.cli.mcp.servers import suggest_server
     from ask.errors import ConfigError, UsageError
-    from ask.mcp.json_files import read_servers
+    from ask.mcp.server_config import read_servers
 
     path = Path(source).expanduser()
     try:
@@ -105,8 +105,8 @@ def described(words: Sequence[str], table: dict[str, object], origin: Path) -> S
         UsageError: they make no sense.
     """
     from ask.errors import ConfigError, UsageError
-    from ask.mcp.configured import from_table
-    from ask.server_tables import check_servers
+    from ask.mcp.server_config import from_table
+    from ask.mcp_settings import check_servers
 
     if len(words) < 2:
         missing = "its command or URL is missing" if words else "no server is named"
@@ -137,8 +137,8 @@ def pairs(values: Sequence[str], option: str, signs: str) -> dict[str, str]:
     """
     import re
 
-    from ask.cli.inputs import as_text
     from ask.errors import UsageError
+    from ask.text import as_text
 
     found = {}
     for word in map(as_text, values):
@@ -163,9 +163,9 @@ def refuse_known(name: str, workspace: Workspace) -> None:
 
 def keep(server: Server, workspace: Workspace) -> None:
     """Write a server into config.toml, and say so."""
-    from ask.cli.config.file import change
-    from ask.cli.mcp.offering import kept_lists
-    from ask.mcp.configured import as_table
+    from ask.agent.mcp_tools import kept_lists
+    from ask.config_file import change
+    from ask.mcp.server_config import as_table
 
     change(workspace.config_file, ("mcp", "servers", server.name), as_table(server))
     kept_lists(workspace).forget(server.name)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ask.cli.workspace import Workspace
-    from ask.mcp.configured import Server
-    from ask.render.streams import Console
+    from ask.agent.workspace import Workspace
+    from ask.console import Console
+    from ask.mcp.server_config import Server
 
 
 @listing("list")
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @JSON_OPTION
 def command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
     """List the MCP servers and where they are from. With a name, start that server and list its tools."""
+    from ask.agent.workspace import Workspace
     from ask.cli.mcp.servers import chosen, read_servers
-    from ask.cli.workspace import Workspace
-    from ask.render.streams import Console, Output
+    from ask.console import Console, Output
     from ask.render.table import write_table
 
     workspace = Workspace()
@@ -61,11 +61,11 @@ def tool_rows(servers: Sequence[Server], workspace: Workspace, console: Console)
     """
     from contextlib import ExitStack
 
-    from ask.cli.mcp.offering import on_demand, taken
+    from ask.agent.mcp_tools import on_demand, taken
     from ask.cli.mcp.servers import need_package
     from ask.cli.tools import parameters
     from ask.errors import ConfigError
-    from ask.mcp.on_demand import as_offer
+    from ask.mcp.lazy_server import as_offer
 
     need_package()
     with ExitStack() as cleanup:

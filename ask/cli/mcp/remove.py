@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 
 @listing("remove")
 @click.argument("name", metavar="SERVER")
 def command(*, name: str) -> None:
     """Take an MCP server out of config.toml."""
-    from ask.cli.config.file import REMOVED, change
-    from ask.cli.inputs import as_text
-    from ask.cli.mcp.offering import kept_lists
+    from ask.agent.mcp_tools import kept_lists
+    from ask.agent.workspace import Workspace
     from ask.cli.mcp.servers import read_servers, suggest_server
-    from ask.cli.workspace import Workspace
+    from ask.config_file import REMOVED, change
+    from ask.console import Console
     from ask.errors import UsageError
-    from ask.render.streams import Console
+    from ask.text import as_text
 
     workspace = Workspace()
     console = Console(workspace.environment, quiet=False, plain=False)

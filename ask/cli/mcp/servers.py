@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from ask.cli.mcp.offering import is_installed
-from ask.cli.workspace import Workspace
+from ask.agent.mcp_tools import is_installed
+from ask.agent.workspace import Workspace
+from ask.console import Console
 from ask.errors import MissingProgram, UsageError
 from ask.installation import format_install_command
-from ask.mcp.configured import EXTRA, Server, find_servers
-from ask.render.streams import Console
+from ask.mcp.server_config import EXTRA, Server, find_servers
 from ask.suggestions import suggest
 
 HOW_TO_ADD = "ask mcp add --help tells how to add one"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 
 @listing("test")
@@ -17,11 +17,11 @@ def command(*, names: tuple[str, ...], as_json: bool) -> None:
     """
     from contextlib import ExitStack
 
-    from ask.cli.mcp.offering import on_demand
+    from ask.agent.mcp_tools import on_demand
+    from ask.agent.workspace import Workspace
     from ask.cli.mcp.servers import HOW_TO_ADD, chosen, need_package, read_servers
-    from ask.cli.workspace import Workspace
+    from ask.console import Console, Output
     from ask.errors import ConfigError, UsageError
-    from ask.render.streams import Console, Output
     from ask.render.table import write_table
 
     workspace = Workspace()

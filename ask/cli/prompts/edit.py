@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 
 @listing("edit")
@@ -15,11 +15,11 @@ def command(*, name: str) -> None:
     Of one that comes with ask you edit a copy, which is kept as yours once you change it. What you write takes its
     place once it is valid; as long as it is not, go on editing, or give it up.
     """
-    from ask.cli.editing import edit_file
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
-    from ask.render.streams import Console
-    from ask.templates.folders import find_file, own_file, validity
+    from ask.agent.workspace import Workspace
+    from ask.cli.editor import edit_file
+    from ask.console import Console
+    from ask.templates.files import find_file, own_file, validity
+    from ask.text import as_text
 
     workspace = Workspace()
     name = as_text(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.cli.listing import JSON_OPTION, listing
+from ask.cli.groups import JSON_OPTION, listing
 
 
 @listing("list")
@@ -12,10 +12,10 @@ def command(*, as_json: bool) -> None:
 
     Yours are in the folder prompts beside config.toml, and come before those of the same name that come with ask.
     """
-    from ask.cli.workspace import Workspace
-    from ask.render.streams import Console, Output
+    from ask.agent.workspace import Workspace
+    from ask.console import Console, Output
     from ask.render.table import write_table
-    from ask.templates.folders import describe_all
+    from ask.templates.files import describe_all
 
     workspace = Workspace()
     console = Console(workspace.environment, quiet=False, plain=False)

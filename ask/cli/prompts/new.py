@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 TEMPLATE = """\
 +++
@@ -32,14 +32,14 @@ Here stands what is asked. {{{{input}}}} is where the words, files and piped tex
 @click.argument("name", metavar="NAME")
 def command(*, name: str) -> None:
     """Make a named prompt of your own, and print where it is. On a terminal the editor opens."""
-    from ask.cli.config.file import write
-    from ask.cli.editing import edit_file
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
+    from ask.agent.workspace import Workspace
+    from ask.atomic_files import locked
+    from ask.cli.editor import edit_file
+    from ask.config_file import write
+    from ask.console import Console, Output
     from ask.errors import UsageError
-    from ask.render.streams import Console, Output
-    from ask.state_files import locked
-    from ask.templates.folders import check_name, find_all, own_file, validity
+    from ask.templates.files import check_name, find_all, own_file, validity
+    from ask.text import as_text
 
     name = as_text(name)
     check_name(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.listing import listing
+from ask.cli.groups import listing
 
 
 @listing("show")
@@ -14,10 +14,10 @@ def command(*, wanted: str, as_json: bool) -> None:
     """Print the file of a named prompt, or of NAME:TASK the text that is asked."""
     import json
 
-    from ask.cli.inputs import as_text
-    from ask.cli.workspace import Workspace
-    from ask.render.streams import Output
-    from ask.templates.folders import find, text_of
+    from ask.agent.workspace import Workspace
+    from ask.console import Output
+    from ask.templates.files import find, text_of
+    from ask.text import as_text
 
     template = find(as_text(wanted), Workspace().prompts)
     if as_json:

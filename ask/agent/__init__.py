@@ -1,0 +1,1 @@
+"""One run: the request, the model, the tools, and the tool loop."""

@@ -1,0 +1,55 @@
+"""What was typed, kept for the next chat: for its owner's eyes, without keys, and not without end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from prompt_toolkit.history import FileHistory
+
+from ask.atomic_files import PRIVATE_FILE, locked, write_private_file
+from ask.errors import FileError
+
+MOST = 1_000_000
+"""Bytes; of a longer file the newest half is kept."""
+
+
+class KeptHistory(FileHistory):
+    """A file of what was typed. Where it cannot be read or written, what was typed is known in this chat alone.
+
+    Args:
+        path: the file.
+        redact: takes the keys out of a text.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+        super().__init__(str(path))
+        self._path = path
+        self._redact = redact
+
+    def load_history_strings(self) -> Iterable[str]:
+        with suppress(OSError, FileError):
+            with locked(self._path):
+                shorten(self._path)
+            return list(super().load_history_strings())
+        return []
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError, FileError), locked(self._path):
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
+            super().store_string(self._redact(string))
+
+
+def shorten(path: Path) -> None:
+    """Keep the newest half of a file that has become too long.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if not path.exists() or path.stat().st_size <= MOST:
+        return
+    newest = path.read_bytes()[-MOST // 2 :]
+    _, mark, whole = newest.partition(b"\n# ")
+    write_private_file(path, mark + whole)

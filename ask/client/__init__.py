@@ -1,0 +1,1 @@
+"""Requests to a provider: retries, HTTP, streaming formats, and the models list."""

@@ -1,0 +1,132 @@
+"""The `requests` adapter for providers: a deadline for every read, a limit for headers, an early first connection."""
+
+from __future__ import annotations
+
+import math
+import socket
+import time
+from http.client import HTTPException, HTTPResponse, LineTooLong
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from requests.adapters import HTTPAdapter
+
+    from ask.client.preconnect import Dial
+
+HEADER_BYTES = 65_536
+"""Limit for everything before a body: status line, headers, `100 Continue`, and what a proxy answers to CONNECT."""
+
+
+class HeadersTooLargeError(HTTPException):
+    """The server sent more headers than any server needs."""
+
+
+class LimitedReader(RawIOBase):
+    """Reads a socket until a deadline.
+
+    A socket's own timeout is for each `recv`, so a server that sends a byte now and then never reaches it.
+    """
+
+    def __init__(self, raw: RawIOBase, sock: socket.socket) -> None:
+        self._raw = raw
+        self._sock = sock
+        self.deadline = time.monotonic() + (sock.gettimeout() or math.inf)
+        """When to stop waiting for bytes, on the monotonic clock."""
+        self.bytes_left: float = HEADER_BYTES
+        """How many more bytes may come."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        seconds = self.deadline - time.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("timed out")
+        self._sock.settimeout(None if seconds == math.inf else seconds)
+        count = self._raw.readinto(buffer)
+        self.bytes_left -= count or 0
+        if self.bytes_left < 0:
+            raise HeadersTooLargeError(f"more than {HEADER_BYTES:,} bytes of headers")
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class LimitedResponse(HTTPResponse):
+    """A response whose status line and headers must be complete within the socket's timeout."""
+
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
+        self.reader = LimitedReader(self.fp.detach(), sock)
+        self.fp = BufferedReader(self.reader)
+
+    def begin(self) -> None:
+        try:
+            super().begin()
+        except HTTPException as error:
+            if isinstance(error, LineTooLong) or type(error) is HTTPException:  # a line too long, or too many
+                raise HeadersTooLargeError(str(error)) from error
+            raise
+        self.reader.bytes_left = math.inf
+
+
+class ConnectionCounter:
+    """The first connection, if it was opened early, and how many were made in all."""
+
+    def __init__(self, preconnection: Dial | None) -> None:
+        self.preconnection = preconnection
+        self.made = 0
+
+
+def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
+    """Return an adapter whose connections, through proxies too, read with limits."""
+    from requests.adapters import HTTPAdapter
+
+    class LimitedAdapter(HTTPAdapter):
+        def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+            pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
+            if pool.ConnectionCls.response_class is not LimitedResponse:
+                pool.ConnectionCls = limit_connection(pool.ConnectionCls, counter)
+            return pool
+
+    return LimitedAdapter()
+
+
+def limit_connection(base: Any, counter: ConnectionCounter) -> Any:
+    """Return a subclass of one of urllib3's connection classes that reads with limits."""
+
+    class LimitedConnection(base):  # type: ignore[misc]
+        response_class = LimitedResponse
+
+        def _new_conn(self) -> socket.socket:
+            counter.made += 1
+            preconnected = take_preconnection(counter.preconnection, self) if counter.preconnection else None
+            return preconnected or super()._new_conn()
+
+    return LimitedConnection
+
+
+def take_preconnection(preconnection: Dial, connection: Any) -> socket.socket | None:
+    """Return the early connection, set up as urllib3 would have; None if it is not usable any more.
+
+    Raises:
+        HTTPError: it could not be made, in urllib3's words.
+    """
+    from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+
+    try:
+        made = preconnection.take()
+    except socket.gaierror as error:
+        raise NameResolutionError(connection.host, connection, error) from error
+    except TimeoutError as error:
+        raise ConnectTimeoutError(connection, str(error)) from error
+    except OSError as error:
+        raise NewConnectionError(connection, str(error)) from error
+    if made is not None:
+        made.settimeout(connection.timeout)
+        for option in connection.socket_options or ():
+            made.setsockopt(*option)
+    return made

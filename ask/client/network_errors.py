@@ -1,0 +1,216 @@
+"""Explains why no connection came about: the network, a proxy, a certificate, or a setting on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from ask.client.certificates import explain_certificate_error
+from ask.client.http_adapter import HeadersTooLargeError
+from ask.errors import AskError, ConfigError, MissingProgram, NetworkError, walk_causes
+from ask.plugin_api.provider import RETRY_STATUSES
+
+if TYPE_CHECKING:
+    from ask.client.certificates import CaBundle
+
+CONNECT_REASONS = {
+    "Connection refused": "connection refused",
+    "Name or service not known": "unknown host",
+    "nodename nor servname": "unknown host",
+    "Temporary failure in name resolution": "the name cannot be looked up",
+    "No address associated": "unknown host",
+    "Network is unreachable": "network unreachable",
+    "No route to host": "no route to host",
+}
+"""The words of operating systems, and ours."""
+PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
+PROBE_SECONDS = 3.0
+
+
+class ProxySetting(NamedTuple):
+    """The proxy for a URL, and the environment variable that names it."""
+
+    variable: str
+    url: str
+
+    @property
+    def parts(self) -> SplitResult:
+        """The URL's parts; a proxy without a scheme is an HTTP proxy.
+
+        Raises:
+            ValueError: it is not a URL.
+        """
+        return urlsplit(self.url if "://" in self.url else f"http://{self.url}")
+
+    @property
+    def place(self) -> str:
+        """Host and port, without a user name and password."""
+        return self.parts.netloc.rpartition("@")[2]
+
+    def is_valid(self) -> bool:
+        """Whether the setting is the address of a proxy."""
+        try:
+            return self.parts.scheme in PROXY_SCHEMES and bool(self.parts.hostname) and self.parts.port != 0
+        except ValueError:
+            return False
+
+
+def find_proxy(url: str) -> ProxySetting | None:
+    """Return the proxy that requests uses for a URL; None for a direct connection."""
+    from requests.utils import get_environ_proxies, select_proxy
+
+    value = select_proxy(url, get_environ_proxies(url, no_proxy=None))
+    if not value:
+        return None
+    scheme = urlsplit(url).scheme
+    variables = (f"{scheme}_proxy", f"{scheme}_proxy".upper(), "all_proxy", "ALL_PROXY")
+    variable = next((name for name in variables if os.environ.get(name) == value), "the system's proxy setting")
+    return ProxySetting(variable, value)
+
+
+def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle | None) -> AskError:
+    """Turn a failure before the first byte of a response, but a timeout, into an error for the user.
+
+    Args:
+        error: what `requests` raised.
+        base_url: where the request should have gone.
+        bundle: the certificates that were trusted.
+
+    Raises:
+        ConfigError: the certificates in `bundle` cannot be used.
+    """
+    place = urlsplit(base_url).netloc.rpartition("@")[2]
+    refused = explain_certificate_error(error, bundle)
+    if refused:
+        return NetworkError(f"no secure connection to {place} ({refused.reason})", refused.hint)
+    if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
+        return NetworkError(f"{place} sent headers without end", "check the base URL")
+    proxy = find_proxy(base_url)
+    if proxy and not proxy.is_valid():
+        hint = "a proxy is written http://host:port or socks5h://host:port"
+        return ConfigError(
+            f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not the address of a proxy", hint
+        )
+    if proxy and is_proxy_error(error):
+        return explain_proxy_error(error, proxy, place)
+    return explain_server_error(error, base_url, place, direct=proxy is None)
+
+
+def explain_server_error(error: Exception, base_url: str, place: str, *, direct: bool) -> AskError:
+    """Explain the failure of a server, or of the base URL."""
+    import requests
+
+    if isinstance(error, requests.exceptions.InvalidURL):
+        return invalid_base_url(base_url)
+    reason = connect_reason(error)
+    if reason:
+        # Nothing listens on this machine: that does not change within seconds.
+        again = not (reason == "connection refused" and is_loopback(urlsplit(base_url).hostname or ""))
+        message, hint = f"cannot connect to {place} ({reason})", "check the network and the base URL"
+        return NetworkError(message, hint, again=again, offline=True)
+    if base_url.startswith("http:") and direct and speaks_tls(base_url):
+        return needs_https(base_url)
+    if isinstance(error, requests.exceptions.SSLError):
+        return NetworkError(f"no secure connection to {place} (TLS failed)", "check the base URL")
+    return NetworkError(f"{place} closed the connection without an answer", "try again later", again=True, offline=True)
+
+
+def is_proxy_error(error: Exception) -> bool:
+    """Whether the proxy failed, rather than what is behind it."""
+    import requests
+
+    if isinstance(error, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
+        return True
+    # A SOCKS proxy's failures look like those of a direct connection, but for their text.
+    return any("SOCKS" in str(cause) or type(cause).__module__ == "socks" for cause in walk_causes(error))
+
+
+def explain_proxy_error(error: Exception, proxy: ProxySetting, place: str) -> AskError:
+    """Explain the failure of a proxy."""
+    text = " ".join(str(cause) for cause in walk_causes(error))
+    if "Missing dependencies for SOCKS" in text:
+        return missing_socks(proxy)
+    named = f"the proxy {proxy.place} ({proxy.variable})"
+    if "failed: 407" in text or "authentication" in text:
+        return proxy_needs_credentials(proxy)
+    refusal = re.search(r"Tunnel connection failed: (\d+)[^'\")]*|SOCKS\w* (0x\w\w: [\w ]+)", text)
+    if refusal:
+        again = refusal[1] is None or int(refusal[1]) in RETRY_STATUSES
+        message = (
+            f"{named} did not connect to {place} ({refusal[0].removeprefix('Tunnel connection failed: ').strip()})"
+        )
+        return NetworkError(message, "check the proxy, or name the host in NO_PROXY", again=again)
+    if "appears to only use HTTP" in text:
+        return ConfigError(f"{named} speaks plain HTTP", f"change {proxy.variable} to http://{proxy.place}")
+    reason = connect_reason(error) or ("no answer in time" if "timed out" in text else "it closed the connection")
+    hint = f"start the proxy, or correct or unset {proxy.variable}"
+    return NetworkError(f"{named} cannot be reached ({reason})", hint)
+
+
+def missing_socks(proxy: ProxySetting) -> MissingProgram:
+    """Return the error for a SOCKS proxy without the package that speaks SOCKS."""
+    from ask.installation import format_install_command
+
+    hint = f"{format_install_command('socks')}, or unset {proxy.variable}"
+    return MissingProgram(f"{proxy.variable} names a SOCKS proxy, which needs the package PySocks", hint)
+
+
+def proxy_needs_credentials(proxy: ProxySetting) -> NetworkError:
+    """Return the error for a proxy that refuses the user name and password, or wants them (407)."""
+    message = f"the proxy {proxy.place} ({proxy.variable}) requires credentials"
+    if not proxy.parts.scheme.startswith("socks"):
+        message += " (407)"
+    hint = f"set {proxy.variable} to {proxy.parts.scheme}://USER:PASSWORD@{proxy.place}"
+    return NetworkError(message, hint)
+
+
+def invalid_base_url(base_url: str) -> ConfigError:
+    """Return the error for a base URL that nothing can be sent to; a password in it is not shown."""
+    return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", "correct the base URL")
+
+
+def mask_password(url: str) -> str:
+    """Replace the user name and password in a URL, which may be malformed, by asterisks."""
+    return re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
+
+
+def needs_https(base_url: str) -> ConfigError:
+    """Return the error for an http address whose server expects https."""
+    place = urlsplit(base_url).netloc.rpartition("@")[2]
+    return ConfigError(f"{place} expects HTTPS, but the base URL begins with http://", "begin it with https://")
+
+
+def connect_reason(error: BaseException) -> str:
+    """Say in a few words why there is no connection; "" if unknown."""
+    text = " ".join(str(cause) for cause in walk_causes(error))
+    return next((words for sign, words in CONNECT_REASONS.items() if sign in text), "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name or address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def speaks_tls(base_url: str) -> bool:
+    """Whether the server of an http address answers a TLS handshake."""
+    import ssl
+
+    parts = urlsplit(base_url)
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # nothing is sent over this connection
+    try:
+        with (
+            socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=parts.hostname),
+        ):
+            return True
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,1 @@
+"""The text and files that accompany a prompt."""

@@ -1,0 +1,104 @@
+"""The way to a server that is elsewhere: streamable HTTP, or SSE as older servers have it, by the SDK's transports."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
+from ask.mcp.process import MESSAGE_LIMIT
+from ask.mcp.server_config import Server
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECT_TIMEOUT = 10.0
+A_YEAR = 31_536_000.0
+
+
+class Link:
+    """The way to one server.
+
+    Args:
+        server: as configured, its variables filled in.
+        environment: names the certificates to trust.
+
+    Attributes:
+        fault: what the last request was refused with; "" where it was not.
+
+    Raises:
+        ConfigError: these certificates cannot be used.
+    """
+
+    def __init__(self, server: Server, environment: Mapping[str, str]) -> None:
+        self.fault = ""
+        self._server = server
+        self._bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
+        self._verify = create_ssl_context(self._bundle) if self._bundle else True
+
+    def explain(self, error: BaseException) -> str:
+        """Explain an error by the server's certificate; "" if that was not the cause."""
+        refused = explain_certificate_error(error, self._bundle)
+        return f"{refused.reason}: {refused.hint}" if refused else ""
+
+    def messages(self) -> AbstractAsyncContextManager[Any]:
+        """The stream of its messages and the stream to it."""
+        return self._by_sse() if self._server.type == "sse" else self._by_http()
+
+    @asynccontextmanager
+    async def _by_http(self) -> AsyncIterator[Any]:
+        from mcp.client.streamable_http import streamable_http_client
+
+        async with (
+            self._client() as client,
+            streamable_http_client(self._server.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT) as streams,
+        ):
+            yield streams
+
+    @asynccontextmanager
+    async def _by_sse(self) -> AsyncIterator[Any]:
+        from mcp.client.sse import sse_client
+
+        def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+            return self._client()
+
+        async with sse_client(self._server.url, httpx_client_factory=client) as streams:
+            yield streams
+
+    def _client(self) -> httpx2.AsyncClient:
+        import httpx2
+
+        # How long an answer may take is for whoever asks.
+        timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=A_YEAR)
+        # What is compressed could be of any size.
+        headers = {"Accept-Encoding": "identity", **self._server.headers}
+        hooks = {"response": [self._look_at]}
+        return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks, verify=self._verify)
+
+    async def _look_at(self, response: httpx2.Response) -> None:
+        status = response.status_code
+        if response.request.method == "POST":
+            self.fault = f"it answered {status} {response.reason_phrase}".strip() if status >= 400 else ""
+        if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
+            response.stream = limited(response.stream)
+
+
+def limited(stream: Any) -> Any:
+    """A body that fails when it is longer than a message may be."""
+    import httpx2
+
+    class Limited(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            length = 0
+            async for data in stream:
+                length += len(data)
+                if length > MESSAGE_LIMIT:
+                    raise httpx2.StreamError(f"it sent a message of more than {MESSAGE_LIMIT:,} bytes")
+                yield data
+
+        async def aclose(self) -> None:
+            await stream.aclose()
+
+    return Limited()

@@ -1,1 +1,0 @@
-"""What files were before a run changed them: `keeper` keeps it, `records` reads it, `restore` puts it back."""

@@ -1,0 +1,216 @@
+"""Gathers a Chat Completions stream into the response that the non-streaming API would have returned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+from ask.parsing import as_dict, as_int, as_list, as_text
+from ask.plugin_api.provider import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta
+
+REASONING_FIELDS = ("reasoning", "reasoning_content")
+JOINED_FIELDS = ("content", "refusal", *REASONING_FIELDS)
+
+
+def find_error(body: Any) -> Any:
+    """The error in an answer of any of the shapes that services use, or None.
+
+    In front of it all, beside or inside the choice, as a string, an object, or the whole body.
+    """
+    if isinstance(body, list):
+        found = (find_error(entry) for entry in body if isinstance(entry, dict))
+        return next((error for error in found if error is not None), None)
+    fields = as_dict(body)
+    choices = as_list(fields.get("choices"))
+    error = fields.get("error") or fields.get("errors") or (as_dict(choices[0]).get("error") if choices else None)
+    if error:
+        return error[0] if isinstance(error, list) else error
+    is_error = "choices" not in fields and any(fields.get(name) for name in ("message", "detail"))
+    return fields if is_error or fields.get("object") == "error" else None
+
+
+GROWING_FIELDS = ("text", "summary", "data", "signature")
+"""Fields of an item of `reasoning_details` that hold what the model made."""
+MOST_FIELDS = 100
+"""How many top-level fields of a stream's chunks are kept."""
+ITEM_SIZE = 10_000
+"""What a tool call, or an item of `reasoning_details`, counts besides its text: more than it takes in memory."""
+
+
+class ChatStreamReader:
+    """Reads one stream; see `ask.StreamReader`."""
+
+    def __init__(self) -> None:
+        self.ended = self.over = False
+        self._text_size = 0
+        self._head: dict[str, Any] = {}
+        self._texts: dict[str, StringIO] = {}
+        self._calls = CallFragments()
+        self._old_calls = CallFragments()
+        self._details: dict[Any, dict[str, Any]] = {}
+        self._detail_texts: dict[tuple[Any, str], StringIO] = {}
+        self._choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+
+    @property
+    def size(self) -> int:
+        return self._text_size + self._calls.size + self._old_calls.size
+
+    def feed(self, event: ServerEvent) -> list[Delta]:
+        try:
+            chunk = json.loads(event.data)
+        except (ValueError, RecursionError):
+            if event.data.strip() == "[DONE]":
+                self.ended = self.over = True
+                return []
+            chunk = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
+        if event.event == "error" and find_error(chunk) is None:
+            chunk = {"error": chunk}
+        error = find_error(chunk)
+        chunk = as_dict(chunk)
+        head = self._head
+        for name, value in chunk.items():
+            if value is not None and name not in ("choices", "error") and (name in head or len(head) < MOST_FIELDS):
+                head[name] = value
+        if error is not None:
+            self._head["error"] = error
+            self.ended = True
+        seen: list[Delta] = []
+        for choice in as_list(chunk.get("choices")):
+            seen += self._read_choice(as_dict(choice))
+        return seen
+
+    def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
+        index = choice.get("index")
+        if index and as_int(index):
+            return []
+        delta = as_dict(choice.get("delta")) or as_dict(choice.get("message"))
+        seen = self._read_texts(delta)
+        for fragment in as_list(delta.get("reasoning_details")):
+            self._read_detail(as_dict(fragment))
+        for fragment in listed(delta.get("tool_calls")):
+            seen += self._calls.add(as_dict(fragment))
+        if delta.get("function_call"):
+            told = self._old_calls.add({"index": 0, "function": delta["function_call"]})
+            seen += [] if self._calls else told
+        kept = self._choice
+        for name, value in choice.items():
+            is_known = name in kept or len(kept) < MOST_FIELDS
+            if name not in ("delta", "message", "index") and value is not None and is_known:
+                kept[name] = value
+        self.ended = self.ended or choice.get("finish_reason") is not None
+        return seen
+
+    def _read_texts(self, delta: dict[str, Any]) -> list[Delta]:
+        """Text and reasoning; where a service sends its reasoning under two names, it is shown once."""
+        seen: list[Delta] = []
+        reasoning = ""
+        for name, value in delta.items():
+            if value is None or name not in JOINED_FIELDS:
+                continue
+            text = as_text(value)
+            self._texts.setdefault(name, StringIO()).write(text)
+            self._text_size += len(text)
+            if name in REASONING_FIELDS:
+                reasoning = reasoning or text
+            elif text:
+                seen.append(TextDelta(text))
+        return [ReasoningDelta(reasoning), *seen] if reasoning else seen
+
+    def _read_detail(self, fragment: dict[str, Any]) -> None:
+        """Join fragments per type and index; the signature may come last, and alone. Encrypted data stands alone."""
+        encrypted = fragment.get("data") is not None
+        key = len(self._details) if encrypted else (str(fragment.get("type")), str(fragment.get("index")))
+        if key not in self._details:
+            self._details[key] = {}
+            self._text_size += ITEM_SIZE
+        detail = self._details[key]
+        for name, value in fragment.items():
+            if name in GROWING_FIELDS and isinstance(value, str):
+                self._text_size += len(value)
+            if name in ("text", "summary") and isinstance(value, str):
+                detail[name] = ""
+                self._detail_texts.setdefault((key, name), StringIO()).write(value)
+            elif (value is not None or name not in detail) and len(detail) < MOST_FIELDS:
+                detail[name] = value
+
+    def response(self) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": None}
+        message |= {name: text.getvalue() for name, text in self._texts.items()}
+        if self._details:
+            for (key, name), text in self._detail_texts.items():
+                self._details[key][name] = text.getvalue()
+            message["reasoning_details"] = list(self._details.values())
+        calls = self._calls.as_wire() or [call for call in self._old_calls.as_wire() if call["function"]["name"]]
+        if calls:
+            message["tool_calls"] = calls
+        return self._head | {"object": "chat.completion", "choices": [self._choice | {"message": message}]}
+
+
+def listed(calls: Any) -> list[Any]:
+    """The entries of `tool_calls`, also where a service sends one call in place of a list."""
+    return [calls] if isinstance(calls, dict) else as_list(calls)
+
+
+class CallFragments:
+    """Tool calls that arrive in pieces, keyed by index, or by order where there is none."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._calls: list[PartialCall] = []
+        self._at: dict[int, PartialCall] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def add(self, fragment: Mapping[str, Any]) -> list[Delta]:
+        """Take one fragment; a call is told when its name is known, and again where more of the name comes."""
+        function = as_dict(fragment.get("function"))
+        call_id, name = as_text(fragment.get("id")), as_text(function.get("name"))
+        index = as_int(fragment.get("index"))
+        call = self._at.get(index) if index is not None else next(reversed(self._calls), None)
+        if call is None or (name and call.is_finished_by(call_id, index)):
+            call = PartialCall(len(self._calls))
+            self._calls.append(call)
+            self.size += ITEM_SIZE
+        if index is not None:
+            self._at[index] = call
+        call.id = call.id or call_id
+        grows = call.takes_name(name)
+        arguments = function.get("arguments")
+        if arguments is not None:
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+            self.size += call.arguments.write(text)
+        if not grows:
+            return []
+        call.name += name
+        self.size += len(name)
+        return [CallDelta(call.position, call.name)]
+
+    def as_wire(self) -> list[dict[str, Any]]:
+        """The calls so far, as a whole answer would hold them."""
+        return [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments.getvalue()}}
+            for call in self._calls
+        ]
+
+
+class PartialCall:
+    """What has come of one call; `position` is its place among the answer's calls."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.id = ""
+        self.name = ""
+        self.arguments = StringIO()
+
+    def takes_name(self, name: str) -> bool:
+        """Whether a name is this call's, or the next part of it: some services repeat the whole one instead."""
+        return bool(name) and (not self.name or (name != self.name and not self.arguments.tell()))
+
+    def is_finished_by(self, call_id: str, index: int | None) -> bool:
+        """Whether a fragment with a name begins another call in this one's place."""
+        if call_id:
+            return bool(self.id) and self.id != call_id
+        return index is None and bool(self.name)

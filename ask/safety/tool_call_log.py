@@ -1,0 +1,53 @@
+"""The log of every tool call, safe mode or not: JSON lines that only the user can read."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ask.atomic_files import create_private_folder
+from ask.errors import FileError
+from ask.events import CallFinished
+
+
+class AuditLog:
+    """Appends a line for each call.
+
+    Args:
+        path: the log; its folder is made where it is missing.
+        conversation: the id of the conversation that the calls belong to.
+    """
+
+    def __init__(self, path: Path, conversation: str) -> None:
+        self._path = path
+        self._conversation = conversation
+
+    def record(self, finished: CallFinished) -> None:
+        """Write down a call and what became of it.
+
+        Raises:
+            FileError: the log cannot be written.
+        """
+        line = json.dumps(
+            {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "conversation": self._conversation,
+                "tool": finished.call.name,
+                "arguments": finished.call.arguments,
+                "decision": finished.verdict,
+                "rule": finished.rule,
+                "failed": finished.failed,
+                "exit": finished.exit_status,
+                "bytes": len(finished.result.encode()),
+                "seconds": round(finished.seconds, 3),
+            }
+        )
+        try:
+            create_private_folder(self._path.parent)
+            log = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with open(log, "w", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as fault:
+            raise FileError(f"cannot write the audit log {self._path} ({fault.strerror})") from fault

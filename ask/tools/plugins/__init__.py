@@ -1,0 +1,1 @@
+"""Tools from Python functions, of installed packages or of the user."""
