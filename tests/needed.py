@@ -13,3 +13,9 @@ def need(*programs: str) -> None:
     for program in programs:
         if shutil.which(program) is None:
             (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{program} is not installed")
+
+
+def need_root(reason: str) -> None:
+    """Skip the test unless it runs as root, and report the reason."""
+    if os.geteuid() != 0:
+        pytest.skip(f"needs root: {reason}")

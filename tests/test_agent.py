@@ -155,7 +155,10 @@ def test_a_model_that_cannot_call_tools_is_sent_none(bench: Bench, server: Model
     server.reply(wire.says("Hello."))
     assert bench.run(model="plain").failure is None
     assert not server.requests[0].json.keys() & {"tools", "tool_choice"}
-    assert bench.events[0] == Notice("plain cannot call tools; asking without")
+    first = bench.events[0]
+    assert isinstance(first, Notice)
+    assert "plain" in first.text
+    assert "tools" in first.text
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -170,11 +173,13 @@ def test_an_interruption_still_answers_every_call_in_order(bench: Bench, server:
     server.reply(wire.calls(word("a"), word(STOP_HERE), word("c")))
     outcome = bench.run()
     assert isinstance(outcome.failure, Interrupted)
-    assert [(m.tool_call_id, m.content) for m in outcome.messages[2:]] == [
-        ("call_0", "A"),
-        ("call_1", "Error: interrupted by the user; it may or may not have run"),
-        ("call_2", "Error: not run: interrupted by the user"),
-    ]
+    results = outcome.messages[2:]
+    assert [message.tool_call_id for message in results] == ["call_0", "call_1", "call_2"]
+    finished, stopped, never_started = (message.content for message in results)
+    assert finished == "A"
+    assert all(text.startswith("Error: ") and "interrupted" in text for text in (stopped, never_started))
+    assert "not run" in never_started
+    assert "not run" not in stopped
     assert len(server.requests) == 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -78,6 +80,12 @@ def test_every_kind_has_a_signature_and_every_signature_a_kind() -> None:
 # What stands for them
 
 
+def is_note(text: str, attachment: Attachment, kind: str) -> bool:
+    """Check for one line in brackets with the kind, name and size of a file."""
+    facts = (kind, attachment.name, f"{len(attachment.data):,} bytes")
+    return re.fullmatch(r"\[.*\]", text) is not None and all(fact in text for fact in facts)
+
+
 def test_what_a_model_does_not_take_becomes_a_note_in_its_place() -> None:
     said = [Message("user", "what?", attachments=(PHOTO, PAPER)), Message("assistant", "A."), Message("user", "why?")]
     asked: list[str] = []
@@ -87,23 +95,27 @@ def test_what_a_model_does_not_take_becomes_a_note_in_its_place() -> None:
         return media_type == "image/png"
 
     shown = with_notes([*said, said[0]], takes)
-    note = f"[PDF paper.pdf, {len(PAPER.data):,} bytes: not shown to this model]"
-    assert shown[0] == shown[3] == Message("user", f"what?\n\n{note}", attachments=(PHOTO,))
+    text, _, note = shown[0].content.partition("\n\n")
+    assert shown[0] == shown[3]
+    assert (shown[0].role, text, shown[0].attachments) == ("user", "what?", (PHOTO,))
+    assert is_note(note, PAPER, "PDF")
     assert shown[1:3] == said[1:]
     assert sorted(asked) == ["application/pdf", "image/png"], "each is asked about once"
 
 
 def test_a_file_alone_becomes_a_note_alone() -> None:
     (shown,) = with_notes([Message("user", "", attachments=(PHOTO,))], lambda _: False)
-    assert shown == Message("user", f"[image photo.png, {len(PHOTO.data):,} bytes: not shown to this model]")
+    assert shown == Message("user", shown.content)
+    assert is_note(shown.content, PHOTO, "image")
 
 
 def test_a_file_that_an_import_put_elsewhere_is_a_note_on_one_line() -> None:
     odd = Attachment("a\nb", "text/x-odd", b"12")
     (shown,) = with_notes([Message("assistant", "A.", attachments=(odd, PHOTO))], lambda _: True)
-    notes = "[file a b, 2 bytes: not shown to this model]", f"[image photo.png, {len(PHOTO.data):,} bytes"
-    assert shown.content.startswith("A.\n\n" + "\n\n".join(notes))
-    assert shown.attachments == ()
+    text, first, second = shown.content.split("\n\n")
+    assert (text, shown.attachments) == ("A.", ())
+    assert is_note(first, odd._replace(name="a b"), "file")
+    assert is_note(second, PHOTO, "image")
 
 
 def test_what_is_taken_is_told_by_group() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -125,10 +126,10 @@ def test_what_is_no_text_is_named_and_left_out(ask: Ask, server: ModelServer) ->
     assert all(part["type"] == "text" for part in content)
     text = wire.asked(server.requests[0].json)
     assert names(text, "src") == ["a.py"]
-    left_out = ["src/b.wav: WAV audio", "src/c.bin: binary", "src/logo.png: PNG image"]
-    assert "\n".join(left_out) in text
-    assert all(f"· left out {one}\n" in result.stderr for one in left_out)
-    assert "left out" not in ask("-f", "src", "why?").stderr
+    for left_out in ("src/b.wav: WAV", "src/c.bin: binary", "src/logo.png: PNG"):
+        assert text.count(left_out) == 1
+        assert result.stderr.count(left_out) == 1
+    assert "src/" not in ask("-f", "src", "why?").stderr
 
 
 def test_a_folder_with_too_much_names_what_is_large(ask: Ask, server: ModelServer) -> None:
@@ -137,8 +138,8 @@ def test_a_folder_with_too_much_names_what_is_large(ask: Ask, server: ModelServe
     (ask.cwd / "src/other.csv").write_text("1,2\n" * 1_000_000)
     result = ask("-f", "src", "why?")
     assert (result.code, server.requests) == (9, [])
-    assert "10,000,000 characters" in result.stderr
-    assert "src/large.csv (8,000,000), src/other.csv (4,000,000)" in result.stderr
+    assert "10,000,000" in result.stderr
+    assert re.search(r"src/large\.csv \(8,000,000\).*src/other\.csv \(4,000,000\)", result.stderr)
     assert result.stderr.count("\n") == 1
 
 
@@ -152,7 +153,7 @@ def test_a_folder_of_too_many_files_is_not_walked_to_its_end(ask: Ask, server: M
     result = ask("-f", "many", "why?")
     assert (result.code, server.requests) == (9, [])
     assert "many" in result.stderr
-    assert "10,000 files" in result.stderr
+    assert "10,000" in result.stderr
 
 
 def test_a_folder_without_text_is_refused(ask: Ask, server: ModelServer) -> None:
@@ -160,7 +161,8 @@ def test_a_folder_without_text_is_refused(ask: Ask, server: ModelServer) -> None
     (ask.cwd / "pictures/a.png").write_bytes(png())
     result = ask("-f", "pictures", "why?")
     assert (result.code, server.requests) == (9, [])
-    assert "pictures/a.png: PNG image" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "pictures/a.png: PNG" in result.stderr
 
 
 def test_a_folder_in_a_chat_tells_what_goes_and_what_does_not(ask: Ask, server: ModelServer) -> None:
@@ -168,10 +170,10 @@ def test_a_folder_in_a_chat_tells_what_goes_and_what_does_not(ask: Ask, server: 
     (ask.cwd / "src/logo.png").write_bytes(png())
     with Chat(ask) as chat:
         shown = chat.say("/file src")
-        assert "src/a.py goes with the next message (1 line)" in shown
-        assert "Left out, as it is no text: src/logo.png: PNG image" in shown
+        assert re.search(r"src/a\.py\b.*\b1 line\b", shown)
+        assert "src/logo.png: PNG" in shown
         grow(ask.cwd / "src", "c.py", "d.py")
-        assert "4 texts of src go with the next message" in chat.say("/file src")
+        assert re.search(r"\b4 .*\bsrc\b", chat.say("/file src"))
         chat.leave()
 
 

@@ -59,7 +59,7 @@ def test_a_file_becomes_an_attachment_whatever_the_server_calls_it(
     result = ask("-v", "-f", address(web, name), "what?")
     assert result.code == 0
     assert files_in(server.requests[0].json) == [data]
-    assert f"· with {name.replace('%20', ' ')} (" in result.stderr
+    assert f"{name.replace('%20', ' ')} (" in result.stderr
 
 
 def test_redirects_are_followed(ask: Ask, server: ModelServer, web: ModelServer) -> None:

@@ -164,6 +164,22 @@ def test_a_late_usage_is_waited_for_unless_nothing_can_follow(
     assert came.turn.answer.usage.input_tokens == told
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        wire.text("word "),
+        wire.reasoning("word "),
+        wire.call(0, id="a", name="bash", arguments="  "),
+        wire.chunk({"function_call": {"name": "bash", "arguments": "  "}}),
+    ],
+    ids=["text", "reasoning", "call", "old call"],
+)
+def test_an_answer_that_keeps_growing_may_take_longer_than_the_timeout(server: ModelServer, piece: Any) -> None:
+    came = put(server, wire.streams(wire.text("so "), *[piece, 0.2] * 3, wire.text("far"), wire.finish()), stall=0.4)
+    assert came.failure == ""
+    assert (came.shown[:3], came.shown[-3:]) == ("so ", "far")
+
+
 def test_amounts_below_nothing_are_not_known(server: ModelServer) -> None:
     came = put(server, wire.streams(wire.text("here"), wire.finish(), wire.usage(-1, -5, cost=-0.5)))
     assert came.turn.answer.usage == Usage()

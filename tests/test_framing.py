@@ -198,6 +198,7 @@ def test_a_small_chunk_costs_the_same_however_long_its_line_already_is(
         ("event:test\nevent\ndata:x\n\n", [(None, "x")]),
         ("Data:x\n\ndata :x\n\n:data:x\n\n", []),
         ("\ufeff\ufeffdata:1\n\ndata:2\n\n", [(None, "2")]),
+        ("data:1\n\n\ufeffdata:2\n\n", [(None, "1")]),
         ("data:\0\n\n", [(None, "\0")]),
     ],
 )

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from ask.errors import FileError
 from ask.tools.base import ToolError
 from ask.undo.contents import LARGEST
-from ask.undo.journal import JOURNAL, held, merge, read_records, undone
+from ask.undo.journal import JOURNAL, About, held, merge, read_records, undone
+from ask.undo.journal_writer import RecordWriter
 from ask.undo.pruning import STAMP
 from ask.undo.restore import State, plan
 from tests.original_runs import Runs
@@ -201,6 +202,24 @@ def test_an_original_that_is_too_large_is_not_kept(runs: Runs) -> None:
     runs.write("f", "small")
     assert "it is over 100,000,000 bytes" in runs.said[0]
     assert runs.states() == {"f": State.LOST}
+
+
+def test_a_file_replaced_while_it_is_backed_up_is_copied_instead_of_linked(runs: Runs) -> None:
+    file = runs.work / "f"
+    file.write_text("opened")
+    record = RecordWriter(runs.data, About("a1", str(runs.work), ""))
+    folder = os.open(runs.work, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with file.open("rb") as original:
+            file.rename(runs.work / "moved")
+            file.write_text("replacement")
+            assert record.link(original, "f", folder) is None
+            copy, *_ = record.copy(original)
+        assert (record.begin() / str(copy)).read_text() == "opened"
+    finally:
+        os.close(folder)
+        record.close()
+    assert file.stat().st_nlink == 1
 
 
 # What has changed since

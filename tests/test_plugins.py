@@ -157,4 +157,5 @@ def test_what_is_left_of_an_uninstalled_distribution_does_not_hide_the_others(pa
 def test_a_misspelt_hook_is_told_with_the_one_that_was_meant(hook: str) -> None:
     misspelt = hook[:-2] + hook[-1]
     told = explain(f"unknown hook {misspelt!r} in plugin <object>")
-    assert told == f"there is no hook {misspelt}; did you mean {hook}?"
+    assert misspelt in told
+    assert hook in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import socket
 import threading
@@ -16,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from ask.client.transport import GROWTH_BYTES, Transport
+from ask.client.stream_format import EVENT_BYTES
+from ask.client.transport import GROWTH_BYTES, READ_BYTES, Transport
 from ask.client.transport import Reply as Answer
 from ask.errors import AskError, ConfigError, NetworkError, StreamCut
 from ask.plugin_api.provider import HttpRequest
@@ -127,6 +129,14 @@ def test_a_compressed_stream_that_comes_byte_by_byte_is_read(server: ModelServer
     server.reply(Reply(wire.chop(data), headers={"Content-Encoding": "gzip"}))
     with Transport(server.base_url, ENOUGH).send(CHAT) as answer:
         assert list(data_of(answer)) == ["a", "ü", "[DONE]"]
+
+
+def test_a_small_compressed_body_that_becomes_a_large_one_is_read_to_its_end(server: ModelServer) -> None:
+    body = b'{"text": "' + b"x" * 3 * READ_BYTES + b'"}'
+    server.reply(Reply((gzip.compress(body),), headers={"Content-Encoding": "gzip"}))
+    with Transport(server.base_url, ENOUGH).send(CHAT) as answer:
+        assert not answer.is_stream()
+        assert answer.text() == body.decode()
 
 
 @pytest.mark.parametrize(
@@ -318,6 +328,12 @@ def test_a_slow_stream_may_take_longer_than_the_limit(server: ModelServer, frami
     steps: list[Step] = [step for _ in range(4) for step in (COMMENT, STALL / 2, wire.event("a"))]
     with takes(STALL * 2, ENOUGH):
         assert talk(server, *steps, stall=STALL, framing=framing) == ["a"] * 4
+
+
+def test_a_slow_stream_may_be_longer_than_the_limit_for_one_event(server: ModelServer) -> None:
+    long = "x" * (EVENT_BYTES * 2 // 3)
+    slow: list[Step] = [step for _ in range(3) for step in (STALL / 2, wire.event("a"))]
+    assert talk(server, wire.event(long), wire.event(long), *slow, stall=STALL) == [long, long, *"aaa"]
 
 
 def test_a_slow_long_event_may_take_longer_than_the_limit(server: ModelServer) -> None:

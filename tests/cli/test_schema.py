@@ -317,5 +317,7 @@ def test_the_demo_fills_a_schema_in(ask: Ask) -> None:
     }
     limits = '{"type": "array", "minItems": 2, "items": {"type": "integer", "minimum": 4.5}}'
     assert json.loads(ask("-p", "demo", "--schema", limits, "Ada").text) == [5, 5]
+    constant = '{"properties": {"kind": {"const": "person"}}, "required": ["kind"]}'
+    assert json.loads(ask("-p", "demo", "--schema", constant, "Ada").text) == {"kind": "person"}
     files = ask("-p", "demo", "--schema", "files [string]", "which files are here?")
     assert (files.code, files.stderr) == (0, '· list_dir {"dirpath": "."}\n')

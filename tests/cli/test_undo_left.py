@@ -38,7 +38,7 @@ def test_folders_that_are_not_too_deep_are_removed(ask: Ask, home: Home, server:
     Model(ask, server).bash(deep(DEPTH - 1))
     result = ask("undo", "-y")
     assert result.code == 0
-    assert f"remove 2 files and {DEPTH - 1} folders" in last_line(result)
+    assert f"2 files and {DEPTH - 1} folders" in last_line(result)
     assert os.listdir(home.work) == []
 
 

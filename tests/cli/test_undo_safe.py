@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -111,46 +112,47 @@ def test_what_is_shown_says_what_there_is_and_what_there_will_be(ask: Ask, home:
         "echo new > f; echo two > both; chmod 600 both; chmod 755 mode; ln -sfn both link; rm -r folder",
         "mkdir made; echo x > made/x",
     )
-    shown = """\
---- both
-+++ both
-@@ -1 +1 @@
+    shown = r"""--- both
+\+\+\+ both
+@@ -1 \+1 @@
 -two
-+one
-both: a file with mode 600 now, a file with mode 644 once put back
+\+one
+both: .*\bfile\b.*\b600\b.*\bfile\b.*\b644\b.*
 --- f
-+++ f
-@@ -1 +1 @@
+\+\+\+ f
+@@ -1 \+1 @@
 -new
-+old
-folder/: nothing now, a folder with mode 755 once put back
+\+old
+folder/: .*\bnothing\b.*\bfolder\b.*\b755\b.*
 --- /dev/null
-+++ folder/in
-@@ -0,0 +1 @@
-+in
-link: link to both now, link to f once put back
-made/: a folder with mode 755 now, nothing once put back
+\+\+\+ folder/in
+@@ -0,0 \+1 @@
+\+in
+link: .*\blink\b.*\bboth\b.*\blink\b.*\bf\b.*
+made/: .*\bfolder\b.*\b755\b.*\bnothing\b.*
 --- made/x
-+++ /dev/null
-@@ -1 +0,0 @@
+\+\+\+ /dev/null
+@@ -1 \+0,0 @@
 -x
-mode: a file with mode 755 now, a file with mode 644 once put back
+mode: .*\bfile\b.*\b755\b.*\bfile\b.*\b644\b.*
 """
     became = tree(work)
-    assert ask("undo", "-n").text == shown
+    assert re.fullmatch(shown, ask("undo", "-n").text)
     listed = "both\tput back\nf\tput back\nfolder/\tput back\nfolder/in\tput back\nlink\tput back\n"
     assert ask("undo", "--list").text == f"{listed}made/\tremove\nmade/x\tremove\nmode\tput back\n"
     assert tree(work) == became
     done = last_line(ask("undo", "-y"))
-    assert "put back 5 files and 1 folder, remove 1 file and 1 folder" in done
+    assert re.search(r"\bput back 5 files and 1 folder\b.*\bremove 1 file and 1 folder\b", done)
 
 
 def test_a_terminal_is_shown_the_first_and_asked(ask: Ask, home: Home, model: Model) -> None:
     for number in range(80):
         (home.work / f"{number}").write_text("x\n")
     model.bash("find . -name '[0-9]*' -delete")
-    answers = [("[30 more; ask undo --list names them]", ""), ("Put back 80 files? [y/N] ", "y\n")]
-    assert ask.on_terminal("undo", conversation(home), answers=answers).code == 0
+    result = ask.on_terminal("undo", conversation(home), answers=[("[y/N] ", "y\n")])
+    assert result.code == 0
+    assert re.search(r"\b30 more\b.*\bask undo --list\b", result.text)
+    assert re.search(r"Put back 80 files\b.*\[y/N\] ", result.text)
     assert len(os.listdir(home.work)) == 80
 
 
@@ -170,10 +172,11 @@ def test_long_work_is_reported_once_in_a_pipe_and_all_the_time_on_a_terminal(ask
     reports = "\n".join(f"report('comparing', {done}, 2000); time.sleep(0.15)" for done in (0, 1000))
     script = f"{code}\n{reports}\nreport.clear()"
     piped = run([sys.executable, "-c", script], env=ask.env, cwd=home.work)
-    assert piped.stderr == "ask: this takes a while (comparing: 0 of 2,000 files)\n"
+    [line] = piped.stderr.splitlines()
+    assert "0 of 2,000 files" in line
     shown = run_on_terminal([sys.executable, "-c", script], env=ask.env, cwd=home.work).text
-    assert "comparing: 0 of 2,000 files" in shown
-    assert "comparing: 1,000 of 2,000 files" in shown
+    assert " 0 of 2,000 files" in shown
+    assert " 1,000 of 2,000 files" in shown
 
 
 def conversation(home: Home) -> str:
@@ -337,8 +340,8 @@ def test_a_folder_that_is_too_large_is_not_copied_and_a_warning_says_so(ask: Ask
         with (home.work / name).open("wb") as file:
             file.truncate(130_000_000)
     result = model.bash("echo 1 > new", "echo 2 > new")
-    [line] = [line for line in result.stderr.splitlines() if "no copy" in line]
-    assert f"{home.work} (over 256 MB): ask undo " in line
+    [line] = [line for line in result.stderr.splitlines() if "ask undo" in line]
+    assert f"{home.work} (over 256 MB)" in line
     assert (home.work / "new").read_text() == "2\n"
     assert kept(home) == []
     assert ask("undo", "-y").code == 2
@@ -349,7 +352,8 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(ask: Ask, home: Home, server
     server.reply(wire.calls(bash("echo 1 > new")), wire.says("Done."))
     result = ask.shell("ulimit -f 1000; ask --safe go", {"PYTHONDONTWRITEBYTECODE": "1"})
     assert (result.code, result.text) == (0, "Done.\n")
-    assert "(File too large): ask undo " in result.stderr
+    [line] = [line for line in result.stderr.splitlines() if "ask undo" in line]
+    assert "(File too large)" in line
     assert kept(home) == []
 
 

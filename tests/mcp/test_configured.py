@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,39 +44,42 @@ def test_a_table_is_read_and_written_as_it_is(table: dict[str, Any]) -> None:
 
 
 def test_an_unknown_key_is_a_warning_with_the_nearest() -> None:
-    assert checked({"command": "x", "arg": []}) == [
-        "config.toml: unknown key arg (did you mean args?) in [mcp.servers.one]"
-    ]
+    [warning] = checked({"command": "x", "arg": []})
+    assert {"arg", "args", "mcp.servers.one"} <= set(re.findall(r"[\w.]+", warning))
+    assert warning.startswith("config.toml: ")
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "words"),
     [
-        ({}, "mcp.servers.one has neither a command nor a URL"),
-        ({"command": "x", "url": "http://x"}, "has a command and a URL"),
-        ({"command": ["x"]}, "mcp.servers.one.command must be a string"),
-        ({"command": "x\0"}, "mcp.servers.one.command must be a string"),
-        ({"command": "x", "args": "y"}, "mcp.servers.one.args must be a list of strings"),
-        ({"command": "x", "env": {"A": 1}}, "mcp.servers.one.env must be a table of strings"),
-        ({"command": "x", "timeout": 0}, "mcp.servers.one.timeout must be a number of seconds above 0"),
-        ({"command": "x", "timeout": float("nan")}, "must be a number of seconds above 0"),
-        ({"command": "x", "enabled": 1}, "mcp.servers.one.enabled must be true or false"),
-        ({"command": "x", "type": "http"}, "has a command, so its type is stdio"),
-        ({"url": "http://x", "type": "stdio"}, "has a URL, so its type is http or sse"),
-        ({"url": "file:///x"}, "must be a URL that begins with http:// or https://"),
-        (5, "mcp.servers.one must be a table"),
+        ({}, ["command", "URL"]),
+        ({"command": "x", "url": "http://x"}, ["command", "URL"]),
+        ({"command": ["x"]}, ["mcp.servers.one.command", "string"]),
+        ({"command": "x\0"}, ["mcp.servers.one.command", "string"]),
+        ({"command": "x", "args": "y"}, ["mcp.servers.one.args", "list"]),
+        ({"command": "x", "env": {"A": 1}}, ["mcp.servers.one.env", "table"]),
+        ({"command": "x", "timeout": 0}, ["mcp.servers.one.timeout", "seconds"]),
+        ({"command": "x", "timeout": float("nan")}, ["mcp.servers.one.timeout", "seconds"]),
+        ({"command": "x", "enabled": 1}, ["mcp.servers.one.enabled", "true", "false"]),
+        ({"command": "x", "type": "http"}, ["command", "type", "stdio"]),
+        ({"url": "http://x", "type": "stdio"}, ["URL", "type", "http", "sse"]),
+        ({"url": "file:///x"}, ["mcp.servers.one.url", "http://", "https://"]),
+        (5, ["table"]),
     ],
 )
-def test_an_invalid_table_is_refused(table: Any, said: str) -> None:
+def test_an_invalid_table_is_refused(table: Any, words: Sequence[str]) -> None:
     with pytest.raises(ConfigError) as error:
         checked(table)
-    assert said in error.value.message
+    message = error.value.message
+    assert str(PATH) in message
+    assert all(word in message for word in ["mcp.servers.one", *words]), message
 
 
 @pytest.mark.parametrize("name", ["a b", "", "a__b", "ä", "x" * 33, "a.b"])
 def test_an_invalid_name_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="no name for an MCP server"):
+    with pytest.raises(ConfigError) as error:
         checked(WHOLE, name)
+    assert repr(name) in error.value.message
 
 
 def test_no_secret_is_in_an_error() -> None:
@@ -147,10 +152,11 @@ def test_an_invalid_entry_is_left_out_with_a_warning(tmp_path: Path) -> None:
     file.write_text(json.dumps({"mcpServers": entries}))
     found = read_servers(file)
     assert list(found.servers) == ["good", "a_b"]
-    assert found.warnings == [
-        f"{file}: mcp.servers.bad has neither a command nor a URL; it is left out",
-        f"{file}: 'a.b' would be a_b, as another one is; it is left out",
-    ]
+    without_command, same_name = found.warnings
+    assert without_command.startswith(f"{file}: mcp.servers.bad ")
+    assert same_name.startswith(f"{file}: ")
+    assert "'a.b'" in same_name
+    assert "a_b" in same_name
 
 
 @pytest.mark.parametrize(
@@ -191,7 +197,7 @@ def test_config_toml_takes_precedence_then_the_folder_then_other_files(tmp_path:
     found = find_servers(config, tmp_path)
     assert {name: one.command for name, one in found.servers.items()} == {"a": "toml", "b": "folder", "c": "other"}
     [warning] = found.warnings
-    assert warning.startswith(f"cannot read {tmp_path}/none.json (No such file or directory)")
+    assert f"{tmp_path}/none.json (No such file or directory)" in warning
 
 
 # Variables
@@ -214,14 +220,18 @@ def test_variables_in_braces_are_expanded_everywhere_and_bare_ones_in_env_and_he
     assert filled(cwd="${workspaceFolder}/x").cwd == "/project/x"
 
 
-@pytest.mark.parametrize("parts", [{"args": ("${NO}",)}, {"env": {"X": "$NO"}}, {"url": "http://${NO}"}])
-def test_an_unset_variable_is_named(parts: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"the MCP server one is left out: its (args|env.X|url) needs \$NO"):
+@pytest.mark.parametrize(
+    ("parts", "place"),
+    [({"args": ("${NO}",)}, "args"), ({"env": {"X": "$NO"}}, "env.X"), ({"url": "http://${NO}"}, "url")],
+)
+def test_an_unset_variable_is_named(parts: dict[str, Any], place: str) -> None:
+    with pytest.raises(ConfigError) as error:
         filled(**parts)
+    assert {"one", place, "$NO"} <= set(re.findall(r"[\w.$]+", error.value.message))
 
 
 def test_an_input_of_vs_code_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"needs \$input:key"):
+    with pytest.raises(ConfigError, match=r"\$input:key"):
         filled(env={"X": "${input:key}"})
 
 

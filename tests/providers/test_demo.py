@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -130,24 +131,28 @@ def test_a_folder_is_listed_and_answered_about(tmp_path: Path, stream: bool) -> 
     assert [[(call.name, json.loads(call.arguments)) for call in calls] for calls in rounds] == [
         [("list_dir", {"dirpath": "."})]
     ]
-    assert text == (
-        "`.` has 3 entries: 1 directory, 1 file, 1 link.\n\n"
-        "- `12 src` (directory)\n- `link -> notes.txt` (link)\n- `notes.txt` (5 bytes)"
-    )
+    summary, entries = text.split("\n\n")
+    assert all(count in summary for count in ("`.`", "3 entries", "1 directory", "1 file", "1 link"))
+    assert entries == "- `12 src` (directory)\n- `link -> notes.txt` (link)\n- `notes.txt` (5 bytes)"
 
 
 def test_an_empty_folder_and_an_empty_file_are_called_so(tmp_path: Path) -> None:
-    assert converse("ls", tmp_path)[0] == ". is empty."
+    assert "empty" in converse("ls", tmp_path)[0]
     (tmp_path / "nothing").touch()
-    assert converse("read nothing", tmp_path)[0] == "`nothing` is empty."
+    text, _ = converse("read nothing", tmp_path)
+    assert "`nothing`" in text
+    assert "empty" in text
 
 
 def test_a_long_listing_names_the_first_entries_and_counts_the_rest(tmp_path: Path) -> None:
     for number in range(60):
         (tmp_path / f"{number:02}").touch()
     text, _ = converse("ls", tmp_path)
-    assert text.startswith("`.` has 60 entries: 60 files.")
-    assert text.endswith("- `39` (0 bytes)\n- and 20 more")
+    summary, entries = text.split("\n\n")
+    assert "60 files" in summary
+    *shown, rest = entries.splitlines()
+    assert shown == [f"- `{number:02}` (0 bytes)" for number in range(40)]
+    assert "20 more" in rest
 
 
 def test_two_files_are_read_in_parallel_and_both_shown(tmp_path: Path) -> None:
@@ -155,15 +160,17 @@ def test_two_files_are_read_in_parallel_and_both_shown(tmp_path: Path) -> None:
     (tmp_path / "b.md").write_text("```\ncode\n```\n")
     text, rounds = converse("read a.txt and b.md", tmp_path)
     assert [len(calls) for calls in rounds] == [2]
-    assert "`a.txt` has 2 lines, 2 words and 11 bytes:\n\n```\nalpha\nbeta\n```" in text
+    assert re.search(r"`a\.txt` .*2 lines, 2 words .*11 bytes.*\n\n```\nalpha\nbeta\n```", text)
     assert "````\n```\ncode\n```\n````" in text
 
 
 def test_a_long_file_is_shown_in_part(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("".join(f"line {n}\n" for n in range(9000)))
     text, _ = converse("read long.txt", tmp_path)
-    assert "`long.txt` (lines 1 to " in text
-    assert "line 39\n```\n\n(This is the beginning.)" in text
+    assert re.search(r"`long\.txt` .*\blines 1 to \d+", text)
+    shown, _, note = text.rpartition("\n```\n\n")
+    assert shown.endswith("\nline 39")
+    assert "beginning" in note
 
 
 def test_files_are_written_edited_and_read_one_after_the_other(tmp_path: Path) -> None:
@@ -171,52 +178,64 @@ def test_files_are_written_edited_and_read_one_after_the_other(tmp_path: Path) -
     text, rounds = converse(question, tmp_path)
     assert (tmp_path / "new" / "a.txt").read_text() == "blue fish"
     assert [[call.name for call in calls] for calls in rounds] == [["write_file"], ["edit_file"], ["read_file"]]
-    assert text.startswith("Done: created new/a.txt: 8 bytes.\n\nDone: edited new/a.txt at line 1.")
+    written, edited, *_ = text.split("\n\n")
+    assert all(fact in written for fact in ("created", "new/a.txt", "8 bytes"))
+    assert all(fact in edited for fact in ("edited", "new/a.txt", "line 1"))
     assert text.endswith("```\nblue fish\n```")
     ids = [call.id for calls in rounds for call in calls]
     assert len(set(ids)) == len(ids)
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "exit_code", "output"),
     [
-        ("echo hi", "(exit code: 0).\n\n```\nhi\n```"),
-        ("false", "(exit code: 1).\n\nIt printed nothing."),
-        ("echo oops >&2; exit 3", "(exit code: 3).\n\n```\nstderr:\noops\n```"),
+        ("echo hi", 0, "```\nhi\n```"),
+        ("false", 1, None),
+        ("echo oops >&2; exit 3", 3, "```\nstderr:\noops\n```"),
     ],
 )
-def test_a_command_is_answered_with_its_output_and_exit_code(tmp_path: Path, command: str, said: str) -> None:
-    assert converse(f"run {command}", tmp_path)[0] == f"I ran `{command}` {said}"
+def test_a_command_is_answered_with_its_output_and_exit_code(
+    tmp_path: Path, command: str, exit_code: int, output: str | None
+) -> None:
+    text, _ = converse(f"run {command}", tmp_path)
+    first, _, rest = text.partition("\n\n")
+    assert f"`{command}`" in first
+    assert f"exit code: {exit_code}" in first
+    if output:
+        assert rest == output
+    else:
+        assert "nothing" in rest
 
 
 def test_an_error_is_explained_and_ends_the_task(tmp_path: Path) -> None:
     text, rounds = converse("read nope.txt and then run touch done", tmp_path)
-    assert "did not work: nope.txt: no such file" in text
+    assert "nope.txt: no such file" in text
     assert len(rounds) == 1
     assert not (tmp_path / "done").exists()
 
 
 def test_a_file_that_begins_like_an_error_is_shown(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("Error: disk full\n")
-    assert "`log` has 1 line" in converse("read log", tmp_path)[0]
+    assert re.search(r"`log` .*\b1 line\b.*\n\n```\nError: disk full\n```", converse("read log", tmp_path)[0])
 
 
 def test_without_tools_it_says_what_it_would_have_done(tmp_path: Path) -> None:
     text, rounds = converse("run date", tmp_path, tools=[])
-    assert text == 'I would have called `bash` with `{"command": "date"}`, but this request offers no tools.'
+    assert re.search(r'`bash`.*`{"command": "date"}`.*\bno tools\b', text)
     assert not rounds
 
 
 def test_a_tool_that_is_not_offered_is_named(tmp_path: Path) -> None:
     text, rounds = converse("read a.txt then run date", tmp_path, tools=[TOOLS["list_dir"]])
-    assert text.endswith("but `read_file` is not among the tools offered.")
+    assert "`read_file`" in text
+    assert "not among the tools" in text
     assert not rounds
 
 
 def test_with_tool_choice_none_it_answers_without_calls() -> None:
     request = ChatRequest("demo", [Message("user", "ls")], [TOOLS["list_dir"].spec], tool_choice="none")
     response, _ = send(request)
-    assert "allows no further calls" in provider.provider_parse_response(response).text
+    assert "`list_dir`" in provider.provider_parse_response(response).text
     assert not provider.provider_parse_tool_calls(response)
 
 
@@ -286,7 +305,8 @@ def test_a_request_that_cannot_be_read_gets_a_400_in_openais_shape(body: bytes) 
     response = post(body)
     assert response.status_code == HTTPStatus.BAD_REQUEST
     error = provider.provider_parse_error(response.status_code, response.headers, response.text)
-    assert error.message == "the body is not a JSON object with messages"
+    assert "JSON" in error.message
+    assert "messages" in error.message
 
 
 def test_an_unknown_address_gets_a_404() -> None:

@@ -114,6 +114,14 @@ def test_thoughts_and_the_cache_are_counted() -> None:
     assert gemini.provider_parse_response({}).usage == Usage()
 
 
+def test_usage_that_comes_shortly_after_the_finish_reason_is_read(server: ModelServer) -> None:
+    first, last = wire.chunks(wire.text("hi"))
+    del first["usageMetadata"], last["usageMetadata"]
+    parts = [f"data: {json.dumps(part)}\n\n".encode() for part in (first, last, {"usageMetadata": wire.USAGE})]
+    came = put(server, Reply((*parts[:2], 0.3, parts[2]), content_type="text/event-stream"))
+    assert came.turn.answer.usage.input_tokens == wire.USAGE["promptTokenCount"]
+
+
 # Errors
 
 
@@ -163,8 +171,9 @@ def test_a_page_in_place_of_an_error_is_told_by_its_title() -> None:
 
 
 def test_a_model_without_tools_is_asked_without() -> None:
-    message = "Function calling is not enabled for models/gemma-3-27b-it"
-    assert parse_error(400, error(400, message)).remedy == Remedy.WITHOUT_TOOLS
+    failure = parse_error(400, error(400, "Function calling is not enabled for models/gemma-3-27b-it"))
+    assert failure.remedy == Remedy.WITHOUT_TOOLS
+    assert "--no-tools" in failure.advice
 
 
 @pytest.mark.parametrize(
@@ -248,6 +257,20 @@ def test_a_call_that_never_became_whole_is_unreadable() -> None:
     whole = [BEGIN, piece("$.a", stringValue="rm -rf /", more=True), piece("$.a", stringValue="tmp"), {}]
     assert [pieces(*whole[:count])[1] for count in range(5)] == [[], [None], [None], [None], [{"a": "rm -rf /tmp"}]]
     assert pieces(BEGIN, {"name": "y"})[1] == [None, {}]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_an_unfinished_call_goes_back_without_its_streaming_fields(server: ModelServer, stream: bool) -> None:
+    part = {"functionCall": dict(BEGIN), "thoughtSignature": wire.SIGNATURE}
+    server.reply(wire.streamed(*wire.chunks(part)) if stream else json_reply(wire.whole(part)))
+    request = QUESTION._replace(stream=stream)
+    turn = exchanges.put(gemini, server, request).turn
+    [call] = turn.calls
+    said = Message("assistant", "", turn.calls, native=turn.answer.native)
+    result = Message("tool", "Error: no JSON", (), call.id, call.name)
+    exchanges.put(gemini, server, request._replace(messages=[*QUESTION.messages, said, result]))
+    _, model, _ = server.requests[1].json["contents"]
+    assert model["parts"] == [{"functionCall": {"name": "x"}, "thoughtSignature": wire.SIGNATURE}]
 
 
 # Models

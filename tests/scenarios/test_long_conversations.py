@@ -101,6 +101,20 @@ def test_s17_the_oldest_exchanges_go_first_and_the_system_prompt_stays(
     assert all(part in line for part in ("24,000 tokens", "4 messages", "ask -c --compact"))
 
 
+def test_s17_tool_definitions_count_toward_the_context(ask: Ask, server: ModelServer) -> None:
+    server.reply(*listing(None, *[wire.says("Noted.")] * 4))
+    ask("0 " + "word " * 3_000)
+    ask("-c", "1")
+    last = asks(server)[-1]
+    messages, tools = (len(json.dumps(last[name])) // 3 for name in ("messages", "tools"))
+    limit = f"num_ctx={(messages + tools // 2) * 5 // 4}"  # a fifth is kept free for the answer
+    assert ask("-c", *("-o", limit), "--no-tools", "2").code == 0
+    assert ask("-c", *("-o", limit), "3").code == 0
+    *_, without, with_tools = asks(server)
+    assert beginnings(without)[::2] == ["0 word word", "1", "2"]
+    assert beginnings(with_tools)[::2] == ["1", "2", "3"]
+
+
 def test_s17_within_a_long_task_the_oldest_rounds_go_and_no_call_is_without_its_result(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:

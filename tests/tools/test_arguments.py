@@ -59,6 +59,11 @@ def test_null_for_an_optional_parameter_is_left_out() -> None:
     assert fit(count=None, kind=None) == {"filepath": "x"}
 
 
+def test_arguments_after_an_omitted_null_are_kept() -> None:
+    arguments = '{"count": null, "filepath": "x", "share": 0.5}'
+    assert parse_arguments(SPEC, arguments) == {"filepath": "x", "share": 0.5}
+
+
 def test_null_stays_where_the_schema_names_it() -> None:
     assert fit(maybe=None) == {"filepath": "x", "maybe": None}
 

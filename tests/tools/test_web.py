@@ -173,7 +173,7 @@ def test_it_reaches_public_hosts_only_where_the_run_says(server: ModelServer, ur
 
 def test_the_tool_is_read_only_and_loads_its_libraries_late() -> None:
     assert not FETCH_URL.changes
-    code = "import sys; from ask.tools import builtin_tools; builtin_tools(); print(sorted(sys.modules))"
+    code = "import sys; from ask.tools.builtin import builtin_tools; builtin_tools(); print(sorted(sys.modules))"
     loaded = run([sys.executable, "-c", code]).text
     assert "'ask.tools.fetch_url'" in loaded
     for module in ("requests", "ask.tools.http_get", "ask.tools.page_text", "bs4", "idna", "ssl", "html.parser"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ask.tools.base import Tool, ToolContext
 from ask.tools.file_access import FILE_LIMIT
 from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
+from tests.needed import need_root
 from tests.tools.conftest import NOBODY, Run, Unprivileged
 
 # Writing
@@ -51,8 +52,7 @@ def test_an_overwritten_file_keeps_its_mode_and_owner(run: Run, work: Path, mode
 def test_another_s_file_that_may_be_written_loses_its_set_id_bit(
     unprivileged: Unprivileged, public_folder: Path
 ) -> None:
-    if os.geteuid() != 0:
-        return  # only root can make a file that belongs to somebody else
+    need_root("only root can create a file that belongs to another user")
     public_folder.chmod(0o777)
     file = public_folder / "f"
     file.write_text("a")
