@@ -181,7 +181,7 @@ def test_what_runs_the_tools_of_others_is_loaded_only_with_some(home: Home) -> N
     def others(*args: str) -> set[str]:
         modules = watch(home, "-p", "demo", *args, "hi").modules
         return {
-            name for name in modules if name.startswith(("ask.tool_plugins", "ask.agent.plugin_tools", "docstring"))
+            name for name in modules if name.startswith(("ask.tools.plugins", "ask.agent.plugin_tools", "docstring"))
         }
 
     (home.work / "mine.py").write_text("def f() -> None: ...")
@@ -209,7 +209,7 @@ def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
     assert seen.providers == {"demo", "demo_rules"}
     assert "ask.tools.files" in seen.modules
     assert not any(module.startswith("ask.undo") for module in seen.modules), "nothing was written"
-    of_servers = ("ask.mcp", "ask.cli.mcp", "mcp", "asyncio", "anyio", "httpx2", "pydantic")
+    of_servers = ("ask.mcp.", "ask.agent.mcp", "mcp", "asyncio", "anyio", "httpx2", "pydantic")
     assert not any(module.split(".")[0] in of_servers or module.startswith(of_servers[:2]) for module in seen.modules)
 
 

@@ -26,7 +26,7 @@ import json, os, sys, termios
 from pathlib import Path
 from ask.errors import NetworkError
 from ask.safety.approval import Proposal, ask_on_terminal, confirm
-from ask.tools import ToolContext
+from ask.tools.base import ToolContext
 
 given = json.loads(sys.argv[1])
 context = ToolContext(Path(given.get("folder", "/here")), {}, 30, Path("/spill"), print)

@@ -295,7 +295,7 @@ def test_a_name_that_is_not_known_is_told() -> None:
 def test_a_proxy_is_used_only_where_nothing_is_restricted(server: ModelServer, safe: bool) -> None:
     code = """if True:
         import sys
-        from ask.tools import ToolError
+        from ask.tools.base import ToolError
         from ask.tools.http_get import get
         from ask.tools.network_policy import Restricted
         safe = Restricted(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
@@ -361,7 +361,7 @@ def test_a_certificate_is_checked_for_the_name_not_the_address(
 ) -> None:
     code = """if True:
         import sys
-        from ask.tools import ToolError
+        from ask.tools.base import ToolError
         from ask.tools.http_get import get
         from ask.tools.network_policy import Restricted
         safe = Restricted(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)

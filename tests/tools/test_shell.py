@@ -192,7 +192,7 @@ def test_a_call_within_a_call_ends_with_the_outer_one(context: ToolContext) -> N
 INTERRUPTED = """
 import os, sys
 from pathlib import Path
-from ask.tools import ToolContext
+from ask.tools.base import ToolContext
 from ask.tools.shell import BASH
 folder = Path(sys.argv[1])
 context = ToolContext(folder, os.environ, 60, folder / "spill", lambda text: None)
@@ -292,7 +292,7 @@ def test_a_flood_is_stopped_and_shortened(context: ToolContext) -> None:
 FLOODED = """
 import os, resource, sys
 from pathlib import Path
-from ask.tools import ToolContext
+from ask.tools.base import ToolContext
 from ask.tools.shell import BASH
 context = ToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
 BASH.run({"command": "true"}, context)
@@ -314,7 +314,7 @@ import os, sys
 if hasattr(os, "pidfd_open"):
     del os.pidfd_open
 from pathlib import Path
-from ask.tools import ToolContext
+from ask.tools.base import ToolContext
 from ask.tools.shell import BASH
 context = ToolContext(Path(sys.argv[1]), os.environ, 60, Path(sys.argv[1]), lambda text: None)
 for command in sys.argv[2:]:
