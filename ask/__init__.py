@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from ask.tools.plugins.functions import as_tool
     from ask.version import VERSION
 
-_HOMES = {
+_EXPORTS_BY_MODULE = {
     "ask.plugin_api.chat_completions": (
         "ChatCompletions",
         "arguments_object",
@@ -100,7 +100,7 @@ _HOMES = {
     "ask.tools.base": ("Tool", "ToolContext", "ToolError", "ToolResult"),
     "ask.version": ("VERSION",),
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+_MODULE_BY_EXPORT = {name: module for module, names in _EXPORTS_BY_MODULE.items() for name in names}
 
 __all__ = [
     "CONTRACT",
@@ -158,8 +158,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in _MODULE_BY_EXPORT:
         raise AttributeError(f"module 'ask' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOME_OF[name]), name)
+    return getattr(import_module(_MODULE_BY_EXPORT[name]), name)

@@ -9,7 +9,7 @@ import sys
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler and (
     __name__ == "__main__" or sys.argv[0].rpartition("/")[2] == "ask"
 ):
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `serve` can handle it
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run_process` can handle it
 
 import gc
 import os
@@ -19,65 +19,65 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-INTERRUPTED, UNFORESEEN = 130, 1
+INTERRUPTED_EXIT_CODE, UNEXPECTED_ERROR_EXIT_CODE = 130, 1
 
 
 def main() -> None:
     """Run the command line of this process, and leave at once: the kernel takes back sooner than Python what it had."""
     try:
-        code = serve()
+        code = run_process()
     except KeyboardInterrupt:  # a second one, while the first is handled
-        code = INTERRUPTED
+        code = INTERRUPTED_EXIT_CODE
     os._exit(code)
 
 
-def serve() -> int:
+def run_process() -> int:
     """Run the command line of this process; return the exit code. All output is written then."""
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
         # In a locale without UTF-8, a model's commands and file names could not be said to the system.
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - ourselves
     gc.disable()  # looking for garbage in what is being imported takes a tenth of a start; `converse` enables it
-    code = INTERRUPTED
+    code = INTERRUPTED_EXIT_CODE
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         for ending in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(ending) is not signal.SIG_IGN:  # as nohup has it
-                signal.signal(ending, _end)
-        code = run(sys.argv[1:])
+                signal.signal(ending, _exit_on_signal)
+        code = run_and_report_errors(sys.argv[1:])
     except KeyboardInterrupt:
         pass
     except SystemExit as ending:
-        code = ending.code if isinstance(ending.code, int) else UNFORESEEN
+        code = ending.code if isinstance(ending.code, int) else UNEXPECTED_ERROR_EXIT_CODE
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is done cannot be interrupted any more
-    _write_output()
+    _flush_output()
     return code
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_and_report_errors(arguments: Sequence[str]) -> int:
     """Run a command line; say on standard error why it failed, if it did. Returns the exit code."""
-    from ask.errors import AskError, ReaderGone, unforeseen
+    from ask.errors import AskError, BrokenOutputError, to_ask_error
 
     try:
-        return _start(arguments)
-    except (BrokenPipeError, ReaderGone):
+        return _dispatch(arguments)
+    except (BrokenPipeError, BrokenOutputError):
         return 0
     except Exception as fault:  # noqa: BLE001 - the last resort
-        failure = fault if isinstance(fault, AskError) else unforeseen(fault)
-        _say(str(failure))
+        failure = fault if isinstance(fault, AskError) else to_ask_error(fault)
+        _print_error(str(failure))
         return failure.exit_code
 
 
-def _start(arguments: Sequence[str]) -> int:
+def _dispatch(arguments: Sequence[str]) -> int:
     """Run a command line; return the exit code."""
     if arguments[:1] == ["--complete"]:  # before Click is loaded, which takes longer than the rest of it
-        from ask.completion import write_words
+        from ask.completion import write_completions
 
-        return write_words(arguments[1:])
+        return write_completions(arguments[1:])
     if arguments and arguments[0].partition("=")[0] == "--profile":  # before Click, so that it is timed too
-        from ask.profile import profiled
+        from ask.profile import run_profiled
 
-        return profiled(arguments, run)
+        return run_profiled(arguments, run_and_report_errors)
     import click
 
     from ask.cli import run_command_line
@@ -85,13 +85,13 @@ def _start(arguments: Sequence[str]) -> int:
     try:
         return run_command_line(arguments)
     except click.exceptions.Abort:
-        return INTERRUPTED
+        return INTERRUPTED_EXIT_CODE
     except click.ClickException as error:
-        _say(usage_line(error))
+        _print_error(format_usage_error(error))
         return error.exit_code
 
 
-def usage_line(error: Exception) -> str:
+def format_usage_error(error: Exception) -> str:
     """What Click found wrong, as one line."""
     message: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
@@ -99,24 +99,24 @@ def usage_line(error: Exception) -> str:
     return f"{message.rstrip('.')}: {program} --help lists the options" + (", -- ends them" if program == "ask" else "")
 
 
-def _say(message: str) -> None:
-    from ask.text import mend, one_line
+def _print_error(message: str) -> None:
+    from ask.text import format_one_line, repair_surrogates
 
     if sys.stderr is None:
         return
     try:
-        sys.stderr.buffer.write(f"ask: {mend(one_line(message))}\n".encode())
+        sys.stderr.buffer.write(f"ask: {repair_surrogates(format_one_line(message))}\n".encode())
         sys.stderr.flush()
     except (OSError, ValueError):
         pass
 
 
-def _end(signal_number: int, _: FrameType | None) -> None:
+def _exit_on_signal(signal_number: int, _: FrameType | None) -> None:
     """End the run as a signal asks, by way of everything that must be stopped first."""
     sys.exit(128 + signal_number)
 
 
-def _write_output() -> None:
+def _flush_output() -> None:
     """Write what waits to be written; what cannot be is forgotten, since it was told of before."""
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
@@ -126,4 +126,4 @@ def _write_output() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(serve())
+    sys.exit(run_process())

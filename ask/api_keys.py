@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ask.atomic_files import locked, write_private_file
+from ask.atomic_files import lock_file, write_private_file
 from ask.errors import ConfigError, FileError
 from ask.redaction import Redactor
 from ask.settings import read_toml
 
-SHORTEST_REDACTED = 8
-SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSWORD|_KEY$", re.IGNORECASE)
+MIN_SECRET_LENGTH = 8
+SECRET_NAME_PATTERN = re.compile(r"TOKEN|SECRET|PASSWORD|_KEY$", re.IGNORECASE)
 """Matches the names of environment variables that look like secrets."""
-BOOLEANS = ("disabled",)
-"""Words for yes and no that have `SHORTEST_REDACTED` characters or more."""
+BOOLEAN_WORDS = ("disabled",)
+"""Words for yes and no that have `MIN_SECRET_LENGTH` characters or more."""
 VENDOR_NAMES = (
     *("OPENROUTER", "OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "XAI", "GROK", "GEMINI", "GOOGLE"),
     *("OLLAMA", "LMSTUDIO"),
@@ -37,7 +37,7 @@ class KeyStore:
         self.path = path
         self._environment = environment
 
-    def stored(self) -> dict[str, str]:
+    def read_saved_keys(self) -> dict[str, str]:
         """The keys in keys.toml, by provider.
 
         Raises:
@@ -52,13 +52,13 @@ class KeyStore:
     def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
         """A provider's key, and where it is from: an environment variable's name or the file; ("", "") for none.
 
-        `variables` are those that the provider names; `<NAME>_API_KEY` and `AI_<NAME>_API_KEY` always count.
+        `key_variables` are those that the provider names; `<NAME>_API_KEY` and `AI_<NAME>_API_KEY` always count.
         """
-        for variable in dict.fromkeys((*variables, *variables_of(name))):
+        for variable in dict.fromkeys((*variables, *list_key_variables(name))):
             value = self._environment.get(variable, "").strip()
             if value:
                 return value, variable
-        value = self.stored().get(name, "").strip()
+        value = self.read_saved_keys().get(name, "").strip()
         return (value, str(self.path)) if value else ("", "")
 
     def save(self, name: str, key: str) -> None:
@@ -69,8 +69,8 @@ class KeyStore:
         """
         import tomli_w
 
-        with locked(self.path):
-            keys = {**self.stored(), name: key}
+        with lock_file(self.path):
+            keys = {**self.read_saved_keys(), name: key}
             if not key:
                 del keys[name]
             try:
@@ -96,28 +96,32 @@ class Secrets:
     """
 
     def __init__(
-        self, names: Iterable[str], variables: Iterable[str], values: Iterable[str], environment: Mapping[str, str]
+        self,
+        provider_names: Iterable[str],
+        key_variables: Iterable[str],
+        values: Iterable[str],
+        environment: Mapping[str, str],
     ) -> None:
-        known = {variable for name in (*names, *VENDOR_NAMES) for variable in variables_of(name)}
-        self._variables = known.union(variables)
+        known = {variable for name in (*provider_names, *VENDOR_NAMES) for variable in list_key_variables(name)}
+        self._key_variables = known.union(key_variables)
         self._environment = environment
-        in_environment = (environment.get(variable, "") for variable in self._variables)
+        in_environment = (environment.get(variable, "") for variable in self._key_variables)
         keys = {key.strip() for value in (*in_environment, *values) for key in (value, *value.split("|"))}
         keys |= {value.strip() for name, value in environment.items() if is_secret(name, value.strip())}
-        self.redactor = Redactor(key for key in keys if len(key) >= SHORTEST_REDACTED)
+        self.redactor = Redactor(key for key in keys if len(key) >= MIN_SECRET_LENGTH)
 
     def redact(self, text: str) -> str:
         """Replace the secrets in a text."""
         return self.redactor.redact(text)
 
-    def clean_environment(self) -> dict[str, str]:
+    def build_child_environment(self) -> dict[str, str]:
         """The environment for child processes: all but the keys."""
-        return {name: value for name, value in self._environment.items() if name not in self._variables}
+        return {name: value for name, value in self._environment.items() if name not in self._key_variables}
 
 
 def is_secret(name: str, value: str) -> bool:
     """Return whether an environment variable holds a secret, judged by its name and the form of its value."""
-    if not SECRET_NAME.search(name) or len(value) < SHORTEST_REDACTED or value.lower() in BOOLEANS:
+    if not SECRET_NAME_PATTERN.search(name) or len(value) < MIN_SECRET_LENGTH or value.lower() in BOOLEAN_WORDS:
         return False
     try:
         float(value.replace(",", ""))
@@ -137,11 +141,11 @@ def is_path(value: str) -> bool:
     return value.startswith("/") and folder != value and os.path.isdir(folder)
 
 
-def stem(name: str) -> str:
+def format_variable_prefix(name: str) -> str:
     """What the names of a provider's environment variables begin with."""
     return name.upper().replace("-", "_")
 
 
-def variables_of(name: str) -> tuple[str, str]:
+def list_key_variables(name: str) -> tuple[str, str]:
     """The environment variables in which a provider's key is looked for whatever it says itself."""
-    return f"{stem(name)}_API_KEY", f"AI_{stem(name)}_API_KEY"
+    return f"{format_variable_prefix(name)}_API_KEY", f"AI_{format_variable_prefix(name)}_API_KEY"

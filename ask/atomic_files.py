@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 
 from ask.errors import FileError
 
-PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE = 0o600, 0o700
 
 
 class Ownership(NamedTuple):
@@ -52,19 +52,19 @@ def create_private_folder(path: Path) -> None:
     missing = list(takewhile(lambda folder: not folder.is_dir(), (path, *path.parents)))
     for folder in reversed(missing):
         try:
-            folder.mkdir(PRIVATE_FOLDER)
+            folder.mkdir(PRIVATE_FOLDER_MODE)
         except FileExistsError:
             if not folder.is_dir():  # otherwise another process created it just now
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         else:
-            folder.chmod(PRIVATE_FOLDER)
+            folder.chmod(PRIVATE_FOLDER_MODE)
 
 
 @contextmanager
-def open_replacement(path: Path, ownership: Ownership | None, folder: int | None = None) -> Iterator[BinaryIO]:
+def open_replacement(path: Path, ownership: Ownership | None, dir_fd: int | None = None) -> Iterator[BinaryIO]:
     """Open a temporary file that becomes `path` when the block ends without an exception.
 
-    A link at `path` is replaced itself. An `ownership` of None is that of any new file. With an open `folder`, `path`
+    A link at `path` is replaced itself. An `ownership` of None is that of any new file. With an open `dir_fd`, `path`
     is relative to it.
 
     Raises:
@@ -72,27 +72,27 @@ def open_replacement(path: Path, ownership: Ownership | None, folder: int | None
     """
     temporary = path.parent / f".ask-{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, PRIVATE_FILE if ownership else 0o666, dir_fd=folder)
+    descriptor = os.open(temporary, flags, PRIVATE_FILE_MODE if ownership else 0o666, dir_fd=dir_fd)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()  # before the mode, since writing takes set-id bits away
             if ownership:
                 set_ownership(descriptor, ownership)
-        os.replace(temporary, path, src_dir_fd=folder, dst_dir_fd=folder)
+        os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=folder)
+            os.unlink(temporary, dir_fd=dir_fd)
         raise
 
 
-def replace_file(path: Path, chunks: Iterable[bytes], ownership: Ownership | None, folder: int | None = None) -> None:
+def replace_file(path: Path, chunks: Iterable[bytes], ownership: Ownership | None, dir_fd: int | None = None) -> None:
     """Replace a file by one with this content, as `open_replacement` does.
 
     Raises:
         OSError: it cannot be written; what was at `path` is unchanged.
     """
-    with open_replacement(path, ownership, folder) as file:
+    with open_replacement(path, ownership, dir_fd) as file:
         file.writelines(chunks)
 
 
@@ -113,9 +113,9 @@ def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, d
     try:
         ownership = Ownership.from_status(target.stat())
     except FileNotFoundError:
-        ownership = Ownership(PRIVATE_FILE, os.geteuid(), os.getegid())
+        ownership = Ownership(PRIVATE_FILE_MODE, os.geteuid(), os.getegid())
     if not keep_mode:
-        ownership = ownership._replace(mode=PRIVATE_FILE)
+        ownership = ownership._replace(mode=PRIVATE_FILE_MODE)
     with open_replacement(target, ownership) as file:
         file.write(content)
         if durable:
@@ -124,7 +124,7 @@ def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, d
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """Keep other processes from changing a file: for the time from reading it to replacing it.
 
     The lock is on the folder that contains the file, or the target if it is a link. The folder is created if it is

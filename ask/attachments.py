@@ -10,53 +10,53 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ask.messages import Attachment, Message
-from ask.text import one_line
+from ask.text import format_one_line
 
-HEAD = 4_096
+SNIFF_BYTES = 4_096
 """Bytes by which a content is known."""
 
 
-class Kind(NamedTuple):
+class MediaType(NamedTuple):
     """What a content can be.
 
     Attributes:
         group: "image", "PDF" or "audio"; "" for what no provider takes.
         title: how people call it.
-        instead: what to turn it into where no provider takes it.
+        alternative: what to turn it into where no provider takes it.
     """
 
     group: str
     title: str
-    instead: str = ""
+    alternative: str = ""
 
 
-KINDS = {
-    "image/png": Kind("image", "PNG"),
-    "image/jpeg": Kind("image", "JPEG"),
-    "image/gif": Kind("image", "GIF"),
-    "image/webp": Kind("image", "WebP"),
-    "image/heic": Kind("image", "HEIC"),
-    "application/pdf": Kind("PDF", "PDF"),
-    "audio/wav": Kind("audio", "WAV"),
-    "audio/mpeg": Kind("audio", "MP3"),
-    "audio/ogg": Kind("audio", "Ogg"),
-    "audio/flac": Kind("audio", "FLAC"),
-    "audio/mp4": Kind("audio", "M4A"),
-    "audio/aac": Kind("audio", "AAC"),
-    "audio/aiff": Kind("audio", "AIFF"),
-    "image/avif": Kind("", "AVIF image", "PNG or JPEG"),
-    "image/bmp": Kind("", "BMP image", "PNG or JPEG"),
-    "image/tiff": Kind("", "TIFF image", "PNG or JPEG"),
-    "video/mp4": Kind("", "video", "single images, or its sound"),
-    "video/webm": Kind("", "video", "single images, or its sound"),
-    "application/zip": Kind("", "ZIP archive or Office document", "a PDF or text"),
+MEDIA_TYPES = {
+    "image/png": MediaType("image", "PNG"),
+    "image/jpeg": MediaType("image", "JPEG"),
+    "image/gif": MediaType("image", "GIF"),
+    "image/webp": MediaType("image", "WebP"),
+    "image/heic": MediaType("image", "HEIC"),
+    "application/pdf": MediaType("PDF", "PDF"),
+    "audio/wav": MediaType("audio", "WAV"),
+    "audio/mpeg": MediaType("audio", "MP3"),
+    "audio/ogg": MediaType("audio", "Ogg"),
+    "audio/flac": MediaType("audio", "FLAC"),
+    "audio/mp4": MediaType("audio", "M4A"),
+    "audio/aac": MediaType("audio", "AAC"),
+    "audio/aiff": MediaType("audio", "AIFF"),
+    "image/avif": MediaType("", "AVIF image", "PNG or JPEG"),
+    "image/bmp": MediaType("", "BMP image", "PNG or JPEG"),
+    "image/tiff": MediaType("", "TIFF image", "PNG or JPEG"),
+    "video/mp4": MediaType("", "video", "single images, or its sound"),
+    "video/webm": MediaType("", "video", "single images, or its sound"),
+    "application/zip": MediaType("", "ZIP archive or Office document", "a PDF or text"),
 }
 """What is told apart, by MIME type."""
-ATTACHABLE = tuple(media_type for media_type, kind in KINDS.items() if kind.group)
+ATTACHABLE_MEDIA_TYPES = tuple(media_type for media_type, kind in MEDIA_TYPES.items() if kind.group)
 """What at least one provider takes."""
-LIMITS = {"image": 20_000_000, "PDF": 32_000_000, "audio": 25_000_000}
+MAX_FILE_BYTES = {"image": 20_000_000, "PDF": 32_000_000, "audio": 25_000_000}
 """Bytes of one file."""
-LIMIT_IN_ALL = 50_000_000
+MAX_TOTAL_BYTES = 50_000_000
 """Bytes of all files of a message: services take no larger request."""
 
 SIGNATURES = (
@@ -80,9 +80,9 @@ SIGNATURES = (
     (rb"PK\x03\x04", "application/zip"),
 )
 """How contents begin; the first that fits counts."""
-_SIGNATURES = tuple((re.compile(pattern, re.DOTALL), media_type) for pattern, media_type in SIGNATURES)
-_PDF = re.compile(rb"\s*%PDF-\d")
-_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
+_SIGNATURE_PATTERNS = tuple((re.compile(pattern, re.DOTALL), media_type) for pattern, media_type in SIGNATURES)
+_PDF_HEADER = re.compile(rb"\s*%PDF-\d")
+_PDF_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
 
 IMAGE_TOKENS = 1_600
 PAGE_TOKENS = 2_000
@@ -94,95 +94,98 @@ BYTES_PER_COMPRESSED_AUDIO_TOKEN = 500
 """About 32 tokens a second, of music that is compressed to 16 kB a second."""
 
 
-def media_type_of(data: bytes) -> str:
-    """The MIME type of a content, by its first `HEAD` bytes; "" for text and for what is not known.
+def detect_media_type(data: bytes) -> str:
+    """The MIME type of a content, by its first `SNIFF_BYTES` bytes; "" for text and for what is not known.
 
     What reads as text is text, however it begins, but for PDF, which may.
     """
-    head = data[:HEAD]
-    if _PDF.match(head):
+    head = data[:SNIFF_BYTES]
+    if _PDF_HEADER.match(head):
         return "application/pdf"
-    if _reads_as_text(head):
+    if _is_text(head):
         return ""
-    return next((media_type for pattern, media_type in _SIGNATURES if pattern.match(head)), "")
+    return next((media_type for pattern, media_type in _SIGNATURE_PATTERNS if pattern.match(head)), "")
 
 
-def _reads_as_text(head: bytes) -> bool:
+def _is_text(head: bytes) -> bool:
     """Whether these bytes are UTF-8 without a zero byte; a character at their end may be torn."""
     if b"\0" in head:
         return False
     try:
         head.decode()
     except UnicodeDecodeError as fault:
-        return len(head) == HEAD and fault.start >= HEAD - 3
+        return len(head) == SNIFF_BYTES and fault.start >= SNIFF_BYTES - 3
     return True
 
 
-def described(media_type: str) -> str:
+def describe_media_type(media_type: str) -> str:
     """What a content of this MIME type is, in words."""
-    kind = KINDS.get(media_type)
+    kind = MEDIA_TYPES.get(media_type)
     if kind is None:
         return media_type or "file"
     return f"{kind.title} {kind.group}" if kind.group in ("image", "audio") else kind.title
 
 
-def told_of(attachment: Attachment) -> str:
+def describe_attachment(attachment: Attachment) -> str:
     """An attachment in words: its name, what it is, and how large."""
-    return f"{one_line(attachment.name)} ({described(attachment.media_type)}, {len(attachment.data):,} bytes)"
+    return f"{format_one_line(attachment.name)} ({describe_media_type(attachment.media_type)}, {len(attachment.data):,} bytes)"
 
 
-def note_of(attachment: Attachment) -> str:
+def format_omission_note(attachment: Attachment) -> str:
     """What stands for an attachment where a model does not take it."""
-    kind = KINDS.get(attachment.media_type)
+    kind = MEDIA_TYPES.get(attachment.media_type)
     group = (kind.group if kind else "") or "file"
-    return f"[{group} {one_line(attachment.name)}, {len(attachment.data):,} bytes: not shown to this model]"
+    return f"[{group} {format_one_line(attachment.name)}, {len(attachment.data):,} bytes: not shown to this model]"
 
 
-def with_notes(messages: Iterable[Message], takes: Callable[[str], bool]) -> list[Message]:
+def replace_unsupported_attachments(messages: Iterable[Message], is_supported: Callable[[str], bool]) -> list[Message]:
     """The messages, with a note in the place of each attachment that is not taken, or not the user's.
 
     Args:
         messages: the conversation.
-        takes: tells of a MIME type whether the model takes it.
+        is_supported: tells of a MIME type whether the model takes it.
     """
     known: dict[str, bool] = {}
 
-    def taken(attachment: Attachment) -> bool:
+    def is_attachment_supported(attachment: Attachment) -> bool:
         if attachment.media_type not in known:
-            known[attachment.media_type] = takes(attachment.media_type)
+            known[attachment.media_type] = is_supported(attachment.media_type)
         return known[attachment.media_type]
 
-    return [_with_notes(message, taken) if message.attachments else message for message in messages]
+    return [
+        _replace_unsupported(message, is_attachment_supported) if message.attachments else message
+        for message in messages
+    ]
 
 
-def _with_notes(message: Message, taken: Callable[[Attachment], bool]) -> Message:
-    shown = {place for place, one in enumerate(message.attachments) if message.role == "user" and taken(one)}
+def _replace_unsupported(message: Message, is_supported: Callable[[Attachment], bool]) -> Message:
+    shown = {place for place, one in enumerate(message.attachments) if message.role == "user" and is_supported(one)}
     kept = tuple(one for place, one in enumerate(message.attachments) if place in shown)
-    notes = [note_of(one) for place, one in enumerate(message.attachments) if place not in shown]
+    notes = [format_omission_note(one) for place, one in enumerate(message.attachments) if place not in shown]
     content = "\n\n".join(filter(None, (message.content, *notes)))
     return message._replace(content=content, attachments=kept)
 
 
-def what_is_taken(takes: Callable[[str], bool]) -> str:
+def format_supported_types(is_supported: Callable[[str], bool]) -> str:
     """What may be attached, in words; "" for nothing."""
     groups: dict[str, list[str]] = {}
-    for media_type in filter(takes, ATTACHABLE):
-        groups.setdefault(KINDS[media_type].group, []).append(KINDS[media_type].title)
+    for media_type in filter(is_supported, ATTACHABLE_MEDIA_TYPES):
+        groups.setdefault(MEDIA_TYPES[media_type].group, []).append(MEDIA_TYPES[media_type].title)
     plain = {"PDF": "PDF"}
     named = {"image": "images", "audio": "audio"}
     return ", ".join(plain.get(group) or f"{named[group]} ({', '.join(titles)})" for group, titles in groups.items())
 
 
-def weight_of(attachments: Sequence[Attachment]) -> int:
+def estimate_attachment_tokens(attachments: Sequence[Attachment]) -> int:
     """About as many tokens as attachments have for a model."""
-    return sum(map(_tokens, attachments))
+    return sum(map(_estimate_tokens, attachments))
 
 
-def _tokens(attachment: Attachment) -> int:
-    kind, size = KINDS.get(attachment.media_type), len(attachment.data)
+def _estimate_tokens(attachment: Attachment) -> int:
+    kind, size = MEDIA_TYPES.get(attachment.media_type), len(attachment.data)
     if kind and kind.group == "image":
         return IMAGE_TOKENS
     if kind and kind.group == "audio":
         return size // BYTES_PER_AUDIO_TOKEN.get(attachment.media_type, BYTES_PER_COMPRESSED_AUDIO_TOKEN) + 1
-    pages = sum(1 for _ in _PAGE.finditer(attachment.data)) or size // BYTES_PER_PAGE + 1
+    pages = sum(1 for _ in _PDF_PAGE.finditer(attachment.data)) or size // BYTES_PER_PAGE + 1
     return pages * PAGE_TOKENS

@@ -8,25 +8,25 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from ask.errors import FileError, ReaderGone
-from ask.text import for_terminal
+from ask.errors import BrokenOutputError, FileError
+from ask.text import escape_control_characters
 
 BOLD, DIM, RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 CLEAR_LINE = "\r\x1b[2K"
 
 
-def wants_colour(environment: Mapping[str, str]) -> bool:
+def should_use_color(environment: Mapping[str, str]) -> bool:
     """Whether a terminal may be sent colours, and bold and dim with them."""
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
-def can_redraw(output: Output, environment: Mapping[str, str]) -> bool:
+def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
     """Whether what is shown may be changed afterwards: on a terminal that can do it, and where nobody types."""
-    able = output.terminal and wants_colour(environment) and environment.get("TERM", "") not in ("", "unknown")
-    return able and in_foreground()
+    able = output.is_terminal and should_use_color(environment) and environment.get("TERM", "") not in ("", "unknown")
+    return able and is_in_foreground()
 
 
-def in_foreground() -> bool:
+def is_in_foreground() -> bool:
     """Whether the terminal is ours at the moment, not that of the shell or of another program."""
     try:
         return os.tcgetpgrp(sys.stdout.fileno()) == os.getpgrp()
@@ -34,7 +34,7 @@ def in_foreground() -> bool:
         return False
 
 
-class Output:
+class StandardOutput:
     """Standard output, in UTF-8 whatever the locale. On a terminal, control characters are made visible.
 
     Several processes may share a pipe or file, as under `xargs -P`. Each locks it from the first byte of a line to the
@@ -45,15 +45,15 @@ class Output:
         live: show a line before it is complete.
     """
 
-    def __init__(self, *, colour: bool = False, live: bool = True) -> None:
+    def __init__(self, *, color: bool = False, show_partial_lines: bool = True) -> None:
         if sys.stdout is None:
             raise FileError("standard output is closed")
         self._stream: BinaryIO = sys.stdout.buffer
-        self.terminal = sys.stdout.isatty()
-        self._styled = colour and self.terminal
+        self.is_terminal = sys.stdout.isatty()
+        self._use_styles = color and self.is_terminal
         self._at_line_start = True
-        self._live = live
-        self._waiting = ""
+        self._show_partial_lines = show_partial_lines
+        self._pending_text = ""
         self._has_lock = False
         if not os.get_blocking(self._stream.fileno()):
             os.set_blocking(self._stream.fileno(), True)
@@ -67,21 +67,21 @@ class Output:
         """
         if text:
             self._at_line_start = text.endswith("\n")
-            if self.terminal:
-                shown = for_terminal(text)
-                self._put(f"{style}{shown}{RESET}" if style and self._styled else shown)
+            if self.is_terminal:
+                shown = escape_control_characters(text)
+                self._write_to_stream(f"{style}{shown}{RESET}" if style and self._use_styles else shown)
                 return
-            self._waiting += text
-            if self._at_line_start or self._live:
-                self._write_waiting(wait=self._at_line_start)
+            self._pending_text += text
+            if self._at_line_start or self._show_partial_lines:
+                self._write_pending(wait=self._at_line_start)
 
-    def draw(self, sequences: str) -> None:
+    def write_raw(self, sequences: str) -> None:
         """Write to a terminal what was made for it, in which nothing that came from outside is left as it was.
 
         Raises:
             AskError: as from `write`.
         """
-        self._put(sequences)
+        self._write_to_stream(sequences)
 
     def end_line(self) -> None:
         """Begin a new line, unless at the start of one."""
@@ -90,20 +90,20 @@ class Output:
 
     def flush(self) -> None:
         """Write an incomplete line that was kept back."""
-        if self._waiting:
-            self._write_waiting(wait=True)
+        if self._pending_text:
+            self._write_pending(wait=True)
 
-    def _write_waiting(self, *, wait: bool) -> None:
+    def _write_pending(self, *, wait: bool) -> None:
         """Write the text that waits, unless another process is within a line and `wait` is false."""
-        if not (self._has_lock or self._lock(wait=wait)):
+        if not (self._has_lock or self._acquire_lock(wait=wait)):
             return
-        text, self._waiting = self._waiting, ""
-        self._put(text)
+        text, self._pending_text = self._pending_text, ""
+        self._write_to_stream(text)
         if self._at_line_start:
             self._set_lock(fcntl.LOCK_UN)
             self._has_lock = False
 
-    def _lock(self, *, wait: bool) -> bool:
+    def _acquire_lock(self, *, wait: bool) -> bool:
         """Lock standard output; true too where it cannot be locked."""
         try:
             self._set_lock(fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,17 +117,17 @@ class Output:
     def _set_lock(self, operation: int) -> None:
         fcntl.lockf(self._stream.fileno(), operation)
 
-    def _put(self, text: str) -> None:
+    def _write_to_stream(self, text: str) -> None:
         try:
             self._stream.write(text.encode(errors="replace"))
             self._stream.flush()
         except BrokenPipeError:
-            raise ReaderGone("nobody reads the output") from None
+            raise BrokenOutputError("nobody reads the output") from None
         except OSError as fault:
             raise FileError(f"cannot write the answer ({fault.strerror})") from fault
 
 
-class Console:
+class StderrConsole:
     """Standard error: warnings, and what the tools do.
 
     Args:
@@ -140,26 +140,30 @@ class Console:
     def __init__(
         self, environment: Mapping[str, str], *, quiet: bool, plain: bool, redact: Callable[[str], str] = str
     ) -> None:
-        self.terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self.redact = redact
         self.environment = environment
         self._quiet = quiet
         self._status = ""
-        colour = self.terminal and not plain and wants_colour(environment)
-        self._dim, self._reset = (DIM, RESET) if colour else ("", "")
+        colour = self.is_terminal and not plain and should_use_color(environment)
+        self._dim_start, self._dim_end = (DIM, RESET) if colour else ("", "")
 
-    def line(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Say something, on a line of its own."""
-        self._write(f"{for_terminal(self.redact(text))}\n")
+        self._write(f"{escape_control_characters(self.redact(text))}\n")
 
-    def dim(self, text: str) -> None:
+    def print_dim(self, text: str) -> None:
         """Show a piece of text that is beside the point."""
-        self._write(f"{self._dim}{for_terminal(self.redact(text))}{self._reset}")
+        self._write(f"{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}")
 
-    def status(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         """Show a short line on a terminal that is gone once anything else is shown; "" takes it away."""
-        if self._dim and text != self._status:
-            self._write(f"{CLEAR_LINE}{self._dim}{for_terminal(self.redact(text))}{self._reset}" if text else "")
+        if self._dim_start and text != self._status:
+            self._write(
+                f"{CLEAR_LINE}{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}"
+                if text
+                else ""
+            )
             self._status = text
 
     def _write(self, text: str) -> None:

@@ -13,67 +13,75 @@ from typing import Any, NamedTuple
 
 from ask.messages import Message, ToolSpec
 
-SUMMARY = "[This summary stands for the conversation until here.]\n\n"
+SUMMARY_PREFIX = "[This summary stands for the conversation until here.]\n\n"
 """What a summary begins with, in a message of the user's."""
 
 BYTES_PER_TOKEN = 3
 """Of UTF-8, few rather than many: three Latin letters, one and a half Cyrillic ones, or one Chinese character."""
-PER_MESSAGE = 8
+MESSAGE_OVERHEAD_TOKENS = 8
 """Tokens that a message takes beside its texts; a call does too."""
-LEAST_RATIO, MOST_RATIO = 0.3, 4.0
+MIN_RATIO, MAX_RATIO = 0.3, 4.0
 """Between what a provider tells and the estimate. Beyond, it leaves out what was cached, or counts more than text."""
-MOST_FOR_ANSWER = 32_000
-SHARE_FOR_ANSWER = 5
+MAX_OUTPUT_RESERVE = 32_000
+OUTPUT_RESERVE_DIVISOR = 5
 """A fifth of the context is kept free for the answer where nobody says how long it may be."""
-LONGEST_ANSWER = ("max_tokens", "max_completion_tokens")
+MAX_TOKENS_OPTIONS = ("max_tokens", "max_completion_tokens")
 
 
-class Told(NamedTuple):
+class ReportedUsage(NamedTuple):
     """What a provider told of a request: the tokens in it, and how many messages it held, the oldest first."""
 
     tokens: int = 0
-    messages: int = 0
+    message_count: int = 0
 
 
-def tokens_in(*texts: str) -> int:
+def estimate_text_tokens(*texts: str) -> int:
     """About as many tokens as these texts have."""
     return sum(len(text.encode("utf-8", "replace")) for text in texts) // BYTES_PER_TOKEN
 
 
-def weight_of(message: Message) -> int:
+def estimate_message_tokens(message: Message) -> int:
     """About as many tokens as a message has."""
-    calls = sum(PER_MESSAGE + tokens_in(call.name, call.arguments, call.id) for call in message.tool_calls)
-    return PER_MESSAGE + tokens_in(message.content, message.tool_call_id) + calls + weight_of_files(message)
+    calls = sum(
+        MESSAGE_OVERHEAD_TOKENS + estimate_text_tokens(call.name, call.arguments, call.id)
+        for call in message.tool_calls
+    )
+    return (
+        MESSAGE_OVERHEAD_TOKENS
+        + estimate_text_tokens(message.content, message.tool_call_id)
+        + calls
+        + estimate_file_tokens(message)
+    )
 
 
-def weight_of_files(message: Message) -> int:
+def estimate_file_tokens(message: Message) -> int:
     """About as many tokens as a message's attachments have."""
     if not message.attachments:
         return 0
-    from ask.attachments import weight_of as weight
+    from ask.attachments import estimate_attachment_tokens as weight
 
     return weight(message.attachments)
 
 
-def weight_of_tools(tools: Sequence[ToolSpec]) -> int:
+def estimate_tool_tokens(tools: Sequence[ToolSpec]) -> int:
     """About as many tokens as the descriptions of tools have."""
-    return tokens_in(json.dumps([tool.as_function() for tool in tools], ensure_ascii=False))
+    return estimate_text_tokens(json.dumps([tool.as_function() for tool in tools], ensure_ascii=False))
 
 
-def room(limit: int, options: Mapping[str, Any]) -> int:
+def calculate_input_limit(context_limit: int, options: Mapping[str, Any]) -> int:
     """The tokens that a request may have under a context limit, so that there is space for the answer."""
-    wanted = next((options[name] for name in LONGEST_ANSWER if isinstance(options.get(name), int)), None)
-    usual = min(limit // SHARE_FOR_ANSWER, MOST_FOR_ANSWER)
-    return limit - (usual if wanted is None else min(max(wanted, 0), limit // 2))
+    wanted = next((options[name] for name in MAX_TOKENS_OPTIONS if isinstance(options.get(name), int)), None)
+    usual = min(context_limit // OUTPUT_RESERVE_DIVISOR, MAX_OUTPUT_RESERVE)
+    return context_limit - (usual if wanted is None else min(max(wanted, 0), context_limit // 2))
 
 
-def pieces(messages: Sequence[Message]) -> Iterator[range]:
+def find_removable_ranges(messages: Sequence[Message]) -> Iterator[range]:
     """The places of what may be left out, in the order in which it goes.
 
     First each exchange but the newest: a question with all that followed. Then, of the newest, each round of calls
     with its results but the last. At last the summary of what was before.
     """
-    summarised = bool(messages) and messages[0].role == "user" and messages[0].content.startswith(SUMMARY)
+    summarised = bool(messages) and messages[0].role == "user" and messages[0].content.startswith(SUMMARY_PREFIX)
     questions = [place for place, message in enumerate(messages) if message.role == "user"][summarised:]
     if not questions:
         return
@@ -84,23 +92,25 @@ def pieces(messages: Sequence[Message]) -> Iterator[range]:
         yield range(1)
 
 
-def fit(messages: Sequence[Message], sizes: Sequence[int], most: int, aim: int) -> list[int]:
-    """The places of the messages that stay: all where they have `most` tokens, else what has about `aim`.
+def select_kept_indexes(
+    messages: Sequence[Message], sizes: Sequence[int], max_tokens: int, target_tokens: int
+) -> list[int]:
+    """The places of the messages that stay: all where they have `max_tokens` tokens, else what has about `target_tokens`.
 
     Where what must stay has more, it stays all the same.
     """
     size = sum(sizes)
     left_out: set[int] = set()
-    if size > most:
-        for piece in pieces(messages):
-            if size <= aim:
+    if size > max_tokens:
+        for piece in find_removable_ranges(messages):
+            if size <= target_tokens:
                 break
             left_out.update(piece)
             size -= sum(sizes[place] for place in piece)
     return [place for place in range(len(messages)) if place not in left_out]
 
 
-def turns(messages: Sequence[Message]) -> list[Message]:
+def merge_user_messages(messages: Sequence[Message]) -> list[Message]:
     """The messages, those of the user that follow each other as one: some models refuse them otherwise."""
     joined: list[Message] = []
     for message in messages:
@@ -113,7 +123,7 @@ def turns(messages: Sequence[Message]) -> list[Message]:
     return joined
 
 
-class Window:
+class ContextWindow:
     """The part of a growing conversation that requests hold.
 
     It is cut in steps, so that between two of them each request begins with the one before it, as caches need it.
@@ -122,86 +132,94 @@ class Window:
         fixed: about as many tokens as every request has beside the conversation.
     """
 
-    def __init__(self, fixed: int) -> None:
-        self._fixed = fixed
-        self._ratio = 1.0
+    def __init__(self, overhead_tokens: int) -> None:
+        self._overhead_tokens = overhead_tokens
+        self._token_ratio = 1.0
         """How many tokens there are for each that was estimated."""
-        self._known = 0
+        self._calibrated_messages = 0
         """The number of messages that it was found with; of what came since, there is rather more."""
-        self._most: int | None = None
-        self._weights: list[int] = []
-        self._left_out: set[int] = set()
-        self._displaced = 0
+        self._max_tokens: int | None = None
+        self._estimates: list[int] = []
+        self._removed_indexes: set[int] = set()
+        self._truncated_before = 0
 
-    def view(self, messages: Sequence[Message]) -> list[Message]:
+    def select_messages(self, messages: Sequence[Message]) -> list[Message]:
         """What of the conversation the next request holds."""
-        kept = ((place, messages[place]) for place in self._places(messages))
-        return turns([displaced(message) if place < self._displaced else message for place, message in kept])
+        kept = ((place, messages[place]) for place in self._list_kept_indexes(messages))
+        return merge_user_messages(
+            [mark_context_truncated(message) if place < self._truncated_before else message for place, message in kept]
+        )
 
-    def learn(self, messages: Sequence[Message], tokens: int | None) -> None:
+    def calibrate(self, messages: Sequence[Message], reported_tokens: int | None) -> None:
         """Take what was told of the size of a request that held what is in view of these messages."""
-        if tokens:
-            weight = self._fixed + sum(self._weigh(messages))
-            ratio = tokens / max(weight, 1)
-            self._ratio = ratio if LEAST_RATIO <= ratio <= MOST_RATIO else 1
-            self._known = len(messages)
+        if reported_tokens:
+            weight = self._overhead_tokens + sum(self._estimate_kept_messages(messages))
+            ratio = reported_tokens / max(weight, 1)
+            self._token_ratio = ratio if MIN_RATIO <= ratio <= MAX_RATIO else 1
+            self._calibrated_messages = len(messages)
 
-    def size(self, messages: Sequence[Message]) -> int:
+    def estimate_size(self, messages: Sequence[Message]) -> int:
         """About as many tokens as the next request has."""
-        return self._base + sum(self._sizes(messages))
+        return self._scaled_overhead + sum(self._scale_estimates(messages))
 
-    def shrink(self, messages: Sequence[Message], most: int) -> int:
+    def shrink(self, messages: Sequence[Message], max_tokens: int) -> int:
         """Leave out the oldest where the next request would have more tokens; return how many messages that takes."""
-        most = (most if self._most is None else min(most, self._most)) - self._base
-        return self._keep(messages, most, most * 3 // 4)
+        max_tokens = (
+            max_tokens if self._max_tokens is None else min(max_tokens, self._max_tokens)
+        ) - self._scaled_overhead
+        return self._truncate(messages, max_tokens, max_tokens * 3 // 4)
 
     def halve(self, messages: Sequence[Message]) -> int:
         """Leave out about half, as a request of this size was refused; return how many messages that takes."""
-        size = self.size(messages)
-        self._most = size * 3 // 4
-        return self._keep(messages, 0, size // 2 - self._base)
+        size = self.estimate_size(messages)
+        self._max_tokens = size * 3 // 4
+        return self._truncate(messages, 0, size // 2 - self._scaled_overhead)
 
-    def _keep(self, messages: Sequence[Message], most: int, aim: int) -> int:
-        places = self._places(messages)
-        kept = fit([messages[place] for place in places], self._sizes(messages), most, aim)
+    def _truncate(self, messages: Sequence[Message], max_tokens: int, target_tokens: int) -> int:
+        places = self._list_kept_indexes(messages)
+        kept = select_kept_indexes(
+            [messages[place] for place in places], self._scale_estimates(messages), max_tokens, target_tokens
+        )
         gone = {*places}.difference(places[place] for place in kept)
         if gone:
-            self._left_out |= gone
-            self._displaced = len(messages)
+            self._removed_indexes |= gone
+            self._truncated_before = len(messages)
         return len(gone)
 
-    def _places(self, messages: Sequence[Message]) -> list[int]:
-        return [place for place in range(len(messages)) if place not in self._left_out]
+    def _list_kept_indexes(self, messages: Sequence[Message]) -> list[int]:
+        return [place for place in range(len(messages)) if place not in self._removed_indexes]
 
-    def _weigh(self, messages: Sequence[Message]) -> list[int]:
-        self._weights += map(weight_of, messages[len(self._weights) :])
-        return [self._weights[place] for place in self._places(messages)]
+    def _estimate_kept_messages(self, messages: Sequence[Message]) -> list[int]:
+        self._estimates += map(estimate_message_tokens, messages[len(self._estimates) :])
+        return [self._estimates[place] for place in self._list_kept_indexes(messages)]
 
     @property
-    def _base(self) -> int:
-        return int(self._fixed * self._ratio)
+    def _scaled_overhead(self) -> int:
+        return int(self._overhead_tokens * self._token_ratio)
 
-    def _sizes(self, messages: Sequence[Message]) -> list[int]:
+    def _scale_estimates(self, messages: Sequence[Message]) -> list[int]:
         """The tokens of each message in view."""
-        since = max(self._ratio, 1)
-        known = zip(self._places(messages), self._weigh(messages), strict=True)
-        return [int(weight * (self._ratio if place < self._known else since)) for place, weight in known]
+        since = max(self._token_ratio, 1)
+        known = zip(self._list_kept_indexes(messages), self._estimate_kept_messages(messages), strict=True)
+        return [
+            int(weight * (self._token_ratio if place < self._calibrated_messages else since)) for place, weight in known
+        ]
 
 
-def no_limit(tokens: int) -> None:
+def no_context_limit(tokens: int) -> None:
     """The context limit where none is known."""
 
 
-def too_long_for(limit: int | None) -> str:
+def format_too_long(context_limit: int | None) -> str:
     """Why something is left out, in words."""
-    return f"the conversation is too long for a context of {limit:,} tokens"
+    return f"the conversation is too long for a context of {context_limit:,} tokens"
 
 
-def without_oldest(count: int) -> str:
+def format_removed_messages(count: int) -> str:
     """What a request goes without, in words."""
     return "without its oldest message" if count == 1 else f"without its oldest {count} messages"
 
 
-def displaced(message: Message) -> Message:
+def mark_context_truncated(message: Message) -> Message:
     """The message, its native parts marked as those of one before which something has changed."""
     return message._replace(native=message.native._replace(displaced=True)) if message.native else message

@@ -1,21 +1,21 @@
-"""The one tree of errors, and the exit code that each branch carries.
+"""The error tree, and the exit code of each branch.
 
-    AskError                    1   anything unforeseen
-    ├── UsageError              2   the command line makes no sense
-    ├── MissingProgram          3   a program or package that is not installed
-    ├── ConfigError             4   no key, unknown or broken provider, bad TOML
-    ├── NetworkError            5   refused, DNS, TLS, time-out
-    │   └── StreamCut           10  the connection ended in the middle of an answer
-    ├── ProviderError           6   what a provider answered in place of an answer
-    ├── ParameterError          7   a parameter out of range, or that the provider refuses
-    ├── SafetyError             8   safe mode cannot be had, or a call was denied because nobody could be asked
-    ├── FileError               9   a file (or stdin) that cannot be read or written
-    ├── IncompleteAnswer        10  token limit, filter, empty
-    ├── LimitReached            11  the round or cost limit
-    ├── ReaderGone              0   nobody reads the output any more
-    └── Interrupted             130 Ctrl-C
+    AskError                    1   an unexpected error
+    ├── UsageError              2   invalid command line
+    ├── MissingDependencyError  3   a program or package is not installed
+    ├── ConfigError             4   no key, unknown or broken provider, invalid TOML
+    ├── NetworkError            5   connection refused, DNS, TLS, timeout
+    │   └── IncompleteStreamError  10  the connection ended in the middle of a response
+    ├── ProviderError           6   the provider answered with an error
+    ├── ParameterError          7   a parameter is out of range, or the provider rejects it
+    ├── SafetyError             8   safe mode is not available, or a call was denied because nobody could be asked
+    ├── FileError               9   a file (or stdin) cannot be read or written
+    ├── IncompleteResponseError 10  token limit, content filter, empty response
+    ├── LimitReachedError       11  the tool round or cost limit
+    ├── BrokenOutputError       0   the reader of stdout has gone away
+    └── RunInterruptedError     130 Ctrl-C
 
-Errors are raised anywhere and turned into a message and an exit code in `ask.__main__` alone.
+Any code may raise them; only `ask.__main__` turns them into a message and an exit code.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ def walk_causes(error: BaseException) -> Iterator[BaseException]:
             pending += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
 
 
-def unforeseen(fault: Exception) -> AskError:
+def to_ask_error(error: Exception) -> AskError:
     """The error for an exception that nobody expected."""
-    if isinstance(fault.__cause__, KeyboardInterrupt):  # as Python 3.11 wraps one that comes while a class is made
-        return Interrupted("interrupted")
-    if isinstance(fault, ModuleNotFoundError):
-        return MissingProgram(f"the package {fault.name} is not installed", "install ask again")
-    if isinstance(fault, OSError) and fault.strerror:
-        place = f" {fault.filename}" if fault.filename else ""
-        return FileError(f"cannot read or write{place} ({fault.strerror})")
-    return AskError(f"unforeseen {type(fault).__name__}: {fault}", "please report this; -v shows where it arose")
+    if isinstance(error.__cause__, KeyboardInterrupt):  # as Python 3.11 wraps one that comes while a class is made
+        return RunInterruptedError("interrupted")
+    if isinstance(error, ModuleNotFoundError):
+        return MissingDependencyError(f"the package {error.name} is not installed", "install ask again")
+    if isinstance(error, OSError) and error.strerror:
+        place = f" {error.filename}" if error.filename else ""
+        return FileError(f"cannot read or write{place} ({error.strerror})")
+    return AskError(f"unforeseen {type(error).__name__}: {error}", "please report this; -v shows where it arose")
 
 
 class UsageError(AskError):
@@ -88,7 +88,7 @@ class UsageError(AskError):
     exit_code = 2
 
 
-class MissingProgram(AskError):
+class MissingDependencyError(AskError):
     """A program or package that the work needs is not installed."""
 
     exit_code = 3
@@ -104,19 +104,19 @@ class NetworkError(AskError):
     """The provider could not be reached, or stopped talking.
 
     Args:
-        again: whether the same request may be sent once more.
+        retryable: whether the same request may be sent once more.
         offline: whether the server may not be running, so that the provider's `offline_advice` fits.
     """
 
     exit_code = 5
 
-    def __init__(self, message: str, advice: str = "", *, again: bool = False, offline: bool = False) -> None:
+    def __init__(self, message: str, advice: str = "", *, retryable: bool = False, offline: bool = False) -> None:
         super().__init__(message, advice)
-        self.again = again
+        self.retryable = retryable
         self.offline = offline
 
 
-class StreamCut(NetworkError):
+class IncompleteStreamError(NetworkError):
     """The connection ended before the answer did."""
 
     exit_code = 10
@@ -214,36 +214,36 @@ class FileError(AskError):
     exit_code = 9
 
 
-class IncompleteAnswer(AskError):
+class IncompleteResponseError(AskError):
     """The answer is not whole: the token limit, a filter, or nothing at all."""
 
     exit_code = 10
 
 
-class LimitReached(AskError):
+class LimitReachedError(AskError):
     """The round limit was reached; the answer is what the model could say until then."""
 
     exit_code = 11
 
 
-class ReaderGone(AskError):
+class BrokenOutputError(AskError):
     """Whoever read the output has closed it, as `head` does: the run ends, and nothing is said."""
 
     exit_code = 0
 
 
-class Interrupted(AskError):
-    """The user pressed Ctrl-C, or a signal asked for the end, as whose exit code `code` is then."""
+class RunInterruptedError(AskError):
+    """The user pressed Ctrl-C, or a signal asked for the end, as whose exit code `exit_code` is then."""
 
     exit_code = 130
 
-    def __init__(self, message: str, *, code: int = 130) -> None:
+    def __init__(self, message: str, *, exit_code: int = 130) -> None:
         super().__init__(message)
-        self.exit_code = code
+        self.exit_code = exit_code
 
     @staticmethod
-    def by(ending: KeyboardInterrupt | SystemExit) -> Interrupted:
+    def from_exception(exception: KeyboardInterrupt | SystemExit) -> RunInterruptedError:
         """The error for what Python raises at Ctrl-C, and at a signal that ends the run."""
-        if isinstance(ending, KeyboardInterrupt):
-            return Interrupted("interrupted")
-        return Interrupted("interrupted", code=ending.code if isinstance(ending.code, int) else 1)
+        if isinstance(exception, KeyboardInterrupt):
+            return RunInterruptedError("interrupted")
+        return RunInterruptedError("interrupted", exit_code=exception.code if isinstance(exception.code, int) else 1)

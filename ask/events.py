@@ -16,38 +16,38 @@ class MessageAdded(NamedTuple):
 
     Attributes:
         message: the message.
-        whole: whether it is; False for an answer that was cut.
+        complete: whether it is; False for an answer that was cut.
         answer: the model's answer, where it is one.
     """
 
     message: Message
-    whole: bool = True
+    complete: bool = True
     answer: Answer | None = None
 
 
-class Asking(NamedTuple):
+class RequestStarted(NamedTuple):
     """The model is about to be asked; until anything of its answer comes, it is waited for."""
 
 
-class CallStarted(NamedTuple):
+class ToolCallRequested(NamedTuple):
     """A tool call is about to be carried out."""
 
     call: ToolCall
 
 
-class CallRunning(NamedTuple):
+class ToolCallStarted(NamedTuple):
     """A call may run, and now does; whoever had to be asked about it was."""
 
     call: ToolCall
 
 
-class CallOutput(NamedTuple):
+class ToolCallOutput(NamedTuple):
     """A piece of a running command's output."""
 
     text: str
 
 
-class CallFinished(NamedTuple):
+class ToolCallFinished(NamedTuple):
     """A call has its result. `verdict` is the decision that was made about it, `seconds` how long it ran."""
 
     call: ToolCall
@@ -69,11 +69,11 @@ Event = (
     TextDelta
     | ReasoningDelta
     | CallDelta
-    | Asking
+    | RequestStarted
     | MessageAdded
-    | CallStarted
-    | CallRunning
-    | CallOutput
-    | CallFinished
+    | ToolCallRequested
+    | ToolCallStarted
+    | ToolCallOutput
+    | ToolCallFinished
     | Notice
 )

@@ -19,7 +19,7 @@ from ask.version import DISTRIBUTION
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-_QUOTES = str.maketrans("", "", "\"' ")
+_QUOTE_REMOVAL = str.maketrans("", "", "\"' ")
 
 
 def format_install_command(extra: str) -> str:
@@ -29,7 +29,7 @@ def format_install_command(extra: str) -> str:
 
     prefix, own = Path(sys.prefix), distribution(DISTRIBUTION)
     if (prefix / "pipx_metadata.json").exists():
-        return shlex.join(["pipx", "inject", prefix.name, *find_requirements(own, extra)])
+        return shlex.join(["pipx", "inject", prefix.name, *find_extra_requirements(own, extra)])
     if requirements := as_list(read_uv_receipt(prefix).get("requirements")):
         return shlex.join(["uv", "tool", "install", *format_uv_arguments(requirements, own, extra)])
     installer = ["-m", "pip", "install"]
@@ -38,10 +38,10 @@ def format_install_command(extra: str) -> str:
     return shlex.join([*installer, *(["--editable"] if is_editable else []), requirement])
 
 
-def find_requirements(own: Distribution, extra: str) -> list[str]:
+def find_extra_requirements(ask_distribution: Distribution, extra: str) -> list[str]:
     """Return what an extra requires, without the markers."""
-    required = [one.partition(";") for one in own.requires or ()]
-    return [name.strip() for name, _, marker in required if f"extra=={extra}" in marker.translate(_QUOTES)]
+    required = [one.partition(";") for one in ask_distribution.requires or ()]
+    return [name.strip() for name, _, marker in required if f"extra=={extra}" in marker.translate(_QUOTE_REMOVAL)]
 
 
 def read_uv_receipt(prefix: Path) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def read_uv_receipt(prefix: Path) -> dict[str, Any]:
         return {}
 
 
-def format_uv_arguments(requirements: Iterable[Any], own: Distribution, extra: str) -> list[str]:
+def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribution, extra: str) -> list[str]:
     """Return the arguments of `uv tool install`, which removes every package that it is not given again."""
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -62,7 +62,7 @@ def format_uv_arguments(requirements: Iterable[Any], own: Distribution, extra: s
     for table in map(as_dict, requirements):
         name, extras, version = table.get("name"), as_list(table.get("extras")), as_text(table.get("specifier"))
         if name == DISTRIBUTION:
-            requirement, is_editable = format_requirement(own, dict.fromkeys([*extras, extra]), version)
+            requirement, is_editable = format_requirement(ask_distribution, dict.fromkeys([*extras, extra]), version)
             arguments = [*(["--editable"] if is_editable else []), requirement, *arguments]
             continue
         try:

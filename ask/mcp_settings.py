@@ -22,14 +22,14 @@ SERVER_KEYS = {
     "tools": "a list of strings",
 }
 """The keys, and what each must be."""
-SERVER_NAME = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
+SERVER_NAME_PATTERN = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
 """A server's name, which the names of its tools begin with; two underscores stand behind it there."""
-NAMING = "use letters, digits, - and single _, at most 32"
-LONGEST = 31_536_000
+SERVER_NAME_HINT = "use letters, digits, - and single _, at most 32"
+MAX_TIMEOUT_SECONDS = 31_536_000
 """The seconds of a year."""
 
 
-def check_servers(path: Path, servers: Any) -> Iterator[tuple[str, str]]:
+def check_server_tables(path: Path, servers: Any) -> Iterator[tuple[str, str]]:
     """The keys that are not understood, each with the table that it is in.
 
     Args:
@@ -43,46 +43,46 @@ def check_servers(path: Path, servers: Any) -> Iterator[tuple[str, str]]:
         raise ConfigError(f"{path}: mcp.servers must be a table", "write [mcp.servers.NAME]")
     for name, table in servers.items():
         place = f"mcp.servers.{name}"
-        if not SERVER_NAME.fullmatch(name):
-            raise ConfigError(f"{path}: {name!r} is no name for an MCP server", NAMING)
+        if not SERVER_NAME_PATTERN.fullmatch(name):
+            raise ConfigError(f"{path}: {name!r} is no name for an MCP server", SERVER_NAME_HINT)
         if not isinstance(table, dict):
             raise ConfigError(f"{path}: {place} must be a table", f"write [{place}]")
         for key, value in table.items():
             if key not in SERVER_KEYS:
                 yield place, key
-            elif not _fits(SERVER_KEYS[key], value):
-                _refuse(path, f"{place}.{key}", SERVER_KEYS[key], value)
-        _check_target(path, place, table)
+            elif not _is_valid_value(SERVER_KEYS[key], value):
+                _raise_invalid_value(path, f"{place}.{key}", SERVER_KEYS[key], value)
+        _check_server_type(path, place, table)
 
 
-def _check_target(path: Path, place: str, table: Mapping[str, Any]) -> None:
+def _check_server_type(path: Path, table_name: str, table: Mapping[str, Any]) -> None:
     if "command" in table and "url" in table:
-        raise ConfigError(f"{path}: {place} has a command and a URL", "leave one of them out")
+        raise ConfigError(f"{path}: {table_name} has a command and a URL", "leave one of them out")
     if table.get("enabled", True) and not (table.get("command") or table.get("url")):
-        raise ConfigError(f"{path}: {place} has neither a command nor a URL", "set command, or url")
+        raise ConfigError(f"{path}: {table_name} has neither a command nor a URL", "set command, or url")
     if "url" in table and not re.match(r"https?://[^/]", table["url"]):
-        _refuse(path, f"{place}.url", "a URL that begins with http:// or https://", table["url"])
+        _raise_invalid_value(path, f"{table_name}.url", "a URL that begins with http:// or https://", table["url"])
     if table.get("type", "stdio") != "stdio" and "command" in table:
-        raise ConfigError(f"{path}: {place} has a command, so its type is stdio", "leave type out")
+        raise ConfigError(f"{path}: {table_name} has a command, so its type is stdio", "leave type out")
     if table.get("type") == "stdio" and "url" in table:
-        raise ConfigError(f"{path}: {place} has a URL, so its type is http or sse", "leave type out")
+        raise ConfigError(f"{path}: {table_name} has a URL, so its type is http or sse", "leave type out")
 
 
-def _fits(kind: str, value: Any) -> bool:
-    if kind.startswith("one of"):
+def _is_valid_value(expected: str, value: Any) -> bool:
+    if expected.startswith("one of"):
         return value in ("stdio", "http", "sse")
-    if kind == "a string":
+    if expected == "a string":
         return isinstance(value, str) and "\0" not in value
-    if kind == "true or false":
+    if expected == "true or false":
         return isinstance(value, bool)
-    if kind == "a list of strings":
+    if expected == "a list of strings":
         return isinstance(value, list) and all(isinstance(one, str) and "\0" not in one for one in value)
-    if kind == "a table of strings":
+    if expected == "a table of strings":
         return isinstance(value, dict) and all(isinstance(one, str) and "\0" not in one for one in value.values())
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TIMEOUT_SECONDS
 
 
-def _refuse(path: Path, key: str, wanted: str, value: Any) -> NoReturn:
+def _raise_invalid_value(path: Path, key: str, expected: str, value: Any) -> NoReturn:
     # What stands in env and headers may be secret.
     shown = "" if key.endswith((".env", ".headers", ".url")) else f"it is {value!r}"
-    raise ConfigError(f"{path}: {key} must be {wanted}", shown)
+    raise ConfigError(f"{path}: {key} must be {expected}", shown)

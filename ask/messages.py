@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 Role = Literal["system", "user", "assistant", "tool"]
-N = TypeVar("N", int, float)
+Number = TypeVar("Number", int, float)
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 """The empty mapping, as a default."""
 
 
@@ -111,14 +111,14 @@ class Usage(NamedTuple):
 
     def __add__(self, other: Usage) -> Usage:  # type: ignore[override]
         return Usage(
-            _sum(self.input_tokens, other.input_tokens),
-            _sum(self.output_tokens, other.output_tokens),
-            _sum(self.cached_tokens, other.cached_tokens),
-            _sum(self.cost, other.cost),
+            _add_optional(self.input_tokens, other.input_tokens),
+            _add_optional(self.output_tokens, other.output_tokens),
+            _add_optional(self.cached_tokens, other.cached_tokens),
+            _add_optional(self.cost, other.cost),
         )
 
 
-def _sum(a: N | None, b: N | None) -> N | None:
+def _add_optional(a: Number | None, b: Number | None) -> Number | None:
     return b if a is None else a if b is None else a + b
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ask.messages import Message, ToolCall
-from ask.text import mend
+from ask.text import repair_surrogates
 
 REDACTED = "[key removed]"
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 
 
 class Redactor:
@@ -25,7 +25,7 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets if secret for form in _json_forms(secret)}
+        forms = {form for secret in secrets if secret for form in _list_json_forms(secret)}
         self._secrets = tuple(sorted(forms, key=len, reverse=True))  # a longer one may contain a shorter one
         self._pattern = re.compile("|".join(map(re.escape, self._secrets)))
 
@@ -41,7 +41,7 @@ class Redactor:
             try:
                 value = json.loads(text, strict=False)
             except (ValueError, RecursionError):
-                unescaped = mend(_ESCAPED.sub(_unescape, text))
+                unescaped = repair_surrogates(_JSON_ESCAPE.sub(_unescape, text))
                 redacted = self.redact(unescaped)
                 return self.redact(text) if redacted == unescaped else redacted
             redacted = self.redact_value(value)
@@ -98,14 +98,14 @@ class StreamRedactor:
     def __init__(self, secrets: tuple[str, ...], pattern: re.Pattern[str]) -> None:
         self._secrets = secrets
         self._pattern = pattern
-        self._longest = len(secrets[0]) if secrets else 0
+        self._max_secret_length = len(secrets[0]) if secrets else 0
         self._first_characters = {secret[0] for secret in secrets}
-        self._held = ""
+        self._held_back = ""
 
     def feed(self, chunk: str) -> str:
         """Take the next chunk; return what is certain by now."""
-        text = self._held + chunk
-        certain = len(text) - self._count_open(text)
+        text = self._held_back + chunk
+        certain = len(text) - self._count_held_back(text)
         pieces, place = [], 0
         if any(secret in text for secret in self._secrets):
             for match in self._pattern.finditer(text):
@@ -114,17 +114,17 @@ class StreamRedactor:
                 pieces += [text[place : match.start()], REDACTED]
                 place = match.end()
         end = max(place, certain)
-        self._held = text[end:]
+        self._held_back = text[end:]
         return "".join([*pieces, text[place:end]])
 
     def finish(self) -> str:
         """Return what was held back: the text is complete."""
-        text, self._held = self._held, ""
+        text, self._held_back = self._held_back, ""
         return self._pattern.sub(REDACTED, text) if text else ""
 
-    def _count_open(self, text: str) -> int:
+    def _count_held_back(self, text: str) -> int:
         """Count the characters at the end with which a secret may begin that the next chunk completes."""
-        for start in range(max(0, len(text) - self._longest + 1), len(text)):
+        for start in range(max(0, len(text) - self._max_secret_length + 1), len(text)):
             if text[start] in self._first_characters:
                 end = text[start:]
                 if any(len(secret) > len(end) and secret.startswith(end) for secret in self._secrets):
@@ -138,7 +138,7 @@ def _unescape(match: re.Match[str]) -> str:
     return {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}.get(match[2], match[2])
 
 
-def _json_forms(secret: str) -> Iterator[str]:
+def _list_json_forms(secret: str) -> Iterator[str]:
     """Write a secret as it is, and as JSON encoders write it inside a string."""
     yield secret
     for ensure_ascii in (False, True):

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.errors import ConfigError, FileError
-from ask.mcp_settings import SERVER_KEYS, check_servers
-from ask.messages import NOTHING
+from ask.mcp_settings import SERVER_KEYS, check_server_tables
+from ask.messages import EMPTY_MAPPING
 
 if TYPE_CHECKING:
     pass
 
 
-APPLICATION = "ask"
+APP_NAME = "ask"
 
-KEYS: dict[str, type | tuple[type, ...]] = {
+CONFIG_KEYS: dict[str, type | tuple[type, ...]] = {
     "provider": str,
     "model": str,
     "system": str,
@@ -48,7 +48,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
 }
 """What config.toml may hold, beside the free tables `aliases`, `options`, `providers` and `mcp.servers`."""
 
-MEANINGS = {
+KEY_DESCRIPTIONS = {
     "provider": "the provider to ask",
     "model": "the model to ask, of that provider",
     "system": "added to the system prompt",
@@ -74,9 +74,9 @@ MEANINGS = {
     "network.tries": "how often a request is sent",
     "network.backoff": "seconds before the second try",
 }
-"""What each of `KEYS` says, in a few words."""
+"""What each of `CONFIG_KEYS` says, in a few words."""
 
-FIELDS = {
+SETTINGS_FIELDS = {
     "tools.enabled": "tools",
     "tools.disabled": "disabled_tools",
     "history.enabled": "save",
@@ -87,9 +87,14 @@ FIELDS = {
 }
 """The fields of `Settings` that are not named as the keys they come from."""
 
-TABLES = (*dict.fromkeys(key.partition(".")[0] for key in KEYS if "." in key), "aliases", "options", "providers")
+CONFIG_TABLES = (
+    *dict.fromkeys(key.partition(".")[0] for key in CONFIG_KEYS if "." in key),
+    "aliases",
+    "options",
+    "providers",
+)
 
-MOST = 1_000_000_000
+MAX_NUMBER = 1_000_000_000
 """No number in config.toml may be greater: as a time in seconds it means for ever."""
 
 SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
@@ -99,15 +104,15 @@ PROVIDER_KEYS = ("base_url", "key_env", "model")
 """What a table `[providers.NAME]` may hold, all strings."""
 
 
-SWITCHES = {"tools.enabled": "ASK_TOOLS", "safe.enabled": "ASK_SAFE"}
+SWITCH_VARIABLES = {"tools.enabled": "ASK_TOOLS", "safe.enabled": "ASK_SAFE"}
 """The environment variable that overrides each of these settings, read by `read_switch`."""
-SWITCH_WORDS = {
+SWITCH_VALUES = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
 
 
-class Places(NamedTuple):
+class AppDirs(NamedTuple):
     """The folders of `ask`: XDG's where the environment names them, else the platform's own."""
 
     config: Path
@@ -115,33 +120,33 @@ class Places(NamedTuple):
     cache: Path
 
     @staticmethod
-    def find(environment: Mapping[str, str]) -> Places:
+    def from_environment(environment: Mapping[str, str]) -> AppDirs:
         """The folders for this environment; none of them need exist."""
-        return Places(*(_folder(environment, kind) for kind in ("config", "data", "cache")))
+        return AppDirs(*(_find_app_dir(environment, kind) for kind in ("config", "data", "cache")))
 
     @property
-    def history(self) -> Path:
+    def history_file(self) -> Path:
         """The file of the conversations."""
         return self.data / "history.db"
 
 
-def _folder(environment: Mapping[str, str], kind: str) -> Path:
+def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:
     named = environment.get(f"XDG_{kind.upper()}_HOME", "")
     if named.startswith("/"):
-        return Path(named, APPLICATION)
+        return Path(named, APP_NAME)
     import platformdirs
 
-    return Path(getattr(platformdirs, f"user_{kind}_path")(APPLICATION, appauthor=False))
+    return Path(getattr(platformdirs, f"user_{kind}_path")(APP_NAME, appauthor=False))
 
 
 class Config(NamedTuple):
     """The content of config.toml, checked. `warnings` are lines about what was not understood."""
 
-    values: Mapping[str, Any] = NOTHING
+    values: Mapping[str, Any] = EMPTY_MAPPING
     warnings: tuple[str, ...] = ()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value at a dotted key of `KEYS`."""
+        """The value at a dotted key of `CONFIG_KEYS`."""
         section, _, name = key.rpartition(".")
         table = self.values.get(section, {}) if section else self.values
         return table.get(name, default)
@@ -156,7 +161,7 @@ class Config(NamedTuple):
         """What `-m` takes in place of a model's name."""
         return dict(self.values.get("aliases", {}))
 
-    def provider(self, name: str) -> Mapping[str, str]:
+    def get_provider(self, name: str) -> Mapping[str, str]:
         """The table `[providers.NAME]`; {} where there is none."""
         return self.providers.get(name, {})
 
@@ -205,38 +210,40 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
         ConfigError: a value of the wrong type or out of range.
     """
     warnings: list[str] = []
-    for key, value in _flat(values):
-        if key in TABLES and not isinstance(value, dict):
+    for key, value in _flatten_keys(values):
+        if key in CONFIG_TABLES and not isinstance(value, dict):
             raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
         if key == "options":
             check_options(path, value)
         elif key.startswith("aliases."):
             _check_type(path, key, value, str)
         elif key.startswith("providers."):
-            warnings += _check_provider(path, key, value)
+            warnings += _check_provider_table(path, key, value)
         elif key == "mcp.servers":
-            strays = check_servers(path, value)
-            warnings += [f"{path}: {unknown(name, list(SERVER_KEYS))} in [{table}]" for table, name in strays]
-        elif key in KEYS:
-            _check_type(path, key, value, KEYS[key])
+            strays = check_server_tables(path, value)
+            warnings += [
+                f"{path}: {format_unknown_key(name, list(SERVER_KEYS))} in [{table}]" for table, name in strays
+            ]
+        elif key in CONFIG_KEYS:
+            _check_type(path, key, value, CONFIG_KEYS[key])
             if key == "search.engine" and value not in SEARCH_ENGINES:
                 raise ConfigError(f"{path}: {key} must be one of {', '.join(SEARCH_ENGINES)}", f"it is {value!r}")
         else:
-            warnings.append(f"{path}: {unknown(key, list(KEYS))}")
+            warnings.append(f"{path}: {format_unknown_key(key, list(CONFIG_KEYS))}")
     return warnings
 
 
-def _flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def _flatten_keys(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """The keys to check: those at the top, and those of sections as section.key."""
     rows: list[tuple[str, Any]] = []
     for key, value in values.items():
-        nested = isinstance(value, dict) and key != "options" and key not in KEYS
+        nested = isinstance(value, dict) and key != "options" and key not in CONFIG_KEYS
         rows += [(f"{key}.{name}", inner) for name, inner in value.items()] if nested else [(key, value)]
     return rows
 
 
-def check_options(place: str | Path, table: Mapping[str, Any]) -> None:
-    """Refuse model parameters that cannot be sent; `place` is where they stand.
+def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
+    """Refuse model parameters that cannot be sent; `source` is where they stand.
 
     Raises:
         ConfigError: one is a date, or no number.
@@ -245,37 +252,41 @@ def check_options(place: str | Path, table: Mapping[str, Any]) -> None:
         json.dumps(table, allow_nan=False)
     except (TypeError, ValueError) as fault:
         reason = f"[options] holds what no request can ({fault})"
-        raise ConfigError(f"{place}: {reason}", "write dates as strings") from fault
+        raise ConfigError(f"{source}: {reason}", "write dates as strings") from fault
 
 
-def _check_provider(path: Path, key: str, table: Any) -> list[str]:
+def _check_provider_table(path: Path, key: str, table: Any) -> list[str]:
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
     for name, value in table.items():
         if name in PROVIDER_KEYS:
             _check_type(path, f"{key}.{name}", value, str)
-    return [f"{path}: {unknown(name, list(PROVIDER_KEYS))} in [{key}]" for name in table if name not in PROVIDER_KEYS]
+    return [
+        f"{path}: {format_unknown_key(name, list(PROVIDER_KEYS))} in [{key}]"
+        for name in table
+        if name not in PROVIDER_KEYS
+    ]
 
 
-def _check_type(path: Path, key: str, value: Any, kind: type | tuple[type, ...]) -> None:
-    kinds = kind if isinstance(kind, tuple) else (kind,)
+def _check_type(path: Path, key: str, value: Any, expected_type: type | tuple[type, ...]) -> None:
+    kinds = expected_type if isinstance(expected_type, tuple) else (expected_type,)
     texts = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", list: "a list of names"}
     wanted = texts[kinds[-1]]
     fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
     if fits and list in kinds:
         fits = all(isinstance(name, str) for name in value)
     elif fits and int in kinds:
-        wanted += f" above 0, at most {MOST}"
-        fits = 0 < value <= MOST or (key == "network.backoff" and value == 0)
+        wanted += f" above 0, at most {MAX_NUMBER}"
+        fits = 0 < value <= MAX_NUMBER or (key == "network.backoff" and value == 0)
     if not fits:
         raise ConfigError(f"{path}: {key} must be {wanted}", f"it is {value!r}")
 
 
-def unknown(key: str, known: list[str]) -> str:
+def format_unknown_key(key: str, known_keys: list[str]) -> str:
     """What to say of a key that is not known, with the nearest that is."""
     from ask.suggestions import suggest
 
-    near = suggest(key, known)
+    near = suggest(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {near}?)" if near else "")
 
 
@@ -286,14 +297,14 @@ class Settings(NamedTuple):
     """
 
     system: str = ""
-    options: Mapping[str, Any] = NOTHING
+    options: Mapping[str, Any] = EMPTY_MAPPING
     tools: bool = True
     disabled_tools: frozenset[str] = frozenset()
     max_rounds: int = 10
     max_cost: float | None = None
     command_timeout: float = 30.0
     confirm: bool = False
-    yes: bool = False
+    assume_yes: bool = False
     stream: bool = True
     timeout: float = 300.0
     tries: int = 4
@@ -311,9 +322,9 @@ class Settings(NamedTuple):
     tripwires: tuple[str, ...] = ()
 
 
-def default_of(key: str) -> Any:
-    """The value that a key of `KEYS` has where nothing sets it; None for none."""
-    return Settings._field_defaults.get(FIELDS.get(key, key.rpartition(".")[2]))
+def get_default_value(key: str) -> Any:
+    """The value that a key of `CONFIG_KEYS` has where nothing sets it; None for none."""
+    return Settings._field_defaults.get(SETTINGS_FIELDS.get(key, key.rpartition(".")[2]))
 
 
 def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
@@ -325,25 +336,25 @@ def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
     value = environment.get(variable, "").strip()
     if not value:
         return None
-    if value.lower() not in SWITCH_WORDS:
+    if value.lower() not in SWITCH_VALUES:
         raise ConfigError(f"{variable} is {value!r}", "set it to 1, true, yes or on, or to 0, false, no or off")
-    return SWITCH_WORDS[value.lower()]
+    return SWITCH_VALUES[value.lower()]
 
 
-def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Config) -> Settings:
+def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], config: Config) -> Settings:
     """The settings of a run. `flags` holds the options by name, None for those not given."""
     defaults = Settings()
 
-    def pick(flag: str, key: str, default: Any) -> Any:
+    def pick_value(flag: str, key: str, default: Any) -> Any:
         given = flags.get(flag)
         return given if given is not None else config.get(key, default)
 
-    def gather(flag: str) -> tuple[str, ...]:
+    def gather_values(flag: str) -> tuple[str, ...]:
         return (*config.get(f"safe.{flag}", ()), *(flags.get(flag) or ()))
 
     system = "\n\n".join(filter(None, (config.get("system"), flags.get("system"))))
     disabled = {*config.get("tools.disabled", []), *(flags.get("disable_tool") or ())}
-    switched = {key: read_switch(environment, variable) for key, variable in SWITCHES.items()}
+    switched = {key: read_switch(environment, variable) for key, variable in SWITCH_VARIABLES.items()}
     tools = switched["tools.enabled"]
     if tools is None:
         tools = config.get("tools.enabled", True)
@@ -352,13 +363,13 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
         options={**config.options, **(flags.get("option") or {})},
         tools=tools and not flags.get("no_tools"),
         disabled_tools=frozenset(str(name) for name in disabled),
-        max_rounds=pick("max_rounds", "max_rounds", defaults.max_rounds),
-        max_cost=pick("max_cost", "max_cost", None),
-        command_timeout=float(pick("command_timeout", "tools.command_timeout", defaults.command_timeout)),
+        max_rounds=pick_value("max_rounds", "max_rounds", defaults.max_rounds),
+        max_cost=pick_value("max_cost", "max_cost", None),
+        command_timeout=float(pick_value("command_timeout", "tools.command_timeout", defaults.command_timeout)),
         confirm=bool(flags.get("confirm")) or config.get("tools.confirm", False),
-        yes=bool(flags.get("yes")),
+        assume_yes=bool(flags.get("yes")),
         stream=config.get("stream", True) and not flags.get("no_stream"),
-        timeout=float(pick("timeout", "timeout", defaults.timeout)),
+        timeout=float(pick_value("timeout", "timeout", defaults.timeout)),
         tries=config.get("network.tries", defaults.tries),
         backoff=float(config.get("network.backoff", defaults.backoff)),
         stdin_limit=config.get("stdin_limit", defaults.stdin_limit),
@@ -368,15 +379,15 @@ def resolve(flags: Mapping[str, Any], environment: Mapping[str, str], config: Co
         mcp_files=tuple(config.get("mcp.files", ())),
         # Nothing but the user's own configuration and command line can loosen it, and nothing can turn it off.
         safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or bool(switched["safe.enabled"]),
-        allow_dirs=gather("allow_dirs"),
-        allow_hosts=gather("allow_hosts"),
-        allow_tools=gather("allow_tools"),
+        allow_dirs=gather_values("allow_dirs"),
+        allow_hosts=gather_values("allow_hosts"),
+        allow_tools=gather_values("allow_tools"),
         safe_environment=tuple(config.get("safe.environment", ())),
         tripwires=tuple(config.get("safe.tripwires", ())),
     )
 
 
-def working_directory() -> Path:
+def get_working_directory() -> Path:
     """Where the run takes place.
 
     Raises:

@@ -91,7 +91,7 @@ def fill(path: Path, conversations: int, newest: float | None = None) -> None:
     made: dict[str, list[Row]] = {name: [] for name in MADE}
     for name, row in rows(conversations, time.time() if newest is None else newest):
         made[name].append(row)
-    with Store(path) as store, store.writing() as connection:
+    with Store(path) as store, store.write_transaction() as connection:
         for name, columns in MADE.items():
             places = ", ".join("?" * len(columns.split(", ")))
             connection.executemany(f"INSERT INTO {name} ({columns}) VALUES ({places})", made[name])

@@ -105,21 +105,21 @@ _ask_about() {  # COMMAND: what it takes
             values='--key=nothing --explain-key=nothing'
             rest='choice:bash,zsh,fish' ;;
         keys)
-            commands='list remove set'
+            commands='set list remove'
             options='-h --help'
             values=''
             rest='nothing' ;;
+        'keys set')
+            commands=''
+            options='-h --help'
+            values=''
+            rest='provider' ;;
         'keys list')
             commands=''
             options='--json -h --help'
             values=''
             rest='nothing' ;;
         'keys remove')
-            commands=''
-            options='-h --help'
-            values=''
-            rest='provider' ;;
-        'keys set')
             commands=''
             options='-h --help'
             values=''

@@ -234,6 +234,11 @@ _ask_arguments() {  # COMMAND
         '(-h --help)--help[Show this message and exit]' \
         '1: :_ask_first' \
         '*: :' ;;
+    'keys set')
+      _arguments -s -S -A '-*' \
+        '(-h --help)-h[Show this message and exit]' \
+        '(-h --help)--help[Show this message and exit]' \
+        '*: :_ask_provider' ;;
     'keys list')
       _arguments -s -S -A '-*' \
         '(--json)--json[Print a JSON array]' \
@@ -241,11 +246,6 @@ _ask_arguments() {  # COMMAND
         '(-h --help)--help[Show this message and exit]' \
         '*: :' ;;
     'keys remove')
-      _arguments -s -S -A '-*' \
-        '(-h --help)-h[Show this message and exit]' \
-        '(-h --help)--help[Show this message and exit]' \
-        '*: :_ask_provider' ;;
-    'keys set')
       _arguments -s -S -A '-*' \
         '(-h --help)-h[Show this message and exit]' \
         '(-h --help)--help[Show this message and exit]' \
@@ -365,11 +365,11 @@ _ask_arguments() {  # COMMAND
 _ask_commands() {  # COMMAND: what it consists of
   case $1 in
     '') reply=('chat:Talk: one conversation, message after message' 'config:See and change the settings' 'doctor:Look for what is missing or broken, and say what to do' 'help:Show the help of ask or of a command' 'history:See, search and keep the saved conversations' 'init:Make ask a part of bash, zsh or fish' 'keys:Keep API keys: set, list, remove' 'mcp:Keep MCP servers, whose tools a model may call' 'models:List a provider'"'"'s models' 'prompts:See and keep named prompts, which -t asks with' 'providers:List the providers' 'safe:Say what --safe would do here, and what is missing for it' 'tools:List the tools that a model may call' 'undo:Put back the files that a run changed' 'version:Print the version') ;;
-    config) reply=('list:List every setting with its value and where that is from: a variable,' 'get:Print the value of KEY: the one that counts, from environment, config.toml or' 'set:Set KEY to VALUE in config.toml' 'unset:Take KEY out of config.toml: a setting, a table such as providers.groq, or' 'path:Print where config.toml is, or would be' 'edit:Change config.toml in the editor that VISUAL or EDITOR names') ;;
-    history) reply=('list:List the conversations, the newest first: the newest 20 on a terminal, all in' 'show:Show a conversation, the newest where none is named' 'search:Find the conversations with a message that holds all WORDS, the newest first' 'export:Export conversations, by default the newest, named as --resume takes them' 'import:Import conversations from FILE, or from standard input: all in it, or none' 'delete:Delete conversations for good' 'stats:Tell runs, tokens and cost by day and model, and calls by tool, of the last') ;;
-    keys) reply=('list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER' 'set:Keep the key of PROVIDER, typed without being shown, or read from standard') ;;
-    mcp) reply=('list:List the MCP servers and where they are from' 'add:Add an MCP server to config.toml: a command, which is started when a model' 'remove:Take an MCP server out of config.toml' 'test:Start the MCP servers, all or those that are named, and say what they are') ;;
-    prompts) reply=('list:List the named prompts with their tasks; ask -t takes NAME or NAME:TASK' 'show:Print the file of a named prompt, or of NAME:TASK the text that is asked' 'new:Make a named prompt of your own, and print where it is' 'edit:Change a named prompt in the editor that VISUAL or EDITOR names') ;;
+    config) reply=('list:List every setting with its value, and where that is from' 'get:Print the value of a setting' 'set:Set a setting in config.toml' 'unset:Take a setting out of config.toml' 'path:Print where config.toml is' 'edit:Change config.toml in your editor') ;;
+    history) reply=('list:List the conversations, the newest first' 'show:Show a conversation' 'search:Find words in all conversations' 'export:Write conversations as Markdown, JSON or a web page' 'import:Take in what was exported as JSON' 'delete:Delete conversations' 'stats:Tell runs, tokens and cost by day, model and tool') ;;
+    keys) reply=('set:Keep the key of PROVIDER, typed without being shown, or read from standard' 'list:List which providers have a key, and where it is from; never the key' 'remove:Forget the kept key of PROVIDER') ;;
+    mcp) reply=('list:List the MCP servers, or the tools of one' 'add:Add an MCP server to config.toml' 'remove:Take an MCP server out of config.toml' 'test:Start MCP servers, and say what they are') ;;
+    prompts) reply=('list:List the named prompts, yours and those that come with ask' 'show:Print a named prompt' 'new:Make one of your own' 'edit:Change one of yours, or a copy of one that comes with ask') ;;
     *) reply=() ;;
   esac
 }

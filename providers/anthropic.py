@@ -40,28 +40,28 @@ from ask import (
 )
 
 from .anthropic_blocks import (
-    IMAGES,
-    PDF,
-    THINKING,
-    CallIds,
-    calls_of,
-    content_of,
-    file_block,
-    legal_name,
-    mark_for_caching,
-    may_return,
-    refusal_reason,
-    text_blocks,
-    text_of,
+    IMAGE_TYPES,
+    PDF_TYPE,
+    THINKING_FIELDS,
+    CallIdMap,
+    add_cache_markers,
+    can_send_back,
+    format_file_block,
+    format_refusal_reason,
+    format_text_blocks,
+    join_text,
+    list_call_ids,
+    read_blocks,
+    sanitize_tool_name,
 )
-from .anthropic_schema import anthropic_schema
-from .anthropic_stream import MessageStreamReader
+from .anthropic_schema import to_anthropic_schema
+from .anthropic_stream import AnthropicStreamReader
 
-VERSION = "2023-06-01"
+API_VERSION = "2023-06-01"
 """Later ones refuse `temperature`, `top_p` and `top_k` for every model, this one only for those that lack them."""
 MAX_TOKENS = 32_000
 """A limit must be named; thinking counts. No model since Claude 4 allows less."""
-FINISHES = {
+FINISH_REASONS = {
     "tool_use": Finish.TOOL_CALLS,
     "max_tokens": Finish.LENGTH,
     "model_context_window_exceeded": Finish.LENGTH,
@@ -69,7 +69,7 @@ FINISHES = {
     "pause_turn": Finish.CONTINUE,
 }
 """Stop reasons that mean something; any other is a normal stop."""
-STATUSES = {
+ERROR_STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -82,10 +82,10 @@ STATUSES = {
     "overloaded_error": 529,
 }
 """Errors by their status, which one inside a stream does not tell."""
-OUT_OF_MONEY = ("credit balance is too low", "specified API usage limits", "specified workspace API usage limits")
+BILLING_MESSAGES = ("credit balance is too low", "specified API usage limits", "specified workspace API usage limits")
 """What a 400 says that another key, or money, would help against."""
-ADD_CREDITS = "add credits or raise the limit at https://platform.claude.com/settings/billing"
-ORIGINS = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
+ADD_CREDITS_HINT = "add credits or raise the limit at https://platform.claude.com/settings/billing"
+OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 """The options that became these parameters."""
 
 
@@ -95,32 +95,34 @@ class Anthropic(Provider):
     # Requests
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        return media_type in (*IMAGES, PDF)
+        return media_type in (*IMAGE_TYPES, PDF_TYPE)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        return HttpRequest("/v1/messages", self.body(request), headers(key))
+        return HttpRequest("/v1/messages", self.build_body(request), build_headers(key))
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """The body of a chat request."""
         body: dict[str, Any] = {"model": request.model, "max_tokens": MAX_TOKENS}
         system = [message.content for message in request.messages if message.role == "system"]
-        if blocks := text_blocks(*system):
+        if blocks := format_text_blocks(*system):
             body["system"] = blocks
         body["messages"] = self.format_messages(request)
-        body |= self.tools(request)
+        body |= self.build_tool_parameters(request)
         if request.stream:
             body["stream"] = True
-        mark_for_caching(body)
-        body |= parameters(request.options)
-        schema = anthropic_schema(request.schema) if request.schema is not None else None
+        add_cache_markers(body)
+        body |= to_api_parameters(request.options)
+        schema = to_anthropic_schema(request.schema) if request.schema is not None else None
         if schema is not None:
             form = {"type": "json_schema", "schema": schema}
             body["output_config"] = as_dict(body.get("output_config")) | {"format": form}
         return body
 
-    def tools(self, request: ChatRequest) -> dict[str, Any]:
+    def build_tool_parameters(self, request: ChatRequest) -> dict[str, Any]:
         """The tools and the choice; a history with calls needs tools defined also where none is on offer."""
-        called = dict.fromkeys(legal_name(call.name) for message in request.messages for call in message.tool_calls)
+        called = dict.fromkeys(
+            sanitize_tool_name(call.name) for message in request.messages for call in message.tool_calls
+        )
         if request.tools:
             return {"tools": self.provider_format_tools(request.tools), "tool_choice": {"type": request.tool_choice}}
         if not called:
@@ -142,43 +144,48 @@ class Anthropic(Provider):
         before something was left out.
         """
         asked = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
-        ids = CallIds()
+        ids = CallIdMap()
         wire: list[dict[str, Any]] = []
         for i, message in enumerate(request.messages):
             if message.role == "system":
                 continue
             if message.role == "assistant":
                 bound = i > asked and not (message.native and message.native.displaced)
-                role, content = "assistant", self.said(message, request.model, ids, thinking=bound)
+                role, content = (
+                    "assistant",
+                    self.format_assistant_blocks(message, request.model, ids, include_thinking=bound),
+                )
             elif message.role == "tool":
-                call_id = ids.of(message.tool_call_id)
+                call_id = ids.get_id(message.tool_call_id)
                 role = "user"
                 content = [self.provider_format_tool_result(call_id, message.tool_name, message.content)]
             else:
-                files = [file_block(attachment) for attachment in message.attachments]
-                role, content = "user", files + text_blocks(message.content)
+                files = [format_file_block(attachment) for attachment in message.attachments]
+                role, content = "user", files + format_text_blocks(message.content)
             if content and wire and wire[-1]["role"] == role:
                 wire[-1]["content"] += content
             elif content:
                 wire.append({"role": role, "content": content})
         return wire
 
-    def said(self, message: Message, model: str, ids: CallIds, *, thinking: bool) -> list[dict[str, Any]]:
+    def format_assistant_blocks(
+        self, message: Message, model: str, call_ids: CallIdMap, *, include_thinking: bool
+    ) -> list[dict[str, Any]]:
         """The blocks of an answer: as the model wrote them where they fit the message, else put together anew."""
         calls = [
             {
                 "type": "tool_use",
-                "id": ids.begin(call.id),
-                "name": legal_name(call.name),
+                "id": call_ids.assign_id(call.id),
+                "name": sanitize_tool_name(call.name),
                 "input": arguments_object(call.arguments) or {},
             }
             for call in message.tool_calls
         ]
-        blocks = content_of(self.native_for(message, model))
-        if text_of(blocks) != message.content or calls_of(blocks) != [call.id for call in message.tool_calls]:
-            return text_blocks(message.content) + calls
+        blocks = read_blocks(self.native_for(message, model))
+        if join_text(blocks) != message.content or list_call_ids(blocks) != [call.id for call in message.tool_calls]:
+            return format_text_blocks(message.content) + calls
         made = iter(calls)
-        kept = [block for block in blocks if may_return(block, thinking=thinking)]
+        kept = [block for block in blocks if can_send_back(block, include_thinking=include_thinking)]
         return [block | next(made) if block.get("type") == "tool_use" else block for block in kept]
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
@@ -187,19 +194,19 @@ class Anthropic(Provider):
 
     # Answers
 
-    def provider_stream_reader(self) -> MessageStreamReader:
-        return MessageStreamReader()
+    def provider_stream_reader(self) -> AnthropicStreamReader:
+        return AnthropicStreamReader()
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
-        blocks = content_of(response)
-        finish = FINISHES.get(str(response.get("stop_reason")), Finish.STOP)
+        blocks = read_blocks(response)
+        finish = FINISH_REASONS.get(str(response.get("stop_reason")), Finish.STOP)
         answer = Answer(
-            text=text_of(blocks),
+            text=join_text(blocks),
             reasoning="".join(as_text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"),
             finish=finish,
             usage=parse_usage(as_dict(response.get("usage"))),
-            native=self.native(response, blocks, finish),
-            reason=refusal_reason(response),
+            native=self.build_provider_state(response, blocks, finish),
+            reason=format_refusal_reason(response),
         )
         error = response.get("error") or (None if "content" in response else find_error(dict(response)))
         if error:
@@ -208,13 +215,15 @@ class Anthropic(Provider):
             raise failure
         return answer
 
-    def native(self, response: Mapping[str, Any], blocks: list[dict[str, Any]], finish: Finish) -> Native | None:
+    def build_provider_state(
+        self, response: Mapping[str, Any], blocks: list[dict[str, Any]], finish: Finish
+    ) -> Native | None:
         """The content of a whole answer that holds more than text and calls; of a paused one in any case.
 
         A message of the past may not end with thinking.
         """
-        kinds = [as_text(block.get("type")) for block in blocks if may_return(block)]
-        needed = any(kind not in ("text", "tool_use") for kind in kinds) and kinds[-1] not in THINKING
+        kinds = [as_text(block.get("type")) for block in blocks if can_send_back(block)]
+        needed = any(kind not in ("text", "tool_use") for kind in kinds) and kinds[-1] not in THINKING_FIELDS
         whole = response.get("stop_reason") and finish in (Finish.STOP, Finish.TOOL_CALLS)
         if finish is Finish.CONTINUE or (whole and needed):
             return Native(self.info.name, as_text(response.get("model")), {"content": blocks})
@@ -223,7 +232,7 @@ class Anthropic(Provider):
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls: list[ToolCall] = []
         seen: set[str] = set()
-        for block in content_of(response):
+        for block in read_blocks(response):
             if block.get("type") != "tool_use":
                 continue
             given = block.get("input")
@@ -240,17 +249,17 @@ class Anthropic(Provider):
         error = as_dict(found)
         kind = as_text(error.get("type"))
         message = error_text(found) or page_text(body) or "no explanation"
-        code = STATUSES.get(kind) if status == 200 else status
+        code = ERROR_STATUSES.get(kind) if status == 200 else status
         fault = ProviderError(
             f"not found: {message}" if kind == "not_found_error" else message,
             code,
             default_remedy(code or 200, headers),
-            parameter=ORIGINS.get(message.partition(":")[0].partition(".")[0]),
+            parameter=OPTION_NAMES.get(message.partition(":")[0].partition(".")[0]),
         )
         spent = as_dict(error.get("details")).get("error_code") == "enforced_spend_limit_reached"
-        if spent or code == 402 or any(words in message for words in OUT_OF_MONEY):
+        if spent or code == 402 or any(words in message for words in BILLING_MESSAGES):
             fault.remedy = Remedy.NEXT_KEY
-            fault.advice = ADD_CREDITS
+            fault.advice = ADD_CREDITS_HINT
         elif code == 413 or "prompt is too long" in message:
             fault.advice = "send less, or begin a new conversation"
         return fault
@@ -258,7 +267,7 @@ class Anthropic(Provider):
     # Models
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest("/v1/models?limit=1000", None, headers(key), "GET")
+        return HttpRequest("/v1/models?limit=1000", None, build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         entries = [as_dict(entry) for entry in as_list(as_dict(body).get("data"))]
@@ -273,12 +282,12 @@ class Anthropic(Provider):
         ]
 
 
-def headers(key: str) -> dict[str, str]:
+def build_headers(key: str) -> dict[str, str]:
     """The headers of every request: the version, and the key if there is one."""
-    return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
+    return {"anthropic-version": API_VERSION} | ({"x-api-key": key} if key else {})
 
 
-def parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
     """The user's parameters, by the API's names."""
     body = dict(options)
     if "stop" in body:

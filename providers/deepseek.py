@@ -20,9 +20,9 @@ from ask import (
     first_choice,
 )
 
-IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """https://api-docs.deepseek.com/guides/vision"""
-TOP_UP = "top up at https://platform.deepseek.com/top_up"
+TOP_UP_HINT = "top up at https://platform.deepseek.com/top_up"
 
 
 class DeepSeek(ChatCompletions):
@@ -58,7 +58,7 @@ class DeepSeek(ChatCompletions):
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
         if status == 402:
-            error.advice = TOP_UP
+            error.advice = TOP_UP_HINT
         return error
 
 
@@ -68,6 +68,6 @@ provider = DeepSeek(
     base_url="https://api.deepseek.com",
     key_env="DEEPSEEK_API_KEY",
     default_model="deepseek-flash",
-    attachments=IMAGES,
+    attachments=IMAGE_TYPES,
     docs="https://api-docs.deepseek.com",
 )

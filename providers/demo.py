@@ -15,14 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 from ask import ChatCompletions, ChatRequest, as_dict, as_list, as_text, parse_json
 
-from .demo_rules import Call, about_input, cannot_call, describe, is_error, plan, read_question, small_talk
+from .demo_rules import (
+    PlannedCall,
+    answer_small_talk,
+    describe_input,
+    describe_result,
+    explain_blocked_calls,
+    is_error_result,
+    parse_prompt,
+    plan_calls,
+)
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
     from requests.adapters import BaseAdapter
 
-TEXT_PIECE = 24
-ARGUMENTS_PIECE = 8
+TEXT_CHUNK_SIZE = 24
+ARGUMENTS_CHUNK_SIZE = 8
 """Characters of a fragment of a stream."""
 
 
@@ -30,9 +39,9 @@ class Demo(ChatCompletions):
     """Chat Completions, answered inside the process."""
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        from .demo_files import ATTACHMENTS
+        from .demo_files import ATTACHMENT_TYPES
 
-        return media_type in ATTACHMENTS
+        return media_type in ATTACHMENT_TYPES
 
     def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         return True
@@ -42,7 +51,7 @@ class Demo(ChatCompletions):
 
         class DemoAdapter(BaseAdapter):
             def send(self, request: PreparedRequest, *_: object, **__: object) -> Response:
-                return respond(request)
+                return handle_request(request)
 
             def close(self) -> None:
                 """Nothing is open."""
@@ -63,90 +72,94 @@ provider = Demo(
 # Answers
 
 
-def respond(request: PreparedRequest) -> Response:
+def handle_request(request: PreparedRequest) -> Response:
     """The response to any request."""
     path = (request.url or "").partition("?")[0]
     if path.endswith("/models"):
         entry = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name": "Rules, no language model"}
-        return as_response(request, {"object": "list", "data": [entry]})
+        return to_response(request, {"object": "list", "data": [entry]})
     if not path.endswith("/chat/completions"):
-        return refusal(request, HTTPStatus.NOT_FOUND, "the demo has no such address")
+        return make_error_response(request, HTTPStatus.NOT_FOUND, "the demo has no such address")
     try:
         body = as_dict(json.loads(request.body or b""))
     except (ValueError, RecursionError):
         body = {}
     if not as_list(body.get("messages")):
-        return refusal(request, HTTPStatus.BAD_REQUEST, "the body is not a JSON object with messages")
-    reply = answer(body)
-    return as_response(request, "".join(events(reply)) if body.get("stream") else reply)
+        return make_error_response(request, HTTPStatus.BAD_REQUEST, "the body is not a JSON object with messages")
+    reply = choose_completion(body)
+    return to_response(request, "".join(iter_sse_events(reply)) if body.get("stream") else reply)
 
 
-def answer(body: Mapping[str, Any]) -> dict[str, Any]:
+def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
     """The completion for a request's body, decided by the last user message and what was done since."""
     given = [as_dict(message) for message in as_list(body["messages"])]
-    messages = [in_words(message) for message in given]
-    form = form_of("".join(as_text(message.get("content")) for message in messages if message.get("role") == "system"))
+    messages = [flatten_content(message) for message in given]
+    form = find_output_format(
+        "".join(as_text(message.get("content")) for message in messages if message.get("role") == "system")
+    )
     asked = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages))
-    words, blocks = read_question("".join(as_text(message.get("content")) for message in messages[asked : asked + 1]))
+    words, blocks = parse_prompt("".join(as_text(message.get("content")) for message in messages[asked : asked + 1]))
     if form:
-        from .demo_code import command_for, program_for
+        from .demo_code import find_command, find_program
 
-        return completion(body, command_for(words) if form == "command" else program_for(words), [])
+        return make_completion(body, find_command(words) if form == "command" else find_program(words), [])
     since = messages[asked + 1 :]
-    results = finished_calls(since)
-    said = [describe(call, result) for call, result in results]
-    rounds = plan(words)[sum(bool(message.get("tool_calls")) for message in since) :]
-    if rounds and not any(is_error(result) for _, result in results):
-        obstacle = cannot_call(rounds[0], offered_tools(body), as_text(body.get("tool_choice")))
+    results = list_finished_calls(since)
+    said = [describe_result(call, result) for call, result in results]
+    rounds = plan_calls(words)[sum(bool(message.get("tool_calls")) for message in since) :]
+    if rounds and not any(is_error_result(result) for _, result in results):
+        obstacle = explain_blocked_calls(rounds[0], list_offered_tools(body), as_text(body.get("tool_choice")))
         if not obstacle:
-            return completion(body, "", rounds[0])
+            return make_completion(body, "", rounds[0])
         said.append(obstacle)
     schema = as_dict(as_dict(as_dict(body.get("response_format")).get("json_schema")).get("schema"))
     if schema:
-        from .demo_schema import value_for
+        from .demo_schema import make_value
 
-        return completion(body, json.dumps(value_for(schema, words), ensure_ascii=False), [])
+        return make_completion(body, json.dumps(make_value(schema, words), ensure_ascii=False), [])
     if not said:
-        about = (about_files_in(given[asked : asked + 1]), about_input(words, blocks) if blocks else "")
-        said = [part for part in about if part] or [small_talk(words)]
-    return completion(body, "\n\n".join(said), [])
+        about = (describe_message_files(given[asked : asked + 1]), describe_input(words, blocks) if blocks else "")
+        said = [part for part in about if part] or [answer_small_talk(words)]
+    return make_completion(body, "\n\n".join(said), [])
 
 
-def in_words(message: dict[str, Any]) -> dict[str, Any]:
+def flatten_content(message: dict[str, Any]) -> dict[str, Any]:
     """The message with its text alone, where it has parts."""
     if not isinstance(message.get("content"), list):
         return message
-    from .demo_files import as_words
+    from .demo_files import extract_text
 
-    return message | {"content": as_words(message["content"])}
+    return message | {"content": extract_text(message["content"])}
 
 
-def about_files_in(messages: Sequence[Mapping[str, Any]]) -> str:
+def describe_message_files(messages: Sequence[Mapping[str, Any]]) -> str:
     """What is to say of the files in messages; "" where there are none."""
     contents = [message["content"] for message in messages if isinstance(message.get("content"), list)]
     if not contents:
         return ""
-    from .demo_files import about_files
+    from .demo_files import describe_files
 
-    return "\n\n".join(filter(None, map(about_files, contents)))
+    return "\n\n".join(filter(None, map(describe_files, contents)))
 
 
-def form_of(system: str) -> str:
+def find_output_format(system_prompt: str) -> str:
     """The form of answer that the system prompt asks for, "command" or "code"; "" where it asks for none."""
-    wanted = re.search(r"^The user wants (?:one shell (command)|(code))\b", system, re.MULTILINE)
+    wanted = re.search(r"^The user wants (?:one shell (command)|(code))\b", system_prompt, re.MULTILINE)
     return wanted[wanted.lastindex or 0] if wanted else ""
 
 
-def finished_calls(since: Sequence[Mapping[str, Any]]) -> list[tuple[Call, str]]:
+def list_finished_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[PlannedCall, str]]:
     """The calls among these messages that have a result, each with it."""
-    results = {as_text(m.get("tool_call_id")): as_text(m.get("content")) for m in since if m.get("role") == "tool"}
-    calls = [call for m in since for call in provider.provider_parse_tool_calls({"choices": [{"message": m}]})]
+    results = {as_text(m.get("tool_call_id")): as_text(m.get("content")) for m in messages if m.get("role") == "tool"}
+    calls = [call for m in messages for call in provider.provider_parse_tool_calls({"choices": [{"message": m}]})]
     return [
-        (Call(call.name, as_dict(parse_json(call.arguments))), results[call.id]) for call in calls if call.id in results
+        (PlannedCall(call.name, as_dict(parse_json(call.arguments))), results[call.id])
+        for call in calls
+        if call.id in results
     ]
 
 
-def offered_tools(body: Mapping[str, Any]) -> set[str]:
+def list_offered_tools(body: Mapping[str, Any]) -> set[str]:
     """The names of the tools that a request offers."""
     return {as_text(as_dict(as_dict(tool).get("function")).get("name")) for tool in as_list(body.get("tools"))}
 
@@ -154,7 +167,7 @@ def offered_tools(body: Mapping[str, Any]) -> set[str]:
 # The wire
 
 
-def completion(body: Mapping[str, Any], text: str, calls: Sequence[Call]) -> dict[str, Any]:
+def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall]) -> dict[str, Any]:
     """A whole Chat Completions answer. A word counts as a token."""
     messages = [as_dict(message) for message in as_list(body["messages"])]
     # Ids go on from the calls made so far, so that none comes twice in a conversation.
@@ -165,11 +178,11 @@ def completion(body: Mapping[str, Any], text: str, calls: Sequence[Call]) -> dic
             {
                 "id": f"call_{number}",
                 "type": "function",
-                "function": {"name": call.tool, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+                "function": {"name": call.tool_name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
             }
             for number, call in enumerate(calls, made + 1)
         ]
-    read, said = sum(len(as_text(in_words(m).get("content")).split()) for m in messages), len(text.split())
+    read, said = sum(len(as_text(flatten_content(m).get("content")).split()) for m in messages), len(text.split())
     return {
         "id": "chatcmpl-demo",
         "object": "chat.completion",
@@ -180,45 +193,45 @@ def completion(body: Mapping[str, Any], text: str, calls: Sequence[Call]) -> dic
     }
 
 
-def events(whole: Mapping[str, Any]) -> Iterator[str]:
+def iter_sse_events(completion: Mapping[str, Any]) -> Iterator[str]:
     """An answer as the SSE events of a stream: text and arguments in pieces, then the usage, then the end."""
-    head = {"id": whole["id"], "object": "chat.completion.chunk", "created": 0, "model": whole["model"]}
-    choice = whole["choices"][0]
-    for delta in deltas(choice["message"]):
-        yield event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    yield event(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
-    yield event(head | {"choices": [], "usage": whole["usage"]})
+    head = {"id": completion["id"], "object": "chat.completion.chunk", "created": 0, "model": completion["model"]}
+    choice = completion["choices"][0]
+    for delta in iter_deltas(choice["message"]):
+        yield format_sse_event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    yield format_sse_event(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
+    yield format_sse_event(head | {"choices": [], "usage": completion["usage"]})
     yield "data: [DONE]\n\n"
 
 
-def event(chunk: Mapping[str, Any]) -> str:
+def format_sse_event(chunk: Mapping[str, Any]) -> str:
     return f"data: {json.dumps(chunk)}\n\n"
 
 
-def deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def iter_deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A message in pieces."""
     yield {"role": "assistant", "content": ""}
-    for piece in pieces(message["content"] or "", TEXT_PIECE):
+    for piece in split_chunks(message["content"] or "", TEXT_CHUNK_SIZE):
         yield {"content": piece}
     for index, call in enumerate(message.get("tool_calls", [])):
         name, arguments = call["function"]["name"], call["function"]["arguments"]
         yield {"tool_calls": [call | {"index": index, "function": {"name": name, "arguments": ""}}]}
-        for piece in pieces(arguments, ARGUMENTS_PIECE):
+        for piece in split_chunks(arguments, ARGUMENTS_CHUNK_SIZE):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
-def pieces(text: str, length: int) -> list[str]:
+def split_chunks(text: str, size: int) -> list[str]:
     """The text in pieces of that many characters."""
-    return [text[start : start + length] for start in range(0, len(text), length)]
+    return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def refusal(request: PreparedRequest, status: HTTPStatus, message: str) -> Response:
+def make_error_response(request: PreparedRequest, status: HTTPStatus, message: str) -> Response:
     """An error in OpenAI's shape."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
-    return as_response(request, {"error": error}, status)
+    return to_response(request, {"error": error}, status)
 
 
-def as_response(
+def to_response(
     request: PreparedRequest, body: Mapping[str, Any] | str, status: HTTPStatus = HTTPStatus.OK
 ) -> Response:
     """A response as an HTTP connection would give it; a string is a stream of events, anything else JSON."""

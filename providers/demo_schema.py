@@ -12,29 +12,31 @@ from typing import Any
 
 from ask import as_dict, as_int, as_list, as_number, as_text
 
-DATES = {"date": "2026-01-01", "time": "12:00:00Z", "date-time": "2026-01-01T12:00:00Z"}
-FORMATS = {**DATES, "email": "demo@example.com", "uri": "https://example.com/"}
+DATE_EXAMPLES = {"date": "2026-01-01", "time": "12:00:00Z", "date-time": "2026-01-01T12:00:00Z"}
+FORMAT_EXAMPLES = {**DATE_EXAMPLES, "email": "demo@example.com", "uri": "https://example.com/"}
 """A text in each format."""
-DEEPEST = 20
+MAX_DEPTH = 20
 
 
-def value_for(schema: Mapping[str, Any], words: str) -> Any:
+def make_value(schema: Mapping[str, Any], prompt: str) -> Any:
     """A value that fits, where the schema is a usual one."""
-    return value_of(dict(schema), dict(schema), words, 0)
+    return make_nested_value(dict(schema), dict(schema), prompt, 0)
 
 
-def value_of(schema: dict[str, Any], root: dict[str, Any], words: str, depth: int) -> Any:
+def make_nested_value(schema: dict[str, Any], root: dict[str, Any], words: str, depth: int) -> Any:
     """The value for one schema inside `root`."""
     choices = as_list(schema.get("anyOf")) or as_list(schema.get("oneOf")) or as_list(schema.get("allOf"))
-    if depth == DEEPEST or "const" in schema:
+    if depth == MAX_DEPTH or "const" in schema:
         return schema.get("const")
     if schema.get("enum"):
         return as_list(schema["enum"])[0]
     if "$ref" in schema or choices:
-        return value_of(find(as_text(schema.get("$ref")), root) or as_dict(choices[0]), root, words, depth + 1)
+        return make_nested_value(
+            resolve_reference(as_text(schema.get("$ref")), root) or as_dict(choices[0]), root, words, depth + 1
+        )
     told = schema.get("type")
     kind = told[0] if isinstance(told, list) and told else told or ("object" if "properties" in schema else "string")
-    inner = partial(value_of, root=root, words=words, depth=depth + 1)
+    inner = partial(make_nested_value, root=root, words=words, depth=depth + 1)
     least = as_number(schema.get("minimum")) or 0
     made: dict[Any, Callable[[], Any]] = {
         "object": lambda: {name: inner(as_dict(part)) for name, part in as_dict(schema.get("properties")).items()},
@@ -44,16 +46,16 @@ def value_of(schema: dict[str, Any], root: dict[str, Any], words: str, depth: in
         "boolean": lambda: True,
         "null": lambda: None,
     }
-    return made.get(kind, lambda: text_for(schema, words))()
+    return made.get(kind, lambda: make_text(schema, words))()
 
 
-def text_for(schema: Mapping[str, Any], words: str) -> str:
+def make_text(schema: Mapping[str, Any], prompt: str) -> str:
     """A text: the question, where no format or length speaks against it."""
-    text = FORMATS.get(as_text(schema.get("format")), words)
+    text = FORMAT_EXAMPLES.get(as_text(schema.get("format")), prompt)
     return text.ljust(as_int(schema.get("minLength")) or 0, ".")[: as_int(schema.get("maxLength"))]
 
 
-def find(reference: str, root: dict[str, Any]) -> dict[str, Any]:
+def resolve_reference(reference: str, root: dict[str, Any]) -> dict[str, Any]:
     """What a reference such as "#/$defs/Place" stands for; {} without one."""
     place: Any = root if reference else {}
     for step in reference.removeprefix("#").strip("/").split("/"):

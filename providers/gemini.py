@@ -43,26 +43,26 @@ from ask import (
 )
 
 from .gemini_response import (
-    FAILURES,
+    FAILURE_MESSAGES,
     Part,
-    arguments_of,
-    as_kept,
-    calls_in,
-    finish_of,
-    finish_reason,
-    is_spoken,
-    parts_of,
-    text_of,
-    told_reason,
-    usage_of,
+    format_arguments,
+    format_filter_reason,
+    is_answer_part,
+    join_text,
+    list_function_calls,
+    parse_usage,
+    read_finish_reason,
+    read_parts,
+    to_finish,
+    to_stored_part,
 )
-from .gemini_stream import SIGNATURE, GeminiStreamReader
+from .gemini_stream import SIGNATURE_FIELD, GeminiStreamReader
 
-NO_SIGNATURE = "skip_thought_signature_validator"
+SKIP_SIGNATURE = "skip_thought_signature_validator"
 """Stands for the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures"""
-OLD_MODELS = re.compile(r"(gemini-[12]\b|gemma|learnlm)")
+OLD_MODELS_PATTERN = re.compile(r"(gemini-[12]\b|gemma|learnlm)")
 """Models before Gemini 3: they think by a budget of tokens, not by level, and ask for no signatures."""
-OPTIONS = {
+PARAMETER_NAMES = {
     "top_p": "topP",
     "top_k": "topK",
     "max_tokens": "maxOutputTokens",
@@ -71,26 +71,26 @@ OPTIONS = {
     "presence_penalty": "presencePenalty",
 }
 """What Gemini calls the parameters that have a common name."""
-BESIDE_THE_CONFIG = ("safetySettings", "cachedContent", "serviceTier")
+TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier")
 """Parameters that stand in the body itself, not in its generationConfig."""
-IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic")
-ATTACHMENTS = (
-    *(*IMAGES, "application/pdf"),
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/heic")
+ATTACHMENT_TYPES = (
+    *(*IMAGE_TYPES, "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/aiff", "audio/aac", "audio/ogg", "audio/flac"),
 )
 """https://ai.google.dev/gemini-api/docs/image-understanding, .../document-processing and .../audio"""
-MIME_TYPES = {"audio/mpeg": "audio/mp3"}
+MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3"}
 """What Gemini calls those that have another name elsewhere."""
-BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
+THINKING_BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
 """Tokens to think with: https://ai.google.dev/gemini-api/docs/openai#thinking"""
 
-WITHOUT_TOOLS = ("Function calling is not enabled", "Tool use with function calling is unsupported")
+NO_TOOLS_MESSAGES = ("Function calling is not enabled", "Tool use with function calling is unsupported")
 
 
 class Gemini(Provider):
     """Gemini's own API."""
 
-    def headers(self, key: str) -> dict[str, str]:
+    def build_headers(self, key: str) -> dict[str, str]:
         """The key, if there is one."""
         return {"x-goog-api-key": key} if key else {}
 
@@ -98,24 +98,26 @@ class Gemini(Provider):
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         """Gemini sees, reads and hears; Gemma sees."""
-        return media_type in (IMAGES if "gemma" in model else ATTACHMENTS)
+        return media_type in (IMAGE_TYPES if "gemma" in model else ATTACHMENT_TYPES)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
         model = quote(request.model, safe="/-._~@", errors="replace")
         place = model if "/" in model else f"models/{model}"
-        return HttpRequest(f"/v1beta/{place}:{method}", self.body(request), self.headers(key))
+        return HttpRequest(f"/v1beta/{place}:{method}", self.build_body(request), self.build_headers(key))
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """The body of a request."""
-        body: dict[str, Any] = {"contents": self.contents(request.messages, request.model.removeprefix("models/"))}
+        body: dict[str, Any] = {
+            "contents": self.format_contents(request.messages, request.model.removeprefix("models/"))
+        }
         system = [
             {"text": message.content} for message in request.messages if message.role == "system" and message.content
         ]
         if system:
             body["systemInstruction"] = {"parts": system}
-        schema = self.schema_of(request)
-        if request.tools and not (schema and is_old(request.model)):
+        schema = self.choose_schema(request)
+        if request.tools and not (schema and is_old_model(request.model)):
             mode = "NONE" if request.tool_choice == "none" else "AUTO"
             body["tools"] = self.provider_format_tools(request.tools)
             body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
@@ -123,35 +125,37 @@ class Gemini(Provider):
         if schema is not None:
             config = {"responseMimeType": "application/json", "responseJsonSchema": schema}
         for name, value in request.options.items():
-            if name in BESIDE_THE_CONFIG:
+            if name in TOP_LEVEL_PARAMETERS:
                 body[name] = value
             elif name == "reasoning_effort":
-                config["thinkingConfig"] = thinking(str(value), request.model)
+                config["thinkingConfig"] = build_thinking_config(str(value), request.model)
             else:
-                config[OPTIONS.get(name, name)] = [value] if name == "stop" and isinstance(value, str) else value
+                config[PARAMETER_NAMES.get(name, name)] = (
+                    [value] if name == "stop" and isinstance(value, str) else value
+                )
         return body | ({"generationConfig": config} if config else {})
 
-    def schema_of(self, request: ChatRequest) -> dict[str, Any] | None:
+    def choose_schema(self, request: ChatRequest) -> dict[str, Any] | None:
         """The schema that a request carries. Models before Gemini 3 refuse one beside tools, so there it waits."""
-        if request.schema is None or (request.tools and request.tool_choice != "none" and is_old(request.model)):
+        if request.schema is None or (request.tools and request.tool_choice != "none" and is_old_model(request.model)):
             return None
         return dict(request.schema)
 
-    def contents(self, messages: Iterable[Message], model: str) -> list[dict[str, Any]]:
+    def format_contents(self, messages: Iterable[Message], model: str) -> list[dict[str, Any]]:
         """The conversation, where the user's and the model's turns alternate: results are the user's."""
         turns: list[dict[str, Any]] = []
         ids: dict[str, str] = {}
         for message in messages:
             if message.role == "assistant":
-                parts = self.model_parts(message, model)
-                ids |= ids_given(message, parts)
+                parts = self.format_model_parts(message, model)
+                ids |= map_call_ids(message, parts)
             elif message.role == "tool":
                 name, given = message.tool_name, ids.get(message.tool_call_id)
                 part = self.provider_format_tool_result(message.tool_call_id, name, message.content)
                 part["functionResponse"] |= {"id": given} if given else {}
                 parts = [part]
             else:
-                parts = user_parts(message) if message.role == "user" else []
+                parts = format_user_parts(message) if message.role == "user" else []
             role = "model" if message.role == "assistant" else "user"
             if parts and turns and turns[-1]["role"] == role:
                 turns[-1]["parts"] += parts
@@ -161,34 +165,38 @@ class Gemini(Provider):
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
         """Not across the step to Gemini 3: no signature is known to be read on its other side."""
-        crossed = message.native and bool(OLD_MODELS.match(message.native.model)) != bool(OLD_MODELS.match(model))
+        crossed = message.native and bool(OLD_MODELS_PATTERN.match(message.native.model)) != bool(
+            OLD_MODELS_PATTERN.match(model)
+        )
         return {} if crossed else super().native_for(message, model)
 
-    def model_parts(self, message: Message, model: str) -> list[Part]:
+    def format_model_parts(self, message: Message, model: str) -> list[Part]:
         """The parts of an answer: as they came, if this model may read them and they say what the message says."""
         parts = [as_dict(part) for part in as_list(self.native_for(message, model).get("parts"))]
-        said = [(function_name(call.name), (arguments_object(call.arguments) or {})) for call in message.tool_calls]
-        came = [(call.get("name"), {} if call.get("args") is None else call["args"]) for call in calls_in(parts)]
-        if (message.content, said) != (text_of(parts), came):
+        said = [(to_function_name(call.name), (arguments_object(call.arguments) or {})) for call in message.tool_calls]
+        came = [
+            (call.get("name"), {} if call.get("args") is None else call["args"]) for call in list_function_calls(parts)
+        ]
+        if (message.content, said) != (join_text(parts), came):
             parts = [{"text": message.content}] if message.content else []
             for call in message.tool_calls:
-                arguments = {"name": function_name(call.name), "args": (arguments_object(call.arguments) or {})}
+                arguments = {"name": to_function_name(call.name), "args": (arguments_object(call.arguments) or {})}
                 parts.append({"functionCall": arguments})
         first = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
-        if first is not None and SIGNATURE not in parts[first] and not OLD_MODELS.match(model):
-            parts[first] = parts[first] | {SIGNATURE: NO_SIGNATURE}
+        if first is not None and SIGNATURE_FIELD not in parts[first] and not OLD_MODELS_PATTERN.match(model):
+            parts[first] = parts[first] | {SIGNATURE_FIELD: SKIP_SIGNATURE}
         return parts
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         declarations: list[dict[str, Any]] = []
         for tool in (normalize_tool(tool, inline_references=True) for tool in tools):
-            declaration = {"name": function_name(tool.name), "description": tool.description}
+            declaration = {"name": to_function_name(tool.name), "description": tool.description}
             takes_any = bool(tool.parameters["properties"] or tool.parameters.get("additionalProperties"))
             declarations.append(declaration | ({"parametersJsonSchema": dict(tool.parameters)} if takes_any else {}))
         return [{"functionDeclarations": declarations}] if declarations else []
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return {"functionResponse": {"name": function_name(tool_name), "response": {"output": result}}}
+        return {"functionResponse": {"name": to_function_name(tool_name), "response": {"output": result}}}
 
     # Answers
 
@@ -196,63 +204,63 @@ class Gemini(Provider):
         return GeminiStreamReader()
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
-        parts = parts_of(response)
-        reason = finish_reason(response)
-        kept = [part for part in map(as_kept, parts) if SIGNATURE in part or is_spoken(part)]
-        needed = any(SIGNATURE in part or as_dict(part.get("functionCall")).get("id") for part in kept)
+        parts = read_parts(response)
+        reason = read_finish_reason(response)
+        kept = [part for part in map(to_stored_part, parts) if SIGNATURE_FIELD in part or is_answer_part(part)]
+        needed = any(SIGNATURE_FIELD in part or as_dict(part.get("functionCall")).get("id") for part in kept)
         answer = Answer(
-            text=text_of(parts),
-            reasoning=text_of(parts, thoughts=True),
-            finish=finish_of(reason, calls=bool(calls_in(parts))),
-            usage=usage_of(as_dict(response.get("usageMetadata"))),
+            text=join_text(parts),
+            reasoning=join_text(parts, thoughts=True),
+            finish=to_finish(reason, has_calls=bool(list_function_calls(parts))),
+            usage=parse_usage(as_dict(response.get("usageMetadata"))),
             native=Native(self.info.name, as_text(response.get("modelVersion")), {"parts": kept}) if needed else None,
-            reason=told_reason(response, reason),
+            reason=format_filter_reason(response, reason),
         )
-        failure = self.failure(response, reason)
+        failure = self.find_response_error(response, reason)
         if failure:
             failure.answer = answer._replace(finish=Finish.ERROR)
             raise failure
         return answer
 
-    def failure(self, response: Mapping[str, Any], reason: str) -> ProviderError | None:
+    def find_response_error(self, response: Mapping[str, Any], reason: str) -> ProviderError | None:
         """The error that a response holds despite its status of 200, if any."""
         error = find_error(response)
         if error is not None:
             code = as_int(as_dict(error).get("code"))
             status = code if code and 400 <= code <= 599 else 200
             return self.provider_parse_error(status, {}, json.dumps({"error": error}))
-        return ProviderError(FAILURES[reason], None, Remedy.RETRY()) if reason in FAILURES else None
+        return ProviderError(FAILURE_MESSAGES[reason], None, Remedy.RETRY()) if reason in FAILURE_MESSAGES else None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls: list[ToolCall] = []
         seen: set[str] = set()
-        for wire in calls_in(parts_of(response)):
+        for wire in list_function_calls(read_parts(response)):
             call_id = as_text(wire.get("id"))
             if not call_id or call_id in seen:
                 call_id = f"call_{os.urandom(8).hex()}"
             seen.add(call_id)
-            calls.append(ToolCall(call_id, as_text(wire.get("name")) or "unnamed", arguments_of(wire)))
+            calls.append(ToolCall(call_id, as_text(wire.get("name")) or "unnamed", format_arguments(wire)))
         return calls
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = find_error(parse_json(body))
         message = error_text(error) or page_text(body) or "no explanation"
-        named = next((name for name, ours in OPTIONS.items() if is_named(ours, message)), None)
+        named = next((name for name, ours in PARAMETER_NAMES.items() if is_parameter_mentioned(ours, message)), None)
         told = None if status == 200 else status
         failure = ProviderError(message, told, default_remedy(status, headers), parameter=named)
         details = [as_dict(detail) for detail in as_list(as_dict(error).get("details"))]
         if failure.remedy.action == "retry" and failure.remedy.after is None:
-            failure.remedy = Remedy.RETRY(seconds_to_wait(details))
+            failure.remedy = Remedy.RETRY(parse_retry_delay(details))
         if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
             failure.remedy = Remedy.NEXT_KEY
             failure.advice = "check the key (ask keys set gemini)"
         elif "credits are depleted" in message:
             failure.remedy = Remedy.NEXT_KEY
             failure.advice = "add credits at https://ai.studio/projects, or use another key"
-        elif any("PerDay" in as_text(violation.get("quotaId")) for violation in violations(details)):
+        elif any("PerDay" in as_text(violation.get("quotaId")) for violation in list_quota_violations(details)):
             failure.remedy = Remedy.NEXT_KEY
             failure.advice = "the quota of this day is used up: use another model or key, or wait for tomorrow"
-        elif any(words in message for words in WITHOUT_TOOLS):
+        elif any(words in message for words in NO_TOOLS_MESSAGES):
             failure.remedy = Remedy.WITHOUT_TOOLS
             failure.advice = "use --no-tools, or a model that can call tools"
         return failure
@@ -260,7 +268,7 @@ class Gemini(Provider):
     # Models
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest("/v1beta/models?pageSize=1000", None, self.headers(key), "GET")
+        return HttpRequest("/v1beta/models?pageSize=1000", None, self.build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         entries = [as_dict(entry) for entry in as_list(as_dict(body).get("models"))]
@@ -275,12 +283,12 @@ class Gemini(Provider):
         ]
 
 
-def user_parts(message: Message) -> list[Part]:
+def format_user_parts(message: Message) -> list[Part]:
     """The parts of a message of the user's: its files before its text, as Google advises."""
     files: list[Part] = [
         {
             "inlineData": {
-                "mimeType": MIME_TYPES.get(attachment.media_type, attachment.media_type),
+                "mimeType": MIME_TYPE_NAMES.get(attachment.media_type, attachment.media_type),
                 "data": attachment.base64,
             }
         }
@@ -289,44 +297,44 @@ def user_parts(message: Message) -> list[Part]:
     return [*files, {"text": message.content}] if message.content or not files else files
 
 
-def is_old(model: str) -> bool:
+def is_old_model(model: str) -> bool:
     """Whether a model is older than Gemini 3."""
-    return OLD_MODELS.match(model.removeprefix("models/")) is not None
+    return OLD_MODELS_PATTERN.match(model.removeprefix("models/")) is not None
 
 
-def function_name(name: str) -> str:
+def to_function_name(name: str) -> str:
     """A tool's name as Gemini takes it."""
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
     return safe if re.match(r"[A-Za-z_]", safe) else f"_{safe}"[:64]
 
 
-def thinking(effort: str, model: str) -> dict[str, Any]:
+def build_thinking_config(effort: str, model: str) -> dict[str, Any]:
     """How hard to think, and to show the thoughts. Gemini 3 always thinks: "none" is as little as it can."""
-    if is_old(model):
-        budget = BUDGETS.get(effort, BUDGETS["high"])
+    if is_old_model(model):
+        budget = THINKING_BUDGETS.get(effort, THINKING_BUDGETS["high"])
         return {"thinkingBudget": budget, "includeThoughts": budget > 0}
     return {"thinkingLevel": "minimal" if effort == "none" else effort, "includeThoughts": effort != "none"}
 
 
-def ids_given(message: Message, parts: Sequence[Part]) -> dict[str, str]:
+def map_call_ids(message: Message, parts: Sequence[Part]) -> dict[str, str]:
     """The ids that Gemini itself gave to calls, by those under which we know them; "" where it gave none."""
-    ids = [as_text(call.get("id")) for call in calls_in(parts)]
+    ids = [as_text(call.get("id")) for call in list_function_calls(parts)]
     return {call.id: given for call, given in zip(message.tool_calls, ids, strict=True)}
 
 
-def is_named(parameter: str, message: str) -> bool:
+def is_parameter_mentioned(parameter: str, message: str) -> bool:
     """Whether an error's message speaks of a parameter, in either way to write it."""
     snake = re.sub(r"([A-Z])", r"_\1", parameter).lower()
     return re.search(rf"\b({parameter}|{snake})\b", message) is not None
 
 
-def seconds_to_wait(details: Iterable[Mapping[str, Any]]) -> float | None:
+def parse_retry_delay(details: Iterable[Mapping[str, Any]]) -> float | None:
     """Seconds until a retry makes sense, told as "17s"; None where it is not."""
     delays = (as_number(as_text(detail.get("retryDelay")).removesuffix("s")) for detail in details)
     return next((delay for delay in delays if delay is not None and delay >= 0), None)
 
 
-def violations(details: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def list_quota_violations(details: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The quotas that a request went over."""
     return [as_dict(violation) for detail in details for violation in as_list(detail.get("violations"))]
 

@@ -8,20 +8,20 @@ from typing import Any
 
 from ask import Finish, Usage, as_dict, as_int, as_list, as_text
 
-from .gemini_stream import PIECEMEAL, SIGNATURE
+from .gemini_stream import PARTIAL_CALL_FIELDS, SIGNATURE_FIELD
 
 Part = dict[str, Any]
 
-REASONS = (
+FINISH_REASON_NAMES = (
     *("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT"),
     *("SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
 )
 """Finish reasons by number, as they come where enums are numbers."""
-FILTERS = {
+FILTER_REASONS = {
     *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR"),
     *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 }
-FAILURES = {
+FAILURE_MESSAGES = {
     "MALFORMED_FUNCTION_CALL": "the model wrote a tool call that cannot be read",
     "UNEXPECTED_TOOL_CALL": "the model called a tool where it had none",
     "TOO_MANY_TOOL_CALLS": "the model called too many tools at once",
@@ -31,63 +31,65 @@ FAILURES = {
 }
 
 
-def parts_of(response: Mapping[str, Any]) -> list[Part]:
+def read_parts(response: Mapping[str, Any]) -> list[Part]:
     """The parts of the first candidate."""
-    candidate = first_candidate(response)
+    candidate = get_first_candidate(response)
     return [as_dict(part) for part in as_list(as_dict(candidate.get("content")).get("parts"))]
 
 
-def first_candidate(response: Mapping[str, Any]) -> dict[str, Any]:
+def get_first_candidate(response: Mapping[str, Any]) -> dict[str, Any]:
     """The first candidate of a response; {} where there is none."""
     return as_dict(next(iter(as_list(response.get("candidates"))), None))
 
 
-def calls_in(parts: Iterable[Part]) -> list[dict[str, Any]]:
+def list_function_calls(parts: Iterable[Part]) -> list[dict[str, Any]]:
     """The function calls among the parts."""
     return [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
 
 
-def text_of(parts: Iterable[Part], *, thoughts: bool = False) -> str:
+def join_text(parts: Iterable[Part], *, thoughts: bool = False) -> str:
     """What the parts say, or think."""
     return "".join(as_text(part.get("text")) for part in parts if bool(part.get("thought")) is thoughts)
 
 
-def as_kept(part: Part) -> Part:
+def to_stored_part(part: Part) -> Part:
     """A part as it may go back: without an empty signature, a call without the marks of one that comes in pieces."""
-    kept = {name: value for name, value in part.items() if name != SIGNATURE or (value and isinstance(value, str))}
+    kept = {
+        name: value for name, value in part.items() if name != SIGNATURE_FIELD or (value and isinstance(value, str))
+    }
     call = part.get("functionCall")
     if isinstance(call, dict):
-        kept["functionCall"] = {name: value for name, value in call.items() if name not in PIECEMEAL}
+        kept["functionCall"] = {name: value for name, value in call.items() if name not in PARTIAL_CALL_FIELDS}
     return kept
 
 
-def is_spoken(part: Part) -> bool:
+def is_answer_part(part: Part) -> bool:
     """Whether a part is more than a thought, and more than an empty text."""
     return not part.get("thought") and part.get("text") != ""
 
 
-def arguments_of(call: Mapping[str, Any]) -> str:
+def format_arguments(call: Mapping[str, Any]) -> str:
     """A call's arguments as JSON text; of a call that never became whole, a text that breaks off."""
     args = call.get("args")
     text = args if isinstance(args, str) else json.dumps({} if args is None else args, ensure_ascii=False)
-    return text[:-1] if any(call.get(name) for name in PIECEMEAL) else text
+    return text[:-1] if any(call.get(name) for name in PARTIAL_CALL_FIELDS) else text
 
 
-def finish_reason(response: Mapping[str, Any]) -> str:
+def read_finish_reason(response: Mapping[str, Any]) -> str:
     """Why the answer ended, in Gemini's word; "SAFETY" where the prompt itself was blocked; "" where it is not told."""
     if as_dict(response.get("promptFeedback")).get("blockReason"):
         return "SAFETY"
-    reason = first_candidate(response).get("finishReason")
+    reason = get_first_candidate(response).get("finishReason")
     number = as_int(reason)
     if number is not None:
-        return REASONS[number] if 0 <= number < len(REASONS) else ""
+        return FINISH_REASON_NAMES[number] if 0 <= number < len(FINISH_REASON_NAMES) else ""
     return as_text(reason)
 
 
-def told_reason(response: Mapping[str, Any], reason: str) -> str:
+def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:
     """What a filter says: the reason in Gemini's word, its message, and the kinds of harm that it saw; "" for none."""
-    prompt, candidate = as_dict(response.get("promptFeedback")), first_candidate(response)
-    if reason not in FILTERS:
+    prompt, candidate = as_dict(response.get("promptFeedback")), get_first_candidate(response)
+    if reason not in FILTER_REASONS:
         return ""
     blocked = prompt.get("blockReason")
     word = f"prompt blocked: {blocked}" if blocked else reason
@@ -97,16 +99,16 @@ def told_reason(response: Mapping[str, Any], reason: str) -> str:
     return ": ".join(filter(None, (word, message, ", ".join(filter(None, harms)))))
 
 
-def finish_of(reason: str, *, calls: bool) -> Finish:
+def to_finish(reason: str, *, has_calls: bool) -> Finish:
     """Why the answer ended. Any reason that is not known is a normal end."""
-    if reason in FILTERS:
+    if reason in FILTER_REASONS:
         return Finish.FILTER
     if reason in ("MAX_TOKENS", "CONTINUATION"):
         return Finish.LENGTH
-    return Finish.TOOL_CALLS if calls else Finish.STOP
+    return Finish.TOOL_CALLS if has_calls else Finish.STOP
 
 
-def usage_of(usage: Mapping[str, Any]) -> Usage:
+def parse_usage(usage: Mapping[str, Any]) -> Usage:
     """Tokens, where told. Thoughts are part of the output; what came from the cache is part of the input."""
     written = [as_int(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
     return Usage(

@@ -11,14 +11,14 @@ from typing import Any
 
 from ask import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta, as_dict, as_int, as_list, as_text, find_error
 
-SIGNATURE = "thoughtSignature"
-PIECEMEAL = ("partialArgs", "willContinue")
+SIGNATURE_FIELD = "thoughtSignature"
+PARTIAL_CALL_FIELDS = ("partialArgs", "willContinue")
 """Fields of a call that comes in pieces."""
-MOST_FIELDS = 100
+MAX_FIELDS = 100
 """How many fields of a chunk, and of a candidate, are kept."""
-PART_SIZE = 10_000
+PART_OVERHEAD = 10_000
 """What a part counts besides its text: more than it takes in memory."""
-STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\["([^"]*)"\]""")
+PATH_STEP_PATTERN = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\["([^"]*)"\]""")
 
 
 class GeminiStreamReader:
@@ -28,11 +28,11 @@ class GeminiStreamReader:
         self.ended = False
         self.size = 0
         self._event_size = 0
-        self._head: dict[str, Any] = {}
+        self._response_fields: dict[str, Any] = {}
         self._candidate: dict[str, Any] | None = None
-        self._parts: list[GatheredPart] = []
-        self._calls = 0
-        self._open_call: GatheredCall | None = None
+        self._parts: list[PartialPart] = []
+        self._call_count = 0
+        self._open_call: PartialFunctionCall | None = None
 
     def feed(self, event: ServerEvent) -> list[Delta]:
         try:
@@ -42,12 +42,12 @@ class GeminiStreamReader:
         self._event_size = len(event.data)
         error = find_error(chunk)
         chunk = as_dict(chunk)
-        head = self._head
+        head = self._response_fields
         for name, value in chunk.items():
-            if value is not None and name not in ("candidates", "error") and (name in head or len(head) < MOST_FIELDS):
+            if value is not None and name not in ("candidates", "error") and (name in head or len(head) < MAX_FIELDS):
                 head[name] = value
         if error is not None:
-            self._head["error"] = error
+            self._response_fields["error"] = error
         self.ended = self.ended or error is not None or bool(as_dict(chunk.get("promptFeedback")).get("blockReason"))
         return [delta for one in as_list(chunk.get("candidates")) for delta in self._read_candidate(as_dict(one))]
 
@@ -55,7 +55,7 @@ class GeminiStreamReader:
         if as_int(candidate.get("index")):
             return []
         seen = self._candidate = self._candidate or {}
-        if len(seen) < MOST_FIELDS:
+        if len(seen) < MAX_FIELDS:
             seen |= {name: value for name, value in candidate.items() if name != "content" and value is not None}
         self.ended = self.ended or bool(candidate.get("finishReason"))
         parts = as_list(as_dict(candidate.get("content")).get("parts"))
@@ -64,21 +64,21 @@ class GeminiStreamReader:
     def _read_part(self, part: dict[str, Any]) -> list[Delta]:
         call = part.get("functionCall")
         if isinstance(call, dict):
-            self.size += PART_SIZE + self._event_size
+            self.size += PART_OVERHEAD + self._event_size
             return self._read_call(part, call)
         rest = {name: value for name, value in part.items() if name != "text"}
         text = part.get("text")
         if not isinstance(text, str):
-            self.size += PART_SIZE + self._event_size
-            self._parts.append(GatheredPart(rest))
+            self.size += PART_OVERHEAD + self._event_size
+            self._parts.append(PartialPart(rest))
             return []
         last = self._parts[-1] if self._parts else None
         if last and last.is_continued_by(rest):
-            last.add(text)
-        elif text or SIGNATURE in rest:
-            self._parts.append(GatheredPart(rest))
-            self._parts[-1].add(text)
-            self.size += PART_SIZE + self._event_size
+            last.add_text(text)
+        elif text or SIGNATURE_FIELD in rest:
+            self._parts.append(PartialPart(rest))
+            self._parts[-1].add_text(text)
+            self.size += PART_OVERHEAD + self._event_size
         self.size += len(text)
         if not text:
             return []
@@ -86,112 +86,112 @@ class GeminiStreamReader:
 
     def _read_call(self, part: dict[str, Any], call: dict[str, Any]) -> list[Delta]:
         if self._open_call and not call.get("name"):
-            self._open_call.add(call)
+            self._open_call.add_fragment(call)
         else:
-            self._open_call = GatheredCall(call)
-            self._parts.append(GatheredPart(part, call=self._open_call))
-            self._calls += 1
-        if self._open_call.whole:
+            self._open_call = PartialFunctionCall(call)
+            self._parts.append(PartialPart(part, call=self._open_call))
+            self._call_count += 1
+        if self._open_call.complete:
             self._open_call = None
         name = as_text(call.get("name"))
-        return [CallDelta(self._calls - 1, name)] if name else []
+        return [CallDelta(self._call_count - 1, name)] if name else []
 
     def response(self) -> dict[str, Any]:
         if self._candidate is None:
-            return dict(self._head)
-        content = {"role": "model", "parts": [part.as_wire() for part in self._parts]}
-        return self._head | {"candidates": [{"content": content} | self._candidate]}
+            return dict(self._response_fields)
+        content = {"role": "model", "parts": [part.to_dict() for part in self._parts]}
+        return self._response_fields | {"candidates": [{"content": content} | self._candidate]}
 
 
 @dataclass
-class GatheredPart:
+class PartialPart:
     """A part of the answer: its fields, and the pieces of its text or its call in place of these."""
 
     fields: dict[str, Any]
     text: StringIO | None = None
-    call: GatheredCall | None = None
+    call: PartialFunctionCall | None = None
 
-    def add(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         """Add a piece of text."""
         self.text = self.text or StringIO()
         self.text.write(text)
 
     def is_continued_by(self, fields: Mapping[str, Any]) -> bool:
         """Whether another text is more of this one. A part with a signature stays by itself: it must go back so."""
-        return self.text is not None and self.fields == fields and SIGNATURE not in fields
+        return self.text is not None and self.fields == fields and SIGNATURE_FIELD not in fields
 
-    def as_wire(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The part as a whole answer would hold it."""
         if self.call:
-            return self.fields | {"functionCall": self.call.as_wire()}
+            return self.fields | {"functionCall": self.call.to_dict()}
         return self.fields if self.text is None else {"text": self.text.getvalue()} | self.fields
 
 
-class GatheredCall:
+class PartialFunctionCall:
     """A call, its arguments in one piece or, as Vertex AI sends them where it was asked to, value by value."""
 
     def __init__(self, call: Mapping[str, Any]) -> None:
-        self._fields = {name: value for name, value in call.items() if name not in PIECEMEAL}
-        self._args = dict(as_dict(call.get("args")))
-        self._continued = ""
-        self._broken = False
-        self.add(call)
+        self._fields = {name: value for name, value in call.items() if name not in PARTIAL_CALL_FIELDS}
+        self._arguments = dict(as_dict(call.get("args")))
+        self._continued_path = ""
+        self._is_invalid = False
+        self.add_fragment(call)
 
-    def add(self, call: Mapping[str, Any]) -> None:
+    def add_fragment(self, call: Mapping[str, Any]) -> None:
         """Take a piece: the first that does not announce another is the last."""
         for value in as_list(call.get("partialArgs")):
             try:
                 self._add_value(as_dict(value))
-                self._fields["args"] = self._args
+                self._fields["args"] = self._arguments
             except LookupError:
-                self._broken = True
-        self.whole = call.get("willContinue") is not True
+                self._is_invalid = True
+        self.complete = call.get("willContinue") is not True
 
-    def _add_value(self, piece: dict[str, Any]) -> None:
+    def _add_value(self, fragment: dict[str, Any]) -> None:
         """Put a value where its path says; a string may come in several pieces.
 
         Raises:
             LookupError: there is no such place.
         """
-        path = as_text(piece.get("jsonPath"))
-        *way, last = steps(path)
-        place: Any = self._args
+        path = as_text(fragment.get("jsonPath"))
+        *way, last = parse_json_path(path)
+        place: Any = self._arguments
         for step, following in zip(way, [*way, last][1:], strict=True):
-            place = enter(place, step, [] if isinstance(following, int) else {})
-        values = [value for name, value in piece.items() if name in ("stringValue", "numberValue", "boolValue")]
+            place = enter_step(place, step, [] if isinstance(following, int) else {})
+        values = [value for name, value in fragment.items() if name in ("stringValue", "numberValue", "boolValue")]
         value = values[0] if values else None
-        before = enter(place, last, None)
-        more = self._continued == path and isinstance(before, str) and isinstance(value, str)
+        before = enter_step(place, last, None)
+        more = self._continued_path == path and isinstance(before, str) and isinstance(value, str)
         place[last] = before + value if more else value
-        self._continued = path if piece.get("willContinue") is True else ""
+        self._continued_path = path if fragment.get("willContinue") is True else ""
 
-    def as_wire(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The call as a whole answer would hold it; marked as unfinished where it is not whole or makes no sense."""
-        return self._fields if self.whole and not self._broken else self._fields | {"willContinue": True}
+        return self._fields if self.complete and not self._is_invalid else self._fields | {"willContinue": True}
 
 
-def steps(path: str) -> list[str | int]:
+def parse_json_path(path: str) -> list[str | int]:
     """The steps of a JSONPath such as "$.places[0].name".
 
     Raises:
         LookupError: it is no such path.
     """
-    found = list(STEP.finditer(path))
+    found = list(PATH_STEP_PATTERN.finditer(path))
     if not found or "$" + "".join(match[0] for match in found) != path:
         raise LookupError(path)
     return [int(match[2]) if match[2] else str(match[match.lastindex or 0]) for match in found]
 
 
-def enter(place: Any, step: str | int, new: Any) -> Any:
-    """What lies a step further in an object or an array, where `new` is put first if nothing lies there.
+def enter_step(container: Any, step: str | int, default: Any) -> Any:
+    """What lies a step further in an object or an array, where `default` is put first if nothing lies there.
 
     Raises:
         LookupError: there is no such place.
     """
-    if isinstance(place, dict) and isinstance(step, str):
-        return place.setdefault(step, new)
-    if isinstance(place, list) and isinstance(step, int) and step <= len(place):
-        if step == len(place):
-            place.append(new)
-        return place[step]
+    if isinstance(container, dict) and isinstance(step, str):
+        return container.setdefault(step, default)
+    if isinstance(container, list) and isinstance(step, int) and step <= len(container):
+        if step == len(container):
+            container.append(default)
+        return container[step]
     raise LookupError(step)

@@ -11,10 +11,10 @@ from typing import Any
 
 from ask import Answer, ChatCompletions, ChatRequest, Finish, ModelInfo, as_dict, as_int, as_list, as_text
 
-IMAGES = ("image/png", "image/jpeg")
+IMAGE_TYPES = ("image/png", "image/jpeg")
 """Its server knows WebP too, but not at this address: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1752"""
-CALL_IN_TEXT = "[TOOL_REQUEST]"
-EMBEDDING = "text-embedding-"
+TOOL_CALL_MARKER = "[TOOL_REQUEST]"
+EMBEDDING_PREFIX = "text-embedding-"
 """How LM Studio begins the names of models that only embed; one of them comes with it."""
 
 
@@ -23,7 +23,7 @@ class LMStudio(ChatCompletions):
 
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
         """A line for the user where an answer shows what went wrong behind it; else ""."""
-        if request.tools and CALL_IN_TEXT in answer.text:
+        if request.tools and TOOL_CALL_MARKER in answer.text:
             return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
         wordless = not answer.text.strip() and not answer.usage.output_tokens
         if wordless and answer.finish in (Finish.EMPTY, Finish.LENGTH):
@@ -33,7 +33,7 @@ class LMStudio(ChatCompletions):
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         """The models that answer, the loaded ones first where the list tells: at /api/v0 it does, at /v1 not."""
         entries = [as_dict(entry) for entry in as_list(body if isinstance(body, list) else as_dict(body).get("data"))]
-        chat = [entry for entry in entries if not is_embedding(entry)]
+        chat = [entry for entry in entries if not is_embedding_model(entry)]
         return super().provider_parse_models(sorted(chat, key=lambda entry: entry.get("state") != "loaded"))
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
@@ -45,9 +45,9 @@ class LMStudio(ChatCompletions):
         )
 
 
-def is_embedding(entry: Mapping[str, Any]) -> bool:
+def is_embedding_model(entry: Mapping[str, Any]) -> bool:
     """Whether an entry of the models list answers no questions."""
-    return entry.get("type") == "embeddings" or as_text(entry.get("id")).startswith(EMBEDDING)
+    return entry.get("type") == "embeddings" or as_text(entry.get("id")).startswith(EMBEDDING_PREFIX)
 
 
 provider = LMStudio(
@@ -56,7 +56,7 @@ provider = LMStudio(
     base_url="http://localhost:1234/v1",
     key_env=("LMSTUDIO_API_KEY", "LM_API_TOKEN"),
     needs_key=False,
-    attachments=IMAGES,
+    attachments=IMAGE_TYPES,
     docs="https://lmstudio.ai/docs/developer",
     offline_advice="start its server with lms server start, or set LMSTUDIO_BASE_URL to where it runs",
     no_model_advice="load one with lms load MODEL, or in its window",

@@ -11,16 +11,16 @@ from typing import Any
 
 from ask import Answer, ChatCompletions, ChatRequest, Message, ProviderError, Remedy, Usage, as_int
 
-from .moonshot_thinking import MoonshotStreamReader, with_thinking_apart
+from .moonshot_thinking import MoonshotStreamReader, separate_thinking
 
-NO_MORE_CREDIT = "exceeded_current_quota_error"
+QUOTA_ERROR_TYPE = "exceeded_current_quota_error"
 """An account without money, which is a 429 like too many requests."""
-TOP_UP = "top up at https://platform.kimi.ai/console, or use another key"
-IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+TOP_UP_HINT = "top up at https://platform.kimi.ai/console, or use another key"
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """https://platform.kimi.ai/docs/guide/use-kimi-vision-model"""
-TEXT_ONLY = re.compile(r"moonshot-v1-(?!.*vision)|kimi-k2(?:-|$)")
+TEXT_ONLY_PATTERN = re.compile(r"moonshot-v1-(?!.*vision)|kimi-k2(?:-|$)")
 """Models that do not see; kimi-k2.5 and later ones do."""
-BLANK = " "
+EMPTY_TEXT_PLACEHOLDER = " "
 """Stands for a text that is not there: Moonshot takes an empty one for missing."""
 
 
@@ -30,7 +30,7 @@ class Moonshot(ChatCompletions):
     native_fields = ("reasoning_content",)
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY.match(model)
+        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().body(request)
@@ -42,22 +42,22 @@ class Moonshot(ChatCompletions):
         """Where tools were called there must be reasoning, whoever called them; elsewhere there must be a text."""
         wire = super().format_message(message, model)
         if message.tool_calls:
-            wire["reasoning_content"] = wire.get("reasoning_content") or BLANK
+            wire["reasoning_content"] = wire.get("reasoning_content") or EMPTY_TEXT_PLACEHOLDER
         elif message.role == "assistant":
-            wire["content"] = wire["content"] or BLANK
+            wire["content"] = wire["content"] or EMPTY_TEXT_PLACEHOLDER
         return wire
 
     def provider_stream_reader(self) -> MoonshotStreamReader:
         return MoonshotStreamReader()
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
-        return super().provider_parse_response(with_thinking_apart(response))
+        return super().provider_parse_response(separate_thinking(response))
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
-        if NO_MORE_CREDIT in body:
+        if QUOTA_ERROR_TYPE in body:
             error.remedy = Remedy.NEXT_KEY
-            error.advice = TOP_UP
+            error.advice = TOP_UP_HINT
         return error
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
@@ -72,6 +72,6 @@ provider = Moonshot(
     base_url="https://api.moonshot.ai/v1",
     key_env="MOONSHOT_API_KEY",
     default_model="kimi-k3",
-    attachments=IMAGES,
+    attachments=IMAGE_TYPES,
     docs="https://platform.kimi.ai/docs",
 )

@@ -1,6 +1,6 @@
 """Thinking that Kimi's older models write at the head of an answer, between marks: told apart from the answer.
 
-`MoonshotStreamReader` does so for what is shown, `with_thinking_apart` for a whole response.
+`MoonshotStreamReader` does so for what is shown, `separate_thinking` for a whole response.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ask import (
     first_choice,
 )
 
-MARKS = {"◁think▷": "◁/think▷", "<think>": "</think>"}
+THINKING_TAGS = {"◁think▷": "◁/think▷", "<think>": "</think>"}
 """What begins the thinking, and what ends it."""
 
 
@@ -36,7 +36,7 @@ class MoonshotStreamReader(ChatStreamReader):
         for delta in super().feed(event):
             seen += self._splitter.feed(delta.text) if isinstance(delta, TextDelta) else [delta]
         if self.ended:
-            seen += self._splitter.end()
+            seen += self._splitter.finish()
         return seen
 
 
@@ -44,60 +44,60 @@ class ThinkingSplitter:
     """Splits a text that comes in pieces, however they cut the marks."""
 
     def __init__(self) -> None:
-        self._held = ""
-        self._part: Literal["head", "thinking", "gap", "answer"] = "head"
-        self._mark = ""
+        self._buffer = ""
+        self._state: Literal["head", "thinking", "gap", "answer"] = "head"
+        self._end_tag = ""
 
-    def feed(self, piece: str) -> list[TextDelta | ReasoningDelta]:
+    def feed(self, text: str) -> list[TextDelta | ReasoningDelta]:
         """Take a piece; return what is clear by now. What may be the beginning of a mark is held back."""
-        self._held += piece
+        self._buffer += text
         seen: list[TextDelta | ReasoningDelta] = []
-        if self._part == "head":
+        if self._state == "head":
             self._read_head()
-        if self._part == "thinking":
+        if self._state == "thinking":
             seen += self._read_thinking()
-        if self._part == "gap":
-            self._held = self._held.lstrip()
-            self._part = "answer" if self._held else "gap"
-        if self._part == "answer":
-            seen += self.end()
+        if self._state == "gap":
+            self._buffer = self._buffer.lstrip()
+            self._state = "answer" if self._buffer else "gap"
+        if self._state == "answer":
+            seen += self.finish()
         return seen
 
-    def end(self) -> list[TextDelta | ReasoningDelta]:
+    def finish(self) -> list[TextDelta | ReasoningDelta]:
         """What is held, now that no mark can come of it."""
-        held, self._held = self._held, ""
+        held, self._buffer = self._buffer, ""
         if not held:
             return []
-        return [ReasoningDelta(held) if self._part == "thinking" else TextDelta(held)]
+        return [ReasoningDelta(held) if self._state == "thinking" else TextDelta(held)]
 
     def _read_head(self) -> None:
         """Find out whether the text begins with thinking."""
-        head = self._held.lstrip()
-        begun = next((mark for mark in MARKS if head.startswith(mark)), "")
+        head = self._buffer.lstrip()
+        begun = next((mark for mark in THINKING_TAGS if head.startswith(mark)), "")
         if begun:
-            self._held, self._part, self._mark = head.removeprefix(begun), "thinking", MARKS[begun]
-        elif not any(mark.startswith(head) for mark in MARKS):
-            self._part = "answer"
+            self._buffer, self._state, self._end_tag = head.removeprefix(begun), "thinking", THINKING_TAGS[begun]
+        elif not any(mark.startswith(head) for mark in THINKING_TAGS):
+            self._state = "answer"
 
     def _read_thinking(self) -> list[ReasoningDelta]:
-        thinking, found, rest = self._held.partition(self._mark)
+        thinking, found, rest = self._buffer.partition(self._end_tag)
         if found:
-            self._held, self._part = rest, "gap"
+            self._buffer, self._state = rest, "gap"
         else:
-            begun = next((n for n in range(len(self._mark) - 1, 0, -1) if thinking.endswith(self._mark[:n])), 0)
+            begun = next((n for n in range(len(self._end_tag) - 1, 0, -1) if thinking.endswith(self._end_tag[:n])), 0)
             clear = len(thinking) - begun
-            thinking, self._held = thinking[:clear], thinking[clear:]
+            thinking, self._buffer = thinking[:clear], thinking[clear:]
         return [ReasoningDelta(thinking)] if thinking else []
 
 
-def with_thinking_apart(response: Mapping[str, Any]) -> Mapping[str, Any]:
+def separate_thinking(response: Mapping[str, Any]) -> Mapping[str, Any]:
     """The response with the thinking in its text moved to where newer models have it."""
     choices = as_list(response.get("choices"))
     choice = first_choice(response)
     message = as_dict(choice.get("message"))
     said = as_text(message.get("content"))
     splitter = ThinkingSplitter()
-    parts = [*splitter.feed(said), *splitter.end()]
+    parts = [*splitter.feed(said), *splitter.finish()]
     text = "".join(part.text for part in parts if isinstance(part, TextDelta))
     if text == said:
         return response

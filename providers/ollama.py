@@ -44,17 +44,17 @@ from ask import (
     read_tool_calls,
 )
 
-from .ollama_requests import IMAGES, context_size, size_in_bytes, sorted_options, without_images
+from .ollama_requests import IMAGE_TYPES, compute_context_size, measure_json_bytes, remove_images, split_parameters
 
-MOST_BYTES_PER_TOKEN = 8
+MAX_BYTES_PER_TOKEN = 8
 """More than any text has: a model that read fewer tokens than that makes has not read it all."""
 
-CALL_SIZE = 10_000
+CALL_OVERHEAD = 10_000
 """What a tool call counts besides its line: more than it takes in memory."""
-MOST_FIELDS = 100
+MAX_FIELDS = 100
 """How many fields of a stream's lines are kept."""
 
-FORMAT_REFUSED = re.compile(r"grammar|(?:invalid|in|for) format|JSON schema", re.IGNORECASE)
+FORMAT_ERROR_PATTERN = re.compile(r"grammar|(?:invalid|in|for) format|JSON schema", re.IGNORECASE)
 """How it says, with a status that others retry, that it cannot hold a model to a schema."""
 
 
@@ -65,12 +65,12 @@ class Ollama(Provider):
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         """Images, of models that see; it takes sound too, in the same place, but models make up what they hear."""
-        return media_type in IMAGES
+        return media_type in IMAGE_TYPES
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
-        return HttpRequest("/api/chat", self.body(request), headers(key))
+        return HttpRequest("/api/chat", self.build_body(request), build_headers(key))
 
-    def body(self, request: ChatRequest) -> dict[str, Any]:
+    def build_body(self, request: ChatRequest) -> dict[str, Any]:
         """The body of a chat request."""
         body: dict[str, Any] = {"model": request.model, "stream": request.stream}
         body["messages"] = [self.format_message(message, request.model) for message in request.messages]
@@ -79,10 +79,10 @@ class Ollama(Provider):
             body["tools"] = tools
         elif request.schema is not None:  # beside tools, it would keep the model from calling any
             body["format"] = dict(request.schema)
-        beside, options = sorted_options(request.options)
-        texts = [[without_images(wire) for wire in body["messages"]], tools]
+        beside, options = split_parameters(request.options)
+        texts = [[remove_images(wire) for wire in body["messages"]], tools]
         images = sum(len(message.attachments) for message in request.messages)
-        options.setdefault("num_ctx", context_size(texts, options.get("num_predict"), images))
+        options.setdefault("num_ctx", compute_context_size(texts, options.get("num_predict"), images))
         return body | beside | {"options": options}
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Ollama(Provider):
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         forms = [normalize_tool(tool, inline_references=True) for tool in tools]
-        return [form._replace(parameters=without_unread(form.parameters)).as_function() for form in forms]
+        return [form._replace(parameters=filter_parameters(form.parameters)).as_function() for form in forms]
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"role": "tool", "tool_name": tool_name, "tool_call_id": tool_call_id, "content": result}
@@ -109,7 +109,7 @@ class Ollama(Provider):
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
         """Thinking goes to models of the same name, whatever their tag: names here tell no vendor."""
         native = message.native
-        same = native is not None and without_tag(native.model) == without_tag(model)
+        same = native is not None and strip_tag(native.model) == strip_tag(model)
         return super().native_for(message, model) if same else {}
 
     # Answers
@@ -157,7 +157,7 @@ class Ollama(Provider):
         elif "does not support thinking" in error.message:
             error.parameter = "think"
             error.advice = "leave out think and reasoning_effort"
-        elif FORMAT_REFUSED.search(error.message):
+        elif FORMAT_ERROR_PATTERN.search(error.message):
             error.remedy = Remedy.WITHOUT_SCHEMA
         elif "more system memory" in error.message:
             error.remedy = Remedy.NONE
@@ -175,7 +175,7 @@ class Ollama(Provider):
         read = answer.usage.input_tokens
         bare = [message._replace(native=None, attachments=()) for message in request.messages]
         messages = [self.format_message(message, request.model) for message in bare]
-        sent = size_in_bytes([messages, self.provider_format_tools(request.tools)]) // MOST_BYTES_PER_TOKEN
+        sent = measure_json_bytes([messages, self.provider_format_tools(request.tools)]) // MAX_BYTES_PER_TOKEN
         if read is None or read >= sent:
             return ""
         return (
@@ -186,11 +186,11 @@ class Ollama(Provider):
     # Models
 
     def provider_models_request(self, key: str) -> HttpRequest:
-        return HttpRequest("/api/tags", None, headers(key), "GET")
+        return HttpRequest("/api/tags", None, build_headers(key), "GET")
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
         entries = [as_dict(entry) for entry in as_list(as_dict(body).get("models"))]
-        return [read_model(entry) for entry in entries if as_text(entry.get("name")) and can_chat(entry)]
+        return [parse_model(entry) for entry in entries if as_text(entry.get("name")) and can_chat(entry)]
 
 
 class OllamaStreamReader:
@@ -199,10 +199,10 @@ class OllamaStreamReader:
     def __init__(self) -> None:
         self.ended = self.over = False
         self.size = 0
-        self._head: dict[str, Any] = {}
+        self._response_fields: dict[str, Any] = {}
         self._content = StringIO()
         self._thinking = StringIO()
-        self._calls: list[Any] = []
+        self._tool_calls: list[Any] = []
 
     def feed(self, event: ServerEvent) -> list[TextDelta | ReasoningDelta | CallDelta]:
         if self.ended:
@@ -211,8 +211,8 @@ class OllamaStreamReader:
         if not isinstance(line, dict):
             line = {"error": f"a line that is not of its API: {event.data[:200]}"}
         message = as_dict(line.pop("message", None))
-        if len(self._head) < MOST_FIELDS:
-            self._head |= {name: value for name, value in line.items() if value is not None}
+        if len(self._response_fields) < MAX_FIELDS:
+            self._response_fields |= {name: value for name, value in line.items() if value is not None}
         self.over = line.get("done") is True
         self.ended = self.over or bool(line.get("error"))
         seen: list[TextDelta | ReasoningDelta | CallDelta] = []
@@ -226,31 +226,31 @@ class OllamaStreamReader:
         self.size += len(event.data) if calls else 0
         for call in calls:
             name = as_text(as_dict(as_dict(call).get("function")).get("name"))
-            seen.append(CallDelta(len(self._calls), name or "unnamed"))
-            self._calls.append(call)
-            self.size += CALL_SIZE
+            seen.append(CallDelta(len(self._tool_calls), name or "unnamed"))
+            self._tool_calls.append(call)
+            self.size += CALL_OVERHEAD
         return seen
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": self._content.getvalue()}
         if self._thinking.tell():
             message["thinking"] = self._thinking.getvalue()
-        if self._calls:
-            message["tool_calls"] = self._calls
-        return self._head | {"message": message}
+        if self._tool_calls:
+            message["tool_calls"] = self._tool_calls
+        return self._response_fields | {"message": message}
 
 
-def without_unread(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def filter_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool's parameters with what Ollama reads of them, so that the context is not sized for more."""
     return {name: parameters[name] for name in ("type", "properties", "required") if name in parameters}
 
 
-def headers(key: str) -> dict[str, str]:
+def build_headers(key: str) -> dict[str, str]:
     """The key as a bearer token, if there is one: ollama.com wants it, a local server does not."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def without_tag(model: str) -> str:
+def strip_tag(model: str) -> str:
     """The name of a model without its size and version: "qwen3" of "qwen3:4b"."""
     return model.partition(":")[0]
 
@@ -264,7 +264,7 @@ def can_chat(entry: Mapping[str, Any]) -> bool:
     return "bert" not in family and "embed" not in as_text(entry.get("name"))
 
 
-def read_model(entry: Mapping[str, Any]) -> ModelInfo:
+def parse_model(entry: Mapping[str, Any]) -> ModelInfo:
     """One entry of the list of installed models."""
     details = as_dict(entry.get("details"))
     capabilities = as_list(entry.get("capabilities"))

@@ -11,15 +11,15 @@ from typing import Any
 
 from ask import ChatCompletions, ChatRequest, ProviderError, Remedy
 
-NO_MORE_CREDIT = ("insufficient_quota", "credit_balance_exhausted")
-ADD_CREDIT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
+QUOTA_ERROR_CODES = ("insufficient_quota", "credit_balance_exhausted")
+ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
 DEFAULT_MODEL = "gpt-6-sol"
-CALLS_WITHOUT_REASONING = f"use --no-tools, or a model that calls tools without reasoning (-m {DEFAULT_MODEL})"
-IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-AUDIO = ("audio/wav", "audio/mpeg")
+NO_REASONING_HINT = f"use --no-tools, or a model that calls tools without reasoning (-m {DEFAULT_MODEL})"
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+AUDIO_TYPES = ("audio/wav", "audio/mpeg")
 """https://developers.openai.com/api/docs/guides/images-vision and .../audio; of other files, this wire takes PDF."""
-TEXT_ONLY = re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k|$)|o1-(?:mini|preview)|o3-mini|gpt-oss")
-REASONS_UNLESS_TOLD = (5, 5)
+TEXT_ONLY_PATTERN = re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k|$)|o1-(?:mini|preview)|o3-mini|gpt-oss")
+REASONING_DEFAULT_VERSION = (5, 5)
 """The version of GPT from which on a model refuses tools in this wire unless its reasoning is switched off."""
 
 
@@ -31,31 +31,31 @@ class OpenAI(ChatCompletions):
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         """Audio goes to the models that are named for it, which see nothing; all else to those that do."""
         hears = "audio" in model
-        if media_type in AUDIO or hears:
-            return hears and media_type in AUDIO
-        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY.match(model)
+        if media_type in AUDIO_TYPES or hears:
+            return hears and media_type in AUDIO_TYPES
+        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         body = super().body(request)
         if "max_tokens" in body:
             body.setdefault("max_completion_tokens", body.pop("max_tokens"))
-        if "tools" in body and gpt_version(request.model) >= REASONS_UNLESS_TOLD:
+        if "tools" in body and parse_gpt_version(request.model) >= REASONING_DEFAULT_VERSION:
             body.setdefault("reasoning_effort", "none")
         return body
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
-        if any(code in body for code in NO_MORE_CREDIT):
+        if any(code in body for code in QUOTA_ERROR_CODES):
             error.remedy = Remedy.NEXT_KEY
-            error.advice = ADD_CREDIT
+            error.advice = ADD_CREDIT_HINT
         elif "reasoning_effort" in error.message:
-            error.advice = CALLS_WITHOUT_REASONING
+            error.advice = NO_REASONING_HINT
         if error.parameter == "max_completion_tokens":
             error.parameter = "max_tokens"
         return error
 
 
-def gpt_version(model: str) -> tuple[int, int]:
+def parse_gpt_version(model: str) -> tuple[int, int]:
     """(5, 6) of "gpt-5.6-terra"; (0, 0) of a model that is no numbered GPT."""
     found = re.match(r"gpt-(\d)(?:\.(\d+))?(?!\d)", model)
     return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
@@ -67,6 +67,6 @@ provider = OpenAI(
     base_url="https://api.openai.com/v1",
     key_env="OPENAI_API_KEY",
     default_model=DEFAULT_MODEL,
-    attachments=(*IMAGES, "application/pdf", *AUDIO),
+    attachments=(*IMAGE_TYPES, "application/pdf", *AUDIO_TYPES),
     docs="https://developers.openai.com/api/reference/chat",
 )

@@ -30,18 +30,18 @@ from ask import (
 
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
-ADD_CREDITS = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
-ATTACHMENTS = (
+ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
+ATTACHMENT_TYPES = (
     *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
 )
 """https://openrouter.ai/docs/features/multimodal. Whether a model takes them it says itself; of PDF, every one does."""
-ROUTERS = ("openrouter", "@preset")
+ROUTER_PREFIXES = ("openrouter", "@preset")
 """What stands before the slash where OpenRouter picks the model, as in openrouter/auto."""
-SCHEMA_BESIDE_TOOLS = ("anthropic", "openai", "x-ai")
+SCHEMA_WITH_TOOLS_VENDORS = ("anthropic", "openai", "x-ai")
 """Vendors whose models take a schema in a request with tools."""
 # Without HTTP-Referer, which would name the program's own page on the web: https://openrouter.ai/docs/app-attribution
-ATTRIBUTION = {
+ATTRIBUTION_HEADERS = {
     "X-Title": "ask",
     "X-OpenRouter-Categories": "cli-agent",
 }
@@ -53,22 +53,22 @@ class OpenRouter(ChatCompletions):
     native_fields = ("reasoning_details",)
 
     def headers(self, key: str) -> dict[str, str]:
-        return super().headers(key) | ATTRIBUTION
+        return super().headers(key) | ATTRIBUTION_HEADERS
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        body = super().body(request._replace(messages=without_void_thinking(request.messages)))
+        body = super().body(request._replace(messages=drop_stale_reasoning(request.messages)))
         if model_family(request.model) == "anthropic":
-            body["messages"] = marked_for_caching(body["messages"])
+            body["messages"] = add_cache_markers(body["messages"])
         return body
 
     def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         """Beside tools only for the vendors that let them be called all the same."""
-        free = request._replace(tools=()) if model_family(request.model) in SCHEMA_BESIDE_TOOLS else request
+        free = request._replace(tools=()) if model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS else request
         return super().takes_schema(free, schema)
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
         """Also back to a router or a preset, which is of no family: it drops what the model it picks cannot read."""
-        if message.native and message.native.provider == self.info.name and model_family(model) in ROUTERS:
+        if message.native and message.native.provider == self.info.name and model_family(model) in ROUTER_PREFIXES:
             return message.native.data
         return super().native_for(message, model)
 
@@ -81,13 +81,13 @@ class OpenRouter(ChatCompletions):
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
-        metadata = error_metadata(body)
-        after = seconds_to_wait(headers, metadata)
+        metadata = read_error_metadata(body)
+        after = parse_retry_delay(headers, metadata)
         upstream = " ".join(as_text(metadata.get("provider_name")).split())
         if upstream not in error.message:
             error.message = f"{upstream}: {error.message}"
         if status == 402:
-            error.advice = " ".join(as_text(metadata.get("remedy_hint")).split()) or ADD_CREDITS
+            error.advice = " ".join(as_text(metadata.get("remedy_hint")).split()) or ADD_CREDITS_HINT
             if after is not None:
                 error.remedy = Remedy.RETRY(after)
         elif status == 404 and ("support tool use" in error.message or "tool_choice" in error.message):
@@ -105,12 +105,12 @@ class OpenRouter(ChatCompletions):
             title=as_text(entry.get("name")),
             context_length=as_int(entry.get("context_length")),
             tools="tools" in parameters if isinstance(parameters, list) else None,
-            input_price=price(pricing.get("prompt")),
-            output_price=price(pricing.get("completion")),
+            input_price=parse_price(pricing.get("prompt")),
+            output_price=parse_price(pricing.get("completion")),
         )
 
 
-def without_void_thinking(messages: Sequence[Message]) -> list[Message]:
+def drop_stale_reasoning(messages: Sequence[Message]) -> list[Message]:
     """The messages without what Anthropic's models thought before the newest question, or before something left out.
 
     They take thinking back only behind the very same system prompt, tools and messages:
@@ -127,14 +127,14 @@ def without_void_thinking(messages: Sequence[Message]) -> list[Message]:
     ]
 
 
-def marked_for_caching(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def add_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The messages with cache markers, for Anthropic's models, which cache only what is marked.
 
     Marked are the system text, the end of this request, and the end of the request before it, where the
     next one finds its prefix however many calls came between. The texts of all messages but the model's own
     become content parts, so that a marker is all that differs from one round to the next.
     """
-    parts = [message if message["role"] == "assistant" else with_text_part(message) for message in messages]
+    parts = [message if message["role"] == "assistant" else to_text_part(message) for message in messages]
     last_said = max((i for i, message in enumerate(parts) if message["role"] == "assistant"), default=0)
     for end in {0, max(last_said - 1, 0), len(parts) - 1}:
         content = parts[end]["content"]
@@ -144,18 +144,18 @@ def marked_for_caching(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return parts
 
 
-def with_text_part(message: dict[str, Any]) -> dict[str, Any]:
+def to_text_part(message: dict[str, Any]) -> dict[str, Any]:
     """The message with its text as a content part; empty text stays as it is, since empty parts are refused."""
     text = message["content"]
     return message | {"content": [{"type": "text", "text": text}]} if isinstance(text, str) and text else message
 
 
-def error_metadata(body: str) -> dict[str, Any]:
+def read_error_metadata(body: str) -> dict[str, Any]:
     """What an error says beside its message; {} where it says nothing."""
     return as_dict(as_dict(find_error(parse_json(body))).get("metadata"))
 
 
-def seconds_to_wait(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> float | None:
+def parse_retry_delay(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> float | None:
     """Seconds until a retry makes sense, where an error tells: in its headers, or in the copy of them in its body.
 
     OpenRouter's own rate limits are told by the time when they end, in Unix milliseconds.
@@ -170,7 +170,7 @@ def seconds_to_wait(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> 
     return after
 
 
-def price(per_token: Any) -> float | None:
+def parse_price(per_token: Any) -> float | None:
     """US dollars per million tokens, from dollars per token; None where it varies (told as -1)."""
     dollars = as_number(per_token)
     return None if dollars is None or dollars < 0 else dollars * TOKENS_PER_PRICE
@@ -184,5 +184,5 @@ provider = OpenRouter(
     default_model="~anthropic/claude-sonnet-latest",
     docs="https://openrouter.ai/docs/api-reference",
     tells_cost=True,
-    attachments=ATTACHMENTS,
+    attachments=ATTACHMENT_TYPES,
 )

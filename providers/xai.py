@@ -11,13 +11,13 @@ from typing import Any
 
 from ask import ChatCompletions, ModelInfo, ProviderError, Remedy, Usage, as_int, as_number
 
-ADD_CREDITS = "buy credits or raise the limit at https://console.x.ai, or use another key"
-IMAGES = ("image/jpeg", "image/png")
+ADD_CREDITS_HINT = "buy credits or raise the limit at https://console.x.ai, or use another key"
+IMAGE_TYPES = ("image/jpeg", "image/png")
 """https://docs.x.ai/developers/model-capabilities/images/understanding"""
-TEXT_ONLY = re.compile(r"grok-(?:3|code|build|2(?!.*vision)|beta)")
+TEXT_ONLY_PATTERN = re.compile(r"grok-(?:3|code|build|2(?!.*vision)|beta)")
 TICKS_PER_DOLLAR = 10**10
 """The unit in which an answer's cost is told."""
-LISTED_PRICE_PER_DOLLAR = 10_000
+PRICE_UNITS_PER_DOLLAR = 10_000
 """Prices in the models list are in US cents per hundred million tokens."""
 
 
@@ -27,7 +27,7 @@ class XAI(ChatCompletions):
     schema_beside_tools = True
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY.match(model)
+        return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
@@ -36,8 +36,8 @@ class XAI(ChatCompletions):
             error.advice = f"check the key (ask keys set {self.info.name})"
         elif "credits" in error.message or "spending limit" in error.message:
             error.remedy = Remedy.NEXT_KEY
-            error.advice = ADD_CREDITS
-        error.parameter = error.parameter or parameter_in(error.message)
+            error.advice = ADD_CREDITS_HINT
+        error.parameter = error.parameter or find_parameter_name(error.message)
         return error
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
@@ -53,22 +53,22 @@ class XAI(ChatCompletions):
             super()
             .parse_model(entry)
             ._replace(
-                input_price=price(entry.get("prompt_text_token_price")),
-                output_price=price(entry.get("completion_text_token_price")),
+                input_price=parse_price(entry.get("prompt_text_token_price")),
+                output_price=parse_price(entry.get("completion_text_token_price")),
             )
         )
 
 
-def parameter_in(message: str) -> str | None:
+def find_parameter_name(message: str) -> str | None:
     """The parameter that a message names in xAI's spelling, in the one that requests have: reasoning_effort."""
     found = re.search(r"\b[a-z]+(?:[A-Z][a-z]+)+\b", message)
     return re.sub(r"(?=[A-Z])", "_", found[0]).lower() if found else None
 
 
-def price(listed: Any) -> float | None:
+def parse_price(listed: Any) -> float | None:
     """US dollars per million tokens; None where the list does not tell."""
     number = as_number(listed)
-    return None if number is None else number / LISTED_PRICE_PER_DOLLAR
+    return None if number is None else number / PRICE_UNITS_PER_DOLLAR
 
 
 provider = XAI(
@@ -77,7 +77,7 @@ provider = XAI(
     base_url="https://api.x.ai/v1",
     key_env=("XAI_API_KEY", "GROK_API_KEY"),
     default_model="grok-latest",
-    attachments=IMAGES,
+    attachments=IMAGE_TYPES,
     docs="https://docs.x.ai",
     tells_cost=True,
 )

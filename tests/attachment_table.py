@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from ask.attachments import what_is_taken
+from ask.attachments import format_supported_types
 from tests.provider_table import providers, table
 
 PAGE = Path(__file__).parents[1] / "docs" / "attachments.md"
@@ -21,7 +21,7 @@ def taken() -> str:
     rows = []
     for (name, *_), provider in providers():
         model = provider.provider_info().default_model
-        what = what_is_taken(partial(provider.provider_takes_attachment, model or "a-model"))
+        what = format_supported_types(partial(provider.provider_takes_attachment, model or "a-model"))
         rows.append((f"`{name}`", f"`{model}`" if model else "one that sees", what or "nothing but text"))
     return table("provider | asked with | takes", rows)
 

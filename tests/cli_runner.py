@@ -70,7 +70,7 @@ def run_cli(
     Raises:
         AssertionError: it took longer, or left something behind that holds its output.
     """
-    from ask.__main__ import serve
+    from ask.__main__ import run_process
 
     outputs = bytearray(), bytearray()
     with ExitStack() as stack:
@@ -87,7 +87,7 @@ def run_cli(
         elif "XDG_CACHE_HOME" in env:
             _keep_found_plugins(Path(env["XDG_CACHE_HOME"], "ask"))
         late = _set_alarm(timeout)
-        code = serve()
+        code = run_process()
         signal.setitimer(signal.ITIMER_REAL, 0)
     for thread in threads:
         thread.join(5)

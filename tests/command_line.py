@@ -76,7 +76,7 @@ def family(name: str, command: click.Command, parent: click.Context) -> Iterator
         return
     yield described(name, command, parent)
     if isinstance(command, click.Group):
-        with click.Context(command, info_name=name, parent=parent) as context:
+        with click.Context(command, info_name=name, parent=parent, **command.context_settings) as context:
             for below in command.list_commands(context):
                 found = command.get_command(context, below)
                 assert found, f"{name} lists {below}, and has no such command"
@@ -120,11 +120,14 @@ def variables() -> list[tuple[str, str]]:
 def keys() -> list[Key]:
     """The keys of config.toml, the free tables last."""
     fixed = [
-        Key(name, kind_of(kind), shown(settings.default_of(name)), settings.MEANINGS[name])
-        for name, kind in settings.KEYS.items()
+        Key(name, kind_of(kind), shown(settings.get_default_value(name)), settings.KEY_DESCRIPTIONS[name])
+        for name, kind in settings.CONFIG_KEYS.items()
     ]
-    sections = {name.partition(".")[0] for name in settings.KEYS if "." in name}
-    return [*fixed, *(Key(name, "table", "", TABLES.get(name, "")) for name in settings.TABLES if name not in sections)]
+    sections = {name.partition(".")[0] for name in settings.CONFIG_KEYS if "." in name}
+    return [
+        *fixed,
+        *(Key(name, "table", "", TABLES.get(name, "")) for name in settings.CONFIG_TABLES if name not in sections),
+    ]
 
 
 def kind_of(kind: type | tuple[type, ...]) -> str:

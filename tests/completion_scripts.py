@@ -16,8 +16,8 @@ import click
 
 from ask.cli import COMMANDS
 from ask.cli.ask import command as root
-from ask.settings import KEYS
-from ask.tools.builtin import builtin_tools
+from ask.settings import CONFIG_KEYS
+from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"
@@ -92,7 +92,7 @@ def with_parts(path: str, command: click.Command) -> Iterator[Command]:
     """A command, and those that it consists of."""
     parts: dict[str, click.Command] = {}
     if isinstance(command, click.Group):
-        with click.Context(command) as context:
+        with click.Context(command, **command.context_settings) as context:
             found = ((name, command.get_command(context, name)) for name in command.list_commands(context))
             parts = {name: part for name, part in found if part is not None and not part.hidden}
     yield described(path, command, {name: part.get_short_help_str(80) for name, part in parts.items()})
@@ -158,10 +158,10 @@ def bash(every: Sequence[Command]) -> str:
 
 
 def tool_names() -> list[str]:
-    return [*(tool.spec.name for tool in builtin_tools()), SEARCH_WEB.name]
+    return [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
 
 
-LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(KEYS), "_ask_parameters": list(PARAMETERS)}
+LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(CONFIG_KEYS), "_ask_parameters": list(PARAMETERS)}
 
 
 # zsh

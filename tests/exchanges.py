@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from ask import ChatRequest, Message, Provider, TextDelta, ToolCall, ToolSpec
-from ask.client.provider_client import Exchange, Turn
+from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
-from ask.errors import IncompleteAnswer, ProviderError, StreamCut
+from ask.errors import IncompleteResponseError, IncompleteStreamError, ProviderError
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.provider import Delta
 from tests import wire
@@ -27,7 +27,7 @@ QUESTION = Message("user", "hi")
 class Came(NamedTuple):
     """What came of a request: the turn, the text that was shown as it came, and the notices of further tries."""
 
-    turn: Turn
+    turn: RequestResult
     shown: str
     notices: list[str]
 
@@ -39,7 +39,7 @@ class Came(NamedTuple):
     @property
     def calls(self) -> tuple[tuple[str, Any], ...]:
         """Name and arguments of each call, as a recording has them."""
-        return tuple((call.name, json.loads(call.arguments)) for call in self.turn.calls)
+        return tuple((call.name, json.loads(call.arguments)) for call in self.turn.tool_calls)
 
 
 def put(
@@ -50,8 +50,8 @@ def put(
     notices: list[str] = []
     loaded = check_provider(provider, provider.provider_info().name, "ask-gents")
     transport = Transport(server.base_url, 10)
-    exchange = Exchange(loaded, transport, key, tries=tries, backoff=0.001, notice=notices.append)
-    turn = exchange.ask(request, shown.append)
+    exchange = ProviderClient(loaded, transport, key, tries=tries, backoff=0.001, on_notice=notices.append)
+    turn = exchange.send(request, shown.append)
     return Came(turn, "".join(delta.text for delta in shown if isinstance(delta, TextDelta)), notices)
 
 
@@ -65,8 +65,8 @@ def put_recording(
 
 def put_results(provider: Provider | ModuleType, server: ModelServer, recording: Recording, came: Came) -> Any:
     """The body of the request that follows a recording with calls: with a result for each, `result_of` its call."""
-    said = Message("assistant", came.turn.answer.text, came.turn.calls, native=came.turn.answer.native)
-    results = [Message("tool", result_of(call), (), call.id, call.name) for call in came.turn.calls]
+    said = Message("assistant", came.turn.answer.text, came.turn.tool_calls, native=came.turn.answer.native)
+    results = [Message("tool", result_of(call), (), call.id, call.name) for call in came.turn.tool_calls]
     server.reply(served(recording))
     put(provider, server, request_for(recording)._replace(messages=[QUESTION, said, *results]))
     return server.requests[-1].json
@@ -87,14 +87,14 @@ def served(recording: Recording, pieces: Sequence[bytes] = ()) -> Reply:
     return Reply(pieces or [recording.body], recording.status, recording.content_type)
 
 
-def outcome(turn: Turn) -> str:
+def outcome(turn: RequestResult) -> str:
     """What became of a request, in the recordings' words."""
-    match turn.failure:
+    match turn.error:
         case None:
             return "ok"
-        case IncompleteAnswer():
+        case IncompleteResponseError():
             return turn.answer.finish
-        case StreamCut():
+        case IncompleteStreamError():
             return "cut"
         case ProviderError():
             return "error"

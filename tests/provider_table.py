@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ask import Answer, ChatCompletions, ChatRequest, Message, Provider, ToolSpec
-from ask.plugin_api.loader import GROUP
+from ask.plugin_api.loader import PROVIDER_GROUP
 from tests import wire
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS
 
@@ -114,7 +114,7 @@ def json_texts(value: Any) -> Iterator[str]:
 
 def providers() -> Iterator[tuple[list[str], Provider]]:
     """The providers that come with `ask` and reach a service, each with its names, its own first."""
-    entry_points = [entry for entry in distribution("ask-gents").entry_points if entry.group == GROUP]
+    entry_points = [entry for entry in distribution("ask-gents").entry_points if entry.group == PROVIDER_GROUP]
     for target in sorted({entry.value for entry in entry_points}):
         named = [entry for entry in entry_points if entry.value == target]
         provider = named[0].load()

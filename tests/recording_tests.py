@@ -40,8 +40,8 @@ class RecordingTests:
         came = put_recording(self.provider, server, recording)
         check_turn(came, recording)
         if recording.outcome == "error":
-            line = str(came.turn.failure)
-            assert isinstance(came.turn.failure, ProviderError)
+            line = str(came.turn.error)
+            assert isinstance(came.turn.error, ProviderError)
             assert f"({self.provider.info.name}, {recording.status})" in line
             assert not {'"message"', '"error"', "{"} & set(line.replace(":", " ").split())
         else:
@@ -58,9 +58,9 @@ class RecordingTests:
     def check_results(self, body: Any, came: Came) -> None:
         """The request behind an answer with calls holds calls, reasoning where needed, and one result for each."""
         said, *results = body["messages"][1:]
-        assert [call["id"] for call in said["tool_calls"]] == [call.id for call in came.turn.calls]
+        assert [call["id"] for call in said["tool_calls"]] == [call.id for call in came.turn.tool_calls]
         assert [(one["role"], one["tool_call_id"], one["content"]) for one in results] == [
-            ("tool", call.id, result_of(call)) for call in came.turn.calls
+            ("tool", call.id, result_of(call)) for call in came.turn.tool_calls
         ]
         if self.provider.native_fields:
             assert said["reasoning_content"].strip() == came.turn.answer.reasoning

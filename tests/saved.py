@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ask.history.entries import Conversation, Run, read_runs
-from ask.history.recorder import About, Recorder
+from ask.history.recorder import Recorder, RunMetadata
 from ask.history.store import Store
 from ask.messages import Message
 from tests.program import Home
@@ -19,7 +19,7 @@ def history(home: Home) -> Path:
 def conversations(path: Path) -> list[Conversation]:
     """All conversations in a file, the oldest first."""
     with Store(path, create=False) as store:
-        return [Conversation(*row) for row in store.rows("SELECT * FROM conversations ORDER BY number")]
+        return [Conversation(*row) for row in store.fetch_rows("SELECT * FROM conversations ORDER BY number")]
 
 
 def runs_in(path: Path) -> list[Run]:
@@ -35,12 +35,12 @@ def saved(home: Home) -> list[Run]:
 
 def said(run: Run) -> list[tuple[str, str, bool]]:
     """Role and text of each message of a run, and whether it is whole."""
-    return [(entry.message.role, entry.message.content, entry.whole) for entry in run.entries]
+    return [(entry.message.role, entry.message.content, entry.complete) for entry in run.entries]
 
 
 def recorder(path: Path, conversation: str = "abc", *, notices: list[str] | None = None, **about: str) -> Recorder:
     """A recorder of a run of that conversation."""
-    filled = About(**{"conversation": conversation, "provider": "openrouter", "model": "m"} | about)  # type: ignore[arg-type]
+    filled = RunMetadata(**{"conversation": conversation, "provider": "openrouter", "model": "m"} | about)  # type: ignore[arg-type]
     return Recorder(path, filled, ([] if notices is None else notices).append)
 
 

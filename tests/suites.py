@@ -23,13 +23,13 @@ from urllib.parse import unquote
 from jsonschema import Draft202012Validator
 
 from ask import ToolSpec, normalize_tool
-from ask.client.stream_format import ServerSentEvents
+from ask.client.stream_format import SseDecoder
 from ask.errors import UsageError
-from ask.plugin_api.tool_schemas import LEGAL_NAME
-from ask.render.markdown_blocks import BlockReader, CodeLine, Piece, Unread, Whole
-from ask.render.markdown_rows import markdown_rows
+from ask.plugin_api.tool_schemas import VALID_NAME_PATTERN
+from ask.render.markdown_blocks import BlockEvent, BlockReader, CodeLine, MarkdownBlock, RawText
+from ask.render.markdown_rows import render_markdown
 from ask.schemas.lenient_validation import LenientSchema
-from ask.schemas.schema import checked
+from ask.schemas.schema import parse_schema
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import ToolError
 
@@ -62,7 +62,7 @@ def run_json_schema(checkout: Path, report: Report) -> None:
 
 def judge_schema(schema: Any, tests: list[dict[str, Any]], name: str, report: Report) -> None:
     try:
-        strict = checked(schema)
+        strict = parse_schema(schema)
     except UsageError as error:
         strict = None
         report(f"refused: {error.message.partition(':')[2].strip()[:60]}", name)
@@ -72,8 +72,8 @@ def judge_schema(schema: Any, tests: list[dict[str, Any]], name: str, report: Re
         if strict is not None and "format.json: " in name:
             report("formats are checked in answers, which the suite leaves open", said)
         elif strict is not None:
-            report("passed" if (strict.problem(test["data"]) == "") == test["valid"] else "FAILED", said)
-        right = (lenient.problem(test["data"]) == "") == test["valid"]
+            report("passed" if (strict.describe_problems(test["data"]) == "") == test["valid"] else "FAILED", said)
+        right = (lenient.describe_problems(test["data"]) == "") == test["valid"]
         report("passed as a tool's" if right else "FAILED as a tool's", said)
 
 
@@ -123,7 +123,7 @@ def judge_tool(tool: ToolSpec) -> str:
             return "FAILED tool"
         names = schema["properties"].keys()
         same = len(names) == len(tool.parameters.get("properties", {}))
-        if ROOT_KEYWORDS & schema.keys() or not all(map(LEGAL_NAME.fullmatch, names)) or not same:
+        if ROOT_KEYWORDS & schema.keys() or not all(map(VALID_NAME_PATTERN.fullmatch, names)) or not same:
             return "FAILED tool"
     return "passed tool"
 
@@ -133,7 +133,7 @@ def judge_call(tool: ToolSpec, options: dict[str, Any]) -> str:
     try:
         parse_arguments(tool, json.dumps(arguments))
     except ToolError as error:
-        strict = LenientSchema(tool.parameters).problem(arguments)
+        strict = LenientSchema(tool.parameters).describe_problems(arguments)
         return "the answer does not fit its own tool's schema" if strict else f"FAILED call: {error}"
     return "passed call"
 
@@ -156,17 +156,17 @@ def run_markdown(checkout: Path, report: Report) -> None:
         text, name = source.replace("→", "\t"), f"example {number}"
         pieces = cut(text, len(text) + 1)
         report("passed, streamed" if cut(text, 1) == pieces else "FAILED, streamed", name)
-        shown = "\n".join(row.plain for row in markdown_rows(text, 200))
+        shown = "\n".join(row.plain for row in render_markdown(text, 200))
         words = set(WORD.findall(shown))
         kept = any(set(WORD.findall(unescape(re.sub("<[^>]*>", gap, page)))) <= words for gap in ("", " "))
         report("passed" if kept else "FAILED", f"{name}: {text!r}")
 
 
-def cut(text: str, size: int) -> list[Piece]:
+def cut(text: str, size: int) -> list[BlockEvent]:
     reader = BlockReader()
     pieces = [piece for start in range(0, len(text), size) for piece in reader.feed(text[start : start + size])]
-    pieces += reader.end()
-    return [piece for piece in pieces if isinstance(piece, Whole | CodeLine | Unread)]
+    pieces += reader.finish()
+    return [piece for piece in pieces if isinstance(piece, MarkdownBlock | CodeLine | RawText)]
 
 
 def run_eventsource(checkout: Path, report: Report) -> None:
@@ -179,7 +179,7 @@ def run_eventsource(checkout: Path, report: Report) -> None:
             report("needs a browser", path.name)
             continue
         stream = unquote(sent[1], errors="surrogateescape").encode("utf-8", "surrogateescape")
-        reader = ServerSentEvents()
+        reader = SseDecoder()
         events = reader.feed(stream + (b"" if sent[2] else b"\n\n") + b"\n")
         data = wanted[1].encode().decode("unicode_escape").encode("latin-1", "replace").decode("utf-8", "replace")
         report("passed" if data in [event.data for event in events] else "FAILED", path.name)

@@ -9,23 +9,31 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask import Attachment, Message
-from ask.attachments import ATTACHABLE, HEAD, KINDS, SIGNATURES, media_type_of, what_is_taken, with_notes
-from ask.context_window import weight_of
+from ask.attachments import (
+    ATTACHABLE_MEDIA_TYPES,
+    MEDIA_TYPES,
+    SIGNATURES,
+    SNIFF_BYTES,
+    detect_media_type,
+    format_supported_types,
+    replace_unsupported_attachments,
+)
+from ask.context_window import estimate_message_tokens
 from ask.errors import FileError
-from ask.inputs.prompt_inputs import Given, content_of
+from ask.inputs.prompt_inputs import PromptInputs, parse_content
 from tests.sample_files import BEGINNINGS, PAPER, PHOTO, SPEECH, pdf, png, wav
 
 TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
 
 
-@pytest.mark.parametrize("media_type", sorted(KINDS))
+@pytest.mark.parametrize("media_type", sorted(MEDIA_TYPES))
 def test_a_file_is_known_by_how_it_begins(media_type: str) -> None:
-    assert media_type_of(BEGINNINGS[media_type]) == media_type
+    assert detect_media_type(BEGINNINGS[media_type]) == media_type
 
 
 @pytest.mark.parametrize("head", [b"\xff\xfb\x90\x64\0", b"\xff\xf3\x84\xc4", b"ID3\x03\0\0"])
 def test_sound_with_and_without_a_title_is_mp3(head: bytes) -> None:
-    assert media_type_of(head + bytes(9)) == "audio/mpeg"
+    assert detect_media_type(head + bytes(9)) == "audio/mpeg"
 
 
 @given(TEXT)
@@ -38,20 +46,20 @@ def test_sound_with_and_without_a_title_is_mp3(head: bytes) -> None:
 @example("fLaC, a codec")
 @example("PK\x03\x04")
 @example("II*")
-@example("ä" * HEAD)
-@example("a" + "€" * HEAD)
+@example("ä" * SNIFF_BYTES)
+@example("a" + "€" * SNIFF_BYTES)
 def test_text_stays_text(text: str) -> None:
     if text.lstrip().startswith("%PDF-"):
         return
     data = text.encode()
-    assert media_type_of(data) == ""
-    kept = content_of("a", data)
-    assert kept == Given(texts=(("a", text.removeprefix("\ufeff")),))
+    assert detect_media_type(data) == ""
+    kept = parse_content("a", data)
+    assert kept == PromptInputs(texts=(("a", text.removeprefix("\ufeff")),))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "latin-1"])
 def test_text_in_another_encoding_stays_text(encoding: str) -> None:
-    ((_, text),) = content_of("a", "Zwölf Boxkämpfer".encode(encoding)).texts
+    ((_, text),) = parse_content("a", "Zwölf Boxkämpfer".encode(encoding)).texts
     assert text.startswith("Zw")
     assert text.endswith("mpfer")
 
@@ -62,19 +70,19 @@ def test_text_in_another_encoding_stays_text(encoding: str) -> None:
 )
 def test_any_bytes_are_a_text_or_an_attachment_or_refused_in_one_line(data: bytes) -> None:
     try:
-        kept = content_of("a", data)
+        kept = parse_content("a", data)
     except FileError as refusal:
         assert "\n" not in str(refusal)
         assert refusal.advice
         return
     assert len(kept.texts) + len(kept.attachments) == 1
     for attachment in kept.attachments:
-        assert attachment.media_type in ATTACHABLE
+        assert attachment.media_type in ATTACHABLE_MEDIA_TYPES
         assert attachment.data is data
 
 
 def test_every_kind_has_a_signature_and_every_signature_a_kind() -> None:
-    assert {media_type for _, media_type in SIGNATURES} | {"application/pdf"} == set(KINDS)
+    assert {media_type for _, media_type in SIGNATURES} | {"application/pdf"} == set(MEDIA_TYPES)
 
 
 # What stands for them
@@ -94,7 +102,7 @@ def test_what_a_model_does_not_take_becomes_a_note_in_its_place() -> None:
         asked.append(media_type)
         return media_type == "image/png"
 
-    shown = with_notes([*said, said[0]], takes)
+    shown = replace_unsupported_attachments([*said, said[0]], takes)
     text, _, note = shown[0].content.partition("\n\n")
     assert shown[0] == shown[3]
     assert (shown[0].role, text, shown[0].attachments) == ("user", "what?", (PHOTO,))
@@ -104,14 +112,14 @@ def test_what_a_model_does_not_take_becomes_a_note_in_its_place() -> None:
 
 
 def test_a_file_alone_becomes_a_note_alone() -> None:
-    (shown,) = with_notes([Message("user", "", attachments=(PHOTO,))], lambda _: False)
+    (shown,) = replace_unsupported_attachments([Message("user", "", attachments=(PHOTO,))], lambda _: False)
     assert shown == Message("user", shown.content)
     assert is_note(shown.content, PHOTO, "image")
 
 
 def test_a_file_that_an_import_put_elsewhere_is_a_note_on_one_line() -> None:
     odd = Attachment("a\nb", "text/x-odd", b"12")
-    (shown,) = with_notes([Message("assistant", "A.", attachments=(odd, PHOTO))], lambda _: True)
+    (shown,) = replace_unsupported_attachments([Message("assistant", "A.", attachments=(odd, PHOTO))], lambda _: True)
     text, first, second = shown.content.split("\n\n")
     assert (text, shown.attachments) == ("A.", ())
     assert is_note(first, odd._replace(name="a b"), "file")
@@ -119,17 +127,19 @@ def test_a_file_that_an_import_put_elsewhere_is_a_note_on_one_line() -> None:
 
 
 def test_what_is_taken_is_told_by_group() -> None:
-    assert what_is_taken(
+    assert format_supported_types(
         lambda media_type: media_type in ("image/png", "image/gif", "audio/wav", "application/pdf")
     ) == ("images (PNG, GIF), PDF, audio (WAV)")
-    assert what_is_taken(lambda _: False) == ""
+    assert format_supported_types(lambda _: False) == ""
 
 
 # What they weigh
 
 
 def weight(attachment: Attachment) -> int:
-    return weight_of(Message("user", "", attachments=(attachment,))) - weight_of(Message("user", ""))
+    return estimate_message_tokens(Message("user", "", attachments=(attachment,))) - estimate_message_tokens(
+        Message("user", "")
+    )
 
 
 def test_a_picture_weighs_the_same_however_many_bytes_it_has() -> None:

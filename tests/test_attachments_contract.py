@@ -13,12 +13,12 @@ from ask import Attachment, ChatCompletions, ChatRequest
 from ask.plugin_api.loader import check_provider
 from ask.testing import ProviderContract
 from tests import wire
+from tests.inputs.test_attachments import asked, files_in
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
 from tests.sample_files import png
-from tests.strangers import install_provider
-from tests.test_attachments_command import asked, files_in
 from tests.test_testing import ROOT, Service, as_module, run_pytest
+from tests.third_party_plugins import install_provider
 
 KINDS = ("image/png", "image/jpeg", "application/pdf", "audio/mpeg")
 
@@ -98,9 +98,9 @@ def test_each_broken_provider_fails_the_test_named_for_it(tmp_path: Path) -> Non
 
 def test_a_module_need_not_have_the_hook_and_takes_nothing_then() -> None:
     module = as_module(Seeing())
-    assert check_provider(module, "service", "").takes("m", "image/png")
+    assert check_provider(module, "service", "").supports_attachment("m", "image/png")
     del module.provider_takes_attachment
-    assert not check_provider(module, "service", "").takes("m", "image/png")
+    assert not check_provider(module, "service", "").supports_attachment("m", "image/png")
 
 
 def test_a_service_that_says_nothing_takes_nothing() -> None:

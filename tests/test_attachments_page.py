@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from ask.attachments import IMAGE_TOKENS, LIMIT_IN_ALL, LIMITS, PAGE_TOKENS
-from ask.inputs.clipboard import READERS
-from ask.inputs.prompt_inputs import MOST_FILES
+from ask.attachments import IMAGE_TOKENS, MAX_FILE_BYTES, MAX_TOTAL_BYTES, PAGE_TOKENS
+from ask.inputs.clipboard import CLIPBOARD_READERS
+from ask.inputs.prompt_inputs import MAX_FILES
 from ask.inputs.text import FILE_LIMIT
-from ask.tools.http_get import BODY_LIMIT
+from ask.tools.http_get import MAX_BODY_SIZE
 from tests.attachment_table import BEGIN, END, PAGE, taken
 from tests.pages import blocks, is_shown, quoted, steps, table
 from tests.program import Ask
@@ -36,12 +36,12 @@ def test_the_table_is_what_the_code_makes() -> None:
     ("what", "limit"),
     [
         ("a text, or all of a folder together", FILE_LIMIT),
-        ("files in a folder", MOST_FILES),
-        ("an image", LIMITS["image"]),
-        ("a PDF", LIMITS["PDF"]),
-        ("sound", LIMITS["audio"]),
-        ("what a URL gives", BODY_LIMIT),
-        ("images, PDF and sound of a message together", LIMIT_IN_ALL),
+        ("files in a folder", MAX_FILES),
+        ("an image", MAX_FILE_BYTES["image"]),
+        ("a PDF", MAX_FILE_BYTES["PDF"]),
+        ("sound", MAX_FILE_BYTES["audio"]),
+        ("what a URL gives", MAX_BODY_SIZE),
+        ("images, PDF and sound of a message together", MAX_TOTAL_BYTES),
     ],
 )
 def test_a_limit_is_the_codes(what: str, limit: int) -> None:
@@ -53,4 +53,4 @@ def test_the_weights_are_the_codes() -> None:
 
 
 def test_every_program_that_reads_a_clipboard_is_named() -> None:
-    assert {reader.program for reader in READERS} <= set(quoted(TEXT))
+    assert {reader.program for reader in CLIPBOARD_READERS} <= set(quoted(TEXT))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.client.models_cache import cache_file, keep_models, read_models
-from ask.completion import SAFE
+from ask.client.models_cache import get_cache_file, read_models, write_models
+from ask.completion import SAFE_WORD
 from ask.plugin_api.provider import ModelInfo
 from tests import wire
 from tests.history.saved import save, user
@@ -48,7 +48,7 @@ def test_providers_are_those_installed_and_those_described(ask: Ask, home: Home)
 def test_models_are_asked_for_by_provider_or_prefix(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text('provider = "openrouter"\n[aliases]\nfast = "openrouter:vendor/b"')
-    keep_models(cache(home), [ModelInfo(id="vendor/a"), ModelInfo(id="vendor/b")])
+    write_models(cache(home), [ModelInfo(id="vendor/a"), ModelInfo(id="vendor/b")])
     assert words(ask("--complete", "models", "", "openrouter").text) == ["vendor/a", "vendor/b"]
     assert words(ask("--complete", "models", "openrouter:v").text) == ["openrouter:vendor/a", "openrouter:vendor/b"]
     assert {"fast", "openrouter:", "demo:", "vendor/a"} <= set(words(ask("--complete", "models", "").text))
@@ -56,7 +56,7 @@ def test_models_are_asked_for_by_provider_or_prefix(ask: Ask, home: Home) -> Non
 
 
 def cache(home: Home) -> Path:
-    return cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
+    return get_cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
 
 
 @pytest.mark.slow
@@ -64,10 +64,10 @@ def test_an_old_list_is_offered_at_once_and_fetched_anew_behind_the_users_back(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     server.reply(wire.whole_reply({"data": [{"id": "vendor/new"}]}))
-    keep_models(cache(home), [ModelInfo(id="vendor/old")], age=2 * DAY)
+    write_models(cache(home), [ModelInfo(id="vendor/old")], age=2 * DAY)
     assert words(ask("--complete", "models", "", "openrouter").text) == ["vendor/old"]
     server.wait_for_requests(1)
-    fresh = cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", server.base_url)
+    fresh = get_cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", server.base_url)
     end = time.monotonic() + 20
     while not read_models(fresh).models and time.monotonic() < end:
         time.sleep(0.01)
@@ -105,13 +105,13 @@ def test_what_is_broken_offers_nothing_and_says_nothing(kind: str, ask: Ask, hom
 
 @given(st.text())
 def test_no_word_that_is_offered_means_anything_else_to_a_shell(word: str) -> None:
-    if SAFE.fullmatch(word):
+    if SAFE_WORD.fullmatch(word):
         assert not set(word) & set(" \t\n'\"\\$`;&|<>(){}[]*?!#^")
 
 
 def test_tab_loads_neither_click_nor_a_provider(home: Home) -> None:
     save(home.data / "history.db", "aa11", user("one"))
-    keep_models(cache(home), [ModelInfo(id="vendor/a")])
+    write_models(cache(home), [ModelInfo(id="vendor/a")])
     watch(home, "--complete", "providers")  # which finds what the next ones read
     for arguments in (["providers"], ["models", "openrouter:"], ["conversations"]):
         seen = watch(home, "--complete", *arguments)

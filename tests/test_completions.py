@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.client.models_cache import cache_file, keep_models
+from ask.client.models_cache import get_cache_file, write_models
 from ask.plugin_api.provider import ModelInfo
 from tests.completion_scripts import SCRIPTS, SHELLS, commands, parts_of
 from tests.history.saved import save, user
@@ -65,14 +65,14 @@ def used(home: Home) -> Home:
     save(home.data / "history.db", ONE, user("the first question"))
     save(home.data / "history.db", OTHER, user("a `date` $(id) \x1b[31mquestion"))
     ids = ("any/model", "vendor/large", "vendor/small:free", "vendor/$(id)", "two words")
-    keep_models(cache_of(home), [ModelInfo(id=name) for name in ids])
+    write_models(cache_of(home), [ModelInfo(id=name) for name in ids])
     (home.work / "notes.md").touch()
     (home.work / "two words.txt").touch()
     return home
 
 
 def cache_of(home: Home) -> Path:
-    return cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
+    return get_cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
 
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)

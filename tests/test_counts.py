@@ -16,7 +16,7 @@ from tests import wire
 from tests.counting import Counted, Counter
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Home, make_home
-from tests.strangers import install_provider
+from tests.third_party_plugins import install_provider
 
 CLICK = "import click"
 WIRED = "import click, pluggy, requests, sqlite3"

@@ -16,26 +16,26 @@ import click
 import pytest
 
 from ask import Provider
-from ask.api_keys import variables_of
+from ask.api_keys import list_key_variables
 from ask.cli import COMMANDS
 from ask.cli.ask import command
-from ask.cli.history import COMMANDS as HISTORY
+from ask.cli.history import command as history_command
 from ask.cli.keys import command as keys_command
 from ask.client.certificates import CA_VARIABLES
 from ask.errors import AskError
 from ask.plugin_api.chat_completions import ChatCompletions
-from ask.plugin_api.loader import hook_names
+from ask.plugin_api.loader import list_hook_names
 from ask.plugin_api.provider import REQUIRED_HOOKS
-from ask.settings import KEYS, PROVIDER_KEYS, SWITCHES, Settings, read_config, resolve
+from ask.settings import CONFIG_KEYS, PROVIDER_KEYS, SWITCH_VARIABLES, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED
-from ask.tools.builtin import builtin_tools
-from ask.tools.web_search import KEYED, SEARCH_WEB
+from ask.tools.builtin import list_builtin_tools
+from ask.tools.web_search import KEYED_ENGINES, SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.pages import Example, blocks, is_shown, quoted, steps, table
 from tests.program import PROGRAMS, Ask, Home, run, run_on_terminal
 from tests.provider_table import providers
-from tests.strangers import install
+from tests.third_party_plugins import install
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -80,7 +80,7 @@ def subcommands() -> Iterator[click.Command]:
         one: click.Command = import_module(f"ask.cli.{name}").command
         yield one
         if isinstance(one, click.Group):
-            with click.Context(one) as context:
+            with click.Context(one, **one.context_settings) as context:
                 yield from filter(None, (one.get_command(context, each) for each in one.list_commands(context)))
 
 
@@ -99,12 +99,12 @@ def test_every_subcommand_is_in_the_readme_and_no_other() -> None:
     assert named == set(COMMANDS)
     assert isinstance(keys_command, click.Group)
     assert set(re.findall(r"`ask keys (\w+)", README)) == set(keys_command.commands)
-    assert re.findall(r"^\| `ask history (\w+)", README, re.MULTILINE) == list(HISTORY)
+    assert re.findall(r"^\| `ask history (\w+)", README, re.MULTILINE) == list(history_command.commands)
 
 
 def test_every_tool_is_in_the_readme_and_no_other() -> None:
     assert [quoted(row)[0] for row in table(README, "tool")] == [
-        *(tool.spec.name for tool in builtin_tools()),
+        *(tool.spec.name for tool in list_builtin_tools()),
         SEARCH_WEB.name,
     ]
 
@@ -128,7 +128,7 @@ def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
     providers, options, aliases = (values.pop(name) for name in ("providers", "options", "aliases"))
     tables = {name: value for name, value in values.items() if isinstance(value, dict)}
     flat = {f"{name}.{key}" for name, value in tables.items() for key in value} | values.keys() - tables.keys()
-    assert flat == set(KEYS)
+    assert flat == set(CONFIG_KEYS)
     assert {key for provider in providers.values() for key in provider} == set(PROVIDER_KEYS)
     (tmp_path / "config.toml").write_text(text)
     config = read_config(tmp_path / "config.toml")
@@ -137,7 +137,7 @@ def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
     chosen = {name: values[name] for name in ("system", "max_cost", "context_limit")}
     chosen |= {"options": options, "disabled_tools": frozenset(tables["tools"]["disabled"])}
     chosen |= {"search_engine": tables["search"]["engine"]}
-    assert resolve({}, {}, config) == Settings(**chosen), "all else in the example is the default"
+    assert resolve_settings({}, {}, config) == Settings(**chosen), "all else in the example is the default"
 
 
 OTHER_PROGRAMS = {"DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", "TERM"}
@@ -147,12 +147,15 @@ OTHER_PROGRAMS = {"DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", 
 def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
     read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - OTHER_PROGRAMS
-    read |= set(SWITCHES.values())
-    read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {*variables_of("<name>"), "<NAME>_BASE_URL"}
+    read |= set(SWITCH_VARIABLES.values())
+    read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {
+        *list_key_variables("<name>"),
+        "<NAME>_BASE_URL",
+    }
     for _, provider in providers():
         info = provider.provider_info()
-        read |= {*info.key_env, *info.base_url_env} - {*variables_of(info.name)}
-    read |= {variables_of(name)[0] for name in KEYED}
+        read |= {*info.key_env, *info.base_url_env} - {*list_key_variables(info.name)}
+    read |= {list_key_variables(name)[0] for name in KEYED_ENGINES}
     told = {name for row in table(README, "variable") for name in quoted(row)}
     assert told == read | STANDARD
     mentioned = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", README)) - {"OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"}
@@ -168,7 +171,9 @@ def test_the_json_object_has_what_the_readme_says(home: Home) -> None:
     result = json.loads(Ask(home.env, home.work)("--json", "-p", "demo", "which files are here?").text)
     assert told - {"--json", "--events"} <= set(result)
     tree = ast.parse((ROOT / "ask/render/json_output.py").read_text())
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._line"]
+    calls = [
+        node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._write_event"
+    ]
     assert kinds == {ast.literal_eval(call.args[0]) for call in calls}
 
 
@@ -284,7 +289,7 @@ def test_a_table_of_config_toml_with_the_same_three_keys_does_the_same(
 
 def test_the_hooks_are_those_of_the_contract_with_their_arguments_and_defaults() -> None:
     rows = table(PROVIDERS, "hook")
-    assert {quoted(row)[0].partition("(")[0] for row in rows} == set(hook_names())
+    assert {quoted(row)[0].partition("(")[0] for row in rows} == set(list_hook_names())
     for row in PROVIDERS.splitlines():
         shown = re.match(r"\| `(provider_\w+)\((.*?)\)` \|", row)
         if shown:

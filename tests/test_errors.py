@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ask import errors
-from ask.errors import AskError, NetworkError, ProviderError, Remedy, StreamCut, unforeseen
+from ask.errors import AskError, IncompleteStreamError, NetworkError, ProviderError, Remedy, to_ask_error
 
 
 def tree(root: type[AskError]) -> list[type[AskError]]:
@@ -42,9 +42,9 @@ def test_a_provider_error_names_the_provider_and_the_status(
 
 
 def test_a_cut_stream_is_a_network_error_with_the_exit_code_of_an_incomplete_answer() -> None:
-    assert issubclass(StreamCut, NetworkError)
-    assert (NetworkError("x").exit_code, StreamCut("x").exit_code) == (5, 10)
-    assert not NetworkError("x").again
+    assert issubclass(IncompleteStreamError, NetworkError)
+    assert (NetworkError("x").exit_code, IncompleteStreamError("x").exit_code) == (5, 10)
+    assert not NetworkError("x").retryable
 
 
 def test_remedies_are_values() -> None:
@@ -57,4 +57,4 @@ def test_remedies_are_values() -> None:
 def test_an_interruption_that_python_wrapped_is_one() -> None:
     fault = RuntimeError("Error calling __set_name__")
     fault.__cause__ = KeyboardInterrupt()
-    assert unforeseen(fault).exit_code == 130
+    assert to_ask_error(fault).exit_code == 130

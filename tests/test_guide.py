@@ -12,8 +12,8 @@ import pytest
 from tests.model_server import ModelServer, Reply
 from tests.pages import blocks
 from tests.program import Ask, Home, run
-from tests.strangers import install
 from tests.test_docs import OWN_WIRE, PYTEST
+from tests.third_party_plugins import install
 
 SOURCE, SUITE = blocks(OWN_WIRE, "python")
 (PROJECT,) = (tomllib.loads(text) for text in blocks(OWN_WIRE, "toml"))

@@ -267,7 +267,7 @@ sys.meta_path.insert(0, Interrupt)
 def test_a_command_line_runs_again_and_again_in_one_process(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("One."), wire.says("Two."))
     lines = [["hi"], ["history", "list"], ["-c", "hi"], ["--nosuch"], ["--no-save", "-p", "nosuch", "hi"], ["tools"]]
-    program = f"from ask.__main__ import run; print([run(line) for line in {[*lines, *lines]}])"
+    program = f"from ask.__main__ import run_and_report_errors; print([run_and_report_errors(line) for line in {[*lines, *lines]}])"
     result = run([sys.executable, "-c", program], env={**ask.env, "ASK_SESSION": "one"}, cwd=ask.cwd)
     codes = [0, 0, 0, 2, 4, 0]
     assert result.text.splitlines()[-1] == str(codes * 2), result.stderr
@@ -351,7 +351,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
     env = install_with(tmp_path / "site", code)
     with (tmp_path / "site/stranger_plugin.py").open("a") as module:
         module.write("import atexit\natexit.register(logging.warning, 'later')\n")
-    program = "from ask.__main__ import run; run(['providers'])"
+    program = "from ask.__main__ import run_and_report_errors; run_and_report_errors(['providers'])"
     listed = run([sys.executable, "-c", program], env={**ask.env, **env}, cwd=ask.cwd)
     assert "stranger" in listed.text
     assert listed.stderr == "later\n"

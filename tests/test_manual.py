@@ -12,9 +12,9 @@ import pytest
 
 from ask.cli import COMMANDS
 from ask.cli.ask import command
-from ask.settings import KEYS
+from ask.settings import CONFIG_KEYS
 from tests import roff
-from tests.chatting import PROMPT
+from tests.cli.chat.chat_session import PROMPT
 from tests.command_line import subcommands
 from tests.manual import EXAMPLES, FILES, MAN_PAGE, OPTIONS_PAGE, man_page, options_page
 from tests.needed import need
@@ -35,7 +35,7 @@ def test_a_page_is_what_the_code_makes(page: Path, made: Callable[[], str]) -> N
 def test_a_page_has_all_options_commands_and_keys(page: Path) -> None:
     text = page.read_text().replace("\\fB", "").replace("\\fR", "").replace("\\-", "-")
     options = [name for option in command.params if isinstance(option, click.Option) for name in option.opts]
-    for name in (*options, *(f"ask {name}" for name in COMMANDS), *KEYS):
+    for name in (*options, *(f"ask {name}" for name in COMMANDS), *CONFIG_KEYS):
         assert name in text, name
 
 

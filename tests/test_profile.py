@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.profile import PHASES, WAYPOINTS
+from ask.profile import PHASES, TIMED_FUNCTIONS
 from tests import wire
 from tests.model_server import HOLD, ModelServer
 from tests.program import CTRL_C, Ask, Home
@@ -27,7 +27,9 @@ def told(stderr: str) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in WAYPOINTS.items() for name in names])
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in TIMED_FUNCTIONS.items() for name in names]
+)
 def test_what_is_timed_is_there(module: str, name: str) -> None:
     assert callable(attrgetter(name)(import_module(module)))
 

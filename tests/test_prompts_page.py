@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ask.templates.files import find_all, read
-from ask.templates.template import KINDS, parse
-from ask.tools.builtin import builtin_tools
+from ask.templates.files import list_template_files, read_template
+from ask.templates.template import FIELD_TYPES, parse_template
+from ask.tools.builtin import list_builtin_tools
 from tests.pages import blocks, is_shown, quoted, steps, table
 from tests.program import Ask, Home, run
 
 PAGE = (Path(__file__).parents[1] / "docs" / "prompts.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \|(.* \|.* \|.*) \|$", PAGE, re.MULTILINE))
-BUILTIN = {name: read(name, file) for name, file in find_all(Path("/no/such/folder")).items()}
+BUILTIN = {name: read_template(name, file) for name, file in list_template_files(Path("/no/such/folder")).items()}
 (RELEASE,) = blocks(PAGE, "text")
 HISTORY = """
 git init -q
@@ -34,13 +34,13 @@ def test_all_that_come_with_ask_are_told_with_tasks_and_tools_and_no_other() -> 
         told = {word.partition("=")[0].split()[1] for word in quoted(ROWS[name]) if word.startswith("--var")}
         assert told == {*template.variables}
     assert {name for row in ROWS.values() for name in quoted(row.rpartition("|")[2])} <= {
-        tool.spec.name for tool in builtin_tools()
+        tool.spec.name for tool in list_builtin_tools()
     }
 
 
 def test_every_key_is_told_and_no_other() -> None:
-    assert [name for row in table(PAGE, "key") for name in quoted(row)] == [*KINDS]
-    assert parse("release", Path("release.md"), RELEASE).variables == ["program", "version"]
+    assert [name for row in table(PAGE, "key") for name in quoted(row)] == [*FIELD_TYPES]
+    assert parse_template("release", Path("release.md"), RELEASE).variables == ["program", "version"]
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ask.cli.ask import command
-from ask.safety.bubblewrap import NEEDED, PROGRAMS
-from ask.safety.command_rules import MAX_CHECKED, TRIPWIRES
-from ask.safety.folder_scan import SEARCHED_ENTRIES
-from ask.safety.path_policy import INHERITED
+from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, MIN_VERSION
+from ask.safety.deny_rules import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH
+from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
+from ask.safety.path_policy import INHERITED_VARIABLES
 from ask.safety.protected_names import PROTECTED_NAMES
-from ask.settings import KEYS
+from ask.settings import CONFIG_KEYS
 from tests.escapes.test_escapes import GROUPS
 from tests.pages import blocks, is_shown, quoted, steps
 from tests.program import Ask, Home
@@ -50,21 +50,21 @@ def test_all_known_gaps_are_listed() -> None:
 
 
 def test_names_and_numbers_are_those_of_the_code() -> None:
-    assert set(INHERITED) <= set(quoted(PAGE))
-    assert f"{MAX_CHECKED:,} characters" in PAGE
-    assert f"{SEARCHED_ENTRIES:,} entries" in PAGE
-    assert {wire.name for wire in TRIPWIRES} - {"fork bomb"} <= set(quoted(PAGE))
-    assert f"bubblewrap {'.'.join(map(str, NEEDED))}" in PAGE
-    assert {str(Path(program).parent) for program in PROGRAMS} <= set(quoted(PAGE))
+    assert set(INHERITED_VARIABLES) <= set(quoted(PAGE))
+    assert f"{MAX_COMMAND_LENGTH:,} characters" in PAGE
+    assert f"{MAX_SCANNED_ENTRIES:,} entries" in PAGE
+    assert {wire.name for wire in DEFAULT_DENY_RULES} - {"fork bomb"} <= set(quoted(PAGE))
+    assert f"bubblewrap {'.'.join(map(str, MIN_VERSION))}" in PAGE
+    assert {str(Path(program).parent) for program in BUBBLEWRAP_PATHS} <= set(quoted(PAGE))
 
 
 def test_the_table_of_protected_names_is_that_of_the_code() -> None:
     for entry, (name, program, placeholder) in zip(PROTECTED_NAMES, rows("What is protected"), strict=True):
         assert (name, program) == (f"`{entry.name}`", entry.program)
         assert [path.removeprefix("~/") for path in quoted(placeholder)] == (
-            ["direnv.toml"] if entry.name == ".envrc" else [path for path in entry.used_if if path]
+            ["direnv.toml"] if entry.name == ".envrc" else [path for path in entry.detection_paths if path]
         )
-        assert (placeholder == "always") == ("" in entry.used_if)
+        assert (placeholder == "always") == ("" in entry.detection_paths)
 
 
 def test_all_options_and_keys_are_listed() -> None:
@@ -72,7 +72,9 @@ def test_all_options_and_keys_are_listed() -> None:
     flags = {option.opts[0] for option in command.params if option.opts[0].startswith("--allow-")}
     assert {name.split()[0] for row in told for name in quoted(row[0])} == flags
     cells = {name for row in told for name in quoted(row[1])}
-    assert {f"safe.{name}" for name in cells} == {key for key in KEYS if key.startswith("safe.")} - {"safe.enabled"}
+    assert {f"safe.{name}" for name in cells} == {key for key in CONFIG_KEYS if key.startswith("safe.")} - {
+        "safe.enabled"
+    }
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", PAGE))

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 
 from ask.errors import UsageError
-from ask.schemas.schema import Schema, checked
-from ask.schemas.short_form import parse
+from ask.schemas.schema import JsonSchema, parse_schema
+from ask.schemas.short_form import parse_short_form
 from tests.any_json import any_json
 from tests.model_server import ModelServer
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
-PERSON = checked(parse("name, age int, tags [string], born? date"))
+PERSON = parse_schema(parse_short_form("name, age int, tags [string], born? date"))
 
 
 @pytest.mark.parametrize(
@@ -34,22 +34,24 @@ PERSON = checked(parse("name, age int, tags [string], born? date"))
     ],
 )
 def test_a_problem_is_told_with_its_place(value: Any, problem: str) -> None:
-    told = PERSON.problem(value)
+    told = PERSON.describe_problems(value)
     assert problem in told
     assert bool(told) == bool(problem)
 
 
 def test_a_problem_is_one_line_that_is_not_too_long() -> None:
-    told = PERSON.problem({"name": "\n\x1b[31m" * 1000, "age": "x" * 10_000, "tags": ["\n"] * 1000, "more": 1})
+    told = PERSON.describe_problems(
+        {"name": "\n\x1b[31m" * 1000, "age": "x" * 10_000, "tags": ["\n"] * 1000, "more": 1}
+    )
     assert len(told.splitlines()) == 1
     assert "\x1b" not in told
     assert len(told) < 1000
-    assert PERSON.problem("\x1b") == "$: '\\x1b' is not of type 'object'"
+    assert PERSON.describe_problems("\x1b") == "$: '\\x1b' is not of type 'object'"
 
 
 @given(any_json())
 def test_any_value_can_be_checked(value: Any) -> None:
-    assert isinstance(PERSON.problem(value), str)
+    assert isinstance(PERSON.describe_problems(value), str)
 
 
 def nested(depth: int) -> list[Any]:
@@ -60,13 +62,13 @@ def nested(depth: int) -> list[Any]:
 
 
 def test_a_value_that_is_too_deep_does_not_fit() -> None:
-    deep = checked({"type": "array", "items": {"$ref": "#"}})
-    assert deep.problem([[[]]]) == ""
-    assert "too deep" in deep.problem(nested(100_000))
+    deep = parse_schema({"type": "array", "items": {"$ref": "#"}})
+    assert deep.describe_problems([[[]]]) == ""
+    assert "too deep" in deep.describe_problems(nested(100_000))
 
 
 def test_a_number_that_is_too_large_does_not_fit() -> None:
-    assert "too large" in checked({"type": "number", "multipleOf": 0.5}).problem(10**400)
+    assert "too large" in parse_schema({"type": "number", "multipleOf": 0.5}).describe_problems(10**400)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +91,14 @@ def test_a_number_that_is_too_large_does_not_fit() -> None:
 )
 def test_a_wrong_schema_is_told_with_its_place(value: Any, told: str) -> None:
     with pytest.raises(UsageError) as caught:
-        checked(value)
+        parse_schema(value)
     assert told in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
 def test_nothing_is_fetched(server: ModelServer) -> None:
     with pytest.raises(UsageError, match="refers to nothing in it"):
-        checked({"type": "object", "properties": {"a": {"$ref": f"{server.base_url}/schema.json"}}})
+        parse_schema({"type": "object", "properties": {"a": {"$ref": f"{server.base_url}/schema.json"}}})
     assert not server.requests
 
 
@@ -109,12 +111,12 @@ def test_nothing_is_fetched(server: ModelServer) -> None:
     ],
 )
 def test_schemas_of_several_drafts_with_references_check(schema: dict[str, Any]) -> None:
-    assert checked(schema).problem(1) == ""
-    assert checked(schema).problem("x")
+    assert parse_schema(schema).describe_problems(1) == ""
+    assert parse_schema(schema).describe_problems("x")
 
 
 def test_a_schema_is_checked_only_where_it_is_used() -> None:
-    assert Schema({"type": "integer"}).value == {"type": "integer"}
+    assert JsonSchema({"type": "integer"}).value == {"type": "integer"}
 
 
 @pytest.mark.parametrize(
@@ -138,18 +140,18 @@ def test_a_schema_is_checked_only_where_it_is_used() -> None:
     ],
 )
 def test_every_keyword_counts_and_only_references_are_followed(schema: dict[str, Any], good: Any, bad: Any) -> None:
-    assert checked(schema).problem(good) == ""
-    assert checked(schema).problem(bad)
+    assert parse_schema(schema).describe_problems(good) == ""
+    assert parse_schema(schema).describe_problems(bad)
 
 
 @pytest.mark.parametrize("schema", [True, {}])
 def test_a_schema_that_allows_everything_takes_any_value(schema: Any) -> None:
-    assert checked(schema).problem([{"a": None}]) == ""
+    assert parse_schema(schema).describe_problems([{"a": None}]) == ""
 
 
 def test_formats_of_the_short_form_are_checked() -> None:
-    event = checked(parse("when datetime, link url, day? date, at? time, by? email"))
+    event = parse_schema(parse_short_form("when datetime, link url, day? date, at? time, by? email"))
     good = {"when": "2026-11-22T10:00:00Z", "link": "https://example.com/a?b=c", "day": "2026-11-22"}
-    assert event.problem(good | {"at": "10:00:00Z", "by": "ada@example.com"}) == ""
+    assert event.describe_problems(good | {"at": "10:00:00Z", "by": "ada@example.com"}) == ""
     for wrong in ({"when": "tomorrow"}, {"link": "banana"}, {"day": "then"}, {"at": "noon"}, {"by": "ada"}):
-        assert next(iter(wrong)) in event.problem(good | wrong)
+        assert next(iter(wrong)) in event.describe_problems(good | wrong)

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from ask.schemas import short_form
-from ask.schemas.schema import checked
+from ask.schemas.schema import parse_schema
 from tests.pages import blocks, is_shown, quoted, steps, table
 from tests.program import Ask
 from tests.wires import SERVICES
@@ -42,8 +42,8 @@ def test_the_grammar_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize("short", SHORT)
 def test_a_short_form_allows_what_is_shown(short: str) -> None:
-    schema = checked(short_form.parse(short.strip("`")))
-    assert schema.problem(json.loads(SHORT[short].strip("`"))) == ""
+    schema = parse_schema(short_form.parse_short_form(short.strip("`")))
+    assert schema.describe_problems(json.loads(SHORT[short].strip("`"))) == ""
 
 
 def test_all_providers_are_told() -> None:

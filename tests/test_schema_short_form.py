@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from ask.errors import UsageError
-from ask.schemas.short_form import TYPES, parse
+from ask.schemas.short_form import TYPES, parse_short_form
 
 TEXT = {"type": "string"}
 
@@ -56,7 +56,7 @@ def told(description: str) -> dict[str, Any]:
     ],
 )
 def test_what_it_stands_for(short: str, schema: dict[str, Any]) -> None:
-    assert parse(short) == schema
+    assert parse_short_form(short) == schema
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_what_it_stands_for(short: str, schema: dict[str, Any]) -> None:
 )
 def test_an_error_names_its_place(short: str, told: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
-        parse(short)
+        parse_short_form(short)
     assert all(text in str(caught.value) for text in told)
     assert str(caught.value).startswith("--schema: ")
 
@@ -119,13 +119,13 @@ ONE = st.recursive(
 
 @given(st.one_of(objects(ONE), lists(ONE)))
 def test_any_short_form_is_a_schema(short: str) -> None:
-    Draft202012Validator.check_schema(parse(short))
+    Draft202012Validator.check_schema(parse_short_form(short))
 
 
 @given(st.text(alphabet="ab?:|,{}[]'\" \n\\int", max_size=20))
 def test_any_text_is_a_schema_or_told_to_be_none(text: str) -> None:
     try:
-        schema = parse(text)
+        schema = parse_short_form(text)
     except UsageError as fault:
         assert len(str(fault).splitlines()) == 1
     else:

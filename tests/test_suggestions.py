@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.suggestions import LONGEST, find_similar, suggest
+from ask.suggestions import MAX_WORD_LENGTH, find_similar, suggest
 
 WORDS = st.text("abc", max_size=8)
 
@@ -23,7 +23,7 @@ def test_of_very_many_those_with_the_same_letters_are_compared() -> None:
 
 
 def test_what_is_very_long_is_like_nothing_and_nothing_is_like_it() -> None:
-    long = "a" * (LONGEST + 1)
+    long = "a" * (MAX_WORD_LENGTH + 1)
     assert find_similar(long, [long, long[1:]], 1) == []
     assert find_similar(long[1:], [long, long[1:]], 2) == [long[1:]]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.text import PairJoiner, for_terminal, mend, one_line, spelled_out
+from ask.text import SurrogateJoiner, escape_control_characters, escape_non_ascii, format_one_line, repair_surrogates
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask
@@ -23,75 +23,75 @@ LOOK_ALIKES = "\u0430\u051b\u202e\u2066\u200b\u00a0\ufeff\u0301\U000e0041\x1b\x9
 
 @given(st.text())
 def test_text_that_is_whole_stays_as_it_is(text: str) -> None:
-    assert mend(text) == text
+    assert repair_surrogates(text) == text
 
 
 @given(ANY_TEXT)
 def test_mended_text_can_be_written_and_is_mended_for_good(text: str) -> None:
-    mended = mend(text)
+    mended = repair_surrogates(text)
     assert mended.encode().decode() == mended
-    assert mend(mended) == mended
+    assert repair_surrogates(mended) == mended
 
 
 def test_halves_are_joined_and_a_lone_one_is_replaced() -> None:
-    assert mend("a\ud83d\ude00b") == "a😀b"
-    assert mend("a\ud83db") == "a\ufffdb"
-    assert mend("\ude00\ud83d") == "\ufffd\ufffd"
-    assert mend("\ud83d\ud83d\ude00") == "\ufffd😀"
+    assert repair_surrogates("a\ud83d\ude00b") == "a😀b"
+    assert repair_surrogates("a\ud83db") == "a\ufffdb"
+    assert repair_surrogates("\ude00\ud83d") == "\ufffd\ufffd"
+    assert repair_surrogates("\ud83d\ud83d\ude00") == "\ufffd😀"
 
 
 @given(ANY_TEXT, st.data())
 def test_pieces_joined_as_they_come_say_what_the_whole_says(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    joiner = PairJoiner()
+    joiner = SurrogateJoiner()
     said = "".join(joiner.feed(piece) for piece in pieces)
     waiting = "\ud800" <= text[-1:] <= "\udbff"
-    assert said == mend(text[:-1] if waiting else text)
-    assert said + joiner.feed(" ") == mend(text + " ")
+    assert said == repair_surrogates(text[:-1] if waiting else text)
+    assert said + joiner.feed(" ") == repair_surrogates(text + " ")
 
 
 @given(ANY_TEXT)
 def test_no_control_character_but_newline_and_tab_reaches_a_terminal(text: str) -> None:
-    shown = for_terminal(text + LOOK_ALIKES)
+    shown = escape_control_characters(text + LOOK_ALIKES)
     assert {c for c in shown if unicodedata.category(c) == "Cc"} <= {"\n", "\t"}
     assert not {c for c in shown if unicodedata.bidirectional(c) in TURNING}
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters=TURNS) | st.sampled_from("\n\t")))
 def test_text_without_control_characters_is_shown_as_it_is(text: str) -> None:
-    assert for_terminal(text) == text
+    assert escape_control_characters(text) == text
 
 
 def test_control_characters_are_made_visible() -> None:
-    assert for_terminal("\x1b[31mred\x07\x9b\x7f") == "\\x1b[31mred\\x07\\x9b\\x7f"
-    assert for_terminal("a\r\nb") == "a\nb"
-    assert for_terminal("gpj\u202e.exe\u2069") == "gpj\\u202e.exe\\u2069"
+    assert escape_control_characters("\x1b[31mred\x07\x9b\x7f") == "\\x1b[31mred\\x07\\x9b\\x7f"
+    assert escape_control_characters("a\r\nb") == "a\nb"
+    assert escape_control_characters("gpj\u202e.exe\u2069") == "gpj\\u202e.exe\\u2069"
 
 
 @given(ANY_TEXT, st.integers(0, 20))
 def test_one_line_is_one_line_within_its_limit(text: str, limit: int) -> None:
-    line = one_line(text, limit)
+    line = format_one_line(text, limit)
     assert len(line.splitlines()) <= 1
     assert not {c for c in line if unicodedata.category(c) == "Cc"}
     assert limit == 0 or len(line) <= limit
 
 
 def test_a_line_is_cut_with_a_mark_only_where_it_is_too_long() -> None:
-    assert one_line(" one\n\ttwo  three ") == "one two three"
-    assert one_line("12345", 5) == "12345"
-    assert one_line("123456", 5) == "1234…"
+    assert format_one_line(" one\n\ttwo  three ") == "one two three"
+    assert format_one_line("12345", 5) == "12345"
+    assert format_one_line("123456", 5) == "1234…"
 
 
 @given(ANY_TEXT)
 def test_spelled_out_text_is_printable_ascii_and_newlines_alone(text: str) -> None:
-    assert all(" " <= c <= "~" or c == "\n" for c in spelled_out(text + LOOK_ALIKES))
+    assert all(" " <= c <= "~" or c == "\n" for c in escape_non_ascii(text + LOOK_ALIKES))
 
 
 @given(st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E) | st.just("\n")))
 def test_printable_ascii_is_spelled_as_it_is(text: str) -> None:
     text = text.replace(" " * 10, "")
-    assert spelled_out(text) == text
+    assert escape_non_ascii(text) == text
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_printable_ascii_is_spelled_as_it_is(text: str) -> None:
     ],
 )
 def test_what_could_hide_is_spelled_out(text: str, shown: str) -> None:
-    assert spelled_out(text) == shown
+    assert escape_non_ascii(text) == shown
 
 
 TORN: list[wire.Json | str] = [

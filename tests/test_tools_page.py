@@ -17,8 +17,8 @@ from tests.needed import need
 from tests.pages import blocks, quoted, steps, table
 from tests.program import Ask, Home, run
 from tests.scenarios.sent import results, sent
-from tests.strangers import install
 from tests.test_docs import PYTEST
+from tests.third_party_plugins import install
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tools.md").read_text()
 WEATHER, REGISTERED, TESTS = blocks(PAGE, "python")

@@ -9,160 +9,170 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ask.agent.model_selection import Target, Wish, choose, dialled, first_model
-from ask.agent.toolbox import Toolbox
-from ask.agent.workspace import Workspace
-from ask.api_keys import Secrets
-from ask.atomic_files import PRIVATE_FILE, create_private_folder
-from ask.attachments import (
-    described,
-    what_is_taken,
+from ask.agent.app_context import AppContext
+from ask.agent.model_selection import (
+    ModelEndpoint,
+    ModelSelection,
+    fetch_first_model,
+    resolve_endpoint,
+    start_preconnection,
 )
-from ask.console import Console
-from ask.context_window import Told
+from ask.agent.toolset import Toolset
+from ask.api_keys import Secrets
+from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
+from ask.attachments import (
+    describe_media_type,
+    format_supported_types,
+)
+from ask.console import StderrConsole
+from ask.context_window import ReportedUsage
 from ask.errors import ParameterError, UsageError
-from ask.inputs.prompt_inputs import Given, Means
-from ask.inputs.text import compose_prompt, decode, marked, read_file, read_options, read_stdin
+from ask.inputs.prompt_inputs import InputReaders, PromptInputs
+from ask.inputs.text import compose_prompt, decode_text, format_blocks, parse_model_options, read_stdin, read_text_file
 from ask.messages import Attachment, Message
-from ask.settings import Settings, resolve, working_directory
-from ask.text import INVISIBLE, as_text
+from ask.settings import Settings, get_working_directory, resolve_settings
+from ask.text import INVISIBLE_CHARACTERS, decode_argument
 from ask.tools.base import Tool
 
 if TYPE_CHECKING:
-    from ask.agent.response_schema import Shape
-    from ask.agent.safe_mode import Confined
-    from ask.agent.template_selection import Chosen
-    from ask.history.conversations import Compaction, Continuation
-    from ask.inputs.prompt_inputs import Given, Means
+    from ask.agent.response_schema import ResponseSchema
+    from ask.agent.safe_mode import SafeModeContext
+    from ask.agent.template_selection import SelectedTemplate
+    from ask.history.conversations import Compaction, ResumedConversation
+    from ask.inputs.prompt_inputs import InputReaders, PromptInputs
 if TYPE_CHECKING:
-    from ask.agent.model_selection import Target
-    from ask.agent.template_selection import Chosen
+    from ask.agent.model_selection import ModelEndpoint
+    from ask.agent.template_selection import SelectedTemplate
 
 
-FIRST_RUN = """\
+FIRST_RUN_WARNING = """\
 ask: the model can run commands and change files here, as you could. --confirm asks before it does,
 ask: --no-tools keeps it from it, and [tools] in {config} says so for good. (This is said once.)"""
-FIRST_SAFE_RUN = """\
+FIRST_SAFE_RUN_WARNING = """\
 ask: the model can run commands here. --safe lets them change files in this folder and each --allow-dir alone,
 ask: and keeps them off the network. --confirm asks before each. (This is said once.)"""
-FORMS = ("cmd", "code", "schema")
+OUTPUT_FORMATS = ("cmd", "code", "schema")
 """The forms of an answer that the user can ask for: each is an option, and a prompt."""
 
 
-class Question(NamedTuple):
+class RunRequest(NamedTuple):
     """What to ask, whom, and how.
 
     Attributes:
-        conversation: the id of the conversation.
-        past: what was said in it before.
-        asked: the user's message.
-        system: what the user adds to the system prompt for this conversation.
+        conversation_id: the id of the conversation.
+        message_history: what was said in it before.
+        user_message: the user's message.
+        extra_system_prompt: what the user adds to the system prompt for this conversation.
         directory: where the run takes place.
-        toolbox: the tools that there are.
+        toolset: the tools that there are.
         tools: what to offer.
         settings: how the run works.
-        target: whom to ask.
+        endpoint: whom to ask.
         secrets: the keys, to be kept out of everything.
-        told: what is known of the size of `past`.
+        reported_usage: what is known of the size of `past`.
         compaction: what a summary is to stand for before the question is asked; None for no summary.
-        confined: the run's safe mode; None without.
-        compacts: for a question that asks for a summary, the number of the first run that it does not stand for.
-        form: the form that the answer is to have, of `FORMS`; "" for any.
-        shape: the shape of an answer in the form "schema"; None for any other.
+        safe_mode: the run's safe mode; None without.
+        summary_end_run: for a question that asks for a summary, the number of the first run that it does not stand for.
+        output_format: the form that the answer is to have, of `OUTPUT_FORMATS`; "" for any.
+        response_schema: the shape of an answer in the form "schema"; None for any other.
     """
 
-    conversation: str
-    past: Sequence[Message]
-    asked: Message
-    system: str
+    conversation_id: str
+    message_history: Sequence[Message]
+    user_message: Message
+    extra_system_prompt: str
     directory: Path
-    toolbox: Toolbox
+    toolset: Toolset
     tools: Sequence[Tool]
     settings: Settings
-    target: Target
+    endpoint: ModelEndpoint
     secrets: Secrets
-    told: Told = Told()
+    reported_usage: ReportedUsage = ReportedUsage()
     compaction: Compaction | None = None
-    compacts: int | None = None
-    confined: Confined | None = None
-    form: str = ""
-    shape: Shape | None = None
+    summary_end_run: int | None = None
+    safe_mode: SafeModeContext | None = None
+    output_format: str = ""
+    response_schema: ResponseSchema | None = None
 
 
-def read_question(
-    flags: Mapping[str, Any], words: Sequence[str], workspace: Workspace, console: Console, cleanup: ExitStack
-) -> Question:
+def prepare_request(
+    flags: Mapping[str, Any], words: Sequence[str], app: AppContext, console: StderrConsole, cleanup: ExitStack
+) -> RunRequest:
     """Read all that the run needs, and in safe mode open the sandbox: before anything is sent.
 
     Args:
         flags: the options by name.
         words: the prompt's words.
-        workspace: what is installed and configured.
+        app: what is installed and configured.
         console: takes lines for the user.
         cleanup: is closed when the run is over.
 
     Raises:
         AskError: something in it makes no sense, or cannot be read.
     """
-    question, chosen = read_all_but_prompt(flags, workspace, console, cleanup)
-    asked = read_prompt(flags, words, question, console, chosen)
+    question, chosen = prepare_without_prompt(flags, app, console, cleanup)
+    asked = read_user_message(flags, words, question, console, chosen)
     if asked.attachments:
-        check_taken(asked.attachments, question.target)
-    tell_once(question, flags, workspace, console)
-    return question._replace(asked=asked)
+        check_attachments_supported(asked.attachments, question.endpoint)
+    warn_on_first_run(question, flags, app, console)
+    return question._replace(user_message=asked)
 
 
-def read_all_but_prompt(
-    flags: Mapping[str, Any], workspace: Workspace, console: Console, cleanup: ExitStack
-) -> tuple[Question, Chosen | None]:
-    """The question without what is asked, and the named prompt that asks it; all else as `read_question` has it."""
-    directory = working_directory()
-    past = read_past(flags, workspace, directory)
-    chosen = read_template(flags, workspace)
+def prepare_without_prompt(
+    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
+) -> tuple[RunRequest, SelectedTemplate | None]:
+    """The question without what is asked, and the named prompt that asks it; all else as `prepare_request` has it."""
+    directory = get_working_directory()
+    past = read_continuation(flags, app, directory)
+    chosen = read_selected_template(flags, app)
     shape = read_schema(flags["schema"])
-    system = read_system(flags["system"], past, chosen.system if chosen else "")
-    settings = read_settings(flags, system, workspace, chosen)
-    compaction = read_compaction(settings, past.id if past else "", workspace) if flags["compact"] else None
-    for warning in workspace.config.warnings:
-        console.line(f"ask: {warning}")
-    target = dialled(choose(workspace, read_wish(flags, past, chosen)))
-    conversation = past.id if past else new_id()
-    toolbox = Toolbox(workspace, console, cleanup, flags["functions"])
-    tools = toolbox.offered(settings, chosen)
-    secrets = workspace.secrets(target.key)
+    system = read_extra_system_prompt(flags["system"], past, chosen.system_prompt if chosen else "")
+    settings = read_settings(flags, system, app, chosen)
+    compaction = read_compaction(settings, past.id if past else "", app) if flags["compact"] else None
+    for warning in app.config.warnings:
+        console.print_line(f"ask: {warning}")
+    target = start_preconnection(resolve_endpoint(app, read_model_selection(flags, past, chosen)))
+    conversation = past.id if past else generate_conversation_id()
+    toolbox = Toolset(app, console, cleanup, flags["functions"])
+    tools = toolbox.select_tools(settings, chosen)
+    secrets = app.collect_secrets(target.key)
     console.redact = secrets.redact
-    confined = confine_run(settings, directory, conversation, workspace, console) if settings.safe else None
+    confined = open_safe_mode(settings, directory, conversation, app, console) if settings.safe else None
     if confined:
-        tools = cleanup.enter_context(confined).offered(tools)
+        tools = cleanup.enter_context(confined).sandbox_tools(tools)
     if not target.model:
-        target = target._replace(model=first_model(target, lambda text: console.line(f"ask: {text}"), settings))
-    question = Question(
-        conversation=conversation,
-        past=past.messages if past else (),
-        asked=Message("user", ""),
-        system=system,
+        target = target._replace(
+            model=fetch_first_model(target, lambda text: console.print_line(f"ask: {text}"), settings)
+        )
+    question = RunRequest(
+        conversation_id=conversation,
+        message_history=past.messages if past else (),
+        user_message=Message("user", ""),
+        extra_system_prompt=system,
         directory=directory,
-        toolbox=toolbox,
+        toolset=toolbox,
         tools=tools,
         settings=settings,
-        target=target,
+        endpoint=target,
         secrets=secrets,
-        confined=confined,
-        told=past.told if past and (past.provider, past.model) == (target.name, target.model) else Told(),
+        safe_mode=confined,
+        reported_usage=past.reported_usage
+        if past and (past.provider, past.model) == (target.provider_name, target.model)
+        else ReportedUsage(),
         compaction=compaction,
-        form=next((form for form in FORMS if flags[form]), ""),
-        shape=shape,
+        output_format=next((form for form in OUTPUT_FORMATS if flags[form]), ""),
+        response_schema=shape,
     )
     return question, chosen
 
 
-def new_id() -> str:
+def generate_conversation_id() -> str:
     """An id for a conversation. It begins with a letter, so that no number in a list can be the beginning of one."""
     number = os.urandom(6)
     return "abcdef"[number[0] % 6] + number.hex()[1:]
 
 
-def read_past(flags: Mapping[str, Any], workspace: Workspace, directory: Path) -> Continuation | None:
+def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation | None:
     """The conversation that goes on, if one does.
 
     Raises:
@@ -174,17 +184,19 @@ def read_past(flags: Mapping[str, Any], workspace: Workspace, directory: Path) -
         return None
     if wanted is not None and flags["go_on"]:
         raise UsageError("--continue and --resume name two conversations", "use one of them")
-    from ask.history.conversations import continuation, find, newest_here
+    from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
     from ask.history.store import Store
-    from ask.history.terminal_id import this_terminal
+    from ask.history.terminal_id import identify_terminal
 
-    with Store(workspace.history, create=False) as store:
+    with Store(app.history_file, create=False) as store:
         if wanted is not None:
-            return continuation(store, find(store, as_text(wanted)))
-        return continuation(store, newest_here(store, this_terminal(workspace.environment), as_text(str(directory))))
+            return load_conversation(store, find_conversation(store, decode_argument(wanted)))
+        return load_conversation(
+            store, find_current_conversation(store, identify_terminal(app.environment), decode_argument(str(directory)))
+        )
 
 
-def read_template(flags: Mapping[str, Any], workspace: Workspace) -> Chosen | None:
+def read_selected_template(flags: Mapping[str, Any], app: AppContext) -> SelectedTemplate | None:
     """The named prompt that is asked with, if one is.
 
     Raises:
@@ -193,183 +205,200 @@ def read_template(flags: Mapping[str, Any], workspace: Workspace) -> Chosen | No
     """
     if flags["template"] is None and not flags["variables"]:
         return None
-    from ask.agent.template_selection import choose_template
+    from ask.agent.template_selection import select_template
 
-    return choose_template(flags["template"], flags["variables"], workspace.prompts)
+    return select_template(flags["template"], flags["variables"], app.prompts_directory)
 
 
-def read_schema(given: str | None) -> Shape | None:
+def read_schema(option_value: str | None) -> ResponseSchema | None:
     """The shape that the answer is to have; None for any.
 
     Raises:
         UsageError: it makes no sense.
         FileError: its file cannot be read.
     """
-    if given is None:
+    if option_value is None:
         return None
-    from ask.agent.response_schema import read_shape
+    from ask.agent.response_schema import read_response_schema
 
-    return read_shape(given)
+    return read_response_schema(option_value)
 
 
-def read_wish(flags: Mapping[str, Any], past: Continuation | None, chosen: Chosen | None) -> Wish:
+def read_model_selection(
+    flags: Mapping[str, Any], continuation: ResumedConversation | None, selected_template: SelectedTemplate | None
+) -> ModelSelection:
     """What is said of the target: by flags, by a named prompt, and by the conversation that goes on."""
-    last = (past.provider, past.model) if past else ("", "")
-    named = (chosen.template.provider, chosen.template.model) if chosen else ("", "")
-    return Wish(flags["provider"], flags["model"], flags["base_url"], flags["key"], last, named)
+    last = (continuation.provider, continuation.model) if continuation else ("", "")
+    named = (selected_template.template.provider, selected_template.template.model) if selected_template else ("", "")
+    return ModelSelection(flags["provider"], flags["model"], flags["base_url"], flags["key"], last, named)
 
 
-def read_compaction(settings: Settings, conversation: str, workspace: Workspace) -> Compaction:
+def read_compaction(settings: Settings, conversation_id: str, app: AppContext) -> Compaction:
     """What of the conversation a summary is to stand for.
 
     Raises:
         UsageError: no conversation goes on, or nothing is saved.
         FileError: it cannot be read.
     """
-    if not conversation:
+    if not conversation_id:
         raise UsageError("--compact needs a conversation to go on with", "use it with -c or --resume ID")
     if not settings.save:
         raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
-    from ask.history.conversations import compaction, find
+    from ask.history.conversations import find_conversation, load_compaction
     from ask.history.store import Store
 
-    with Store(workspace.history) as store:
-        return compaction(store, find(store, conversation))
+    with Store(app.history_file) as store:
+        return load_compaction(store, find_conversation(store, conversation_id))
 
 
-def read_system(given: str | None, past: Continuation | None, named: str) -> str:
+def read_extra_system_prompt(
+    option_value: str | None, continuation: ResumedConversation | None, template_text: str
+) -> str:
     """What the user adds to the system prompt, or as before in this conversation where nothing is said now.
 
     Args:
-        given: what the option says.
-        past: the conversation that goes on.
-        named: what a named prompt says, which comes before what the option says.
+        option_value: what the option says.
+        continuation: the conversation that goes on.
+        template_text: what a named prompt says, which comes before what the option says.
     """
-    if given is None:
-        return named or (past.system if past else "")
-    own = read_file(given[1:]) if given.startswith("@") else as_text(given)
-    return "\n\n".join(filter(None, (named, own)))
+    if option_value is None:
+        return template_text or (continuation.system if continuation else "")
+    own = read_text_file(option_value[1:]) if option_value.startswith("@") else decode_argument(option_value)
+    return "\n\n".join(filter(None, (template_text, own)))
 
 
-def read_settings(flags: Mapping[str, Any], system: str, workspace: Workspace, chosen: Chosen | None) -> Settings:
+def read_settings(
+    flags: Mapping[str, Any], extra_system_prompt: str, app: AppContext, selected_template: SelectedTemplate | None
+) -> Settings:
     """The settings, with options read that name something else.
 
     Raises:
         UsageError: an option is given that has no meaning without another, or beside it.
     """
-    forms = [f"--{form}" for form in FORMS if flags[form]]
+    forms = [f"--{form}" for form in OUTPUT_FORMATS if flags[form]]
     if len(forms) > 1:
         raise UsageError(f"{' and '.join(forms)} are different forms of an answer", "use one of them")
-    options = {**(chosen.template.options if chosen else {}), **read_options(map(as_text, flags["options"]))}
-    read = {"option": options, "system": system}
+    options = {
+        **(selected_template.template.options if selected_template else {}),
+        **parse_model_options(map(decode_argument, flags["options"])),
+    }
+    read = {"option": options, "system": extra_system_prompt}
     read["no_tools"] = flags["no_tools"] or flags["cmd"]
-    settings = resolve({**flags, **read}, workspace.environment, workspace.config)
+    settings = resolve_settings({**flags, **read}, app.environment, app.config)
     for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
         if flags[flag] and not settings.safe:
             raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} has no meaning without --safe", "add --safe")
     return settings
 
 
-def confine_run(
-    settings: Settings, directory: Path, conversation: str, workspace: Workspace, console: Console
-) -> Confined:
+def open_safe_mode(
+    settings: Settings, directory: Path, conversation_id: str, app: AppContext, console: StderrConsole
+) -> SafeModeContext:
     """The run's safe mode, opened, with a line for what it does not cover.
 
     Raises:
         SafetyError: it cannot be had here.
     """
-    from ask.agent.safe_mode import Confined
+    from ask.agent.safe_mode import SafeModeContext
 
-    spill = workspace.results / conversation
-    return Confined(settings, directory, spill, workspace, lambda text: console.line(f"ask: {text}"))
+    spill = app.results_directory / conversation_id
+    return SafeModeContext(settings, directory, spill, app, lambda text: console.print_line(f"ask: {text}"))
 
 
-def read_prompt(
-    flags: Mapping[str, Any], words: Sequence[str], question: Question, console: Console, chosen: Chosen | None
+def read_user_message(
+    flags: Mapping[str, Any],
+    words: Sequence[str],
+    request: RunRequest,
+    console: StderrConsole,
+    selected_template: SelectedTemplate | None,
 ) -> Message:
     """The user's message, from a named prompt, words, files and standard input."""
-    piped = partial(read_stdin, question.settings.stdin_limit, lambda text: console.line(f"ask: {text}"))
-    said = as_text(" ".join(words))
-    if not INVISIBLE.sub("", said).strip():
+    piped = partial(read_stdin, request.settings.stdin_limit, lambda text: console.print_line(f"ask: {text}"))
+    said = decode_argument(" ".join(words))
+    if not INVISIBLE_CHARACTERS.sub("", said).strip():
         said = ""
     read = b"" if flags["no_stdin"] or "-" in flags["files"] else piped()
-    if not flags["files"] and not needs_look(read):
-        text = decode(read, "standard input")
-        if chosen and chosen.asks:
-            return Message("user", chosen.question(marked(said, (), text)))
+    if not flags["files"] and not is_likely_binary(read):
+        text = decode_text(read, "standard input")
+        if selected_template and selected_template.has_prompt:
+            return Message("user", selected_template.render_prompt(format_blocks(said, (), text)))
         if flags["compact"] and not words and not text.strip():
             return Message("user", "")
         return Message("user", compose_prompt(said, (), text))
-    from ask.inputs.sources import gather, of_stdin
+    from ask.inputs.sources import parse_stdin_content, read_inputs
 
-    means = means_of(question, console, None if flags["no_stdin"] else partial(piped, typed=True))
-    given = gather(flags["files"], means).and_more(of_stdin(read))
+    means = create_input_readers(request, console, None if flags["no_stdin"] else partial(piped, allow_terminal=True))
+    given = read_inputs(flags["files"], means).merge(parse_stdin_content(read))
     if flags["verbose"]:
-        tell_of(given, console)
-    return compose_message(said, given, chosen)
+        print_input_notes(given, console)
+    return compose_message(said, given, selected_template)
 
 
-def needs_look(data: bytes) -> bool:
+def is_likely_binary(data: bytes) -> bool:
     """Whether a content may be something else than text."""
     return b"\0" in data or data.lstrip().startswith((b"%PDF-", b"\xff"))
 
 
-def means_of(question: Question, console: Console, stdin: Callable[[], bytes] | None) -> Means:
+def create_input_readers(
+    request: RunRequest, console: StderrConsole, stdin_reader: Callable[[], bytes] | None
+) -> InputReaders:
     """What it takes to read what -f names."""
-    from ask.inputs.prompt_inputs import Means
+    from ask.inputs.prompt_inputs import InputReaders
 
-    environment = question.secrets.clean_environment()
-    return Means(question.settings.command_timeout, environment, lambda text: console.line(f"ask: {text}"), stdin)
+    environment = request.secrets.build_child_environment()
+    return InputReaders(
+        request.settings.command_timeout, environment, lambda text: console.print_line(f"ask: {text}"), stdin_reader
+    )
 
 
-def tell_of(given: Given, console: Console) -> None:
+def print_input_notes(inputs: PromptInputs, console: StderrConsole) -> None:
     """Say what goes along with the text, and what of a folder does not."""
-    for line in given.lines:
-        console.dim(f"· {line}\n")
+    for line in inputs.notes:
+        console.print_dim(f"· {line}\n")
 
 
-def tell_once(question: Question, flags: Mapping[str, Any], workspace: Workspace, console: Console) -> None:
+def warn_on_first_run(request: RunRequest, flags: Mapping[str, Any], app: AppContext, console: StderrConsole) -> None:
     """Say on a terminal, the first time that it is so, that the model can run things."""
-    if not question.tools or not console.terminal or flags["quiet"]:
+    if not request.tools or not console.is_terminal or flags["quiet"]:
         return
-    told = workspace.places.data / ("told-safe" if question.settings.safe else "told")
+    told = app.app_dirs.data / ("told-safe" if request.settings.safe else "told")
     try:
         create_private_folder(told.parent)
-        told.touch(PRIVATE_FILE, exist_ok=False)
+        told.touch(PRIVATE_FILE_MODE, exist_ok=False)
     except OSError:
         return
-    said = FIRST_SAFE_RUN if question.settings.safe else FIRST_RUN
-    console.line(said.format(config=workspace.places.config / "config.toml"))
+    said = FIRST_SAFE_RUN_WARNING if request.settings.safe else FIRST_RUN_WARNING
+    console.print_line(said.format(config=app.app_dirs.config / "config.toml"))
 
 
-def compose_message(words: str, given: Given, chosen: Chosen | None = None) -> Message:
+def compose_message(words: str, inputs: PromptInputs, selected_template: SelectedTemplate | None = None) -> Message:
     """The user's message: a named prompt's text or the words, then the texts as marked blocks, and the attachments.
 
     Raises:
         UsageError: there is no question.
     """
-    names = f"[attached: {', '.join(attachment.name for attachment in given.attachments)}]"
-    alone = given.attachments and not (words or given.texts or given.piped.strip())
+    names = f"[attached: {', '.join(attachment.name for attachment in inputs.attachments)}]"
+    alone = inputs.attachments and not (words or inputs.texts or inputs.stdin_text.strip())
     said = names if alone else words
-    if chosen and chosen.asks:
-        text = chosen.question(marked(said, given.texts, given.piped))
+    if selected_template and selected_template.has_prompt:
+        text = selected_template.render_prompt(format_blocks(said, inputs.texts, inputs.stdin_text))
     else:
-        text = compose_prompt(said, given.texts, given.piped)
-    if len(given.attachments) > 1 and not alone:
+        text = compose_prompt(said, inputs.texts, inputs.stdin_text)
+    if len(inputs.attachments) > 1 and not alone:
         text = f"{text}\n\n{names}"
-    return Message("user", text, attachments=given.attachments)
+    return Message("user", text, attachments=inputs.attachments)
 
 
-def check_taken(attachments: Sequence[Attachment], target: Target) -> None:
+def check_attachments_supported(attachments: Sequence[Attachment], endpoint: ModelEndpoint) -> None:
     """Refuse what the model that is to be asked does not take.
 
     Raises:
         ParameterError: there is such an attachment.
     """
-    takes = partial(target.provider.takes, target.model)
+    takes = partial(endpoint.provider.supports_attachment, endpoint.model)
     for attachment in attachments:
         if not takes(attachment.media_type):
-            what = f"{described(attachment.media_type)} ({attachment.name})"
-            taken = what_is_taken(takes)
+            what = f"{describe_media_type(attachment.media_type)} ({attachment.name})"
+            taken = format_supported_types(takes)
             advice = f"it takes {taken}" if taken else "it takes text alone; name another model with -m, or -p"
-            raise ParameterError(f"{target.model} of {target.name} takes no {what}", advice)
+            raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} takes no {what}", advice)

@@ -8,76 +8,78 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ask.errors import IncompleteAnswer, UsageError
-from ask.inputs.text import parse_json, read_file
-from ask.schemas.schema import Schema, checked
-from ask.schemas.short_form import parse
-from ask.text import as_text
+from ask.errors import IncompleteResponseError, UsageError
+from ask.inputs.text import parse_strict_json, read_text_file
+from ask.schemas.schema import JsonSchema, parse_schema
+from ask.schemas.short_form import parse_short_form
+from ask.text import decode_argument
 
-JSON_BEGINS = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')
+JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')
 """How an object begins in JSON."""
-FILE_NAME = re.compile(r"\S*\.json|\S*/\S*|~\S*")
+FILE_NAME_PATTERN = re.compile(r"\S*\.json|\S*/\S*|~\S*")
 """What can only be meant for a file's name."""
 
 
-class Shape:
+class ResponseSchema:
     """What an answer must be.
 
     Attributes:
-        schema: the JSON Schema.
+        json_schema: the JSON Schema.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: JsonSchema) -> None:
         self._schema = schema
-        self.schema: Mapping[str, Any] = schema.value
+        self.json_schema: Mapping[str, Any] = schema.value
 
     @property
-    def words(self) -> str:
+    def schema_text(self) -> str:
         """The schema as the model is told of it."""
-        return json.dumps(self.schema, ensure_ascii=False)
+        return json.dumps(self.json_schema, ensure_ascii=False)
 
-    def problem(self, answer: str) -> str:
+    def find_problem(self, answer: str) -> str:
         """What keeps an answer from being taken, one line; "" for nothing."""
-        from ask.answer_extraction import json_in
+        from ask.answer_extraction import extract_json
 
-        return json_in(answer, self._schema.problem)[1]
+        return extract_json(answer, self._schema.describe_problems)[1]
 
-    def value_in(self, answer: str, indent: int | None = None) -> str:
+    def extract_json(self, answer: str, indent: int | None = None) -> str:
         """The value in an answer, as JSON: on one line, or indented by so many columns.
 
         Raises:
             IncompleteAnswer: there is none that fits.
         """
-        from ask.answer_extraction import json_in
+        from ask.answer_extraction import extract_json
 
-        value, problem = json_in(answer, self._schema.problem)
+        value, problem = extract_json(answer, self._schema.describe_problems)
         if problem:
-            raise IncompleteAnswer(f"the answer does not fit the schema ({problem})")
+            raise IncompleteResponseError(f"the answer does not fit the schema ({problem})")
         separators = None if indent else (",", ":")
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
 
 
-def read_shape(given: str) -> Shape:
+def read_response_schema(option_value: str) -> ResponseSchema:
     """The shape that --schema names: by a file (@file, or its name), as JSON, or in short.
 
     Raises:
         UsageError: it is no schema.
         FileError: the file cannot be read.
     """
-    text = as_text(given)
+    text = decode_argument(option_value)
     if text.startswith("@"):
-        text = read_file(text[1:])
+        text = read_text_file(text[1:])
     elif text.lstrip().startswith(("{", "[")):
         pass  # JSON, though it may contain a slash
-    elif FILE_NAME.fullmatch(text) or ("." in text and is_file(text)):
-        text = read_file(text)
+    elif FILE_NAME_PATTERN.fullmatch(text) or ("." in text and is_file(text)):
+        text = read_text_file(text)
     try:
-        value = parse_json(text)
+        value = parse_strict_json(text)
     except (ValueError, RecursionError, OverflowError) as fault:
-        if not JSON_BEGINS.match(text):
-            return Shape(Schema(parse(text)))
+        if not JSON_OBJECT_START.match(text):
+            return ResponseSchema(JsonSchema(parse_short_form(text)))
         raise UsageError(f"--schema: this is no JSON: {fault}", "correct it there") from None
-    return Shape(checked(value) if isinstance(value, dict | list | bool) else Schema(parse(text)))
+    return ResponseSchema(
+        parse_schema(value) if isinstance(value, dict | list | bool) else JsonSchema(parse_short_form(text))
+    )
 
 
 def is_file(name: str) -> bool:

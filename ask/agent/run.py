@@ -9,181 +9,191 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ask.agent.backups import Originals
-from ask.agent.call_explanation import explain
-from ask.agent.context_limit import context_limit
-from ask.agent.model_selection import cost_counter, open_exchange
-from ask.agent.request import Question
-from ask.agent.system_prompt import system_prompt
-from ask.agent.tool_loop import Agent, Job, Outcome
-from ask.agent.tool_runner import CallRunner
-from ask.agent.workspace import Workspace
-from ask.errors import AskError, Interrupted, ReaderGone, unforeseen
-from ask.events import CallOutput, Event, Notice
-from ask.safety.approval import anything, ask_on_terminal
-from ask.safety.policy import Policy, Proposal
+from ask.agent.app_context import AppContext
+from ask.agent.call_explanation import explain_tool_call
+from ask.agent.context_limit import make_context_limit_lookup
+from ask.agent.model_selection import create_client, create_cost_calculator
+from ask.agent.request import RunRequest
+from ask.agent.run_backups import RunBackups
+from ask.agent.system_prompt import build_system_prompt
+from ask.agent.tool_loop import Agent, RunParameters, RunResult
+from ask.agent.tool_runner import ToolRunner
+from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
+from ask.events import Event, Notice, ToolCallOutput
+from ask.safety.approval import can_read_anything, prompt_for_approval
+from ask.safety.policy import PendingToolCall, ToolPolicy
 from ask.safety.tool_call_log import AuditLog
-from ask.text import as_text
+from ask.text import decode_argument
 from ask.tools.base import ToolContext
 
 if TYPE_CHECKING:
     pass
 
-CUT_ADVICE = " (all of it stays saved, and ask -c --compact replaces what is old by a summary)"
+CONTEXT_TRUNCATED_HINT = " (all of it stays saved, and ask -c --compact replaces what is old by a summary)"
 
 
-def converse_as_settled(
-    question: Question, workspace: Workspace, show: Callable[[Event], None]
-) -> tuple[Outcome, bool]:
+def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> tuple[RunResult, bool]:
     """Let the agent work, and save what happens unless that is not wanted; returns too whether it is saved."""
-    question = question._replace(asked=question.secrets.redactor.redact_message(question.asked))
-    if question.settings.save:
-        return converse_and_save(question, workspace, show)
-    return converse(question, workspace, show), False
+    request = request._replace(user_message=request.secrets.redactor.redact_message(request.user_message))
+    if request.settings.save:
+        return run_and_record(request, app, on_event)
+    return run_agent(request, app, on_event), False
 
 
-def converse_and_save(question: Question, workspace: Workspace, show: Callable[[Event], None]) -> tuple[Outcome, bool]:
+def run_and_record(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> tuple[RunResult, bool]:
     """Let the agent work, and save all that happens; returns too whether it is saved.
 
     What is shown was saved before, since a reader that leaves ends the run.
     """
-    from ask.history.recorder import About, Recorder
-    from ask.history.terminal_id import this_terminal
+    from ask.history.recorder import Recorder, RunMetadata
+    from ask.history.terminal_id import identify_terminal
 
-    about = About(
-        conversation=question.conversation,
-        provider=question.target.name,
-        model=question.target.model,
-        system=question.secrets.redact(question.system),
-        directory=as_text(str(question.directory)),
-        terminal=this_terminal(workspace.environment),
-        compacts=question.compacts,
+    about = RunMetadata(
+        conversation=request.conversation_id,
+        provider=request.endpoint.provider_name,
+        model=request.endpoint.model,
+        system=request.secrets.redact(request.extra_system_prompt),
+        directory=decode_argument(str(request.directory)),
+        terminal=identify_terminal(app.environment),
+        compacts=request.summary_end_run,
     )
-    recorder = Recorder(workspace.history, about, lambda text: show(Notice(text)))
+    recorder = Recorder(app.history_file, about, lambda text: on_event(Notice(text)))
 
-    def save_and_show(event: Event) -> None:
-        recorder.show(event)
-        show(event)
+    def record_and_forward(event: Event) -> None:
+        recorder.on_event(event)
+        on_event(event)
 
-    recorder.begin(question.asked)
+    recorder.begin(request.user_message)
     try:
-        outcome = converse(question, workspace, save_and_show)
+        outcome = run_agent(request, app, record_and_forward)
     except BaseException as ending:
-        recorder.end(exit_code_of(ending))
+        recorder.end(get_exit_code(ending))
         raise
-    recorder.end(outcome.failure.exit_code if outcome.failure else 0, outcome.failure, outcome.usage)
-    outcome.saved_run = recorder.run if recorder.saving else None
-    return outcome, recorder.saving
+    recorder.end(outcome.error.exit_code if outcome.error else 0, outcome.error, outcome.usage)
+    outcome.saved_run_number = recorder.run_number if recorder.is_saving else None
+    return outcome, recorder.is_saving
 
 
 @contextmanager
-def recorded_exit_code(outcome: Outcome, question: Question, workspace: Workspace) -> Iterator[None]:
+def record_exit_code_on_error(result: RunResult, request: RunRequest, app: AppContext) -> Iterator[None]:
     """Correct the exit code in the history if an exception ends the process after the run is over."""
     try:
         yield
     except BaseException as error:
         failure = error if isinstance(error, AskError) else None
         if failure is not None:
-            failure.take_out(question.secrets.redact)
-        record_exit_code(outcome, workspace, exit_code_of(error), failure)
+            failure.take_out(request.secrets.redact)
+        record_exit_code(result, app, get_exit_code(error), failure)
         raise
 
 
-def record_exit_code(outcome: Outcome, workspace: Workspace, exit_code: int, failure: AskError | None = None) -> None:
+def record_exit_code(result: RunResult, app: AppContext, exit_code: int, failure: AskError | None = None) -> None:
     """Correct the exit code of a run in the history, if it is saved there."""
-    if outcome.saved_run is not None:
+    if result.saved_run_number is not None:
         from ask.history.recorder import correct_exit_code
 
-        correct_exit_code(workspace.history, outcome.saved_run, exit_code, failure)
+        correct_exit_code(app.history_file, result.saved_run_number, exit_code, failure)
 
 
-def exit_code_of(error: BaseException) -> int:
+def get_exit_code(error: BaseException) -> int:
     """Find the exit code of the process that this exception ends."""
     match error:
         case SystemExit(code=int(code)):
             return code
         case KeyboardInterrupt():
-            return Interrupted.exit_code
+            return RunInterruptedError.exit_code
         case BrokenPipeError():
-            return ReaderGone.exit_code
+            return BrokenOutputError.exit_code
         case AskError():
             return error.exit_code
         case Exception():
-            return unforeseen(error).exit_code
+            return to_ask_error(error).exit_code
     return AskError.exit_code
 
 
-def converse(question: Question, workspace: Workspace, show: Callable[[Event], None]) -> Outcome:
+def run_agent(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> RunResult:
     """Wire the parts together and let the agent work.
 
     Args:
-        question: what to ask.
-        workspace: where logs and long results go.
-        show: takes the events.
+        request: what to ask.
+        app: where logs and long results go.
+        on_event: takes the events.
     """
-    settings, target = question.settings, question.target
-    exchange = open_exchange(target, lambda text: show(Notice(text)), settings, question.secrets.redactor)
+    settings, target = request.settings, request.endpoint
+    exchange = create_client(target, lambda text: on_event(Notice(text)), settings, request.secrets.redactor)
     system = partial(
-        system_prompt,
-        own=settings.system,
+        build_system_prompt,
+        user_prompt=settings.system,
         today=date.today(),
-        directory=question.directory,
-        environment=workspace.environment,
-        placeholders=question.confined.placeholders if question.confined else (),
+        directory=request.directory,
+        environment=app.environment,
+        placeholders=request.safe_mode.placeholders if request.safe_mode else (),
     )
-    job = Job(
+    job = RunParameters(
         target.model,
-        partial(system, form=question.form, schema=question.shape.words if question.shape else ""),
-        [tool.spec for tool in question.tools],
+        partial(
+            system,
+            format_prompt_name=request.output_format,
+            schema=request.response_schema.schema_text if request.response_schema else "",
+        ),
+        [tool.spec for tool in request.tools],
         settings.options,
         settings.stream,
         settings.max_rounds,
-        told=question.told,
-        context_limit=context_limit(target, workspace.places.cache, settings, continued=bool(question.past)),
-        cut_advice=CUT_ADVICE if settings.save else "",
-        only_answer=question.compacts is not None,
+        reported_usage=request.reported_usage,
+        find_context_limit=make_context_limit_lookup(
+            target, app.app_dirs.cache, settings, is_continued=bool(request.message_history)
+        ),
+        truncation_hint=CONTEXT_TRUNCATED_HINT if settings.save else "",
+        tool_calls_disabled=request.summary_end_run is not None,
     )
-    if question.shape is not None:
-        job = job._replace(schema=question.shape.schema, problem=question.shape.problem)
+    if request.response_schema is not None:
+        job = job._replace(
+            schema=request.response_schema.json_schema, validate_answer=request.response_schema.find_problem
+        )
     if settings.max_cost is not None:
-        job = job._replace(max_cost=settings.max_cost, cost=cost_counter(target, exchange))
-    with Originals(question, workspace, show) as originals:
-        calls = call_runner(question, workspace, partial(explain, exchange, target.model, system), originals, show)
+        job = job._replace(max_cost=settings.max_cost, calculate_cost=create_cost_calculator(target, exchange))
+    with RunBackups(request, app, on_event) as originals:
+        calls = create_tool_runner(
+            request, app, partial(explain_tool_call, exchange, target.model, system), originals, on_event
+        )
         if not gc.isenabled():  # in a chat, once: what it leaves behind after each message is to be collected
             gc.freeze()
             gc.enable()
-        outcome = Agent(exchange, calls, show).run([*question.past, question.asked], job)
-    if outcome.failure is not None:
-        outcome.failure.take_out(question.secrets.redact)  # before it is saved
+        outcome = Agent(exchange, calls, on_event).run([*request.message_history, request.user_message], job)
+    if outcome.error is not None:
+        outcome.error.take_out(request.secrets.redact)  # before it is saved
     return outcome
 
 
-def call_runner(
-    question: Question,
-    workspace: Workspace,
-    explain: Callable[[Proposal], str],
-    originals: Originals,
-    show: Callable[[Event], None],
-) -> CallRunner:
+def create_tool_runner(
+    request: RunRequest,
+    app: AppContext,
+    explain_call: Callable[[PendingToolCall], str],
+    backups: RunBackups,
+    on_event: Callable[[Event], None],
+) -> ToolRunner:
     """What carries out the calls of a run."""
-    settings, secrets, confined = question.settings, question.secrets, question.confined
+    settings, secrets, confined = request.settings, request.secrets, request.safe_mode
     context = ToolContext(
-        directory=question.directory,
-        environment=secrets.clean_environment(),
+        directory=request.directory,
+        environment=secrets.build_child_environment(),
         command_timeout=settings.command_timeout,
-        spill_directory=confined.confinement.spill if confined else workspace.results,
-        on_output=lambda text: show(CallOutput(secrets.redact(text))),
-        keep_original=originals.keep,
+        spill_directory=confined.sandbox_config.overflow_directory if confined else app.results_directory,
+        on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
+        keep_original=backups.before_write,
         redactor=secrets.redactor,
-        restrict_hosts=confined.hosts if confined else None,
+        restrict_hosts=confined.allowed_hosts if confined else None,
     )
-    return CallRunner(
-        question.tools,
+    return ToolRunner(
+        request.tools,
         context,
-        confined.policy if confined else Policy(confirm=settings.confirm, yes=settings.yes),
-        approve=partial(ask_on_terminal, explain=explain, may_read=confined.may_read if confined else anything),
-        log=AuditLog(workspace.places.data / "audit.jsonl", question.conversation),
+        confined.policy if confined else ToolPolicy(confirm=settings.confirm, assume_yes=settings.assume_yes),
+        request_approval=partial(
+            prompt_for_approval, explain=explain_call, can_read=confined.can_read if confined else can_read_anything
+        ),
+        audit_log=AuditLog(app.app_dirs.data / "audit.jsonl", request.conversation_id),
         redactor=secrets.redactor,
-        show=show,
-        prepare=originals.prepare,
+        on_event=on_event,
+        before_execute=backups.before_tool_call,
     )

@@ -7,47 +7,47 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import AskError, ConfigError, UsageError
-from ask.inputs.text import check_option
+from ask.inputs.text import check_model_option
 from ask.suggestions import suggest
-from ask.templates.files import find
-from ask.templates.placeholders import INPUT, fill, placeholders
+from ask.templates.files import find_template
+from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders
 from ask.templates.template import Template
-from ask.text import as_text
+from ask.text import decode_argument
 
 
-class Chosen(NamedTuple):
+class SelectedTemplate(NamedTuple):
     """A named prompt with what --var gives for it."""
 
     template: Template
     values: Mapping[str, str]
 
     @property
-    def system(self) -> str:
+    def system_prompt(self) -> str:
         """What it adds to the system prompt."""
-        return fill(self.template.system, self.values).strip()
+        return fill_placeholders(self.template.system, self.values).strip()
 
     @property
-    def asks(self) -> bool:
+    def has_prompt(self) -> bool:
         """Whether it has a text of its own to be asked."""
         return bool(self.template.prompt.strip())
 
-    def question(self, given: str) -> str:
+    def render_prompt(self, user_input: str) -> str:
         """Its text with what the user gave: where {{input}} stands, else at the end.
 
         Args:
-            given: the words, files and piped text; "" for none.
+            user_input: the words, files and piped text; "" for none.
 
         Raises:
             UsageError: nothing is given, and it needs something.
         """
         text = self.template.prompt.strip()
-        wanted = [place for place in placeholders(text) if place.name == INPUT]
-        if not given and any(place.default is None for place in wanted):
+        wanted = [place for place in find_placeholders(text) if place.name == INPUT_NAME]
+        if not user_input and any(place.default is None for place in wanted):
             raise UsageError(f"the prompt {self.template.name} has nothing to work on", "pipe it in or say it in words")
-        filled = fill(text, {**self.values, INPUT: given} if given else self.values)
-        return filled if wanted or not given else f"{filled}\n\n{given}"
+        filled = fill_placeholders(text, {**self.values, INPUT_NAME: user_input} if user_input else self.values)
+        return filled if wanted or not user_input else f"{filled}\n\n{user_input}"
 
-    def tools(self, names: Sequence[str]) -> frozenset[str]:
+    def select_tools(self, names: Sequence[str]) -> frozenset[str]:
         """Which of the tools of these names it allows to be offered.
 
         Raises:
@@ -64,32 +64,32 @@ class Chosen(NamedTuple):
         return frozenset(allowed)
 
 
-def choose_template(wanted: str | None, variables: Iterable[str], own: Path) -> Chosen:
+def select_template(template_name: str | None, variables: Iterable[str], user_directory: Path) -> SelectedTemplate:
     """The named prompt of that name, checked as far as can be before anything is read.
 
     Args:
-        wanted: what -t says; None where it is not given.
+        template_name: what -t says; None where it is not given.
         variables: what --var says, as NAME=VALUE.
-        own: the folder of the user's own.
+        user_directory: the folder of the user's own.
 
     Raises:
         UsageError: there is none, or it lacks a value, or has no use for one.
         ConfigError: it is broken.
     """
-    if wanted is None:
+    if template_name is None:
         raise UsageError("--var has no meaning without -t", "name a prompt: ask prompts list")
-    template = find(as_text(wanted), own)
-    values = read_variables(map(as_text, variables), template)
+    template = find_template(decode_argument(template_name), user_directory)
+    values = parse_variables(map(decode_argument, variables), template)
     for text in (template.system, template.prompt):
-        for place in placeholders(text):
-            if place.default is None and place.name not in values and place.name != INPUT:
+        for place in find_placeholders(text):
+            if place.default is None and place.name not in values and place.name != INPUT_NAME:
                 name = place.name
                 raise UsageError(f"the prompt {template.name} needs a value for {name}", f"add --var {name}=VALUE")
-    check_options(template)
-    return Chosen(template, values)
+    check_template_options(template)
+    return SelectedTemplate(template, values)
 
 
-def read_variables(pairs: Iterable[str], template: Template) -> dict[str, str]:
+def parse_variables(pairs: Iterable[str], template: Template) -> dict[str, str]:
     """What --var says, by name.
 
     Raises:
@@ -109,7 +109,7 @@ def read_variables(pairs: Iterable[str], template: Template) -> dict[str, str]:
     return values
 
 
-def check_options(template: Template) -> None:
+def check_template_options(template: Template) -> None:
     """Refuse a model parameter that -o would not take either.
 
     Raises:
@@ -117,6 +117,6 @@ def check_options(template: Template) -> None:
     """
     try:
         for key, value in template.options.items():
-            check_option(key, value)
+            check_model_option(key, value)
     except AskError as fault:
         raise ConfigError(f"{template.file}: in [options], {fault.message}", fault.advice) from None

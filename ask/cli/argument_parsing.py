@@ -56,7 +56,7 @@ def parse_command_line(arguments: Sequence[str], names: OptionNames) -> ParsedCo
     count = count_options(arguments, names)
     options, question = tuple(arguments[:count]), tuple(arguments[count:])
     if question[:1] == ("--",):
-        check_has_text(question[1:], names)
+        check_has_prompt_text(question[1:], names)
         return ParsedCommandLine(options, question[1:], explicit=True)
     rest = question[1:]
     count = count_options(rest, names)
@@ -81,7 +81,7 @@ def count_options(arguments: Sequence[str], names: OptionNames) -> int:
         if not option.startswith("--") and names.includes(f"-{option}"):
             raise UsageError(f"{option} has one dash", f"write -{option}")
         position += 1
-        if not takes_next(option, names.valued) or position == len(arguments):
+        if not takes_next_argument(option, names.valued) or position == len(arguments):
             continue
         value = arguments[position]
         if value == "--" or names.includes(value):
@@ -93,7 +93,7 @@ def count_options(arguments: Sequence[str], names: OptionNames) -> int:
     return position
 
 
-def check_has_text(words: Sequence[str], names: OptionNames) -> None:
+def check_has_prompt_text(words: Sequence[str], names: OptionNames) -> None:
     """Refuse a question in which all words are options: in `ask "$task" --safe`, the task itself may be `--`.
 
     Raises:
@@ -109,7 +109,7 @@ def is_option(argument: str) -> bool:
     return len(argument) > 1 and argument.startswith("-") and not argument[1].isspace()
 
 
-def takes_next(option: str, valued: Collection[str]) -> bool:
+def takes_next_argument(option: str, valued: Collection[str]) -> bool:
     """Check whether an option's value is the next argument: "-p demo", "-qp demo", but not "-pdemo" or "--key=x"."""
     if option.startswith("--"):
         return option in valued

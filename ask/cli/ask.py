@@ -9,13 +9,13 @@ import click
 
 from ask.cli import COMMANDS, is_on_terminal
 from ask.cli.argument_parsing import OptionNames, parse_command_line
-from ask.cli.option_types import dollars, seconds
-from ask.errors import Interrupted, UsageError
+from ask.cli.option_types import parse_dollars, parse_seconds
+from ask.errors import RunInterruptedError, UsageError
 from ask.version import VERSION
 
-SAME_WORD = 0.8
+TYPO_SIMILARITY = 0.8
 """How similar a word must be to a command to be taken for a mistyped one: "hello" is not "help"."""
-MOST_SHOWN = 4
+MAX_LISTED_FILES = 4
 """The most files that an error shows."""
 
 
@@ -30,7 +30,7 @@ class AskCommand(click.Command):
         rest = super().parse_args(ctx, list(parsed.options))
         with_files = ctx.params["files"] or parsed.misplaced_option.startswith(("-f", "--file"))
         if with_files and not parsed.explicit:
-            check_no_files(ctx.params["files"], parsed.words)
+            check_no_stray_files(ctx.params["files"], parsed.words)
         if ctx.params["as_json"] and ctx.params["as_events"]:
             raise UsageError("--json and --events are different outputs", "use one of them")
         if parsed.misplaced_option:
@@ -58,11 +58,11 @@ def find_mistyped_command(words: Sequence[str]) -> str:
     *before, word = words or ("",)
     if before not in ([], ["help"]):
         return ""
-    near = find_misspelled(word.lower(), COMMANDS, SAME_WORD)
+    near = find_misspelled(word.lower(), COMMANDS, TYPO_SIMILARITY)
     return " ".join(("ask", *before, near)) if near else ""
 
 
-def check_no_files(files: Sequence[str], words: Sequence[str]) -> None:
+def check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
     """Refuse words that are files, which the shell has made of a pattern: -f takes the first alone.
 
     Raises:
@@ -79,7 +79,7 @@ def check_no_files(files: Sequence[str], words: Sequence[str]) -> None:
     if not stray:
         return
     options = [f"-f {quote(file)}" for file in (*files, *stray)]
-    shown = " ".join(options if len(options) <= MOST_SHOWN else [*options[:MOST_SHOWN], "..."])
+    shown = " ".join(options if len(options) <= MAX_LISTED_FILES else [*options[:MAX_LISTED_FILES], "..."])
     question = " ".join(word for word in words if word not in stray and not word.startswith("-")) or "QUESTION"
     raise UsageError(
         f"{join(stray[:1])} is a file, and a word of the question",
@@ -87,7 +87,7 @@ def check_no_files(files: Sequence[str], words: Sequence[str]) -> None:
     )
 
 
-def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """The names in values such as "a,b", given once or more often."""
     return tuple(name.strip() for part in value for name in part.split(",") if name.strip())
 
@@ -107,11 +107,11 @@ def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) ->
 @click.option("--compact", is_flag=True, help="With -c or --resume: first replace what is old by a summary.")
 @click.option("--no-save", is_flag=True, help="Keep neither the conversation nor what files held before.")
 @click.option("--no-tools", is_flag=True, help="Let the model call no tools.")
-@click.option("--disable-tool", metavar="A,B", multiple=True, callback=comma_list, help="Leave these tools out.")
+@click.option("--disable-tool", metavar="A,B", multiple=True, callback=parse_comma_list, help="Leave these tools out.")
 @click.option("--tool", "functions", metavar="FILE:FUNCTION", multiple=True, help="Offer this Python function too.")
 @click.option("--max-rounds", metavar="N", type=click.IntRange(1), help="Allow N rounds of tool calls (10).")
-@click.option("--max-cost", metavar="USD", type=dollars, help="Allow no more rounds once this is spent.")
-@click.option("--command-timeout", metavar="S", type=seconds, help="Stop a command after S s (30).")
+@click.option("--max-cost", metavar="USD", type=parse_dollars, help="Allow no more rounds once this is spent.")
+@click.option("--command-timeout", metavar="S", type=parse_seconds, help="Stop a command after S s (30).")
 @click.option("--confirm", is_flag=True, help="Ask before every call that runs or writes.")
 @click.option("-y", "--yes", is_flag=True, help="Answer yes to what --confirm asks.")
 @click.option("--safe", is_flag=True, help="Confine what tools can do to this folder, without network.")
@@ -128,7 +128,7 @@ def comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) ->
 @click.option("-q", "--quiet", is_flag=True, help="Nothing on standard error but the error that ends the run.")
 @click.option("-v", "--verbose", is_flag=True, help="Show tool results, reasoning and what was used.")
 @click.option("--no-stdin", is_flag=True, help="Do not read standard input.")
-@click.option("--timeout", metavar="S", type=seconds, help="Give up when the answer has not grown for S s (300).")
+@click.option("--timeout", metavar="S", type=parse_seconds, help="Give up when the answer has not grown for S s (300).")
 @click.version_option(VERSION, "-V", "--version", message="ask %(version)s")
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
@@ -139,14 +139,16 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     make 2>&1 | ask "what broke?"
     ask -p demo "which files are here?"
     """
-    from ask.cli.run import ask
-    from ask.text import one_line
+    from ask.cli.run import run_prompt
+    from ask.text import format_one_line
 
     words = ctx.meta["ask.words"]
     if is_on_terminal() and not ctx.meta["ask.explicit"] and (near := find_mistyped_command(words)):
-        question = f"ask: {one_line(' '.join(words))!r} is not a command; did you mean {near!r}? Send it as a question?"
+        question = (
+            f"ask: {format_one_line(' '.join(words))!r} is not a command; did you mean {near!r}? Send it as a question?"
+        )
         from ask.safety.approval import confirm
 
         if not confirm(question):
-            return Interrupted.exit_code
-    return ask(flags, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])
+            return RunInterruptedError.exit_code
+    return run_prompt(flags, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])

@@ -7,27 +7,27 @@ from contextlib import contextmanager
 
 import click
 
-from ask.console import Console
-from ask.errors import AskError, ReaderGone, unforeseen
+from ask.console import StderrConsole
+from ask.errors import AskError, BrokenOutputError, to_ask_error
 
 
 @contextmanager
-def reporting(console: Console, *, verbose: bool) -> Iterator[None]:
+def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
     """Takes the keys out of an error on its way up, gives an unforeseen one a message, and shows where it arose."""
     try:
         yield
-    except (ReaderGone, click.ClickException, click.exceptions.Exit):
+    except (BrokenOutputError, click.ClickException, click.exceptions.Exit):
         raise
     except Exception as fault:  # noqa: BLE001 - whatever it is, no key may be in it
         if verbose:
-            console.line(traceback_of(fault))
-        failure = fault if isinstance(fault, AskError) else unforeseen(fault)
+            console.print_line(format_traceback(fault))
+        failure = fault if isinstance(fault, AskError) else to_ask_error(fault)
         failure.take_out(console.redact)
         raise failure from None
 
 
-def traceback_of(fault: Exception) -> str:
+def format_traceback(error: Exception) -> str:
     """Where an exception arose."""
     import traceback
 
-    return "".join(traceback.format_exception(fault)).rstrip()
+    return "".join(traceback.format_exception(error)).rstrip()

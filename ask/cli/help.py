@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from ask.cli import load_command
-from ask.cli.groups import WordedCommand
+from ask.cli.groups import subcommand
 
 
-@click.command("help", cls=WordedCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@subcommand("help")
 @click.argument("command", nargs=-1, metavar="[COMMAND]...")
 def command(command: tuple[str, ...]) -> None:
     """Show the help of ask, or of COMMAND, as in: ask help history list.

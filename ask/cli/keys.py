@@ -6,35 +6,36 @@ import sys
 
 import click
 
-from ask.cli.groups import JSON_OPTION, WordedCommand, WordedGroup
+from ask.agent.app_context import AppContext
+from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.console import StandardOutput
+from ask.errors import ConfigError, UsageError
+from ask.render.table import write_table
+from ask.tools.web_search import KEYED_ENGINES
 
 
-@click.group("keys", cls=WordedGroup, default="list", context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("keys", cls=CommandGroup, default="list")
 def command() -> None:
     """Save API keys. Without a subcommand, lists them. A key in the environment comes before a saved one."""
 
 
-@command.command("set", cls=WordedCommand)
+@command.command("set")
 @click.argument("provider")
 def set_key(provider: str) -> None:
     """Keep the key of PROVIDER, typed without being shown, or read from standard input.
 
     A search engine's key is kept in the same way: brave or tavily.
     """
-    from ask.agent.workspace import Workspace
-    from ask.errors import UsageError
-    from ask.tools.web_search import KEYED
-
-    workspace = Workspace()
-    if provider not in KEYED:
-        provider = workspace.load(provider).info.name
+    workspace = AppContext()
+    if provider not in KEYED_ENGINES:
+        provider = workspace.load_provider(provider).info.name
     key = read_key(f"Key for {provider}").strip()
     if not key:
         raise UsageError("no key was given", f"ask keys set {provider}")
     if not (key.isascii() and key.isprintable()):
         raise UsageError("the key holds a character that no key has", f"ask keys set {provider}")
-    workspace.keys.save(provider, key)
-    click.echo(f"The key for {provider} is kept in {workspace.keys.path}.", err=True)
+    workspace.key_store.save(provider, key)
+    click.echo(f"The key for {provider} is kept in {workspace.key_store.path}.", err=True)
 
 
 def read_key(question: str) -> str:
@@ -47,33 +48,25 @@ def read_key(question: str) -> str:
     return answer
 
 
-@command.command("list", cls=WordedCommand)
+@command.command("list")
 @JSON_OPTION
 def list_keys(*, as_json: bool) -> None:
     """List which providers have a key, and where it is from; never the key."""
-    from ask.agent.workspace import Workspace
-    from ask.console import Output
-    from ask.render.table import write_table
-    from ask.tools.web_search import KEYED
-
-    workspace = Workspace()
+    workspace = AppContext()
     rows = []
-    for name in sorted({*workspace.names, *KEYED, *workspace.keys.stored()}):
-        _, origin = workspace.keys.find(name, workspace.key_variables(name))
+    for name in sorted({*workspace.provider_names, *KEYED_ENGINES, *workspace.key_store.read_saved_keys()}):
+        _, origin = workspace.key_store.find(name, workspace.find_key_variables(name))
         if origin:
             rows.append({"provider": name, "from": origin})
-    write_table(Output(), rows, as_json=as_json)
+    write_table(StandardOutput(), rows, as_json=as_json)
 
 
-@command.command("remove", cls=WordedCommand)
+@command.command("remove")
 @click.argument("provider")
 def remove_key(provider: str) -> None:
     """Forget the kept key of PROVIDER."""
-    from ask.agent.workspace import Workspace
-    from ask.errors import ConfigError
-
-    workspace = Workspace()
-    if provider not in workspace.keys.stored():
+    workspace = AppContext()
+    if provider not in workspace.key_store.read_saved_keys():
         raise ConfigError(f"no key is kept for {provider}", "ask keys list shows where keys are from")
-    workspace.keys.save(provider, "")
+    workspace.key_store.save(provider, "")
     click.echo(f"The key for {provider} is forgotten.", err=True)

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.groups import JSON_OPTION, listing
-from ask.cli.option_types import seconds
+from ask.agent.app_context import AppContext
+from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
+from ask.cli.error_reporting import redact_errors
+from ask.cli.groups import JSON_OPTION, subcommand
+from ask.cli.option_types import parse_seconds
+from ask.client.models_cache import get_cache_file, write_models
+from ask.console import StandardOutput, StderrConsole
+from ask.errors import ProviderError
+from ask.render.table import write_table
+from ask.settings import resolve_settings
 
 
-@listing("models")
+@subcommand("models")
 @click.option("-p", "--provider", metavar="NAME", help="List this provider's models.")
-@click.option("--timeout", metavar="S", type=seconds, default=30.0, help="Give up when nothing comes for S s (30).")
+@click.option(
+    "--timeout", metavar="S", type=parse_seconds, default=30.0, help="Give up when nothing comes for S s (30)."
+)
 @JSON_OPTION
 def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
     """List a provider's models, with context length and prices where it tells them.
 
     Prices are in US dollars per million tokens.
     """
-    from ask.agent.model_selection import Wish, choose, open_exchange
-    from ask.agent.workspace import Workspace
-    from ask.cli.error_reporting import reporting
-    from ask.client.models_cache import cache_file, keep_models
-    from ask.console import Console, Output
-    from ask.errors import ProviderError
-    from ask.render.table import write_table
-    from ask.settings import resolve
-
-    workspace = Workspace()
-    console = Console(workspace.environment, quiet=False, plain=False)
-    with reporting(console, verbose=False):
-        target = choose(workspace, Wish(provider))
-        console.redact = workspace.secrets(target.key).redact
-        settings = resolve({"timeout": timeout}, workspace.environment, workspace.config)
-        models = open_exchange(target, lambda text: console.line(f"ask: {text}"), settings).models()
+    workspace = AppContext()
+    console = StderrConsole(workspace.environment, quiet=False, plain=False)
+    with redact_errors(console, verbose=False):
+        target = resolve_endpoint(workspace, ModelSelection(provider))
+        console.redact = workspace.collect_secrets(target.key).redact
+        settings = resolve_settings({"timeout": timeout}, workspace.environment, workspace.config)
+        models = create_client(target, lambda text: console.print_line(f"ask: {text}"), settings).list_models()
         if not models:
-            raise ProviderError(f"{target.name} lists no models", advice="see its documentation, and use -m")
-        keep_models(cache_file(workspace.places.cache, target.name, target.base_url), models)
+            raise ProviderError(f"{target.provider_name} lists no models", advice="see its documentation, and use -m")
+        write_models(get_cache_file(workspace.app_dirs.cache, target.provider_name, target.base_url), models)
     rows = [
         {
             "id": model.id,
@@ -47,4 +48,4 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
         }
         for model in sorted(models, key=lambda model: model.id)
     ]
-    write_table(Output(), rows, as_json=as_json)
+    write_table(StandardOutput(), rows, as_json=as_json)

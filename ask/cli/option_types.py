@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import click
 
-A_YEAR = 31_536_000.0
-A_BILLION = 1_000_000_000.0
+MAX_SECONDS = 31_536_000.0
+MAX_DOLLARS = 1_000_000_000.0
 """As much as config.toml takes."""
 
 
-def seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
     """A number of seconds that something can wait for: above 0, and no more than a year.
 
     Raises:
         click.BadParameter: it is no such number.
     """
-    return _amount(text, "seconds", A_YEAR)
+    return parse_positive_amount(text, "seconds", MAX_SECONDS)
 
 
-def dollars(text: str) -> float:
+def parse_dollars(text: str) -> float:
     """A number of US dollars that can be spent: above 0, and no more than a billion.
 
     Raises:
         click.BadParameter: it is no such number.
     """
-    return _amount(text, "US dollars", A_BILLION)
+    return parse_positive_amount(text, "US dollars", MAX_DOLLARS)
 
 
-def _amount(text: str, unit: str, most: float) -> float:
+def parse_positive_amount(text: str, unit: str, maximum: float) -> float:
     try:
         number = float(text)
     except ValueError:
         number = 0.0
-    if not 0 < number <= most:
+    if not 0 < number <= maximum:
         raise click.BadParameter(f"{text!r} is no number of {unit} above 0")
     return number

@@ -11,22 +11,22 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
-from ask.agent.request import Question
-from ask.agent.system_prompt import shell_of
-from ask.agent.tool_loop import Outcome
-from ask.context_window import Told
-from ask.errors import MissingProgram
+from ask.agent.request import RunRequest
+from ask.agent.system_prompt import find_shell
+from ask.agent.tool_loop import RunResult
+from ask.context_window import ReportedUsage
+from ask.errors import MissingDependencyError
 from ask.messages import Message
-from ask.safety.approval import TRIES, edit_command
-from ask.safety.terminal import NoTerminal, Terminal
-from ask.text import spelled_out
+from ask.safety.approval import MAX_ATTEMPTS, edit_command
+from ask.safety.terminal import NoTerminalError, Terminal
+from ask.text import escape_non_ascii
 
-RUN = ("r", "run", "y", "yes")
-EDIT = ("e", "edit")
-EXPLAIN = ("x", "explain", "?")
-CANCEL = ("", "c", "cancel", "n", "no", "q", "quit")
+RUN_ANSWERS = ("r", "run", "y", "yes")
+EDIT_ANSWERS = ("e", "edit")
+EXPLAIN_ANSWERS = ("x", "explain", "?")
+CANCEL_ANSWERS = ("", "c", "cancel", "n", "no", "q", "quit")
 CHOICES = "r(un), e(dit), x (explain), C(ancel)"
-EXPLANATION = """\
+EXPLAIN_COMMAND_PROMPT = """\
 Explain this shell command briefly: what each part does, what it changes, and what could go wrong.
 
 ```sh
@@ -34,42 +34,44 @@ Explain this shell command briefly: what each part does, what it changes, and wh
 ```"""
 
 
-def offer(command: str, question: Question, ask_more: Callable[[Question], tuple[Outcome, bool]]) -> str:
+def offer_command(
+    command: str, request: RunRequest, run_follow_up: Callable[[RunRequest], tuple[RunResult, bool]]
+) -> str:
     """The command that the user wants to run; "" for none.
 
     Args:
         command: what the model wrote.
-        question: a question that would go on with the conversation.
-        ask_more: asks such a question and shows the answer.
+        request: a question that would go on with the conversation.
+        run_follow_up: asks such a question and shows the answer.
     """
     try:
         with Terminal() as terminal:
-            prompt = show(terminal, command)
-            tries = TRIES
+            prompt = print_command(terminal, command)
+            tries = MAX_ATTEMPTS
             while tries:
-                answer = terminal.ask(prompt)
+                answer = terminal.read_line(prompt)
                 words = "" if answer is None else answer.strip().lower()
-                if words in RUN:
+                if words in RUN_ANSWERS:
                     return command
-                if words in CANCEL:
+                if words in CANCEL_ANSWERS:
                     return ""
-                if words in EDIT:
+                if words in EDIT_ANSWERS:
                     command = edit_command(terminal, command) or command
-                    prompt = show(terminal, command)
-                elif words in EXPLAIN:
-                    explain(command, terminal, question, ask_more)
-                    prompt = show(terminal, command)
+                    prompt = print_command(terminal, command)
+                elif words in EXPLAIN_ANSWERS:
+                    explain_command(command, terminal, request, run_follow_up)
+                    prompt = print_command(terminal, command)
                 else:
                     tries -= 1
             terminal.write("Not understood: taken as cancel.\n")
-    except NoTerminal:
+    except NoTerminalError:
         pass
     return ""
 
 
-def show(terminal: Terminal, command: str) -> str:
+def print_command(terminal: Terminal, command: str) -> str:
     """Show a command so that what is seen is what would run; return the question to ask about it."""
-    shown = spelled_out(command)
+    shown = escape_non_ascii(command)
     if shown != command:
         terminal.write("[what is not plain ASCII is shown as an escape]\n")
     terminal.write("\n")
@@ -78,24 +80,24 @@ def show(terminal: Terminal, command: str) -> str:
     return f"All {count:,} lines: {CHOICES}: " if count else f"{CHOICES}: "
 
 
-def explain(
-    command: str, terminal: Terminal, question: Question, ask_more: Callable[[Question], tuple[Outcome, bool]]
+def explain_command(
+    command: str, terminal: Terminal, request: RunRequest, run_follow_up: Callable[[RunRequest], tuple[RunResult, bool]]
 ) -> None:
     """Have the model explain a command, as a further question of the conversation."""
     terminal.write("\n")
-    asked = Message("user", EXPLANATION.format(command=command))
-    outcome, _ = ask_more(question._replace(asked=asked, told=Told(), form=""))
-    if outcome.failure is not None:
-        terminal.write(f"There is no explanation: {spelled_out(question.secrets.redact(str(outcome.failure)))}\n")
+    asked = Message("user", EXPLAIN_COMMAND_PROMPT.format(command=command))
+    outcome, _ = run_follow_up(request._replace(user_message=asked, reported_usage=ReportedUsage(), output_format=""))
+    if outcome.error is not None:
+        terminal.write(f"There is no explanation: {escape_non_ascii(request.secrets.redact(str(outcome.error)))}\n")
 
 
-def run_in_shell(command: str, environment: Mapping[str, str]) -> NoReturn:
+def exec_in_shell(command: str, environment: Mapping[str, str]) -> NoReturn:
     """Become the user's shell that runs the command, as though it had been typed: its exit status is that of `ask`.
 
     Raises:
         MissingProgram: there is no such shell.
     """
-    shell = shell_of(environment)
+    shell = find_shell(environment)
     if not (sys.stdin and sys.stdin.isatty()):
         os.dup2(os.open("/dev/tty", os.O_RDWR), 0)  # what was piped in is read
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and then by all that it becomes
@@ -103,4 +105,6 @@ def run_in_shell(command: str, environment: Mapping[str, str]) -> NoReturn:
     try:
         os.execvpe(shell, [shell, "-c", command], dict(environment))  # noqa: S606 - with the shell that the user has
     except OSError as fault:
-        raise MissingProgram(f"cannot run {shell} ({fault.strerror})", "set SHELL to the shell that you use") from None
+        raise MissingDependencyError(
+            f"cannot run {shell} ({fault.strerror})", "set SHELL to the shell that you use"
+        ) from None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from ask.cli.groups import listing
+from ask.cli.groups import subcommand
 from ask.version import VERSION
 
 
-@listing("version")
+@subcommand("version")
 def command() -> None:
     """Print the version."""
     click.echo(f"ask {VERSION}")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from requests.adapters import HTTPAdapter
 
-    from ask.client.preconnect import Dial
+    from ask.client.preconnect import Preconnection
 
-HEADER_BYTES = 65_536
+MAX_HEADER_BYTES = 65_536
 """Limit for everything before a body: status line, headers, `100 Continue`, and what a proxy answers to CONNECT."""
 
 
@@ -33,7 +33,7 @@ class LimitedReader(RawIOBase):
         self._sock = sock
         self.deadline = time.monotonic() + (sock.gettimeout() or math.inf)
         """When to stop waiting for bytes, on the monotonic clock."""
-        self.bytes_left: float = HEADER_BYTES
+        self.bytes_left: float = MAX_HEADER_BYTES
         """How many more bytes may come."""
 
     def readable(self) -> bool:
@@ -47,7 +47,7 @@ class LimitedReader(RawIOBase):
         count = self._raw.readinto(buffer)
         self.bytes_left -= count or 0
         if self.bytes_left < 0:
-            raise HeadersTooLargeError(f"more than {HEADER_BYTES:,} bytes of headers")
+            raise HeadersTooLargeError(f"more than {MAX_HEADER_BYTES:,} bytes of headers")
         return count
 
     def close(self) -> None:
@@ -76,9 +76,9 @@ class LimitedResponse(HTTPResponse):
 class ConnectionCounter:
     """The first connection, if it was opened early, and how many were made in all."""
 
-    def __init__(self, preconnection: Dial | None) -> None:
+    def __init__(self, preconnection: Preconnection | None) -> None:
         self.preconnection = preconnection
-        self.made = 0
+        self.count = 0
 
 
 def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
@@ -95,21 +95,21 @@ def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
     return LimitedAdapter()
 
 
-def limit_connection(base: Any, counter: ConnectionCounter) -> Any:
+def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
     """Return a subclass of one of urllib3's connection classes that reads with limits."""
 
-    class LimitedConnection(base):  # type: ignore[misc]
+    class LimitedConnection(connection_class):  # type: ignore[misc]
         response_class = LimitedResponse
 
         def _new_conn(self) -> socket.socket:
-            counter.made += 1
+            counter.count += 1
             preconnected = take_preconnection(counter.preconnection, self) if counter.preconnection else None
             return preconnected or super()._new_conn()
 
     return LimitedConnection
 
 
-def take_preconnection(preconnection: Dial, connection: Any) -> socket.socket | None:
+def take_preconnection(preconnection: Preconnection, connection: Any) -> socket.socket | None:
     """Return the early connection, set up as urllib3 would have; None if it is not usable any more.
 
     Raises:
@@ -118,7 +118,7 @@ def take_preconnection(preconnection: Dial, connection: Any) -> socket.socket | 
     from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 
     try:
-        made = preconnection.take()
+        made = preconnection.take_socket()
     except socket.gaierror as error:
         raise NameResolutionError(connection.host, connection, error) from error
     except TimeoutError as error:

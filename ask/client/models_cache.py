@@ -27,21 +27,21 @@ class CachedModels(NamedTuple):
     age: float = float("inf")
 
 
-def cache_file(folder: Path, provider: str, base_url: str) -> Path:
+def get_cache_file(folder: Path, provider: str, base_url: str) -> Path:
     """Where the list of a provider under that address is kept.
 
     The address is no part of the name but for a checksum: it may hold a password.
     """
-    return folder / "models" / f"{_stem(provider)}-{crc32(base_url.encode('utf-8', 'replace')):08x}.json"
+    return folder / "models" / f"{_sanitize_file_name(provider)}-{crc32(base_url.encode('utf-8', 'replace')):08x}.json"
 
 
-def newest_file(folder: Path, provider: str) -> Path:
+def find_newest_file(folder: Path, provider: str) -> Path:
     """The list of a provider that was kept last, under whatever address; it need not exist."""
-    kept = (folder / "models").glob(f"{_stem(provider)}-{'[0-9a-f]' * 8}.json")
-    return max(kept, key=lambda file: file.stat().st_mtime, default=cache_file(folder, provider, ""))
+    kept = (folder / "models").glob(f"{_sanitize_file_name(provider)}-{'[0-9a-f]' * 8}.json")
+    return max(kept, key=lambda file: file.stat().st_mtime, default=get_cache_file(folder, provider, ""))
 
 
-def _stem(provider: str) -> str:
+def _sanitize_file_name(provider: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", provider)
 
 
@@ -66,17 +66,17 @@ def read_models(file: Path) -> CachedModels:
     return CachedModels(models, age if age >= 0 else float("inf"))
 
 
-def keep_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> None:
+def write_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> None:
     """Keep a list, as one of that age in seconds. Where that fails there is none next time, which does no harm."""
     rows = [{"id": model.id, "context_length": model.context_length, "tools": model.tools} for model in models]
     with contextlib.suppress(OSError):
         write_private_file(file, json.dumps({"time": time.time() - age, "models": rows}).encode())
 
 
-def find_model(models: Sequence[ModelInfo], wanted: str) -> ModelInfo | None:
+def find_model(models: Sequence[ModelInfo], model_id: str) -> ModelInfo | None:
     """The entry of a model that may be named otherwise than in the list: without tag or date, or with a variant."""
     by_id = {model.id: model for model in models}
-    base = wanted.rpartition(":")[0]
-    found = by_id.get(wanted) or by_id.get(f"{wanted}:latest") or by_id.get(base)
-    dated = re.compile(rf"{re.escape(wanted)}-(\d{{8}}|\d{{4}}-\d\d-\d\d)")
+    base = model_id.rpartition(":")[0]
+    found = by_id.get(model_id) or by_id.get(f"{model_id}:latest") or by_id.get(base)
+    dated = re.compile(rf"{re.escape(model_id)}-(\d{{8}}|\d{{4}}-\d\d-\d\d)")
     return found or next((model for model in models if dated.fullmatch(model.id)), None)

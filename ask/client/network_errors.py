@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
-from ask.errors import AskError, ConfigError, MissingProgram, NetworkError, walk_causes
+from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
 from ask.plugin_api.provider import RETRY_STATUSES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CONNECT_REASONS = {
 }
 """The words of operating systems, and ours."""
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
-PROBE_SECONDS = 3.0
+PROBE_TIMEOUT = 3.0
 
 
 class ProxySetting(NamedTuple):
@@ -47,7 +47,7 @@ class ProxySetting(NamedTuple):
         return urlsplit(self.url if "://" in self.url else f"http://{self.url}")
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Host and port, without a user name and password."""
         return self.parts.netloc.rpartition("@")[2]
 
@@ -100,23 +100,25 @@ def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle |
     return explain_server_error(error, base_url, place, direct=proxy is None)
 
 
-def explain_server_error(error: Exception, base_url: str, place: str, *, direct: bool) -> AskError:
+def explain_server_error(error: Exception, base_url: str, address: str, *, direct: bool) -> AskError:
     """Explain the failure of a server, or of the base URL."""
     import requests
 
     if isinstance(error, requests.exceptions.InvalidURL):
-        return invalid_base_url(base_url)
-    reason = connect_reason(error)
+        return make_invalid_base_url_error(base_url)
+    reason = find_connect_reason(error)
     if reason:
         # Nothing listens on this machine: that does not change within seconds.
         again = not (reason == "connection refused" and is_loopback(urlsplit(base_url).hostname or ""))
-        message, hint = f"cannot connect to {place} ({reason})", "check the network and the base URL"
-        return NetworkError(message, hint, again=again, offline=True)
-    if base_url.startswith("http:") and direct and speaks_tls(base_url):
-        return needs_https(base_url)
+        message, hint = f"cannot connect to {address} ({reason})", "check the network and the base URL"
+        return NetworkError(message, hint, retryable=again, offline=True)
+    if base_url.startswith("http:") and direct and is_tls_server(base_url):
+        return make_https_required_error(base_url)
     if isinstance(error, requests.exceptions.SSLError):
-        return NetworkError(f"no secure connection to {place} (TLS failed)", "check the base URL")
-    return NetworkError(f"{place} closed the connection without an answer", "try again later", again=True, offline=True)
+        return NetworkError(f"no secure connection to {address} (TLS failed)", "check the base URL")
+    return NetworkError(
+        f"{address} closed the connection without an answer", "try again later", retryable=True, offline=True
+    )
 
 
 def is_proxy_error(error: Exception) -> bool:
@@ -129,46 +131,46 @@ def is_proxy_error(error: Exception) -> bool:
     return any("SOCKS" in str(cause) or type(cause).__module__ == "socks" for cause in walk_causes(error))
 
 
-def explain_proxy_error(error: Exception, proxy: ProxySetting, place: str) -> AskError:
+def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> AskError:
     """Explain the failure of a proxy."""
     text = " ".join(str(cause) for cause in walk_causes(error))
     if "Missing dependencies for SOCKS" in text:
-        return missing_socks(proxy)
-    named = f"the proxy {proxy.place} ({proxy.variable})"
+        return make_missing_socks_error(proxy)
+    named = f"the proxy {proxy.address} ({proxy.variable})"
     if "failed: 407" in text or "authentication" in text:
-        return proxy_needs_credentials(proxy)
+        return make_proxy_credentials_error(proxy)
     refusal = re.search(r"Tunnel connection failed: (\d+)[^'\")]*|SOCKS\w* (0x\w\w: [\w ]+)", text)
     if refusal:
         again = refusal[1] is None or int(refusal[1]) in RETRY_STATUSES
         message = (
-            f"{named} did not connect to {place} ({refusal[0].removeprefix('Tunnel connection failed: ').strip()})"
+            f"{named} did not connect to {address} ({refusal[0].removeprefix('Tunnel connection failed: ').strip()})"
         )
-        return NetworkError(message, "check the proxy, or name the host in NO_PROXY", again=again)
+        return NetworkError(message, "check the proxy, or name the host in NO_PROXY", retryable=again)
     if "appears to only use HTTP" in text:
-        return ConfigError(f"{named} speaks plain HTTP", f"change {proxy.variable} to http://{proxy.place}")
-    reason = connect_reason(error) or ("no answer in time" if "timed out" in text else "it closed the connection")
+        return ConfigError(f"{named} speaks plain HTTP", f"change {proxy.variable} to http://{proxy.address}")
+    reason = find_connect_reason(error) or ("no answer in time" if "timed out" in text else "it closed the connection")
     hint = f"start the proxy, or correct or unset {proxy.variable}"
     return NetworkError(f"{named} cannot be reached ({reason})", hint)
 
 
-def missing_socks(proxy: ProxySetting) -> MissingProgram:
+def make_missing_socks_error(proxy: ProxySetting) -> MissingDependencyError:
     """Return the error for a SOCKS proxy without the package that speaks SOCKS."""
     from ask.installation import format_install_command
 
     hint = f"{format_install_command('socks')}, or unset {proxy.variable}"
-    return MissingProgram(f"{proxy.variable} names a SOCKS proxy, which needs the package PySocks", hint)
+    return MissingDependencyError(f"{proxy.variable} names a SOCKS proxy, which needs the package PySocks", hint)
 
 
-def proxy_needs_credentials(proxy: ProxySetting) -> NetworkError:
+def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
     """Return the error for a proxy that refuses the user name and password, or wants them (407)."""
-    message = f"the proxy {proxy.place} ({proxy.variable}) requires credentials"
+    message = f"the proxy {proxy.address} ({proxy.variable}) requires credentials"
     if not proxy.parts.scheme.startswith("socks"):
         message += " (407)"
-    hint = f"set {proxy.variable} to {proxy.parts.scheme}://USER:PASSWORD@{proxy.place}"
+    hint = f"set {proxy.variable} to {proxy.parts.scheme}://USER:PASSWORD@{proxy.address}"
     return NetworkError(message, hint)
 
 
-def invalid_base_url(base_url: str) -> ConfigError:
+def make_invalid_base_url_error(base_url: str) -> ConfigError:
     """Return the error for a base URL that nothing can be sent to; a password in it is not shown."""
     return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", "correct the base URL")
 
@@ -178,13 +180,13 @@ def mask_password(url: str) -> str:
     return re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
 
 
-def needs_https(base_url: str) -> ConfigError:
+def make_https_required_error(base_url: str) -> ConfigError:
     """Return the error for an http address whose server expects https."""
     place = urlsplit(base_url).netloc.rpartition("@")[2]
     return ConfigError(f"{place} expects HTTPS, but the base URL begins with http://", "begin it with https://")
 
 
-def connect_reason(error: BaseException) -> str:
+def find_connect_reason(error: BaseException) -> str:
     """Say in a few words why there is no connection; "" if unknown."""
     text = " ".join(str(cause) for cause in walk_causes(error))
     return next((words for sign, words in CONNECT_REASONS.items() if sign in text), "")
@@ -198,7 +200,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def speaks_tls(base_url: str) -> bool:
+def is_tls_server(base_url: str) -> bool:
     """Whether the server of an http address answers a TLS handshake."""
     import ssl
 
@@ -208,7 +210,7 @@ def speaks_tls(base_url: str) -> bool:
     context.verify_mode = ssl.CERT_NONE  # nothing is sent over this connection
     try:
         with (
-            socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_SECONDS) as plain,
+            socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_TIMEOUT) as plain,
             context.wrap_socket(plain, server_hostname=parts.hostname),
         ):
             return True

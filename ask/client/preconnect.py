@@ -9,10 +9,10 @@ from threading import Thread
 from urllib.parse import urlsplit
 
 CONNECT_SECONDS = 10.0
-PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Dial:
+class Preconnection:
     """A connection that is being opened, without a byte sent over it.
 
     Args:
@@ -20,22 +20,22 @@ class Dial:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self._place = (host, port)
+        self._address = (host, port)
         self._socket: socket.socket | None = None
-        self._fault: OSError | None = None
-        self._thread = Thread(target=self._run, name="ask dial", daemon=True)
+        self._error: OSError | None = None
+        self._thread = Thread(target=self._connect, name="ask dial", daemon=True)
         self._thread.start()
 
-    def _run(self) -> None:
+    def _connect(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the main thread's
         try:
-            self._socket = socket.create_connection(self._place, CONNECT_SECONDS)
+            self._socket = socket.create_connection(self._address, CONNECT_SECONDS)
         except OSError as fault:
-            self._fault = fault
+            self._error = fault
         except UnicodeError:
             pass  # no name that can be looked up: it is for the request to say so
 
-    def take(self) -> socket.socket | None:
+    def take_socket(self) -> socket.socket | None:
         """The connection, which the first caller gets; None where the other side has closed it meanwhile.
 
         Raises:
@@ -43,7 +43,7 @@ class Dial:
         """
         self._thread.join()
         taken, self._socket = self._socket, None
-        fault, self._fault = self._fault, None
+        fault, self._error = self._error, None
         if fault is not None:
             raise fault
         if taken is not None and select([taken], [], [], 0)[0]:  # nothing but its end can be there to read
@@ -52,7 +52,7 @@ class Dial:
         return taken
 
 
-def dial(base_url: str) -> Dial | None:
+def preconnect(base_url: str) -> Preconnection | None:
     """Begin to connect to where a base URL points; None where a proxy stands between, or nothing can be told."""
     from urllib.request import getproxies
 
@@ -60,7 +60,7 @@ def dial(base_url: str) -> Dial | None:
         return None
     try:
         parts = urlsplit(base_url)
-        port = parts.port or PORTS.get(parts.scheme)
+        port = parts.port or DEFAULT_PORTS.get(parts.scheme)
     except ValueError:
         return None
-    return Dial(parts.hostname, port) if parts.hostname and port else None
+    return Preconnection(parts.hostname, port) if parts.hostname and port else None

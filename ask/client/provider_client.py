@@ -10,15 +10,15 @@ from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from ask.client.transport import Reply, Transport
+from ask.client.transport import HttpResponse, Transport
 from ask.errors import (
     AskError,
-    IncompleteAnswer,
-    Interrupted,
+    IncompleteResponseError,
+    IncompleteStreamError,
     NetworkError,
     ProviderError,
     Remedy,
-    StreamCut,
+    RunInterruptedError,
 )
 from ask.messages import Answer, Finish, Message, Native, ToolCall, ToolSpec
 from ask.plugin_api.chat_stream import find_error
@@ -35,7 +35,7 @@ from ask.plugin_api.provider import (
     TextDelta,
 )
 from ask.redaction import NO_SECRETS, Redactor
-from ask.text import PairJoiner, mend, one_line
+from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 
 
 def redact_request(redactor: Redactor, request: ChatRequest) -> ChatRequest:
@@ -58,75 +58,75 @@ def redact_answer(redactor: Redactor, answer: Answer) -> Answer:
     )
 
 
-class RedactedDeltas:
+class DeltaRedactor:
     """Shows the deltas of an answer without secrets, also those that two deltas share."""
 
-    def __init__(self, redactor: Redactor, show: Callable[[Delta], None]) -> None:
+    def __init__(self, redactor: Redactor, on_delta: Callable[[Delta], None]) -> None:
         self._redact = redactor.redact
-        self._show = show
-        self._texts, self._thoughts = redactor.open_stream(), redactor.open_stream()
+        self._on_delta = on_delta
+        self._text_redactor, self._reasoning_redactor = redactor.open_stream(), redactor.open_stream()
 
-    def show(self, delta: Delta) -> None:
+    def feed(self, delta: Delta) -> None:
         """Show as much of a delta as is certain to be no part of a secret."""
         match delta:
             case TextDelta(text):
-                self._show(TextDelta(self._texts.feed(text)))
+                self._on_delta(TextDelta(self._text_redactor.feed(text)))
             case ReasoningDelta(text):
-                self._show(ReasoningDelta(self._thoughts.feed(text)))
+                self._on_delta(ReasoningDelta(self._reasoning_redactor.feed(text)))
             case CallDelta():
-                self._show(CallDelta(delta.index, self._redact(delta.name)))
+                self._on_delta(CallDelta(delta.index, self._redact(delta.name)))
 
     def finish(self) -> None:
         """Show what was held back."""
-        if text := self._thoughts.finish():
-            self._show(ReasoningDelta(text))
-        if text := self._texts.finish():
-            self._show(TextDelta(text))
+        if text := self._reasoning_redactor.finish():
+            self._on_delta(ReasoningDelta(text))
+        if text := self._text_redactor.finish():
+            self._on_delta(TextDelta(text))
 
 
 T = TypeVar("T")
 
-ASK_AGAIN = "ask again"
+RETRY_HINT = "ask again"
 
-OTHER_KEY_STATUSES = (401, 402, 429)
+NEXT_KEY_STATUSES = (401, 402, 429)
 """After these another key may work: it is not valid, or its account is used up."""
 
-ANSWER_SIZE = 24_000_000
+MAX_ANSWER_CHARACTERS = 24_000_000
 """Limit for what a streamed answer holds, in characters: text, reasoning and the arguments of tool calls."""
-WIDE_ANSWER_SIZE = 6_000_000
+MAX_NON_ASCII_CHARACTERS = 6_000_000
 """The same where not all of its text is ASCII: a single emoji makes Python take four bytes for each character."""
 
-LONGEST_WAIT = 60.0
+MAX_RETRY_WAIT = 60.0
 """Seconds: a provider that asks for a longer pause gets none, and the user is told."""
 
-LONGEST_STRAY = 200
+MAX_EXCERPT_LENGTH = 200
 """Characters that are shown of what came in place of an answer."""
 
-LONGEST_REASON = 300
+MAX_REASON_LENGTH = 300
 """Characters of a provider's own words on why an answer is not whole."""
 
-INCOMPLETE = {
+INCOMPLETE_MESSAGES = {
     Finish.LENGTH: ("the answer stopped at the token limit", "raise it with -o max_tokens=N"),
     Finish.FILTER: ("the model refused, or a content filter stopped the answer", ""),
     Finish.EMPTY: ("the model answered with nothing", "ask again, or try another model"),
 }
 
 
-class Turn(NamedTuple):
+class RequestResult(NamedTuple):
     """What one request came to.
 
     Attributes:
         answer: what the model said, as far as it got.
-        calls: the tool calls in it; none unless the answer is whole.
-        failure: why the answer is not whole; None where it is.
+        tool_calls: the tool calls in it; none unless the answer is whole.
+        error: why the answer is not whole; None where it is.
     """
 
     answer: Answer
-    calls: tuple[ToolCall, ...] = ()
-    failure: AskError | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    error: AskError | None = None
 
 
-class Exchange:
+class ProviderClient:
     """A provider under one base URL and key, ready to be asked.
 
     Args:
@@ -147,7 +147,7 @@ class Exchange:
         *,
         tries: int,
         backoff: float,
-        notice: Callable[[str], None],
+        on_notice: Callable[[str], None],
         redactor: Redactor = NO_SECRETS,
     ) -> None:
         self.provider = provider
@@ -156,9 +156,9 @@ class Exchange:
         self._keys = [part.strip() for part in key.split("|")]
         self._tries = tries
         self._backoff = backoff
-        self._notice = notice
+        self._on_notice = on_notice
 
-    def ask(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
+    def send(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
         """Send a request; return its answer, or what came of it. `show` gets the text as it comes.
 
         A request is sent again only while nothing of its answer was shown.
@@ -166,183 +166,186 @@ class Exchange:
         Secrets are replaced in the request and in the answer, except in the calls: their arguments are what tools
         run with.
         """
-        shown = RedactedDeltas(self.redactor, show)
-        turn = self._ask(redact_request(self.redactor, request), shown.show)
+        shown = DeltaRedactor(self.redactor, on_delta)
+        turn = self._send(redact_request(self.redactor, request), shown.feed)
         try:
             shown.finish()
         except AskError as failure:
-            turn = turn._replace(failure=turn.failure or failure)
+            turn = turn._replace(error=turn.error or failure)
         return turn._replace(answer=redact_answer(self.redactor, turn.answer))
 
-    def _ask(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
+    def _send(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
         try:
-            turn = self._persist(partial(self._attempt, request, show))
+            turn = self._retry(partial(self._send_once, request, on_delta))
         except ProviderError as failure:
             from ask.client.error_classification import (
-                blame_option,
-                find_refused_tool,
-                name_refused_tool,
-                schema_is_refused,
+                convert_to_parameter_error,
+                find_rejected_tool,
+                is_schema_rejected,
+                set_rejected_tool_message,
             )
 
-            self._named(failure)
-            tool = find_refused_tool(failure, request.tools)
+            self._classify_error(failure)
+            tool = find_rejected_tool(failure, request.tools)
             if tool:
-                name_refused_tool(failure, tool)
-            elif request.schema is not None and schema_is_refused(failure):
+                set_rejected_tool_message(failure, tool)
+            elif request.schema is not None and is_schema_rejected(failure):
                 failure.remedy = Remedy.WITHOUT_SCHEMA
             said = failure.answer or Answer()
-            self._show_whole(said, show)
-            return Turn(
-                said._replace(finish=Finish.ERROR), failure=failure if tool else blame_option(failure, request.options)
+            self._emit_answer(said, on_delta)
+            return RequestResult(
+                said._replace(finish=Finish.ERROR),
+                error=failure if tool else convert_to_parameter_error(failure, request.options),
             )
         except AskError as failure:
-            return Turn(Answer(finish=Finish.CUT), failure=failure)
-        with self.provider.faults:
+            return RequestResult(Answer(finish=Finish.CUT), error=failure)
+        with self.provider.call_guard:
             notice = self.provider.hooks.provider_notice(request=request, answer=turn.answer)
         if notice:
-            self._notice(notice)
+            self._on_notice(notice)
         return turn
 
-    def models(self) -> list[ModelInfo]:
+    def list_models(self) -> list[ModelInfo]:
         """The provider's models list; [] where it has none.
 
         Raises:
             AskError: it could not be had.
         """
-        with self.provider.faults:
+        with self.provider.call_guard:
             request = self.provider.hooks.provider_models_request(key=self._keys[0])
         if request is None:
             return []
-        body = self._persist(partial(self._fetch, request))
-        with self.provider.faults:
+        body = self._retry(partial(self._fetch_json, request))
+        with self.provider.call_guard:
             return self.provider.hooks.provider_parse_models(body=body)
 
-    def _persist(self, attempt: Callable[[], T]) -> T:
+    def _retry(self, attempt: Callable[[], T]) -> T:
         """Run an attempt until it works, as often and after such pauses as its failures allow."""
         count = 1
         while True:
             try:
                 return attempt()
             except AskError as failure:
-                if self._take_next_key(failure):
-                    self._notice(f"{failure.brief}; trying the next key")
+                if self._switch_key(failure):
+                    self._on_notice(f"{failure.brief}; trying the next key")
                     continue
-                seconds = self._pause(failure, count) if count < self._tries else None
+                seconds = self._choose_delay(failure, count) if count < self._tries else None
                 if seconds is None:
-                    self._advise(failure)
+                    self._add_offline_hint(failure)
                     raise
-                self._notice(f"{failure.brief}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
+                self._on_notice(f"{failure.brief}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
                 time.sleep(seconds)
                 count += 1
 
-    def _advise(self, failure: AskError) -> None:
+    def _add_offline_hint(self, error: AskError) -> None:
         """Give a failure to reach the provider its own advice, where it has any."""
-        if isinstance(failure, NetworkError) and failure.offline:
-            failure.advice = self.provider.info.offline_advice or failure.advice
+        if isinstance(error, NetworkError) and error.offline:
+            error.advice = self.provider.info.offline_advice or error.advice
 
-    def _take_next_key(self, failure: AskError) -> bool:
+    def _switch_key(self, error: AskError) -> bool:
         """Go on to the next key, where another one may help and there is one."""
-        helps = isinstance(failure, ProviderError) and (
-            failure.status in OTHER_KEY_STATUSES or failure.remedy is Remedy.NEXT_KEY
+        helps = isinstance(error, ProviderError) and (
+            error.status in NEXT_KEY_STATUSES or error.remedy is Remedy.NEXT_KEY
         )
         if helps and len(self._keys) > 1:
             del self._keys[0]
             return True
         return False
 
-    def _pause(self, failure: AskError, count: int) -> float | None:
+    def _choose_delay(self, error: AskError, attempt_number: int) -> float | None:
         """Seconds until the next try, or None where there should be none."""
         after = None
-        if isinstance(failure, ProviderError):
-            after = failure.remedy.after
-            if failure.remedy.action != "retry":
+        if isinstance(error, ProviderError):
+            after = error.remedy.after
+            if error.remedy.action != "retry":
                 return None
-        elif not isinstance(failure, NetworkError) or not failure.again:
+        elif not isinstance(error, NetworkError) or not error.retryable:
             return None
-        if after is not None and after > LONGEST_WAIT:
-            failure.advice = f"it asks to wait {after:.0f} s"
+        if after is not None and after > MAX_RETRY_WAIT:
+            error.advice = f"it asks to wait {after:.0f} s"
             return None
-        usual = self._backoff * 2.0 ** (count - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
+        usual = self._backoff * 2.0 ** (attempt_number - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
         return max(after or 0.0, usual)
 
-    def _fetch(self, request: HttpRequest) -> Any:
+    def _fetch_json(self, request: HttpRequest) -> Any:
         with self._transport.send(request) as reply:
-            body = reply.text()
+            body = reply.read_text()
         try:
             value = json.loads(body)
         except (ValueError, RecursionError):
-            raise self._error(reply, body) from None
+            raise self._parse_error(reply, body) from None
         if reply.status != 200 or find_error(value) is not None:
-            raise self._error(reply, body)
+            raise self._parse_error(reply, body)
         return value
 
-    def _attempt(self, request: ChatRequest, show: Callable[[Delta], None]) -> Turn:
+    def _send_once(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
         """Send the request once.
 
         Raises:
             AskError: it failed before anything of an answer was shown.
         """
-        with self.provider.faults:
+        with self.provider.call_guard:
             http = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
         with self._transport.send(http, self.provider.info.framing) as reply:
             if reply.status != 200:
-                raise self._error(reply, reply.text())
+                raise self._parse_error(reply, reply.read_text())
             if reply.is_stream() and (request.stream or self.provider.info.framing == "sse"):
-                return self._read_stream(request, reply, show)
-            turn = self._finish(request, self._parse_whole(reply), None)
+                return self._read_stream(request, reply, on_delta)
+            turn = self._build_result(request, self._parse_body(reply), None)
         try:
-            self._show_whole(turn.answer, show)
+            self._emit_answer(turn.answer, on_delta)
         except AskError as failure:
-            return Turn(turn.answer, failure=failure)
+            return RequestResult(turn.answer, error=failure)
         return turn
 
-    def _read_stream(self, request: ChatRequest, reply: Reply, show: Callable[[Delta], None]) -> Turn:
-        with self.provider.faults:
+    def _read_stream(
+        self, request: ChatRequest, http_response: HttpResponse, on_delta: Callable[[Delta], None]
+    ) -> RequestResult:
+        with self.provider.call_guard:
             reader = self.provider.hooks.provider_stream_reader()
         shown = False
         failure: AskError | None = None
         try:
-            for delta in self._deltas(reader, reply):
+            for delta in self._read_deltas(reader, http_response):
                 shown = True
-                show(delta)
+                on_delta(delta)
             if not reader.ended:
-                if not shown and (stray := reply.stray()):
-                    raise self._no_answer(reply, stray)
+                if not shown and (stray := http_response.read_unexpected_text()):
+                    raise self._make_unexpected_body_error(http_response, stray)
                 message = "the answer was cut off in the middle" if shown else "the answer never came"
-                raise StreamCut(message, ASK_AGAIN, again=True)
+                raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
         except (KeyboardInterrupt, SystemExit) as ending:  # what was said is to be kept before the end
-            failure = Interrupted.by(ending)
+            failure = RunInterruptedError.from_exception(ending)
         except AskError as fault:
             if not shown:
                 raise
-            failure = StreamCut(fault.message, fault.advice) if isinstance(fault, NetworkError) else fault
-        with self.provider.faults:
+            failure = IncompleteStreamError(fault.message, fault.advice) if isinstance(fault, NetworkError) else fault
+        with self.provider.call_guard:
             response = reader.response()
         try:
-            return self._finish(request, response, failure)
+            return self._build_result(request, response, failure)
         except ProviderError as error:
             if not shown and failure is None:
                 raise
             said = error.answer or Answer()
-            failure = failure if isinstance(failure, Interrupted) else error
-            return Turn(said._replace(finish=Finish.ERROR), failure=failure)
+            failure = failure if isinstance(failure, RunInterruptedError) else error
+            return RequestResult(said._replace(finish=Finish.ERROR), error=failure)
 
-    def _deltas(self, reader: StreamReader, reply: Reply) -> Iterator[Delta]:
+    def _read_deltas(self, reader: StreamReader, http_response: HttpResponse) -> Iterator[Delta]:
         """What there is to show of a stream, as it comes; of what came together, each kind in one piece."""
-        joiners: Mapping[type, PairJoiner] = {TextDelta: PairJoiner(), ReasoningDelta: PairJoiner()}
-        size, fed, limit = 0, 0, ANSWER_SIZE
-        for events in reply.batches():
+        joiners: Mapping[type, SurrogateJoiner] = {TextDelta: SurrogateJoiner(), ReasoningDelta: SurrogateJoiner()}
+        size, fed, limit = 0, 0, MAX_ANSWER_CHARACTERS
+        for events in http_response.iter_event_batches():
             seen: list[Delta] = []
             try:
-                with self.provider.faults:
+                with self.provider.call_guard:
                     for event in events:
                         seen += reader.feed(event)
             finally:  # what came before a fault, too
-                deltas = list(joined(seen, joiners))
+                deltas = list(merge_deltas(seen, joiners))
                 yield from deltas
             if any(not isinstance(delta, CallDelta) and not delta.text.isascii() for delta in deltas):
-                limit = WIDE_ANSWER_SIZE
+                limit = MAX_NON_ASCII_CHARACTERS
             fed += sum(len(event.data) for event in events)
             before, size = size, getattr(reader, "size", fed)
             if size > limit and reader.ended:
@@ -350,91 +353,105 @@ class Exchange:
             if size > limit:
                 raise NetworkError("the answer is longer than any model's", "ask again, or use another model")
             if size > before or reader.ended:
-                reply.mark_progress()
-            reply.ending, reply.over = reader.ended, getattr(reader, "over", False)
+                http_response.mark_progress()
+            http_response.end_marker_seen, http_response.complete = reader.ended, getattr(reader, "over", False)
 
-    def _finish(self, request: ChatRequest, response: Mapping[str, Any], failure: AskError | None) -> Turn:
+    def _build_result(
+        self, request: ChatRequest, response: Mapping[str, Any], stream_error: AskError | None
+    ) -> RequestResult:
         """Read a response, whole or as far as it came."""
         try:
-            with self.provider.faults:
+            with self.provider.call_guard:
                 answer = self.provider.hooks.provider_parse_response(response=response)
                 calls = self.provider.hooks.provider_parse_tool_calls(response=response)
                 nonsense = (name for name, amount in answer.usage._asdict().items() if (amount or 0) < 0)
                 usage = answer.usage._replace(**dict.fromkeys(nonsense))
         except ProviderError as error:
-            raise self._named(error) from None
-        answer = answer._replace(text=mend(answer.text), reasoning=mend(answer.reasoning), usage=usage)
+            raise self._classify_error(error) from None
+        answer = answer._replace(
+            text=repair_surrogates(answer.text), reasoning=repair_surrogates(answer.reasoning), usage=usage
+        )
         if answer.native and not answer.native.model:
             native = Native(answer.native.provider, request.model, answer.native.data)
             answer = answer._replace(native=native)
-        if failure is not None:
-            return Turn(answer._replace(finish=Finish.CUT), failure=failure)
+        if stream_error is not None:
+            return RequestResult(answer._replace(finish=Finish.CUT), error=stream_error)
         if not calls and not answer.text.strip() and answer.finish in (Finish.STOP, Finish.TOOL_CALLS):
             answer = answer._replace(finish=Finish.EMPTY)
         if answer.finish is Finish.ERROR:
-            raise self._named(ProviderError("the model stopped with an error"))
-        if answer.finish in INCOMPLETE:
-            message, advice = INCOMPLETE[answer.finish]
-            reason = mend(" ".join(answer.reason.split()))[:LONGEST_REASON]
-            return Turn(answer, failure=IncompleteAnswer(f"{message} ({reason})" if reason else message, advice))
-        return Turn(answer, tuple(call._replace(arguments=mend(call.arguments)) for call in calls))
+            raise self._classify_error(ProviderError("the model stopped with an error"))
+        if answer.finish in INCOMPLETE_MESSAGES:
+            message, advice = INCOMPLETE_MESSAGES[answer.finish]
+            reason = repair_surrogates(" ".join(answer.reason.split()))[:MAX_REASON_LENGTH]
+            return RequestResult(
+                answer, error=IncompleteResponseError(f"{message} ({reason})" if reason else message, advice)
+            )
+        return RequestResult(
+            answer, tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
+        )
 
-    def _parse_whole(self, reply: Reply) -> Mapping[str, Any]:
-        text = reply.text().strip()
+    def _parse_body(self, http_response: HttpResponse) -> Mapping[str, Any]:
+        text = http_response.read_text().strip()
         if text and not text.startswith(("{", "[")):
-            raise self._no_answer(reply, text)
+            raise self._make_unexpected_body_error(http_response, text)
         try:
             response = json.loads(text)
         except (ValueError, RecursionError):
-            raise StreamCut("the answer was cut off in the middle", ASK_AGAIN, again=True) from None
+            raise IncompleteStreamError("the answer was cut off in the middle", RETRY_HINT, retryable=True) from None
         if isinstance(response, list):
-            response = self._gather(response)
+            response = self._read_event_array(response)
         if not isinstance(response, dict):
-            raise self._error(reply, text)
+            raise self._parse_error(http_response, text)
         return response
 
-    def _gather(self, events: list[Any]) -> Any:
+    def _read_event_array(self, events: list[Any]) -> Any:
         """What a stream's events in one array say, as Gemini sends them where a proxy lost its `alt=sse`."""
-        with self.provider.faults:
+        with self.provider.call_guard:
             reader = self.provider.hooks.provider_stream_reader()
             for event in events:
                 reader.feed(ServerEvent(None, json.dumps(event)))
             return reader.response() if reader.ended else events
 
-    def _show_whole(self, answer: Answer, show: Callable[[Delta], None]) -> None:
+    def _emit_answer(self, answer: Answer, on_delta: Callable[[Delta], None]) -> None:
         if answer.reasoning:
-            show(ReasoningDelta(answer.reasoning))
+            on_delta(ReasoningDelta(answer.reasoning))
         if answer.text:
-            show(TextDelta(answer.text))
+            on_delta(TextDelta(answer.text))
 
-    def _error(self, reply: Reply, body: str) -> ProviderError:
+    def _parse_error(self, http_response: HttpResponse, body: str) -> ProviderError:
         """What the provider says in place of an answer."""
-        if 300 <= reply.status < 400:
-            place = reply.headers.get("Location", "another place")
-            error = ProviderError(f"redirected to {place}", reply.status, advice="set the base URL to where it moved")
-            return self._named(error)
-        with self.provider.faults:
+        if 300 <= http_response.status < 400:
+            place = http_response.headers.get("Location", "another place")
+            error = ProviderError(
+                f"redirected to {place}", http_response.status, advice="set the base URL to where it moved"
+            )
+            return self._classify_error(error)
+        with self.provider.call_guard:
             hooks = self.provider.hooks
-            return self._named(hooks.provider_parse_error(status=reply.status, headers=reply.headers, body=body))
+            return self._classify_error(
+                hooks.provider_parse_error(status=http_response.status, headers=http_response.headers, body=body)
+            )
 
-    def _no_answer(self, reply: Reply, text: str) -> ProviderError:
+    def _make_unexpected_body_error(self, http_response: HttpResponse, text: str) -> ProviderError:
         """The error for what answers in the provider's place, such as another program or a proxy's page."""
         if text.startswith("<"):
-            error = self._error(reply, text)
+            error = self._parse_error(http_response, text)
         else:
-            error = self._named(ProviderError(f"what came is no answer of its API: {one_line(text, LONGEST_STRAY)}"))
+            error = self._classify_error(
+                ProviderError(f"what came is no answer of its API: {format_one_line(text, MAX_EXCERPT_LENGTH)}")
+            )
         error.advice = "check the base URL"
         return error
 
-    def _named(self, error: ProviderError) -> ProviderError:
+    def _classify_error(self, error: ProviderError) -> ProviderError:
         """The error with its provider's name, and what its words tell."""
-        from ask.client.error_classification import recognise
+        from ask.client.error_classification import classify_error
 
         error.provider = self.provider.info.name
-        return recognise(error)
+        return classify_error(error)
 
 
-def joined(deltas: Iterable[Delta], joiners: Mapping[type, PairJoiner]) -> Iterator[Delta]:
+def merge_deltas(deltas: Iterable[Delta], joiners: Mapping[type, SurrogateJoiner]) -> Iterator[Delta]:
     """The deltas, pieces of one text made one, as far as no character in it is torn."""
     for kind, pieces in groupby(deltas, type):
         if kind is CallDelta:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from ask.history.store import Store
 from ask.messages import Attachment, Message, Native, ToolCall, Usage
-from ask.text import mend
+from ask.text import repair_surrogates
 
 
-class CallRecord(NamedTuple):
+class ToolCallRecord(NamedTuple):
     """A tool call and what became of it.
 
     Attributes:
@@ -34,26 +34,26 @@ class CallRecord(NamedTuple):
     exit_status: int | None = None
 
 
-class Entry(NamedTuple):
+class HistoryEntry(NamedTuple):
     """A message as it was saved.
 
     Attributes:
         time: when, in seconds since 1970.
         message: the message.
-        whole: whether it is; False for an answer that was cut.
+        complete: whether it is; False for an answer that was cut.
         reasoning: what the model thought aloud before it.
-        finish: why the answer ended, "" for what is none.
+        finish_reason: why the answer ended, "" for what is none.
         usage: what the answer used.
         calls: its tool calls with what became of them.
     """
 
     time: float
     message: Message
-    whole: bool = True
+    complete: bool = True
     reasoning: str = ""
-    finish: str = ""
+    finish_reason: str = ""
     usage: Usage = Usage()
-    calls: tuple[CallRecord, ...] = ()
+    calls: tuple[ToolCallRecord, ...] = ()
 
 
 class Run(NamedTuple):
@@ -91,7 +91,7 @@ class Run(NamedTuple):
     error: str
     rounds: int
     usage: Usage
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[HistoryEntry, ...] = ()
 
 
 class Conversation(NamedTuple):
@@ -110,35 +110,46 @@ UNINDEX_MESSAGE = (
     "SELECT 'delete', number, content, calls FROM searchable WHERE number = ?"
 )
 """Takes a message out of the search index, which must be done before the message changes."""
-LARGEST = 2**63 - 1
+MAX_SQLITE_INTEGER = 2**63 - 1
 """The greatest number that SQLite can hold."""
 
 
-def storable(value: Any) -> Any:
+def to_sqlite_value(value: Any) -> Any:
     """The value as SQLite can hold it: no half of a character in a text; None for a number that is too great."""
     if isinstance(value, str):
-        return mend(value)
-    return None if isinstance(value, int) and abs(value) > LARGEST else value
+        return repair_surrogates(value)
+    return None if isinstance(value, int) and abs(value) > MAX_SQLITE_INTEGER else value
 
 
-def insert_entry(connection: sqlite3.Connection, run: int, entry: Entry) -> int:
+def insert_entry(connection: sqlite3.Connection, run_number: int, entry: HistoryEntry) -> int:
     """Save a message with all that belongs to it; return its number."""
     message, native = entry.message, entry.message.native
     cursor = connection.execute(
         "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, native, whole, reasoning, finish, "
         "input_tokens, output_tokens, cached_tokens, cost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            *(run, entry.time, message.role, mend(message.content), mend(message.tool_call_id)),
-            *(mend(message.tool_name), json.dumps([*native[:2], dict(native.data)]) if native else None),
-            *(entry.whole, mend(entry.reasoning), entry.finish, *map(storable, entry.usage)),
+            *(
+                run_number,
+                entry.time,
+                message.role,
+                repair_surrogates(message.content),
+                repair_surrogates(message.tool_call_id),
+            ),
+            *(repair_surrogates(message.tool_name), json.dumps([*native[:2], dict(native.data)]) if native else None),
+            *(
+                entry.complete,
+                repair_surrogates(entry.reasoning),
+                entry.finish_reason,
+                *map(to_sqlite_value, entry.usage),
+            ),
         ],
     )
     number = cursor.lastrowid or 0
     for place, (call, *outcome) in enumerate(entry.calls):
-        row = (number, place, *map(storable, call), *outcome)
+        row = (number, place, *map(to_sqlite_value, call), *outcome)
         connection.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(row))})", row)
     for place, attachment in enumerate(message.attachments):
-        row = (number, place, *map(storable, attachment))
+        row = (number, place, *map(to_sqlite_value, attachment))
         connection.execute("INSERT INTO attachments VALUES (?, ?, ?, ?, ?)", row)
     connection.execute(INDEX_MESSAGE, (number,))
     return number
@@ -151,36 +162,36 @@ def read_runs(store: Store, conversation: Conversation) -> list[Run]:
         FileError: the history cannot be read.
     """
     try:
-        runs = _read_runs(store, conversation)
+        runs = _query_runs(store, conversation)
     except (IndexError, TypeError, ValueError) as fault:
-        raise store.damage() from fault
+        raise store.make_damaged_error() from fault
     if not runs:
-        raise store.damage()
+        raise store.make_damaged_error()
     return runs
 
 
-def _read_runs(store: Store, conversation: Conversation) -> list[Run]:
+def _query_runs(store: Store, conversation: Conversation) -> list[Run]:
     messages = "FROM messages JOIN runs ON run = runs.number WHERE conversation = ?"
-    calls: dict[int, list[CallRecord]] = {}
-    for row in store.rows(
+    calls: dict[int, list[ToolCallRecord]] = {}
+    for row in store.fetch_rows(
         f"SELECT * FROM calls WHERE message IN (SELECT messages.number {messages})", [conversation.number]
     ):
         call = ToolCall(row["id"], row["name"], row["arguments"])
-        calls.setdefault(row["message"], []).append(CallRecord(call, *tuple(row)[len(row) - 6 :]))
+        calls.setdefault(row["message"], []).append(ToolCallRecord(call, *tuple(row)[len(row) - 6 :]))
     attachments: dict[int, list[Attachment]] = {}
-    for row in store.rows(
+    for row in store.fetch_rows(
         f"SELECT * FROM attachments WHERE message IN (SELECT messages.number {messages})", [conversation.number]
     ):
         attachments.setdefault(row["message"], []).append(Attachment(row["name"], row["media_type"], row["data"]))
-    entries: dict[int, list[Entry]] = {}
-    for row in store.rows(f"SELECT messages.* {messages} ORDER BY messages.number", [conversation.number]):
-        entry = _entry(row, calls.get(row["number"], ()), attachments.get(row["number"], ()))
+    entries: dict[int, list[HistoryEntry]] = {}
+    for row in store.fetch_rows(f"SELECT messages.* {messages} ORDER BY messages.number", [conversation.number]):
+        entry = _parse_entry(row, calls.get(row["number"], ()), attachments.get(row["number"], ()))
         entries.setdefault(row["run"], []).append(entry)
-    rows = store.rows("SELECT * FROM runs WHERE conversation = ? ORDER BY number", [conversation.number])
-    return [_run(row, entries.get(row["number"], ())) for row in rows]
+    rows = store.fetch_rows("SELECT * FROM runs WHERE conversation = ? ORDER BY number", [conversation.number])
+    return [_parse_run(row, entries.get(row["number"], ())) for row in rows]
 
 
-def _entry(row: sqlite3.Row, calls: Sequence[CallRecord], attachments: Sequence[Attachment]) -> Entry:
+def _parse_entry(row: sqlite3.Row, calls: Sequence[ToolCallRecord], attachments: Sequence[Attachment]) -> HistoryEntry:
     message = Message(
         role=row["role"],
         content=row["content"],
@@ -190,15 +201,15 @@ def _entry(row: sqlite3.Row, calls: Sequence[CallRecord], attachments: Sequence[
         attachments=tuple(attachments),
         native=Native(*json.loads(row["native"])) if row["native"] else None,
     )
-    usage = usage_of(row)
-    return Entry(row["time"], message, bool(row["whole"]), row["reasoning"], row["finish"], usage, tuple(calls))
+    usage = parse_usage(row)
+    return HistoryEntry(row["time"], message, bool(row["whole"]), row["reasoning"], row["finish"], usage, tuple(calls))
 
 
-def _run(row: sqlite3.Row, entries: Sequence[Entry]) -> Run:
+def _parse_run(row: sqlite3.Row, entries: Sequence[HistoryEntry]) -> Run:
     fields = {name: row[name] for name in Run._fields if name not in ("usage", "entries")}
-    return Run(**fields, usage=usage_of(row), entries=tuple(entries))
+    return Run(**fields, usage=parse_usage(row), entries=tuple(entries))
 
 
-def usage_of(row: sqlite3.Row) -> Usage:
+def parse_usage(row: sqlite3.Row) -> Usage:
     """What a row tells of tokens and cost."""
     return Usage(*(row[name] for name in Usage._fields))

@@ -10,20 +10,20 @@ from math import isfinite
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from ask.errors import FileError
-from ask.history.entries import CallRecord, Conversation, Entry, Run
+from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord
 from ask.messages import Attachment, Message, Native, ToolCall, Usage
-from ask.text import mend
+from ask.text import repair_surrogates
 
-FORMAT, VERSION = "ask-conversation", 1
-ID = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
+FORMAT, FORMAT_VERSION = "ask-conversation", 1
+ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
 """Ids that no number in a list, no path and no option can be taken for."""
 ROLES = ("user", "assistant", "tool")
 YEAR_10000 = 253_402_300_800
-LARGEST = 2**63 - 1
+MAX_SQLITE_INTEGER = 2**63 - 1
 """The largest whole number that a row may hold."""
 
 
-class Saved(NamedTuple):
+class ConversationExport(NamedTuple):
     """A conversation with all its runs. Where it was read from a file, runs are numbered by their place."""
 
     conversation: Conversation
@@ -33,35 +33,40 @@ class Saved(NamedTuple):
 # Out
 
 
-def as_value(saved: Saved) -> dict[str, Any]:
+def to_json_value(export: ConversationExport) -> dict[str, Any]:
     """The conversation in its form for files."""
-    _, *fields = saved.conversation
+    _, *fields = export.conversation
     about = dict(zip(Conversation._fields[1:], fields, strict=True))
-    numbers = [run.number for run in saved.runs]
-    return {"format": FORMAT, "version": VERSION, **about, "runs": [_run_value(run, numbers) for run in saved.runs]}
+    numbers = [run.number for run in export.runs]
+    return {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        **about,
+        "runs": [_run_to_json(run, numbers) for run in export.runs],
+    }
 
 
-def _run_value(run: Run, numbers: Sequence[int]) -> dict[str, Any]:
+def _run_to_json(run: Run, run_numbers: Sequence[int]) -> dict[str, Any]:
     value = run._asdict()
     del value["number"], value["entries"]
     if run.compacts is not None:
-        value["compacts"] = sum(number < run.compacts for number in numbers)
-    return {**value, "usage": run.usage._asdict(), "messages": [_message_value(entry) for entry in run.entries]}
+        value["compacts"] = sum(number < run.compacts for number in run_numbers)
+    return {**value, "usage": run.usage._asdict(), "messages": [_message_to_json(entry) for entry in run.entries]}
 
 
-def _message_value(entry: Entry) -> dict[str, Any]:
+def _message_to_json(entry: HistoryEntry) -> dict[str, Any]:
     message, native = entry.message, entry.message.native
     return {
         "time": entry.time,
         "role": message.role,
         "content": message.content,
-        "whole": entry.whole,
+        "whole": entry.complete,
         "reasoning": entry.reasoning,
-        "finish": entry.finish,
+        "finish": entry.finish_reason,
         "tool_call_id": message.tool_call_id,
         "tool_name": message.tool_name,
         "usage": entry.usage._asdict(),
-        "calls": [_call_value(record) for record in entry.calls],
+        "calls": [_call_to_json(record) for record in entry.calls],
         "attachments": [
             {**attachment._asdict(), "data": b64encode(attachment.data).decode()} for attachment in message.attachments
         ],
@@ -69,7 +74,7 @@ def _message_value(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _call_value(record: CallRecord) -> dict[str, Any]:
+def _call_to_json(record: ToolCallRecord) -> dict[str, Any]:
     value = record._asdict()
     call: ToolCall = value.pop("call")
     failed = None if record.failed is None else bool(record.failed)
@@ -79,39 +84,44 @@ def _call_value(record: CallRecord) -> dict[str, Any]:
 # In
 
 
-class Kind(NamedTuple):
+class FieldSpec(NamedTuple):
     """What a field may hold.
 
     Attributes:
-        fits: whether a value does.
-        wanted: what it should be, in words.
+        is_valid: whether a value does.
+        expected: what it should be, in words.
         default: for one that is missing; None also allows null.
     """
 
-    fits: Callable[[Any], bool]
-    wanted: str
+    is_valid: Callable[[Any], bool]
+    expected: str
     default: Any = ...
 
-    def __or__(self, default: Any) -> Kind:
+    def __or__(self, default: Any) -> FieldSpec:
         return self._replace(default=default)
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST and isfinite(value)
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) <= MAX_SQLITE_INTEGER
+        and isfinite(value)
+    )
 
 
-TEXT = Kind(lambda value: isinstance(value, str), "text")
-FLAG = Kind(lambda value: isinstance(value, bool), "true or false")
-NUMBER = Kind(_is_number, "a number")
-INTEGER = Kind(lambda value: _is_number(value) and isinstance(value, int), "a whole number")
-TIME = Kind(lambda value: _is_number(value) and 0 <= value < YEAR_10000, "a time in seconds since 1970")
-LIST = Kind(lambda value: isinstance(value, list), "a list")
-OBJECT = Kind(lambda value: isinstance(value, dict), "an object")
+TEXT = FieldSpec(lambda value: isinstance(value, str), "text")
+BOOLEAN = FieldSpec(lambda value: isinstance(value, bool), "true or false")
+NUMBER = FieldSpec(_is_number, "a number")
+INTEGER = FieldSpec(lambda value: _is_number(value) and isinstance(value, int), "a whole number")
+TIME = FieldSpec(lambda value: _is_number(value) and 0 <= value < YEAR_10000, "a time in seconds since 1970")
+LIST = FieldSpec(lambda value: isinstance(value, list), "a list")
+OBJECT = FieldSpec(lambda value: isinstance(value, dict), "an object")
 
 CONVERSATION_FIELDS = {
-    "format": Kind(lambda value: value == FORMAT, repr(FORMAT)),
+    "format": FieldSpec(lambda value: value == FORMAT, repr(FORMAT)),
     "version": INTEGER,
-    "id": Kind(lambda value: isinstance(value, str) and bool(ID.fullmatch(value)), "an id such as a1b2c3"),
+    "id": FieldSpec(lambda value: isinstance(value, str) and bool(ID_PATTERN.fullmatch(value)), "an id such as a1b2c3"),
     "title": TEXT | "",
     "created": TIME | 0,
     "updated": TIME | 0,
@@ -135,9 +145,9 @@ RUN_FIELDS = {
 }
 MESSAGE_FIELDS = {
     "time": TIME | 0,
-    "role": Kind(lambda value: value in ROLES, f"one of {', '.join(ROLES)}"),
+    "role": FieldSpec(lambda value: value in ROLES, f"one of {', '.join(ROLES)}"),
     "content": TEXT | "",
-    "whole": FLAG | True,
+    "whole": BOOLEAN | True,
     "reasoning": TEXT | "",
     "finish": TEXT | "",
     "tool_call_id": TEXT | "",
@@ -153,7 +163,7 @@ CALL_FIELDS = {
     "arguments": TEXT,
     "started": TIME | None,
     "seconds": NUMBER | None,
-    "failed": FLAG | None,
+    "failed": BOOLEAN | None,
     "decision": TEXT | None,
     "rule": TEXT | None,
     "exit_status": INTEGER | None,
@@ -166,190 +176,194 @@ USAGE_FIELDS = {
 }
 
 
-def from_value(value: Any) -> Saved:
+def from_json_value(value: Any) -> ConversationExport:
     """The conversation that is in a JSON value.
 
     Raises:
         FileError: it is none, or not of a kind that this program knows; the message names the place.
     """
     version = value.get("version") if isinstance(value, dict) and value.get("format") == FORMAT else None
-    if INTEGER.fits(version) and version != VERSION:
+    if INTEGER.is_valid(version) and version != FORMAT_VERSION:
         raise FileError(f"version {version} of the form is not known to this ask", "upgrade it")
-    fields = _fields(value, "", CONVERSATION_FIELDS)
-    runs = [_run(run, place) for place, run in enumerate(fields["runs"])]
+    fields = _read_fields(value, "", CONVERSATION_FIELDS)
+    runs = [_parse_run(run, place) for place, run in enumerate(fields["runs"])]
     if not runs:
         raise FileError("the conversation has no runs")
     for run in runs:
         if run.compacts is not None and not 0 <= run.compacts <= len(runs):
             raise FileError(f"run {run.number + 1}: compacts names no run")
     about = (fields["id"], fields["title"], float(fields["created"]), float(fields["updated"]))
-    return Saved(Conversation(0, *about), runs)
+    return ConversationExport(Conversation(0, *about), runs)
 
 
-def _run(value: Any, place: int) -> Run:
-    where = f"run {place + 1}: "
-    fields = _fields(value, where, RUN_FIELDS)
+def _parse_run(value: Any, run_index: int) -> Run:
+    where = f"run {run_index + 1}: "
+    fields = _read_fields(value, where, RUN_FIELDS)
     messages = fields.pop("messages")
-    fields["usage"] = _usage(fields["usage"], where)
-    entries = [_entry(message, f"run {place + 1}, message {number}: ") for number, message in enumerate(messages, 1)]
-    _check_pairs(entries, place)
-    return Run(**_with_real(fields, "started", "ended"), number=place, entries=tuple(entries))
+    fields["usage"] = _parse_usage(fields["usage"], where)
+    entries = [
+        _parse_entry(message, f"run {run_index + 1}, message {number}: ") for number, message in enumerate(messages, 1)
+    ]
+    _check_results_have_calls(entries, run_index)
+    return Run(**_convert_to_float(fields, "started", "ended"), number=run_index, entries=tuple(entries))
 
 
-def _check_pairs(entries: Sequence[Entry], place: int) -> None:
+def _check_results_have_calls(entries: Sequence[HistoryEntry], run_index: int) -> None:
     """Refuse a result without a call: no provider would take the conversation up again."""
-    calls: list[CallRecord] = []
+    calls: list[ToolCallRecord] = []
     for number, entry in enumerate(entries, 1):
         if entry.message.role != "tool":
             calls = list(entry.calls)
         elif not calls or calls.pop(0).call.id != entry.message.tool_call_id:
-            raise FileError(f"run {place + 1}, message {number}: it is the result of no call before it")
+            raise FileError(f"run {run_index + 1}, message {number}: it is the result of no call before it")
 
 
-def _entry(value: Any, where: str) -> Entry:
-    fields = _fields(value, where, MESSAGE_FIELDS)
-    records = [_record(call, where) for call in fields["calls"]]
+def _parse_entry(value: Any, location: str) -> HistoryEntry:
+    fields = _read_fields(value, location, MESSAGE_FIELDS)
+    records = [_parse_call(call, location) for call in fields["calls"]]
     if records and fields["role"] != "assistant":
-        raise FileError(f"{where}only an assistant calls tools")
+        raise FileError(f"{location}only an assistant calls tools")
     role: Literal["user", "assistant", "tool"] = fields["role"]
-    native = _fields(fields["native"], f"{where}native: ", NATIVE_FIELDS) if fields["native"] is not None else None
+    native = (
+        _read_fields(fields["native"], f"{location}native: ", NATIVE_FIELDS) if fields["native"] is not None else None
+    )
     message = Message(
         role=role,
         content=fields["content"],
         tool_calls=tuple(record.call for record in records),
         tool_call_id=fields["tool_call_id"],
         tool_name=fields["tool_name"],
-        attachments=tuple(_attachment(attachment, where) for attachment in fields["attachments"]),
+        attachments=tuple(_parse_attachment(attachment, location) for attachment in fields["attachments"]),
         native=Native(**native) if native else None,
     )
     said = (fields["whole"], fields["reasoning"], fields["finish"])
-    return Entry(float(fields["time"]), message, *said, _usage(fields["usage"], where), tuple(records))
+    return HistoryEntry(float(fields["time"]), message, *said, _parse_usage(fields["usage"], location), tuple(records))
 
 
-def _record(value: Any, where: str) -> CallRecord:
-    fields = _with_real(_fields(value, f"{where}a call: ", CALL_FIELDS), "started", "seconds")
-    return CallRecord(ToolCall(*(fields.pop(name) for name in ToolCall._fields)), **fields)
+def _parse_call(value: Any, location: str) -> ToolCallRecord:
+    fields = _convert_to_float(_read_fields(value, f"{location}a call: ", CALL_FIELDS), "started", "seconds")
+    return ToolCallRecord(ToolCall(*(fields.pop(name) for name in ToolCall._fields)), **fields)
 
 
-def _attachment(value: Any, where: str) -> Attachment:
-    fields = _fields(value, f"{where}an attachment: ", ATTACHMENT_FIELDS)
+def _parse_attachment(value: Any, location: str) -> Attachment:
+    fields = _read_fields(value, f"{location}an attachment: ", ATTACHMENT_FIELDS)
     try:
         return Attachment(fields["name"], fields["media_type"], b64decode(fields["data"], validate=True))
     except ValueError:
-        raise FileError(f"{where}an attachment: data is not base64") from None
+        raise FileError(f"{location}an attachment: data is not base64") from None
 
 
-def _usage(value: Any, where: str) -> Usage:
-    return Usage(**_with_real(_fields(value, f"{where}usage: ", USAGE_FIELDS), "cost"))
+def _parse_usage(value: Any, location: str) -> Usage:
+    return Usage(**_convert_to_float(_read_fields(value, f"{location}usage: ", USAGE_FIELDS), "cost"))
 
 
-def _with_real(fields: dict[str, Any], *names: str) -> dict[str, Any]:
+def _convert_to_float(fields: dict[str, Any], *names: str) -> dict[str, Any]:
     """The fields, those of these names as the database gives them back: never whole numbers."""
     return fields | {name: float(fields[name]) for name in names if fields[name] is not None}
 
 
-def _fields(value: Any, where: str, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+def _read_fields(value: Any, location: str, specs: Mapping[str, FieldSpec]) -> dict[str, Any]:
     """The fields of an object, each checked."""
     if not isinstance(value, dict):
-        raise FileError(f"{where}it is not an object")
+        raise FileError(f"{location}it is not an object")
     fields = {}
-    for name, kind in kinds.items():
+    for name, kind in specs.items():
         given = value.get(name, kind.default)
         if given is ...:
-            raise FileError(f"{where}{name} is missing")
-        if given is not kind.default and not kind.fits(given):
-            raise FileError(f"{where}{name} is not {kind.wanted}")
-        fields[name] = mend(given) if isinstance(given, str) else given
+            raise FileError(f"{location}{name} is missing")
+        if given is not kind.default and not kind.is_valid(given):
+            raise FileError(f"{location}{name} is not {kind.expected}")
+        fields[name] = repair_surrogates(given) if isinstance(given, str) else given
     for name in value:
-        if name not in kinds:
-            raise FileError(f"{where}there is no field {name!r} in this form")
+        if name not in specs:
+            raise FileError(f"{location}there is no field {name!r} in this form")
     return fields
 
 
-LONGEST = 1 << 29
+MAX_READ_SIZE = 1 << 29
 """Bytes of the longest line, and of the longest file that is no JSON lines."""
-HALF = re.compile("[\ud800-\udfff]")
-SPACE = re.compile(r"\s*")
+SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
+WHITESPACE_PATTERN = re.compile(r"\s*")
 
 
-def as_line(saved: Saved) -> str:
+def to_json_line(export: ConversationExport) -> str:
     """The conversation as one line of JSON, its end included; the same text for the same content."""
-    text = json.dumps(as_value(saved), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(to_json_value(export), ensure_ascii=False, separators=(",", ":"))
     # Half a character, which what a provider wants back verbatim may hold, is no UTF-8.
-    return HALF.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+    return SURROGATE_PATTERN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
-def read_saved(file: BinaryIO, name: str) -> Iterator[Saved]:
+def read_exports(file: BinaryIO, name: str) -> Iterator[ConversationExport]:
     """The conversations in a file, in order. `name` is what errors call it.
 
     Raises:
         FileError: it cannot be read, or holds something else.
     """
-    for place, value in _values(file, name):
+    for place, value in _read_values(file, name):
         try:
-            yield from_value(value)
+            yield from_json_value(value)
         except FileError as fault:
             raise FileError(f"{name}, {place}: {fault.message}", fault.advice) from None
 
 
-def _values(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
+def _read_values(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
     """Each JSON value of a file, or of an array in it, with its place in words."""
     number, seen = 0, False
-    while line := _read(file, name):
+    while line := _read_bytes(file, name):
         number += 1
-        text = _text(line, f"{name}, line {number}")
+        text = _decode_text(line, f"{name}, line {number}")
         if not text or text.isspace():
             continue
         try:
             value = json.loads(text)
         except (ValueError, RecursionError) as fault:
             if seen or not isinstance(fault, ValueError):
-                raise FileError(f"{name}, line {number}: {_why(fault)}") from None
-            yield from _laid_out(text + _text(_read(file, name, whole=True), name), name)
+                raise FileError(f"{name}, line {number}: {_format_json_error(fault)}") from None
+            yield from _decode_multiline(text + _decode_text(_read_bytes(file, name, read_all=True), name), name)
             return
         seen = True
-        yield from _each(value, f"line {number}")
+        yield from _expand_array(value, f"line {number}")
 
 
-def _laid_out(text: str, name: str) -> Iterator[tuple[str, Any]]:
+def _decode_multiline(text: str, name: str) -> Iterator[tuple[str, Any]]:
     """Each JSON value of a text in which they may take several lines."""
-    decoder, place, number = json.JSONDecoder(), SPACE.match(text).end(), 0  # type: ignore[union-attr]
+    decoder, place, number = json.JSONDecoder(), WHITESPACE_PATTERN.match(text).end(), 0  # type: ignore[union-attr]
     while place < len(text):
         number += 1
         try:
             value, end = decoder.raw_decode(text, place)
         except (ValueError, RecursionError) as fault:
-            raise FileError(f"{name}: {_why(fault)}") from None
-        yield from _each(value, f"conversation {number}")
-        place = SPACE.match(text, end).end()  # type: ignore[union-attr]
+            raise FileError(f"{name}: {_format_json_error(fault)}") from None
+        yield from _expand_array(value, f"conversation {number}")
+        place = WHITESPACE_PATTERN.match(text, end).end()  # type: ignore[union-attr]
 
 
-def _each(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _expand_array(value: Any, location: str) -> Iterator[tuple[str, Any]]:
     if isinstance(value, list):
         yield from ((f"conversation {number}", item) for number, item in enumerate(value, 1))
     else:
-        yield place, value
+        yield location, value
 
 
-def _read(file: BinaryIO, name: str, *, whole: bool = False) -> bytes:
+def _read_bytes(file: BinaryIO, name: str, *, read_all: bool = False) -> bytes:
     try:
-        data = file.read(LONGEST + 1) if whole else file.readline(LONGEST + 1)
+        data = file.read(MAX_READ_SIZE + 1) if read_all else file.readline(MAX_READ_SIZE + 1)
     except OSError as fault:
         raise FileError(f"cannot read {name} ({fault.strerror})") from fault
-    if len(data) > LONGEST:
+    if len(data) > MAX_READ_SIZE:
         raise FileError(f"{name} is too large to be read at once", "export one conversation a line")
     return data
 
 
-def _text(data: bytes, where: str) -> str:
+def _decode_text(data: bytes, location: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise FileError(f"{where} is not UTF-8 text") from None
+        raise FileError(f"{location} is not UTF-8 text") from None
 
 
-def _why(fault: ValueError | RecursionError) -> str:
-    if isinstance(fault, json.JSONDecodeError):
-        where = f" in its line {fault.lineno}, column {fault.colno}" if fault.lineno > 1 else ""
-        return f"this is not JSON ({fault.msg}{where})"
-    return f"this JSON {'is nested too deeply' if isinstance(fault, RecursionError) else 'holds too long a number'}"
+def _format_json_error(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        where = f" in its line {error.lineno}, column {error.colno}" if error.lineno > 1 else ""
+        return f"this is not JSON ({error.msg}{where})"
+    return f"this JSON {'is nested too deeply' if isinstance(error, RecursionError) else 'holds too long a number'}"

@@ -12,15 +12,15 @@ from ask.history.store import Store
 if TYPE_CHECKING:
     from ask.history.entries import Conversation
 
-ALL = -1
+NO_LIMIT = -1
 """As a limit: none."""
 
 NEWEST_FIRST = "updated DESC, conversations.number DESC"
-HERE = "WHERE conversations.number IN (SELECT conversation FROM runs WHERE directory = :directory)"
-LINE = "id, title, updated, provider, model, sum(rounds), sum(cost)"
-DETAILS = "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens)"
-"""What `Overview` has, in its order. The details take half as long again: each sum goes through all runs."""
-QUERY = f"""
+WHERE_DIRECTORY = "WHERE conversations.number IN (SELECT conversation FROM runs WHERE directory = :directory)"
+LIST_COLUMNS = "id, title, updated, provider, model, sum(rounds), sum(cost)"
+DETAIL_COLUMNS = "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens)"
+"""What `ConversationOverview` has, in its order. The details take half as long again: each sum goes through all runs."""
+OVERVIEW_QUERY = f"""
 SELECT max(runs.number), {{columns}}
 FROM conversations CROSS JOIN runs ON conversation = conversations.number {{where}}
 GROUP BY updated, conversations.number ORDER BY {NEWEST_FIRST} LIMIT :limit
@@ -31,11 +31,11 @@ GROUP BY updated, conversations.number ORDER BY {NEWEST_FIRST} LIMIT :limit
 """
 
 
-class Overview(NamedTuple):
+class ConversationOverview(NamedTuple):
     """What a list tells of a conversation; times are in seconds since 1970, cost is in US dollars.
 
     Attributes:
-        place: in the list of all, 1 for the newest.
+        position: in the list of all, 1 for the newest.
         id: of the conversation.
         title: its first question, in short.
         updated: when it went on last.
@@ -51,7 +51,7 @@ class Overview(NamedTuple):
         cached_tokens: of all runs.
     """
 
-    place: int
+    position: int
     id: str
     title: str
     updated: float
@@ -67,29 +67,34 @@ class Overview(NamedTuple):
     cached_tokens: int | None = None
 
 
-def overviews(store: Store, limit: int = ALL, directory: str = "", *, details: bool = False) -> list[Overview]:
+def list_conversations(
+    store: Store, limit: int = NO_LIMIT, directory: str = "", *, include_details: bool = False
+) -> list[ConversationOverview]:
     """The newest conversations, the newest first: all, or those that had a run in this directory.
 
     Args:
         store: the history.
         limit: how many at most.
         directory: "" for all.
-        details: read these too.
+        include_details: read these too.
 
     Raises:
         FileError: the history cannot be read.
     """
-    query = QUERY.format(columns=f"{LINE}, {DETAILS}" if details else LINE, where=HERE if directory else "")
-    rows = store.rows(query, {"limit": limit, "directory": directory})
+    query = OVERVIEW_QUERY.format(
+        columns=f"{LIST_COLUMNS}, {DETAIL_COLUMNS}" if include_details else LIST_COLUMNS,
+        where=WHERE_DIRECTORY if directory else "",
+    )
+    rows = store.fetch_rows(query, {"limit": limit, "directory": directory})
     places: Iterable[int] = itertools.count(1)
     if directory:
-        every = store.rows(f"SELECT id FROM conversations ORDER BY {NEWEST_FIRST}")
+        every = store.fetch_rows(f"SELECT id FROM conversations ORDER BY {NEWEST_FIRST}")
         place_of = {row[0]: place for place, row in enumerate(every, 1)}
         places = [place_of[row["id"]] for row in rows]
-    return [Overview(place, *columns) for place, (_, *columns) in zip(places, rows, strict=False)]
+    return [ConversationOverview(place, *columns) for place, (_, *columns) in zip(places, rows, strict=False)]
 
 
-def newest(store: Store) -> Conversation:
+def find_newest_conversation(store: Store) -> Conversation:
     """The newest conversation.
 
     Raises:
@@ -99,7 +104,7 @@ def newest(store: Store) -> Conversation:
     from ask.history.entries import Conversation  # which a list does without
 
     begun = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
-    found = store.rows(f"SELECT * FROM conversations WHERE {begun} ORDER BY {NEWEST_FIRST} LIMIT 1")
+    found = store.fetch_rows(f"SELECT * FROM conversations WHERE {begun} ORDER BY {NEWEST_FIRST} LIMIT 1")
     if not found:
         raise UsageError("no conversation is saved", "each question that is asked begins one")
     return Conversation(*found[0])

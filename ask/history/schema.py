@@ -5,7 +5,7 @@ from __future__ import annotations
 APPLICATION_ID = 0x41534B31
 """What marks a SQLite file as ours: "ASK1"."""
 
-FIRST = """
+INITIAL_SCHEMA = """
 CREATE TABLE conversations (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -94,7 +94,7 @@ CREATE VIRTUAL TABLE texts USING fts5 (
 );
 """
 
-MIGRATIONS = (FIRST,)
+MIGRATIONS = (INITIAL_SCHEMA,)
 """The scripts that lead from each version to the next, from an empty file on. One that was released never changes."""
 
-VERSION = len(MIGRATIONS)
+SCHEMA_VERSION = len(MIGRATIONS)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ask.text import mend
+from ask.text import repair_surrogates
 
 PROC = Path("/proc")
 
 
-def this_terminal(environment: Mapping[str, str]) -> str:
+def identify_terminal(environment: Mapping[str, str]) -> str:
     """A name for the terminal, the same for all that is started in it, never used again; "" where there is none.
 
     It is `$ASK_SESSION` where that is set. Otherwise it tells the device together with the shell that leads the
@@ -19,18 +19,18 @@ def this_terminal(environment: Mapping[str, str]) -> str:
     """
     named = environment.get("ASK_SESSION")
     if named:
-        return f"session:{mend(named)}"
-    own = _fields("self")
+        return f"session:{repair_surrogates(named)}"
+    own = _read_process_stat("self")
     if not own:
-        return _without_proc()
+        return _identify_without_proc()
     leader, device = own[3], own[4]
     if device == "0":
         return ""
-    began = _fields(leader)[19:20]
-    return ":".join(("terminal", device, leader, _boot(), *began))
+    began = _read_process_stat(leader)[19:20]
+    return ":".join(("terminal", device, leader, _read_boot_id(), *began))
 
 
-def _boot() -> str:
+def _read_boot_id() -> str:
     """What the system calls the time since it was started, in which no process begins twice; "" if it does not tell."""
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
@@ -38,16 +38,16 @@ def _boot() -> str:
         return ""
 
 
-def _fields(process: str) -> list[str]:
+def _read_process_stat(pid: str) -> list[str]:
     """What the system tells of a process, from its state on; [] where it tells nothing."""
     try:
         # The command's name, in parentheses, may hold anything.
-        return (PROC / process / "stat").read_bytes().rpartition(b")")[2].decode().split()
+        return (PROC / pid / "stat").read_bytes().rpartition(b")")[2].decode().split()
     except OSError:
         return []
 
 
-def _without_proc() -> str:
+def _identify_without_proc() -> str:
     from subprocess import DEVNULL, PIPE, run
 
     try:

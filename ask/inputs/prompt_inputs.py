@@ -6,82 +6,84 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.attachments import (
-    ATTACHABLE,
-    KINDS,
-    LIMIT_IN_ALL,
-    LIMITS,
-    media_type_of,
-    told_of,
+    ATTACHABLE_MEDIA_TYPES,
+    MAX_FILE_BYTES,
+    MAX_TOTAL_BYTES,
+    MEDIA_TYPES,
+    describe_attachment,
+    detect_media_type,
 )
 from ask.errors import FileError
-from ask.inputs.text import decode
+from ask.inputs.text import decode_text
 from ask.messages import Attachment
-from ask.text import one_line
+from ask.text import format_one_line
 
 if TYPE_CHECKING:
     pass
 
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 """The most files that one -f can name, by a folder or a pattern."""
-WANTED = "text, an image, a PDF or audio"
+SUPPORTED_CONTENT = "text, an image, a PDF or audio"
 
 
-class Given(NamedTuple):
+class PromptInputs(NamedTuple):
     """What the user hands over beside the words.
 
     Attributes:
         texts: each under its name.
         attachments: what goes along as it is.
-        piped: the text of standard input.
-        left_out: what of a folder is not in it, a line each.
+        stdin_text: the text of standard input.
+        skipped_files: what of a folder is not in it, a line each.
     """
 
     texts: tuple[tuple[str, str], ...] = ()
     attachments: tuple[Attachment, ...] = ()
-    piped: str = ""
-    left_out: tuple[str, ...] = ()
+    stdin_text: str = ""
+    skipped_files: tuple[str, ...] = ()
 
     @property
-    def lines(self) -> list[str]:
+    def notes(self) -> list[str]:
         """What to tell the user of it beside the texts."""
-        with_files = ", ".join(map(told_of, self.attachments))
-        return [*([f"with {with_files}"] if with_files else []), *(f"left out {one}" for one in self.left_out)]
+        with_files = ", ".join(map(describe_attachment, self.attachments))
+        return [*([f"with {with_files}"] if with_files else []), *(f"left out {one}" for one in self.skipped_files)]
 
-    def and_more(self, more: Given) -> Given:
+    def merge(self, other: PromptInputs) -> PromptInputs:
         """Add more.
 
         Raises:
             FileError: the attachments are too large together.
         """
-        both = Given(
-            self.texts + more.texts,
-            self.attachments + more.attachments,
-            self.piped + more.piped,
-            self.left_out + more.left_out,
+        both = PromptInputs(
+            self.texts + other.texts,
+            self.attachments + other.attachments,
+            self.stdin_text + other.stdin_text,
+            self.skipped_files + other.skipped_files,
         )
         size = sum(len(attachment.data) for attachment in both.attachments)
-        if size > LIMIT_IN_ALL:
-            raise FileError(f"the files hold {size:,} bytes, more than {LIMIT_IN_ALL:,}", "give fewer, or smaller ones")
+        if size > MAX_TOTAL_BYTES:
+            raise FileError(
+                f"the files hold {size:,} bytes, more than {MAX_TOTAL_BYTES:,}", "give fewer, or smaller ones"
+            )
         return both
 
 
-class Means(NamedTuple):
+class InputReaders(NamedTuple):
     """What reading takes.
 
     Attributes:
-        seconds: how long to wait for a page of the web, or for a program to open a named pipe.
+        timeout: how long to wait for a page of the web, or for a program to open a named pipe.
         environment: of the programs that are run for it, without keys.
-        notice: takes a line for the user while a pipe stays silent.
-        stdin: reads standard input; None where that holds something else.
+        notify: takes a line for the user while a pipe stays silent.
+        read_stdin: reads standard input; None where that holds something else.
     """
 
-    seconds: float
+    timeout: float
     environment: Mapping[str, str]
-    notice: Callable[[str], None]
-    stdin: Callable[[], bytes] | None = None
+    notify: Callable[[str], None]
+    read_stdin: Callable[[], bytes] | None = None
 
 
-def content_of(name: str, data: bytes) -> Given:
+def parse_content(name: str, data: bytes) -> PromptInputs:
     """What a content is: a text, or something that goes along as it is.
 
     Args:
@@ -91,18 +93,20 @@ def content_of(name: str, data: bytes) -> Given:
     Raises:
         FileError: it is too long, or nothing that a model can take.
     """
-    media_type = media_type_of(data)
-    kind = KINDS.get(media_type)
+    media_type = detect_media_type(data)
+    kind = MEDIA_TYPES.get(media_type)
     if kind is None:
-        return Given(texts=((name, decode(data, name, WANTED)),))
-    if media_type not in ATTACHABLE:
+        return PromptInputs(texts=((name, decode_text(data, name, SUPPORTED_CONTENT)),))
+    if media_type not in ATTACHABLE_MEDIA_TYPES:
         article = "an" if kind.title[0] in "AEIOU" else "a"
-        raise FileError(f"{name} is {article} {kind.title}, which no provider takes", f"turn it into {kind.instead}")
-    if len(data) > LIMITS[kind.group]:
-        raise FileError(f"{name} is longer than {LIMITS[kind.group]} bytes", "give a smaller one")
-    return Given(attachments=(Attachment(one_line(short_name(name)), media_type, data),))
+        raise FileError(
+            f"{name} is {article} {kind.title}, which no provider takes", f"turn it into {kind.alternative}"
+        )
+    if len(data) > MAX_FILE_BYTES[kind.group]:
+        raise FileError(f"{name} is longer than {MAX_FILE_BYTES[kind.group]} bytes", "give a smaller one")
+    return PromptInputs(attachments=(Attachment(format_one_line(get_base_name(name)), media_type, data),))
 
 
-def short_name(name: str) -> str:
+def get_base_name(name: str) -> str:
     """The last part of a path."""
     return name.rstrip("/").rpartition("/")[2] or name

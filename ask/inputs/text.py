@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     pass
 
 
-STDIN_PATIENCE = 2.0
+STDIN_NOTICE_DELAY = 2.0
 """Seconds without a byte on standard input before a line says what is waited for."""
-WRITER_PATIENCE = 30.0
+PIPE_WRITER_TIMEOUT = 30.0
 """Seconds to wait for a program to open a named pipe for writing."""
-INHERITED = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+INHERITED_DESCRIPTOR_PATTERN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 """A descriptor that the shell has opened, as for `<(command)`."""
 FILE_LIMIT = 10_000_000
 
-RANGES: dict[str, tuple[float, float]] = {
+OPTION_RANGES: dict[str, tuple[float, float]] = {
     "temperature": (0, 2),
     "top_p": (0, 1),
     "min_p": (0, 1),
@@ -43,37 +43,37 @@ RANGES: dict[str, tuple[float, float]] = {
 """Parameters whose range is the same with every provider that has them."""
 
 
-FLAGS = {"model": "-m", "messages": "the prompt and -s", "tools": "--disable-tool", "stream": "--no-stream"}
+DEDICATED_OPTIONS = {"model": "-m", "messages": "the prompt and -s", "tools": "--disable-tool", "stream": "--no-stream"}
 """Parts of a request that have an option of their own, and would be lost behind one given with -o."""
 
 
-def read_stdin(limit: int, notice: Callable[[str], None], *, typed: bool = False) -> bytes:
+def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: bool = False) -> bytes:
     """What is on standard input; nothing where it is a terminal, closed or empty.
 
     Args:
         limit: of a text, in bytes. A file that goes along as it is has a limit of its own.
-        notice: takes a line for the user where nothing comes.
-        typed: whether a terminal is read as well.
+        notify: takes a line for the user where nothing comes.
+        allow_terminal: whether a terminal is read as well.
 
     Raises:
         FileError: it is too long, or cannot be read.
     """
-    if sys.stdin is None or (sys.stdin.isatty() and not typed):
+    if sys.stdin is None or (sys.stdin.isatty() and not allow_terminal):
         return b""
     descriptor = sys.stdin.fileno()
     parts: list[bytes] = []
     size = 0
     most: int | None = None
     try:
-        if not select.select([descriptor], [], [], STDIN_PATIENCE)[0]:
-            notice("waiting for standard input to end (Ctrl-D; --no-stdin does not read it)")
+        if not select.select([descriptor], [], [], STDIN_NOTICE_DELAY)[0]:
+            notify("waiting for standard input to end (Ctrl-D; --no-stdin does not read it)")
         while part := os.read(descriptor, 1 << 20):
             parts.append(part)
             size += len(part)
             if size > limit:
-                most = most or max(limit, limit_of(b"".join(parts[:2]), 0))
+                most = most or max(limit, find_size_limit(b"".join(parts[:2]), 0))
                 if size > most:
-                    raise too_long(most, limit)
+                    raise make_stdin_limit_error(most, limit)
     except OSError as fault:
         if fault.errno == errno.EBADF:
             return b""  # open for writing alone, which is how nohup takes it away
@@ -81,21 +81,21 @@ def read_stdin(limit: int, notice: Callable[[str], None], *, typed: bool = False
     return b"".join(parts)
 
 
-def too_long(most: int, limit: int) -> FileError:
+def make_stdin_limit_error(maximum: int, text_limit: int) -> FileError:
     """The error for a standard input of more bytes than may be."""
-    advice = "raise stdin_limit in config.toml" if most == limit else "give a smaller one"
-    return FileError(f"standard input is longer than {most} bytes", advice)
+    advice = "raise stdin_limit in config.toml" if maximum == text_limit else "give a smaller one"
+    return FileError(f"standard input is longer than {maximum} bytes", advice)
 
 
-def limit_of(beginning: bytes, text: int) -> int:
-    """The most bytes that a content may have, by how it begins; `text` for one that goes along as text."""
-    from ask.attachments import KINDS, LIMITS, media_type_of
+def find_size_limit(head: bytes, text_limit: int) -> int:
+    """The most bytes that a content may have, by how it begins; `text_limit` for one that goes along as text."""
+    from ask.attachments import MAX_FILE_BYTES, MEDIA_TYPES, detect_media_type
 
-    kind = KINDS.get(media_type_of(beginning))
-    return LIMITS.get(kind.group, text) if kind else text
+    kind = MEDIA_TYPES.get(detect_media_type(head))
+    return MAX_FILE_BYTES.get(kind.group, text_limit) if kind else text_limit
 
 
-def read_file(path: str) -> str:
+def read_text_file(path: str) -> str:
     """The text of a file.
 
     Raises:
@@ -107,20 +107,20 @@ def read_file(path: str) -> str:
         raise FileError(f"cannot read {path} ({fault.strerror})") from fault
     if len(data) > FILE_LIMIT:
         raise FileError(f"{path} is longer than {FILE_LIMIT} bytes", "give a part of it")
-    return decode(data, path)
+    return decode_text(data, path)
 
 
 def read_bytes(
-    path: Path, limit: int, seconds: float = WRITER_PATIENCE, notice: Callable[[str], None] = lambda _: None
+    path: Path, limit: int, writer_timeout: float = PIPE_WRITER_TIMEOUT, notify: Callable[[str], None] = lambda _: None
 ) -> bytes:
-    """Read a file up to one byte more than `limit`. A pipe is read to its end.
+    """Read a file up to one byte more than `text_limit`. A pipe is read to its end.
 
     Args:
         path: the file.
         limit: in bytes.
-        seconds: how long to wait for a program to open a named pipe. Once one has, or where the shell has opened the
+        writer_timeout: how long to wait for a program to open a named pipe. Once one has, or where the shell has opened the
             pipe, as in -f <(make), there is no limit.
-        notice: takes a line for the user while a pipe stays silent.
+        notify: takes a line for the user while a pipe stays silent.
 
     Raises:
         FileError: no program opened the named pipe.
@@ -129,29 +129,31 @@ def read_bytes(
     if not stat.S_ISFIFO(path.stat().st_mode):
         with path.open("rb") as file:
             return file.read(limit + 1)
-    inherited = INHERITED.fullmatch(str(path))
+    inherited = INHERITED_DESCRIPTOR_PATTERN.fullmatch(str(path))
     descriptor = os.dup(int(inherited[1])) if inherited else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        return read_pipe(descriptor, limit, path, None if inherited else seconds, notice)
+        return read_pipe(descriptor, limit, path, None if inherited else writer_timeout, notify)
     finally:
         os.close(descriptor)
 
 
-def read_pipe(descriptor: int, limit: int, path: Path, seconds: float | None, notice: Callable[[str], None]) -> bytes:
-    """Read an open pipe as `read_bytes` does; `seconds` is None where a writer has opened it."""
+def read_pipe(
+    descriptor: int, limit: int, path: Path, writer_timeout: float | None, notify: Callable[[str], None]
+) -> bytes:
+    """Read an open pipe as `read_bytes` does; `writer_timeout` is None where a writer has opened it."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline = None if writer_timeout is None else time.monotonic() + writer_timeout
     data = bytearray()
     noticed = False
     while len(data) <= limit:
-        waits = [] if data or noticed else [STDIN_PATIENCE]
+        waits = [] if data or noticed else [STDIN_NOTICE_DELAY]
         if deadline is not None:
             waits.append(max(deadline - time.monotonic(), 0))
         ready = poller.poll(min(waits) * 1000 if waits else None)
         if not ready and not noticed:
             noticed = True
-            notice(f"waiting for {path} to end (Ctrl-C stops)")
+            notify(f"waiting for {path} to end (Ctrl-C stops)")
         try:
             part = os.read(descriptor, 1 << 20)
         except BlockingIOError:  # a program has opened it and not written yet
@@ -167,13 +169,13 @@ def read_pipe(descriptor: int, limit: int, path: Path, seconds: float | None, no
     return bytes(data)
 
 
-def decode(data: bytes, what: str, wanted: str = "text") -> str:
+def decode_text(data: bytes, source_name: str, expected: str = "text") -> str:
     """Bytes as text: UTF-8, or UTF-16 by its mark. Stray bytes in a text are shown as escapes.
 
     Args:
         data: the bytes.
-        what: whose they are.
-        wanted: what they might have been.
+        source_name: whose they are.
+        expected: what they might have been.
 
     Raises:
         FileError: it is binary.
@@ -181,11 +183,11 @@ def decode(data: bytes, what: str, wanted: str = "text") -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
     if b"\0" in data:
-        raise FileError(f"{what} is binary, not {wanted}", "turn it into text first")
+        raise FileError(f"{source_name} is binary, not {expected}", "turn it into text first")
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")
 
 
-def compose_prompt(words: str, files: Sequence[tuple[str, str]], piped: str) -> str:
+def compose_prompt(prompt_text: str, files: Sequence[tuple[str, str]], stdin_text: str) -> str:
     """The user's message: the words, then each file and the piped text as marked blocks.
 
     Piped text alone is the prompt.
@@ -193,9 +195,9 @@ def compose_prompt(words: str, files: Sequence[tuple[str, str]], piped: str) -> 
     Raises:
         UsageError: there is no question.
     """
-    if piped.strip() and not words and not files:
-        return piped.strip("\n")
-    text = marked(words, files, piped)
+    if stdin_text.strip() and not prompt_text and not files:
+        return stdin_text.strip("\n")
+    text = format_blocks(prompt_text, files, stdin_text)
     if not text:
         raise UsageError(
             "no question given", 'try: ask "why is the sky blue?" (ask chat opens a chat, ask --help lists options)'
@@ -203,15 +205,15 @@ def compose_prompt(words: str, files: Sequence[tuple[str, str]], piped: str) -> 
     return text
 
 
-def marked(words: str, files: Sequence[tuple[str, str]], piped: str) -> str:
+def format_blocks(prompt_text: str, files: Sequence[tuple[str, str]], stdin_text: str) -> str:
     """The words, then each file and the piped text as marked blocks; "" where there is nothing."""
-    blocks = [block("file", text, f" name={json.dumps(name, ensure_ascii=False)}") for name, text in files]
-    if piped.strip():
-        blocks.append(block("stdin", piped, ""))
-    return "\n\n".join(filter(None, (words, *blocks)))
+    blocks = [format_block("file", text, f" name={json.dumps(name, ensure_ascii=False)}") for name, text in files]
+    if stdin_text.strip():
+        blocks.append(format_block("stdin", stdin_text, ""))
+    return "\n\n".join(filter(None, (prompt_text, *blocks)))
 
 
-def block(tag: str, text: str, attributes: str) -> str:
+def format_block(tag: str, text: str, attributes: str) -> str:
     """A text between marks that do not occur in it, so that its end cannot be faked."""
     name, number = tag, 1
     while f"</{name}>" in attributes + text:
@@ -220,7 +222,7 @@ def block(tag: str, text: str, attributes: str) -> str:
     return f"<{name}{attributes}>\n{text.rstrip(chr(10))}\n</{name}>"
 
 
-def read_options(pairs: Iterable[str]) -> dict[str, Any]:
+def parse_model_options(pairs: Iterable[str]) -> dict[str, Any]:
     """Model parameters from KEY=VALUE; a value that is JSON counts as such, any other is a string.
 
     Raises:
@@ -233,48 +235,48 @@ def read_options(pairs: Iterable[str]) -> dict[str, Any]:
         if not key or not equals:
             raise UsageError(f"-o takes KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
         try:
-            options[key] = parse_json(text)
+            options[key] = parse_strict_json(text)
         except (ValueError, RecursionError):
             options[key] = text
         except OverflowError as error:
             raise ParameterError(f"{key} is {text}", str(error)) from None
-        check_option(key, options[key])
+        check_model_option(key, options[key])
     return options
 
 
-def parse_json(text: str) -> Any:
+def parse_strict_json(text: str) -> Any:
     """Parse JSON, without the NaN, Infinity and too large numbers that Python also reads.
 
     Raises:
         ValueError, RecursionError: it is not JSON.
         OverflowError: a number in it is too large to be sent.
     """
-    return json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
+    return json.loads(text, parse_constant=_reject_constant, parse_float=_parse_finite_float)
 
 
-def _refuse_constant(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def _parse_finite(text: str) -> float:
+def _parse_finite_float(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise OverflowError(f"{text} is too large: the limit is {sys.float_info.max:.1e}")
     return number
 
 
-def check_option(key: str, value: Any) -> None:
+def check_model_option(key: str, value: Any) -> None:
     """Refuse what no provider takes, and what has an option of its own.
 
     Raises:
         UsageError: it has one.
         ParameterError: out of range, or no number.
     """
-    if key in FLAGS:
-        raise UsageError(f"-o does not set {key}", f"use {FLAGS[key]}")
-    if key not in RANGES:
+    if key in DEDICATED_OPTIONS:
+        raise UsageError(f"-o does not set {key}", f"use {DEDICATED_OPTIONS[key]}")
+    if key not in OPTION_RANGES:
         return
-    low, high = RANGES[key]
+    low, high = OPTION_RANGES[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         wanted = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
         raise ParameterError(f"{key} is {value!r}", f"it must be a number {wanted}")

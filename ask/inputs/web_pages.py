@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from urllib.parse import unquote, urlsplit
 
-from ask.attachments import media_type_of
+from ask.attachments import detect_media_type
 from ask.errors import FileError, NetworkError
-from ask.inputs.prompt_inputs import WANTED, Given, Means, content_of
-from ask.text import one_line
+from ask.inputs.prompt_inputs import SUPPORTED_CONTENT, InputReaders, PromptInputs, parse_content
+from ask.text import format_one_line
 from ask.tools.base import ToolError
-from ask.tools.fetch_url import NOT_SHOWN, text_of
-from ask.tools.http_get import BODY_LIMIT, get
+from ask.tools.fetch_url import BINARY_CONTENT_NOTE, extract_text
+from ask.tools.http_get import MAX_BODY_SIZE, fetch_response
 from ask.tools.network_policy import parse_url
 
-ADVICE = "check the address and the network"
+NETWORK_HINT = "check the address and the network"
 
 
-def fetch(url: str, means: Means) -> Given:
+def read_url(url: str, readers: InputReaders) -> PromptInputs:
     """What a URL gives: the readable text of a page, or an image and the like as it is.
 
     Raises:
@@ -27,23 +27,23 @@ def fetch(url: str, means: Means) -> Given:
     try:
         parse_url(url)
     except (ToolError, ValueError) as fault:
-        raise FileError(f"cannot read {one_line(url)} ({one_line(str(fault))})") from None
-    deadline = time.monotonic() + means.seconds
+        raise FileError(f"cannot read {format_one_line(url)} ({format_one_line(str(fault))})") from None
+    deadline = time.monotonic() + readers.timeout
     try:
-        page = get(url, means.seconds, None)
-        name = one_line(page.url)
-        if page.failed:
-            raise FileError(f"cannot read {name} ({one_line(page.status)})", "check the address")
-        if page.note and len(page.body) >= BODY_LIMIT:
-            raise FileError(f"{name} is longer than {BODY_LIMIT} bytes", "save it, and give a part of it")
-        if page.note:
-            raise NetworkError(f"{name} is not whole ({page.note})", ADVICE)
-        if media_type_of(page.body):
+        page = fetch_response(url, readers.timeout, None)
+        name = format_one_line(page.url)
+        if page.is_error:
+            raise FileError(f"cannot read {name} ({format_one_line(page.status_line)})", "check the address")
+        if page.truncation_reason and len(page.body) >= MAX_BODY_SIZE:
+            raise FileError(f"{name} is longer than {MAX_BODY_SIZE} bytes", "save it, and give a part of it")
+        if page.truncation_reason:
+            raise NetworkError(f"{name} is not whole ({page.truncation_reason})", NETWORK_HINT)
+        if detect_media_type(page.body):
             place = urlsplit(page.url)
-            return content_of(unquote(place.path).rstrip("/").rpartition("/")[2] or place.netloc, page.body)
-        text = text_of(page, deadline, means.environment)
+            return parse_content(unquote(place.path).rstrip("/").rpartition("/")[2] or place.netloc, page.body)
+        text = extract_text(page, deadline, readers.environment)
     except ToolError as fault:
-        raise NetworkError(one_line(str(fault)), ADVICE) from None
-    if text == NOT_SHOWN:
-        raise FileError(f"{name} is binary, not {WANTED}", "turn it into text first")
-    return Given(texts=((name, text),))
+        raise NetworkError(format_one_line(str(fault)), NETWORK_HINT) from None
+    if text == BINARY_CONTENT_NOTE:
+        raise FileError(f"{name} is binary, not {SUPPORTED_CONTENT}", "turn it into text first")
+    return PromptInputs(texts=((name, text),))

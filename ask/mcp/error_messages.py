@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from ask.errors import AskError
 from ask.mcp.server_requests import find_required_pages
-from ask.text import one_line
+from ask.text import format_one_line
 
-LONGEST = 300
+MAX_REASON_LENGTH = 300
 URL_ELICITATION_REQUIRED = -32042
 
 
-class Unreachable(Exception):
+class ServerUnavailableError(Exception):
     """A server that cannot be used; the text says why."""
 
 
-def reason_of(fault: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What happened, in a few words."""
-    while isinstance(fault, BaseExceptionGroup):
-        fault = fault.exceptions[0]
-    module = type(fault).__module__.split(".")[0]
-    if isinstance(fault, AskError):
-        reason = fault.brief
-    elif isinstance(fault, Unreachable):
-        reason = str(fault)
-    elif module == "mcp" and hasattr(fault, "message"):
-        is_url_required = getattr(fault, "code", None) == URL_ELICITATION_REQUIRED
-        pages = find_required_pages(getattr(fault, "data", None)) if is_url_required else ""
-        reason = f"the user must open a page first: {pages}" if pages else str(fault.message)
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    module = type(error).__module__.split(".")[0]
+    if isinstance(error, AskError):
+        reason = error.brief
+    elif isinstance(error, ServerUnavailableError):
+        reason = str(error)
+    elif module == "mcp" and hasattr(error, "message"):
+        is_url_required = getattr(error, "code", None) == URL_ELICITATION_REQUIRED
+        pages = find_required_pages(getattr(error, "data", None)) if is_url_required else ""
+        reason = f"the user must open a page first: {pages}" if pages else str(error.message)
     elif module.startswith("pydantic"):
         reason = "what it answered does not fit the protocol"
     elif module.startswith("httpx"):
-        reason = f"it cannot be reached ({fault or type(fault).__name__})"
-    elif isinstance(fault, OSError) and fault.strerror:
-        reason = fault.strerror
+        reason = f"it cannot be reached ({error or type(error).__name__})"
+    elif isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
     else:
-        reason = str(fault) or type(fault).__name__
-    return one_line(reason, LONGEST)
+        reason = str(error) or type(error).__name__
+    return format_one_line(reason, MAX_REASON_LENGTH)

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from stat import S_ISREG
 
-from ask.mcp.server_config import Server
-from ask.mcp.variables import filled_in
+from ask.mcp.server_config import ServerConfig
+from ask.mcp.variables import expand_variables
 from ask.version import VERSION
 
 
-def fingerprint(server: Server, environment: Mapping[str, str], directory: Path) -> str:
+def compute_fingerprint(server: ServerConfig, environment: Mapping[str, str], directory: Path) -> str:
     """A hash of all that is configured of a server, variables filled in, and of the files that its command names.
 
     The working directory counts where it makes a difference in those: in a relative `cwd`, or which file is meant.
@@ -28,36 +28,36 @@ def fingerprint(server: Server, environment: Mapping[str, str], directory: Path)
     Raises:
         ConfigError: a variable is not set.
     """
-    filled = filled_in(server, environment, directory)
+    filled = expand_variables(server, environment, directory)
     told = {**filled._asdict(), "origin": "", "env": dict(filled.env), "headers": dict(filled.headers)}
     if filled.cwd:
-        told["cwd"] = str(folder_of(filled, directory))
-    files = list(files_of(filled, environment, directory)) if filled.command else []
+        told["cwd"] = str(resolve_server_folder(filled, directory))
+    files = list(find_command_files(filled, environment, directory)) if filled.command else []
     return hashlib.sha256(json.dumps([VERSION, told, files], sort_keys=True).encode()).hexdigest()
 
 
-def folder_of(filled: Server, directory: Path) -> Path:
+def resolve_server_folder(server: ServerConfig, directory: Path) -> Path:
     """Where a server runs."""
-    return directory / os.path.expanduser(filled.cwd)
+    return directory / os.path.expanduser(server.cwd)
 
 
-def files_of(
-    filled: Server, environment: Mapping[str, str], directory: Path
+def find_command_files(
+    server: ServerConfig, environment: Mapping[str, str], directory: Path
 ) -> Iterator[tuple[str, str, int, int] | None]:
     """The program, and each file that an argument names, `--option=FILE` too: path, what it is, size and time."""
-    folder = folder_of(filled, directory)
-    program = os.path.expanduser(filled.command)
+    folder = resolve_server_folder(server, directory)
+    program = os.path.expanduser(server.command)
     if "/" not in program:
-        path = filled.env.get("PATH", environment.get("PATH", os.defpath))
+        path = server.env.get("PATH", environment.get("PATH", os.defpath))
         program = shutil.which(program, path=path) or program
-    yield seen(folder, program)
-    for word in filled.args:
-        yield seen(folder, word)
+    yield describe_file(folder, program)
+    for word in server.args:
+        yield describe_file(folder, word)
         if word.startswith("-") and "=" in word:
-            yield seen(folder, word.partition("=")[2])
+            yield describe_file(folder, word.partition("=")[2])
 
 
-def seen(folder: Path, name: str) -> tuple[str, str, int, int] | None:
+def describe_file(folder: Path, name: str) -> tuple[str, str, int, int] | None:
     """A file as it is now; None where there is none of that name."""
     path = os.path.join(folder, name)
     try:

@@ -9,16 +9,16 @@ from urllib.parse import urlsplit
 
 from ask.client.certificates import create_ssl_context, explain_certificate_error, find_ca_bundle
 from ask.mcp.process import MESSAGE_LIMIT
-from ask.mcp.server_config import Server
+from ask.mcp.server_config import ServerConfig
 
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT = 10.0
-A_YEAR = 31_536_000.0
+READ_TIMEOUT = 31_536_000.0
 
 
-class Link:
+class HttpServerTransport:
     """The way to one server.
 
     Args:
@@ -26,70 +26,70 @@ class Link:
         environment: names the certificates to trust.
 
     Attributes:
-        fault: what the last request was refused with; "" where it was not.
+        failure: what the last request was refused with; "" where it was not.
 
     Raises:
         ConfigError: these certificates cannot be used.
     """
 
-    def __init__(self, server: Server, environment: Mapping[str, str]) -> None:
-        self.fault = ""
+    def __init__(self, server: ServerConfig, environment: Mapping[str, str]) -> None:
+        self.failure = ""
         self._server = server
-        self._bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
-        self._verify = create_ssl_context(self._bundle) if self._bundle else True
+        self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
+        self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
 
-    def explain(self, error: BaseException) -> str:
+    def explain_certificate_failure(self, error: BaseException) -> str:
         """Explain an error by the server's certificate; "" if that was not the cause."""
-        refused = explain_certificate_error(error, self._bundle)
+        refused = explain_certificate_error(error, self._ca_bundle)
         return f"{refused.reason}: {refused.hint}" if refused else ""
 
-    def messages(self) -> AbstractAsyncContextManager[Any]:
+    def open_streams(self) -> AbstractAsyncContextManager[Any]:
         """The stream of its messages and the stream to it."""
-        return self._by_sse() if self._server.type == "sse" else self._by_http()
+        return self._open_sse_streams() if self._server.type == "sse" else self._open_http_streams()
 
     @asynccontextmanager
-    async def _by_http(self) -> AsyncIterator[Any]:
+    async def _open_http_streams(self) -> AsyncIterator[Any]:
         from mcp.client.streamable_http import streamable_http_client
 
         async with (
-            self._client() as client,
+            self._create_client() as client,
             streamable_http_client(self._server.url, http_client=client, max_sse_event_size=MESSAGE_LIMIT) as streams,
         ):
             yield streams
 
     @asynccontextmanager
-    async def _by_sse(self) -> AsyncIterator[Any]:
+    async def _open_sse_streams(self) -> AsyncIterator[Any]:
         from mcp.client.sse import sse_client
 
-        def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
-            return self._client()
+        def create_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+            return self._create_client()
 
-        async with sse_client(self._server.url, httpx_client_factory=client) as streams:
+        async with sse_client(self._server.url, httpx_client_factory=create_client) as streams:
             yield streams
 
-    def _client(self) -> httpx2.AsyncClient:
+    def _create_client(self) -> httpx2.AsyncClient:
         import httpx2
 
         # How long an answer may take is for whoever asks.
-        timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=A_YEAR)
+        timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT)
         # What is compressed could be of any size.
         headers = {"Accept-Encoding": "identity", **self._server.headers}
-        hooks = {"response": [self._look_at]}
-        return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks, verify=self._verify)
+        hooks = {"response": [self._check_response]}
+        return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks, verify=self._ssl_verify)
 
-    async def _look_at(self, response: httpx2.Response) -> None:
+    async def _check_response(self, response: httpx2.Response) -> None:
         status = response.status_code
         if response.request.method == "POST":
-            self.fault = f"it answered {status} {response.reason_phrase}".strip() if status >= 400 else ""
+            self.failure = f"it answered {status} {response.reason_phrase}".strip() if status >= 400 else ""
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-            response.stream = limited(response.stream)
+            response.stream = limit_stream(response.stream)
 
 
-def limited(stream: Any) -> Any:
+def limit_stream(stream: Any) -> Any:
     """A body that fails when it is longer than a message may be."""
     import httpx2
 
-    class Limited(httpx2.AsyncByteStream):
+    class SizeLimitedStream(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             length = 0
             async for data in stream:
@@ -101,4 +101,4 @@ def limited(stream: Any) -> Any:
         async def aclose(self) -> None:
             await stream.aclose()
 
-    return Limited()
+    return SizeLimitedStream()

@@ -10,14 +10,14 @@ from io import FileIO
 from pathlib import Path
 
 from ask.atomic_files import create_private_folder
-from ask.text import one_line
+from ask.text import format_one_line
 
 LOG_LIMIT = 1_000_000
 """Bytes that one run adds to the file at most; one that is longer than this is begun anew."""
 LINE_LIMIT = 10_000
 
 
-class Log:
+class ServerLog:
     """The log of one server. Where it cannot be written, only the last line is known.
 
     Args:
@@ -25,44 +25,44 @@ class Log:
         redact: takes the keys out of a line.
 
     Attributes:
-        last: the last line that was not empty.
+        last_line: the last line that was not empty.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
         self.path = path
-        self.last = ""
+        self.last_line = ""
         self._redact = redact
-        self._rest = b""
-        self._room = LOG_LIMIT
+        self._partial_line = b""
+        self._remaining_bytes = LOG_LIMIT
         self._file: FileIO | None = None
 
     def feed(self, data: bytes) -> None:
         """Takes the next piece; each line is kept once it is whole."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > LINE_LIMIT:
-            lines.append(self._rest)
-            self._rest = b""
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        if len(self._partial_line) > LINE_LIMIT:
+            lines.append(self._partial_line)
+            self._partial_line = b""
         for line in lines:
-            self._keep(line)
+            self._write_line(line)
 
     def close(self) -> None:
         """Keeps what is left, and closes the file."""
-        if self._rest:
+        if self._partial_line:
             self.feed(b"\n")
         if self._file:
             self._file.close()
             self._file = None
 
-    def _keep(self, line: bytes) -> None:
+    def _write_line(self, line: bytes) -> None:
         text = self._redact(line.decode(errors="backslashreplace"))
-        self.last = one_line(text, 200) or self.last
-        kept = f"{text}\n".encode()[: self._room]
+        self.last_line = format_one_line(text, 200) or self.last_line
+        kept = f"{text}\n".encode()[: self._remaining_bytes]
         if kept:
-            self._room -= len(kept)
+            self._remaining_bytes -= len(kept)
             with suppress(OSError):
-                self._opened().write(kept)
+                self._open_file().write(kept)
 
-    def _opened(self) -> FileIO:
+    def _open_file(self) -> FileIO:
         if self._file is None:
             create_private_folder(self.path.parent)
             self._file = FileIO(self.path, "a", opener=lambda path, flags: os.open(path, flags, 0o600))

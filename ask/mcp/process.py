@@ -18,10 +18,10 @@ from subprocess import PIPE, Popen, TimeoutExpired
 from typing import IO, TYPE_CHECKING, Any
 
 from ask.errors import ConfigError
-from ask.mcp.fingerprint import folder_of
-from ask.mcp.log import Log
-from ask.mcp.server_config import Server
-from ask.tools.process_tree import end_all
+from ask.mcp.fingerprint import resolve_server_folder
+from ask.mcp.log import ServerLog
+from ask.mcp.server_config import ServerConfig
+from ask.tools.process_tree import kill_process_tree
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 MESSAGE_LIMIT = 10_000_000
 """Bytes that one message of a server may have."""
-GRACE = 1.0
+SHUTDOWN_TIMEOUT = 1.0
 """Seconds that a server has to end by itself when its standard input is closed."""
-FLUSH = 0.5
+FLUSH_TIMEOUT = 0.5
 """Seconds in which the last messages must go out."""
-_POLL = 0.005
+_POLL_INTERVAL = 0.005
 _READ_SIZE = 65_536
-_MARK = "ASK_SERVER"
+_MARK_VARIABLE = "ASK_SERVER"
 
 
 class ServerProcess:
@@ -48,19 +48,19 @@ class ServerProcess:
         log: takes what it writes to standard error.
 
     Attributes:
-        fault: why its messages are read no more, where that is its fault.
+        failure: why its messages are read no more, where that is its fault.
 
     Raises:
         ConfigError: it cannot be started.
     """
 
-    def __init__(self, server: Server, environment: Mapping[str, str], directory: Path, log: Log) -> None:
-        self.fault = ""
+    def __init__(self, server: ServerConfig, environment: Mapping[str, str], directory: Path, log: ServerLog) -> None:
+        self.failure = ""
         self._mark = os.urandom(16).hex()
         self._log = log
-        folder = folder_of(server, directory)
+        folder = resolve_server_folder(server, directory)
         program = os.path.expanduser(server.command)
-        marks = f"{environment.get(_MARK, '')} {self._mark}".strip()
+        marks = f"{environment.get(_MARK_VARIABLE, '')} {self._mark}".strip()
         try:
             self._process: Popen[bytes] = Popen(
                 [program, *server.args],
@@ -69,11 +69,11 @@ class ServerProcess:
                 stdout=PIPE,
                 stderr=PIPE,
                 cwd=folder,
-                env={**environment, **server.env, _MARK: marks},
+                env={**environment, **server.env, _MARK_VARIABLE: marks},
                 start_new_session=True,
             )
         except (OSError, ValueError) as fault:
-            raise ConfigError(*why_not(server, folder, fault)) from None
+            raise ConfigError(*explain_start_failure(server, folder, fault)) from None
 
     @property
     def is_running(self) -> bool:
@@ -81,17 +81,17 @@ class ServerProcess:
         return self._process.poll() is None
 
     @property
-    def ending(self) -> str:
+    def exit_description(self) -> str:
         """How it ended, and what it said last; "" while it runs."""
         code = self._process.poll()
         if code is None:
             return ""
         how = f"exit status {code}" if code >= 0 else f"killed by signal {-code}, {signal.strsignal(-code)}"
-        return f"{how}: {self._log.last}" if self._log.last else how
+        return f"{how}: {self._log.last_line}" if self._log.last_line else how
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """End it with all that it has started."""
-        end_all(self._process.pid if self.is_running else None, self._mark)
+        kill_process_tree(self._process.pid if self.is_running else None, self._mark)
         with suppress(TimeoutExpired):  # one that hangs in the kernel
             self._process.wait(1)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -99,76 +99,76 @@ class ServerProcess:
                 pipe.close()
 
     @asynccontextmanager
-    async def messages(self) -> AsyncIterator[Any]:
+    async def open_streams(self) -> AsyncIterator[Any]:
         """The stream of its messages and the stream to it. In the end its input is closed, and it may end by itself."""
         import anyio
 
-        said, from_stdout = await reader_of(self._process.stdout, MESSAGE_LIMIT)
-        logged, from_stderr = await reader_of(self._process.stderr, _READ_SIZE)
-        stdin = await writer_of(self._process.stdin)
+        said, from_stdout = await open_reader(self._process.stdout, MESSAGE_LIMIT)
+        logged, from_stderr = await open_reader(self._process.stderr, _READ_SIZE)
+        stdin = await open_writer(self._process.stdin)
         incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
         to_send, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
         tasks = [
-            asyncio.create_task(self._read(said, incoming)),
-            asyncio.create_task(self._keep_log(logged)),
+            asyncio.create_task(self._read_messages(said, incoming)),
+            asyncio.create_task(self._copy_to_log(logged)),
         ]
-        writing = asyncio.create_task(self._write(outgoing, stdin, incoming))
+        writing = asyncio.create_task(self._write_messages(outgoing, stdin, incoming))
         try:
             yield received, to_send
         finally:
             received.close()
             to_send.close()
-            await asyncio.wait([writing], timeout=FLUSH)
+            await asyncio.wait([writing], timeout=FLUSH_TIMEOUT)
             stdin.close()
-            end = time.monotonic() + GRACE
+            end = time.monotonic() + SHUTDOWN_TIMEOUT
             while self.is_running and time.monotonic() < end:
-                await asyncio.sleep(_POLL)
+                await asyncio.sleep(_POLL_INTERVAL)
             if not self.is_running:  # else its children may hold the pipes
-                await asyncio.wait(tasks, timeout=FLUSH)
+                await asyncio.wait(tasks, timeout=FLUSH_TIMEOUT)
             for task in (writing, *tasks):
                 task.cancel()
             await asyncio.gather(writing, *tasks, return_exceptions=True)
             for one in (incoming, outgoing, from_stdout, from_stderr):
                 one.close()
 
-    async def _read(self, source: asyncio.StreamReader, into: MemoryObjectSendStream[Any]) -> None:
+    async def _read_messages(self, reader: asyncio.StreamReader, send_stream: MemoryObjectSendStream[Any]) -> None:
         import anyio
 
         try:
-            async with into:
+            async with send_stream:
                 while True:
-                    line = await source.readuntil()
+                    line = await reader.readuntil()
                     if line.strip():
-                        await into.send(parsed(line))
+                        await send_stream.send(parse_message(line))
         except asyncio.LimitOverrunError:
-            self.fault = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
+            self.failure = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
         except (asyncio.IncompleteReadError, OSError):
             return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
-        while await source.read(_READ_SIZE):
+        while await reader.read(_READ_SIZE):
             pass  # so that it can end, and does not wait for room in the pipe
 
-    async def _write(
+    async def _write_messages(
         self,
-        source: MemoryObjectReceiveStream[SessionMessage],
+        receive_stream: MemoryObjectReceiveStream[SessionMessage],
         stdin: asyncio.StreamWriter,
         incoming: MemoryObjectSendStream[Any],
     ) -> None:
         try:
-            async for message in source:
+            async for message in receive_stream:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 stdin.write(text.encode() + b"\n")
                 await stdin.drain()
         except OSError:
             incoming.close()  # else whoever waits for an answer would do so for ever
 
-    async def _keep_log(self, source: asyncio.StreamReader) -> None:
-        while data := await source.read(_READ_SIZE):
+    async def _copy_to_log(self, reader: asyncio.StreamReader) -> None:
+        while data := await reader.read(_READ_SIZE):
             self._log.feed(data)
 
 
-def parsed(line: bytes) -> Any:
+def parse_message(line: bytes) -> Any:
     """A message; the exception where it is none."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
@@ -179,7 +179,7 @@ def parsed(line: bytes) -> Any:
         return fault
 
 
-async def reader_of(pipe: IO[bytes] | None, limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+async def open_reader(pipe: IO[bytes] | None, limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
     """What reads from a pipe, lines of at most `limit` bytes; and what closes it."""
     reader = asyncio.StreamReader(limit)
     loop = asyncio.get_running_loop()
@@ -187,7 +187,7 @@ async def reader_of(pipe: IO[bytes] | None, limit: int) -> tuple[asyncio.StreamR
     return reader, transport
 
 
-async def writer_of(pipe: IO[bytes] | None) -> asyncio.StreamWriter:
+async def open_writer(pipe: IO[bytes] | None) -> asyncio.StreamWriter:
     """What writes to a pipe."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
@@ -195,15 +195,15 @@ async def writer_of(pipe: IO[bytes] | None) -> asyncio.StreamWriter:
     return asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
-def why_not(server: Server, folder: Path, fault: Exception) -> tuple[str, str]:
+def explain_start_failure(server: ServerConfig, folder: Path, error: Exception) -> tuple[str, str]:
     """Why a process could not be started, and what to do about it."""
     message = f"the MCP server {server.name} does not start"
     if not folder.is_dir():
         return f"{message}: there is no folder {folder}", f"correct mcp.servers.{server.name}.cwd"
-    if isinstance(fault, OSError) and fault.errno == errno.ENOENT:
+    if isinstance(error, OSError) and error.errno == errno.ENOENT:
         words = server.command.split()
         if len(words) > 1:
             return f"{message}: there is no program {server.command!r}", "put its arguments into args"
         return f"{message}: there is no program {server.command!r}", "install it, or give its whole path"
-    reason = fault.strerror if isinstance(fault, OSError) else str(fault)
+    reason = error.strerror if isinstance(error, OSError) else str(error)
     return f"{message}: {reason}", f"correct mcp.servers.{server.name}"

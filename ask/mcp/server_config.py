@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.errors import ConfigError
-from ask.mcp_settings import SERVER_KEYS, SERVER_NAME, check_servers
-from ask.messages import NOTHING
+from ask.mcp_settings import SERVER_KEYS, SERVER_NAME_PATTERN, check_server_tables
+from ask.messages import EMPTY_MAPPING
 from ask.parsing import as_dict, as_list
 from ask.settings import Config
 
-EXTRA = "mcp"
+MCP_EXTRA = "mcp"
 """The extra whose package speaks to servers."""
-JSON_FILE = "mcp.json"
+JSON_FILE_NAME = "mcp.json"
 """The file in the folder of config.toml that is read by itself."""
-START_TIMEOUT = 10.0
+DEFAULT_START_TIMEOUT = 10.0
 
 
-class Server(NamedTuple):
+class ServerConfig(NamedTuple):
     """A configured server.
 
     Attributes:
@@ -44,34 +44,36 @@ class Server(NamedTuple):
     type: str = "stdio"
     command: str = ""
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = NOTHING
+    env: Mapping[str, str] = EMPTY_MAPPING
     cwd: str = ""
     url: str = ""
-    headers: Mapping[str, str] = NOTHING
-    timeout: float = START_TIMEOUT
+    headers: Mapping[str, str] = EMPTY_MAPPING
+    timeout: float = DEFAULT_START_TIMEOUT
     enabled: bool = True
     tools: tuple[str, ...] = ()
 
 
-class Found(NamedTuple):
+class ConfiguredServers(NamedTuple):
     """What is configured, by name in the order of the files; `warnings` are lines about what is not understood."""
 
-    servers: Mapping[str, Server]
+    servers: Mapping[str, ServerConfig]
     warnings: Sequence[str] = ()
 
 
-def find_servers(config: Config, folder: Path) -> Found:
+def find_servers(config: Config, config_dir: Path) -> ConfiguredServers:
     """All servers. Where two files name one, config.toml comes first, then the folder's mcp.json, then the others.
 
     Args:
         config: the content of config.toml, which is checked.
-        folder: the folder of config.toml.
+        config_dir: the folder of config.toml.
     """
-    own = folder / "config.toml"
-    servers = {name: from_table(name, table, own) for name, table in config.get("mcp.servers", {}).items()}
+    own = config_dir / "config.toml"
+    servers = {name: parse_server_table(name, table, own) for name, table in config.get("mcp.servers", {}).items()}
     warnings: list[str] = []
-    named = [folder / Path(file).expanduser() for file in config.get("mcp.files", ())]
-    for path in dict.fromkeys([*([folder / JSON_FILE] if (folder / JSON_FILE).exists() else []), *named]):
+    named = [config_dir / Path(file).expanduser() for file in config.get("mcp.files", ())]
+    for path in dict.fromkeys(
+        [*([config_dir / JSON_FILE_NAME] if (config_dir / JSON_FILE_NAME).exists() else []), *named]
+    ):
         try:
             found = read_servers(path)
         except ConfigError as error:
@@ -79,33 +81,35 @@ def find_servers(config: Config, folder: Path) -> Found:
             continue
         warnings += found.warnings
         servers |= {name: one for name, one in found.servers.items() if name not in servers}
-    return Found(servers, warnings)
+    return ConfiguredServers(servers, warnings)
 
 
-def from_table(name: str, table: Mapping[str, Any], origin: Path) -> Server:
+def parse_server_table(name: str, table: Mapping[str, Any], origin: Path) -> ServerConfig:
     """The server that a checked table describes."""
     kind = table.get("type") or ("http" if "url" in table else "stdio")
     known: dict[str, Any] = {key: value for key, value in table.items() if key in SERVER_KEYS}
     known |= {key: tuple(value) for key, value in known.items() if isinstance(value, list)}
-    return Server(**{**known, "name": name, "origin": origin, "type": kind})
+    return ServerConfig(**{**known, "name": name, "origin": origin, "type": kind})
 
 
-def as_table(server: Server) -> dict[str, Any]:
+def to_server_table(server: ServerConfig) -> dict[str, Any]:
     """What config.toml is to hold of a server; what is as usual is left out."""
-    usual = Server(server.name, server.origin, type="http" if server.url else "stdio")
+    usual = ServerConfig(server.name, server.origin, type="http" if server.url else "stdio")
     told = {key: value for key, value in server._asdict().items() if value != getattr(usual, key)}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in told.items()}
 
 
-STRING = r'("(?:\\.|[^"\\])*")'
-EXTRAS = tuple(re.compile(f"{STRING}|{extra}", re.DOTALL) for extra in (r"//[^\n]*|/\*.*?\*/", r",(?=\s*[}\]])"))
+STRING_PATTERN = r'("(?:\\.|[^"\\])*")'
+JSONC_PATTERNS = tuple(
+    re.compile(f"{STRING_PATTERN}|{extra}", re.DOTALL) for extra in (r"//[^\n]*|/\*.*?\*/", r",(?=\s*[}\]])")
+)
 """What JSON has not but VS Code takes, comments and a comma behind the last item; and strings, which may hold it."""
-TYPES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http"}
+TYPE_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http"}
 SIZE_LIMIT = 10_000_000
 """Bytes that such a file may have."""
 
 
-def read_servers(path: Path) -> Found:
+def read_servers(path: Path) -> ConfiguredServers:
     """The servers in a file; its warnings are about those that cannot be used.
 
     Raises:
@@ -115,20 +119,20 @@ def read_servers(path: Path) -> Found:
     tables = content.get("mcpServers", content.get("servers")) if isinstance(content, dict) else None
     if not isinstance(tables, dict):
         raise ConfigError(f"{path} names no MCP servers", 'it should hold {"mcpServers": {NAME: ...}}')
-    servers: dict[str, Server] = {}
+    servers: dict[str, ServerConfig] = {}
     warnings = []
     for name, entry in tables.items():
-        fit = fit_name(name)
+        fit = normalize_server_name(name)
         try:
-            table = as_own(as_dict(entry))
-            list(check_servers(path, {fit: table}))
+            table = normalize_server_entry(as_dict(entry))
+            list(check_server_tables(path, {fit: table}))
         except ConfigError as error:
             warnings.append(f"{error.message}; it is left out")
             continue
         if fit in servers:
             warnings.append(f"{path}: {name!r} would be {fit}, as another one is; it is left out")
-        servers.setdefault(fit, from_table(fit, table, path))
-    return Found(servers, warnings)
+        servers.setdefault(fit, parse_server_table(fit, table, path))
+    return ConfiguredServers(servers, warnings)
 
 
 def read_json(path: Path) -> Any:
@@ -149,7 +153,7 @@ def read_json(path: Path) -> Any:
         try:
             return json.loads(text)
         except json.JSONDecodeError as fault:
-            for extra in EXTRAS:
+            for extra in JSONC_PATTERNS:
                 text = extra.sub(lambda match: match[1] or " ", text)
             try:
                 return json.loads(text)
@@ -159,7 +163,7 @@ def read_json(path: Path) -> Any:
         raise ConfigError(f"{path} is not valid JSON ({fault})", "correct that line") from fault
 
 
-def as_own(entry: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry in the words of config.toml. What other programs keep beside it is for them."""
     # Some count a timeout in milliseconds, and some for calls.
     taken = SERVER_KEYS.keys() - {"timeout"}
@@ -168,7 +172,7 @@ def as_own(entry: Mapping[str, Any]) -> dict[str, Any]:
     if url and "command" not in table:
         table["url"] = url
     if "type" in table:
-        table["type"] = TYPES.get(str(table["type"]), table["type"])
+        table["type"] = TYPE_ALIASES.get(str(table["type"]), table["type"])
     if entry.get("disabled") is True:
         table["enabled"] = False
     for part in ("env", "headers"):
@@ -179,9 +183,9 @@ def as_own(entry: Mapping[str, Any]) -> dict[str, Any]:
     return table
 
 
-def fit_name(name: str) -> str:
+def normalize_server_name(name: str) -> str:
     """A name that a server may have here, as near as can be to what it has there."""
-    if SERVER_NAME.fullmatch(name):
+    if SERVER_NAME_PATTERN.fullmatch(name):
         return name
     fit = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", name))[:32]
-    return fit if SERVER_NAME.fullmatch(fit) else "server"
+    return fit if SERVER_NAME_PATTERN.fullmatch(fit) else "server"

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from ask.mcp.server_config import Server
+from ask.mcp.server_config import ServerConfig
 from ask.parsing import as_dict, as_list
-from ask.text import one_line
+from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from mcp.client import ClientRequestContext
     from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
 
-QUESTIONS_LIMIT = 5
+MAX_QUESTIONS = 5
 """Questions of one call that the model gets to see."""
-QUESTION_LENGTH = 500
+MAX_QUESTION_LENGTH = 500
 
 
-class ServerRequests:
+class ServerRequestHandler:
     """Answers the requests of one server.
 
     Questions to the user (elicitation) are declined: a run may have no terminal, and accepting what a server proposes
@@ -30,12 +30,12 @@ class ServerRequests:
 
     Attributes:
         roots: the folders that the server is told to work in; it does not learn of them unless it asks.
-        declined: the questions since `take_declined` was last called.
+        declined_questions: the questions since `pop_declined_questions` was last called.
     """
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = roots
-        self.declined: list[str] = []
+        self.declined_questions: list[str] = []
 
     async def list_roots(self, context: ClientRequestContext) -> ListRootsResult:
         """Answer `roots/list`."""
@@ -44,22 +44,22 @@ class ServerRequests:
 
         return ListRootsResult(roots=[Root(uri=FileUrl(path.as_uri()), name=path.name or None) for path in self.roots])
 
-    async def decline_question(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
+    async def decline_elicitation(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         """Answer `elicitation/create`."""
         from mcp_types import ElicitResult
 
-        if len(self.declined) < QUESTIONS_LIMIT:
-            self.declined.append(format_question(params.message, getattr(params, "url", "")))
+        if len(self.declined_questions) < MAX_QUESTIONS:
+            self.declined_questions.append(format_question(params.message, getattr(params, "url", "")))
         return ElicitResult(action="decline")
 
-    def take_declined(self) -> str:
+    def pop_declined_questions(self) -> str:
         """Return a line for each question that was declined, and forget them; "" if there was none."""
-        lines = [f"[the server asked the user, and got no answer: {question}]" for question in self.declined]
-        self.declined.clear()
+        lines = [f"[the server asked the user, and got no answer: {question}]" for question in self.declined_questions]
+        self.declined_questions.clear()
         return "\n".join(lines)
 
 
-def find_roots(server: Server, directory: Path) -> list[Path]:
+def find_roots(server: ServerConfig, directory: Path) -> list[Path]:
     """Return the folders that a server may be told to work in: the working directory, if it runs on this machine.
 
     A server elsewhere cannot read it, and its path contains the name of the user.
@@ -80,7 +80,7 @@ def is_loopback(host: str) -> bool:
 
 def format_question(message: str, url: str) -> str:
     """Format what a server asks of the user, with the page that it wants opened."""
-    return one_line(" ".join(filter(None, (message, url))), QUESTION_LENGTH)
+    return format_one_line(" ".join(filter(None, (message, url))), MAX_QUESTION_LENGTH)
 
 
 def find_required_pages(error_data: Any) -> str:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ask.mcp.server_config import Server
+from ask.mcp.server_config import ServerConfig
 from ask.messages import ToolSpec
 from ask.parsing import as_dict
-from ask.text import mend, one_line
+from ask.text import format_one_line, repair_surrogates
 from ask.tools.base import Tool, ToolContext, ToolResult
 
 NAME_LIMIT = 64
@@ -23,7 +23,7 @@ SCHEMA_LIMIT = 20_000
 """Characters that the schema of one tool's parameters may have, as JSON."""
 
 
-class Listed(NamedTuple):
+class ToolListing(NamedTuple):
     """A tool as its server lists it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Listed(NamedTuple):
     needs_task: bool = False
 
 
-class Offer(NamedTuple):
+class ServerTools(NamedTuple):
     """What a server has for a run.
 
     Attributes:
@@ -48,51 +48,51 @@ class Offer(NamedTuple):
         failure: why nothing can be had of it, one line; "" where that is not so.
     """
 
-    server: Server
-    tools: Sequence[Listed] = ()
+    server: ServerConfig
+    tools: Sequence[ToolListing] = ()
     notes: Sequence[str] = ()
     failure: str = ""
 
 
-Call = Callable[[str, Mapping[str, Any], float], ToolResult]
+ToolCaller = Callable[[str, Mapping[str, Any], float], ToolResult]
 """Calls a tool of a server, by its own name: with arguments, and for so many seconds at most."""
 
 
-def prefix_of(name: str) -> str:
+def build_tool_prefix(server_name: str) -> str:
     """What the names of a server's tools begin with."""
-    return f"{name if re.match('[A-Za-z_]', name) else '_' + name}__"
+    return f"{server_name if re.match('[A-Za-z_]', server_name) else '_' + server_name}__"
 
 
-def is_allowed(name: str, tools: Iterable[str]) -> bool:
+def has_allowed_tool(server_name: str, tool_names: Iterable[str]) -> bool:
     """Whether one of these names is that of a tool of the server."""
-    return any(tool.startswith(prefix_of(name)) for tool in tools)
+    return any(tool.startswith(build_tool_prefix(server_name)) for tool in tool_names)
 
 
-def fit_name(server: str, tool: str, taken: Iterable[str]) -> str:
+def build_tool_name(server_name: str, tool_name: str, used_names: Iterable[str]) -> str:
     """The name under which a tool is offered: `SERVER__TOOL`.
 
     Where that is no name for every provider, or is taken, what is left of it ends in a hash of what it was.
     """
-    fit = prefix_of(server) + re.sub(r"[^A-Za-z0-9_-]", "_", tool)
-    if len(fit) <= NAME_LIMIT and fit not in taken:
+    fit = build_tool_prefix(server_name) + re.sub(r"[^A-Za-z0-9_-]", "_", tool_name)
+    if len(fit) <= NAME_LIMIT and fit not in used_names:
         return fit
-    mark = hashlib.sha256(tool.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    mark = hashlib.sha256(tool_name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
     return f"{fit[: NAME_LIMIT - 9]}_{mark}"
 
 
-def choose(server: Server, listed: Sequence[Listed]) -> Offer:
+def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> ServerTools:
     """What is to be offered of all that a server lists."""
     notes = []
-    own = {one.name for one in listed}
+    own = {one.name for one in listings}
     missing = [name for name in server.tools if name not in own]
     if missing:
         notes.append(f"the MCP server {server.name} has no tool {', '.join(map(repr, missing))}")
-    wanted = [one for one in listed if not server.tools or one.name in server.tools]
+    wanted = [one for one in listings if not server.tools or one.name in server.tools]
     fitting = []
     left_out: dict[str, list[str]] = {}
     for one in wanted:
-        if reason := find_obstacle(one):
-            left_out.setdefault(reason, []).append(one_line(mend(one.name), 100))
+        if reason := find_rejection_reason(one):
+            left_out.setdefault(reason, []).append(format_one_line(repair_surrogates(one.name), 100))
         else:
             fitting.append(one)
     for reason, names in left_out.items():
@@ -103,49 +103,49 @@ def choose(server: Server, listed: Sequence[Listed]) -> Offer:
             f"the MCP server {server.name} has {len(fitting):,} tools, of which the first {TOOLS_LIMIT} are offered: "
             f"name those that you want in mcp.servers.{server.name}.tools"
         )
-    return Offer(server, [made_fit(server, one) for one in fitting[:TOOLS_LIMIT]], notes)
+    return ServerTools(server, [normalize_listing(server, one) for one in fitting[:TOOLS_LIMIT]], notes)
 
 
-def find_obstacle(listed: Listed) -> str:
+def find_rejection_reason(listing: ToolListing) -> str:
     """Return why a tool cannot be offered; "" if it can."""
-    if listed.needs_task:
+    if listing.needs_task:
         return "they can be called only as tasks, which ask does not support"
-    if len(json.dumps(listed.schema)) > SCHEMA_LIMIT:
+    if len(json.dumps(listing.schema)) > SCHEMA_LIMIT:
         return f"their parameters take more than {SCHEMA_LIMIT:,} characters"
     return ""
 
 
-def made_fit(server: Server, listed: Listed) -> Listed:
+def normalize_listing(server: ServerConfig, listing: ToolListing) -> ToolListing:
     """A tool of a server with a description that is no longer than it may be, and the schema of an object."""
-    description = mend(listed.description).strip()
+    description = repair_surrogates(listing.description).strip()
     if len(description) > DESCRIPTION_LIMIT:
         description = f"{description[:DESCRIPTION_LIMIT]}..."
     if not description:
-        description = f"The tool {one_line(mend(listed.name), 100)} of {server.name}."
-    return listed._replace(description=description, schema=as_schema(listed.schema))
+        description = f"The tool {format_one_line(repair_surrogates(listing.name), 100)} of {server.name}."
+    return listing._replace(description=description, schema=normalize_schema(listing.schema))
 
 
-def as_tools(offer: Offer, call: Call) -> list[Tool]:
-    """The tools that stand for those of a server; `call` carries out a call of it."""
+def to_tools(server_tools: ServerTools, call_tool: ToolCaller) -> list[Tool]:
+    """The tools that stand for those of a server; `call_tool` carries out a call of it."""
     tools: dict[str, Tool] = {}
-    for one in offer.tools:
-        name = fit_name(offer.server.name, one.name, tools)
+    for one in server_tools.tools:
+        name = build_tool_name(server_tools.server.name, one.name, tools)
         if name not in tools:  # listed twice
-            tools[name] = as_tool(offer.server, one, name, call)
+            tools[name] = to_tool(server_tools.server, one, name, call_tool)
     return list(tools.values())
 
 
-def as_tool(server: Server, listed: Listed, name: str, call: Call) -> Tool:
+def to_tool(server: ServerConfig, listing: ToolListing, name: str, call_tool: ToolCaller) -> Tool:
     """The tool that stands for one of a server's, which has been made fit."""
 
     def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        return call(listed.name, arguments, context.command_timeout)
+        return call_tool(listing.name, arguments, context.command_timeout)
 
-    spec = ToolSpec(name, listed.description, listed.schema)
-    return Tool(spec, run, changes=not listed.reads_only, origin=f"mcp:{server.name}")
+    spec = ToolSpec(name, listing.description, listing.schema)
+    return Tool(spec, run, changes=not listing.reads_only, origin=f"mcp:{server.name}")
 
 
-def as_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of parameters as an object's that names its properties.
 
     All else stays as it is: `$schema` says which draft the arguments are checked by, and `$ref` needs `$defs`.

@@ -12,71 +12,73 @@ from ask.tools.base import ToolResult
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-NOTHING = "[the tool returned nothing]"
+EMPTY_RESULT = "[the tool returned nothing]"
 MEDIA_KEYS = ("data", "blob")
 """Where MCP puts the Base64 of an image, of audio or of a file, beside its `mimeType`."""
-REPEATED = object()
+DUPLICATE = object()
 """Marks structured content that the content list contains too."""
 
 
-def as_result(result: CallToolResult) -> ToolResult:
+def to_tool_result(result: CallToolResult) -> ToolResult:
     """Convert the result of a call.
 
     Servers should repeat structured content as text (https://modelcontextprotocol.io/specification, "Structured
     Content"), so it is used only where there is no text.
     """
-    texts = [text for text in map(as_text, result.content) if text]
+    texts = [text for text in map(format_content_block, result.content) if text]
     has_text = any(part.type == "text" and part.text for part in result.content)
     if result.structured_content is not None and not has_text:
-        structured = drop_repeats(result.structured_content, result.content)
-        if structured is not REPEATED:
+        structured = drop_duplicates(result.structured_content, result.content)
+        if structured is not DUPLICATE:
             texts.append(json.dumps(structured, ensure_ascii=False))
-    return ToolResult("\n".join(texts) or NOTHING, failed=bool(result.is_error))
+    return ToolResult("\n".join(texts) or EMPTY_RESULT, failed=bool(result.is_error))
 
 
-def as_text(part: Any) -> str:
+def format_content_block(block: Any) -> str:
     """One part of a result: text as it is, all else in words."""
-    if part.type == "text":
-        return str(part.text)
-    if part.type in ("image", "audio"):
-        return f"[{part.type} {part.mime_type}, {size(part.data)}, not shown]"
-    if part.type == "resource_link":
-        about = " ".join(filter(None, (part.mime_type, part.title or part.name)))
-        return f"[link to {part.uri}: {about}]"
-    resource = part.resource
+    if block.type == "text":
+        return str(block.text)
+    if block.type in ("image", "audio"):
+        return f"[{block.type} {block.mime_type}, {format_size(block.data)}, not shown]"
+    if block.type == "resource_link":
+        about = " ".join(filter(None, (block.mime_type, block.title or block.name)))
+        return f"[link to {block.uri}: {about}]"
+    resource = block.resource
     if hasattr(resource, "text"):
         return f"[resource {resource.uri}]\n{resource.text}"
-    return f"[resource {resource.uri} {resource.mime_type or ''}, {size(resource.blob)}, not shown]".replace(" ,", ",")
+    return f"[resource {resource.uri} {resource.mime_type or ''}, {format_size(resource.blob)}, not shown]".replace(
+        " ,", ","
+    )
 
 
-def drop_repeats(structured: Any, parts: Sequence[Any]) -> Any:
-    """Return structured content without what `parts` contain already; `REPEATED` if nothing else is in it.
+def drop_duplicates(structured_content: Any, blocks: Sequence[Any]) -> Any:
+    """Return structured content without what `blocks` contain already; `DUPLICATE` if nothing else is in it.
 
     Media that remain are replaced by their size: a model cannot read Base64.
     """
-    dumps = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in parts]
+    dumps = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in blocks]
     media = {text for dump in dumps for text in (dump.get("data"), as_dict(dump.get("resource")).get("blob")) if text}
 
-    def drop(value: Any) -> Any:
+    def drop_from(value: Any) -> Any:
         if isinstance(value, str):
             base64 = value.rpartition(";base64,")[2]
-            return f"[{size(base64)}, not shown]" if base64 in media else value
+            return f"[{format_size(base64)}, not shown]" if base64 in media else value
         if isinstance(value, list):
-            items = [left for left in map(drop, value) if left is not REPEATED]
-            return items if items or not value else REPEATED
+            items = [left for left in map(drop_from, value) if left is not DUPLICATE]
+            return items if items or not value else DUPLICATE
         if not isinstance(value, dict):
             return value
         if {key: item for key, item in value.items() if item is not None} in dumps:
-            return REPEATED
+            return DUPLICATE
         texts = {key: text for key in MEDIA_KEYS if isinstance(text := value.get(key), str)}
         if isinstance(value.get("mimeType"), str):
-            value = {**value, **{key: f"[{size(text)}, not shown]" for key, text in texts.items()}}
-        kept = {key: left for key, item in value.items() if (left := drop(item)) is not REPEATED}
-        return kept if kept or not value else REPEATED
+            value = {**value, **{key: f"[{format_size(text)}, not shown]" for key, text in texts.items()}}
+        kept = {key: left for key, item in value.items() if (left := drop_from(item)) is not DUPLICATE}
+        return kept if kept or not value else DUPLICATE
 
-    return drop(structured)
+    return drop_from(structured_content)
 
 
-def size(base64: str) -> str:
+def format_size(encoded_data: str) -> str:
     """How many bytes a text in base64 stands for."""
-    return f"{len(base64.rstrip('=')) * 3 // 4:,} bytes"
+    return f"{len(encoded_data.rstrip('=')) * 3 // 4:,} bytes"

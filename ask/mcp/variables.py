@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 
 from ask.errors import ConfigError
-from ask.mcp.server_config import Server
+from ask.mcp.server_config import ServerConfig
 
-BRACED = r"\$\{(?:env:)?(?P<name>\w+|input:[^}]*)(?::-(?P<default>[^}]*))?\}"
-IN_BRACES = re.compile(BRACED)
+BRACED_PATTERN = r"\$\{(?:env:)?(?P<name>\w+|input:[^}]*)(?::-(?P<default>[^}]*))?\}"
+BRACED_VARIABLE = re.compile(BRACED_PATTERN)
 """`${NAME}`, `${NAME:-what else}`, and `${env:NAME}` as VS Code writes it."""
-ANYWHERE = re.compile(BRACED + r"|\$(?P<bare>[A-Za-z_]\w*)|(?P<dollar>\$\$)")
+ANY_VARIABLE = re.compile(BRACED_PATTERN + r"|\$(?P<bare>[A-Za-z_]\w*)|(?P<dollar>\$\$)")
 """The same, `$NAME`, and `$$` for a dollar."""
 
 
-def filled_in(server: Server, environment: Mapping[str, str], directory: Path) -> Server:
+def expand_variables(server: ServerConfig, environment: Mapping[str, str], directory: Path) -> ServerConfig:
     """The server with all variables replaced: in `env` and `headers` as `$NAME` too, elsewhere in braces alone.
 
     Args:
@@ -29,8 +29,8 @@ def filled_in(server: Server, environment: Mapping[str, str], directory: Path) -
         ConfigError: a variable is not set, and has no default.
     """
     values = {"workspaceFolder": str(directory), "userHome": str(Path.home()), **environment}
-    braces = partial(fill, IN_BRACES, values=values, server=server)
-    anywhere = partial(fill, ANYWHERE, values=values, server=server)
+    braces = partial(expand_text, BRACED_VARIABLE, values=values, server=server)
+    anywhere = partial(expand_text, ANY_VARIABLE, values=values, server=server)
     return server._replace(
         command=braces(server.command, place="command"),
         args=tuple(braces(text, place="args") for text in server.args),
@@ -41,14 +41,16 @@ def filled_in(server: Server, environment: Mapping[str, str], directory: Path) -
     )
 
 
-def fill(pattern: re.Pattern[str], text: str, *, values: Mapping[str, str], server: Server, place: str) -> str:
+def expand_text(
+    pattern: re.Pattern[str], text: str, *, values: Mapping[str, str], server: ServerConfig, place: str
+) -> str:
     """The text with the variables that the pattern finds replaced.
 
     Raises:
         ConfigError: one is not set.
     """
 
-    def value(match: re.Match[str]) -> str:
+    def expand_match(match: re.Match[str]) -> str:
         found = match.groupdict()
         if found.get("dollar"):
             return "$"
@@ -58,4 +60,4 @@ def fill(pattern: re.Pattern[str], text: str, *, values: Mapping[str, str], serv
             raise ConfigError(f"the MCP server {server.name} is left out: its {place} needs ${name}", f"set {name}")
         return told
 
-    return pattern.sub(value, text)
+    return pattern.sub(expand_match, text)

@@ -15,10 +15,10 @@ from typing import Any
 from ask.errors import ProviderError, Remedy
 from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, Usage
 from ask.parsing import as_dict, as_int, as_list, as_number, as_text
-from ask.plugin_api.chat_stream import ChatStreamReader, find_error, listed
+from ask.plugin_api.chat_stream import ChatStreamReader, find_error, to_call_list
 from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider, ProviderInfo, default_remedy
 
-FINISHES = {
+FINISH_REASONS = {
     "tool_calls": Finish.TOOL_CALLS,
     "function_call": Finish.TOOL_CALLS,
     "length": Finish.LENGTH,
@@ -27,15 +27,15 @@ FINISHES = {
     "error": Finish.ERROR,
 }
 """Finish reasons that mean something; any other is a normal stop."""
-USUAL_ATTACHMENTS = (
+STANDARD_MEDIA_TYPES = (
     *("image/png", "image/jpeg", "image/gif", "image/webp"),
     *("application/pdf", "audio/wav", "audio/mpeg"),
 )
 """What the wire itself has a form for. Which of it a service takes is another matter."""
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
 """What the wire calls audio whose MIME type has another name."""
-LONGEST_ID = 40
-LONGEST_NAME = 64
+MAX_CALL_ID_LENGTH = 40
+MAX_TOOL_NAME_LENGTH = 64
 """Of calls, in characters, where a service is as strict as OpenAI."""
 
 
@@ -122,9 +122,9 @@ class ChatCompletions(Provider):
 
     def response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """How this service is told of a schema."""
-        from ask.plugin_api.strict_schema import strict_form
+        from ask.plugin_api.strict_schema import to_strict_schema
 
-        strict = strict_form(schema)
+        strict = to_strict_schema(schema)
         described = {"name": "answer", "schema": strict or dict(schema), "strict": strict is not None}
         return {"type": "json_schema", "json_schema": described}
 
@@ -140,10 +140,10 @@ class ChatCompletions(Provider):
             wire["content"] = message.content or None
             wire["tool_calls"] = [
                 {
-                    "id": legal_id(call.id),
+                    "id": shorten_call_id(call.id),
                     "type": "function",
                     "function": {
-                        "name": legal_name(call.name),
+                        "name": sanitize_tool_name(call.name),
                         "arguments": "{}" if arguments_object(call.arguments) is None else call.arguments,
                     },
                 }
@@ -165,7 +165,7 @@ class ChatCompletions(Provider):
         return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.data_url}}
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
-        return {"role": "tool", "tool_call_id": legal_id(tool_call_id), "content": result}
+        return {"role": "tool", "tool_call_id": shorten_call_id(tool_call_id), "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/chat/completions", self.body(request), self.headers(key))
@@ -183,7 +183,7 @@ class ChatCompletions(Provider):
         answer = Answer(
             text=as_text(message.get("content")) + refusal,
             reasoning=as_text(message.get("reasoning") or message.get("reasoning_content")),
-            finish=Finish.FILTER if refusal else FINISHES.get(str(choice.get("finish_reason")), Finish.STOP),
+            finish=Finish.FILTER if refusal else FINISH_REASONS.get(str(choice.get("finish_reason")), Finish.STOP),
             usage=self.parse_usage(as_dict(response.get("usage") or choice.get("usage"))),
             native=Native(self.info.name, as_text(response.get("model")), kept) if kept else None,
         )
@@ -258,7 +258,7 @@ def read_tool_calls(entries: Any) -> list[ToolCall]:
     """
     calls: list[ToolCall] = []
     seen: set[str] = set()
-    for entry in listed(entries):
+    for entry in to_call_list(entries):
         function = as_dict(as_dict(entry).get("function"))
         arguments = function.get("arguments")
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
@@ -275,15 +275,19 @@ def invent_id() -> str:
     return f"call_{os.urandom(8).hex()}"
 
 
-def legal_id(call_id: str) -> str:
+def shorten_call_id(call_id: str) -> str:
     """A call's id for the history: services take no longer one, though some make them."""
-    return call_id if len(call_id) <= LONGEST_ID else f"{call_id[: LONGEST_ID - 9]}_{crc32(call_id.encode()):08x}"
+    return (
+        call_id
+        if len(call_id) <= MAX_CALL_ID_LENGTH
+        else f"{call_id[: MAX_CALL_ID_LENGTH - 9]}_{crc32(call_id.encode()):08x}"
+    )
 
 
-def legal_name(name: str) -> str:
+def sanitize_tool_name(name: str) -> str:
     """A tool's name for the history: what a model made up may hold characters that services refuse."""
     legal = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in name)
-    return legal[:LONGEST_NAME] or "_"
+    return legal[:MAX_TOOL_NAME_LENGTH] or "_"
 
 
 def arguments_object(text: str) -> dict[str, Any] | None:
@@ -310,19 +314,19 @@ def parse_json(text: str) -> Any:
 def error_text(error: Any) -> str:
     """What an error says, one line: its message, or the upstream provider's own words with its name before them."""
     if isinstance(error, str):
-        return " ".join(without_json(error).split())
+        return " ".join(unwrap_nested_error(error).split())
     fields = as_dict(error)
     metadata = as_dict(fields.get("metadata"))
     raw = metadata.get("raw")
     inner = find_error(parse_json(raw) if isinstance(raw, str) else raw)
     upstream = error_text(raw if inner is None else inner) if raw else ""
     if not upstream:
-        return error_text(as_text(fields.get("message")) or detail_text(fields.get("detail")))
+        return error_text(as_text(fields.get("message")) or format_error_detail(fields.get("detail")))
     name = " ".join(as_text(metadata.get("provider_name")).split())
     return f"{name}: {upstream}" if name else upstream
 
 
-def detail_text(detail: Any) -> str:
+def format_error_detail(detail: Any) -> str:
     """What a service says under `detail`: a text, or what does not fit and where, as FastAPI does."""
     lines = []
     for entry in map(as_dict, as_list(detail)):
@@ -331,7 +335,7 @@ def detail_text(detail: Any) -> str:
     return "; ".join(filter(None, lines)) or as_text(detail)
 
 
-def without_json(text: str) -> str:
+def unwrap_nested_error(text: str) -> str:
     """A message that ends in another service's error, as it came, with what that says in its place."""
     start = text.find("{")
     inner = find_error(parse_json(text[start:])) if start >= 0 else None

@@ -11,7 +11,7 @@ from ask.parsing import as_dict, as_int, as_list, as_text
 from ask.plugin_api.provider import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta
 
 REASONING_FIELDS = ("reasoning", "reasoning_content")
-JOINED_FIELDS = ("content", "refusal", *REASONING_FIELDS)
+TEXT_FIELDS = ("content", "refusal", *REASONING_FIELDS)
 
 
 def find_error(body: Any) -> Any:
@@ -31,11 +31,11 @@ def find_error(body: Any) -> Any:
     return fields if is_error or fields.get("object") == "error" else None
 
 
-GROWING_FIELDS = ("text", "summary", "data", "signature")
+DETAIL_CONTENT_FIELDS = ("text", "summary", "data", "signature")
 """Fields of an item of `reasoning_details` that hold what the model made."""
-MOST_FIELDS = 100
+MAX_FIELDS = 100
 """How many top-level fields of a stream's chunks are kept."""
-ITEM_SIZE = 10_000
+ITEM_OVERHEAD = 10_000
 """What a tool call, or an item of `reasoning_details`, counts besides its text: more than it takes in memory."""
 
 
@@ -45,17 +45,17 @@ class ChatStreamReader:
     def __init__(self) -> None:
         self.ended = self.over = False
         self._text_size = 0
-        self._head: dict[str, Any] = {}
-        self._texts: dict[str, StringIO] = {}
-        self._calls = CallFragments()
-        self._old_calls = CallFragments()
-        self._details: dict[Any, dict[str, Any]] = {}
-        self._detail_texts: dict[tuple[Any, str], StringIO] = {}
-        self._choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+        self._top_level_fields: dict[str, Any] = {}
+        self._text_fields: dict[str, StringIO] = {}
+        self._tool_calls = ToolCallAssembler()
+        self._legacy_calls = ToolCallAssembler()
+        self._reasoning_details: dict[Any, dict[str, Any]] = {}
+        self._reasoning_detail_texts: dict[tuple[Any, str], StringIO] = {}
+        self._choice_fields: dict[str, Any] = {"index": 0, "finish_reason": None}
 
     @property
     def size(self) -> int:
-        return self._text_size + self._calls.size + self._old_calls.size
+        return self._text_size + self._tool_calls.size + self._legacy_calls.size
 
     def feed(self, event: ServerEvent) -> list[Delta]:
         try:
@@ -69,12 +69,12 @@ class ChatStreamReader:
             chunk = {"error": chunk}
         error = find_error(chunk)
         chunk = as_dict(chunk)
-        head = self._head
+        head = self._top_level_fields
         for name, value in chunk.items():
-            if value is not None and name not in ("choices", "error") and (name in head or len(head) < MOST_FIELDS):
+            if value is not None and name not in ("choices", "error") and (name in head or len(head) < MAX_FIELDS):
                 head[name] = value
         if error is not None:
-            self._head["error"] = error
+            self._top_level_fields["error"] = error
             self.ended = True
         seen: list[Delta] = []
         for choice in as_list(chunk.get("choices")):
@@ -86,31 +86,31 @@ class ChatStreamReader:
         if index and as_int(index):
             return []
         delta = as_dict(choice.get("delta")) or as_dict(choice.get("message"))
-        seen = self._read_texts(delta)
+        seen = self._read_text_fields(delta)
         for fragment in as_list(delta.get("reasoning_details")):
-            self._read_detail(as_dict(fragment))
-        for fragment in listed(delta.get("tool_calls")):
-            seen += self._calls.add(as_dict(fragment))
+            self._add_reasoning_detail(as_dict(fragment))
+        for fragment in to_call_list(delta.get("tool_calls")):
+            seen += self._tool_calls.add_fragment(as_dict(fragment))
         if delta.get("function_call"):
-            told = self._old_calls.add({"index": 0, "function": delta["function_call"]})
-            seen += [] if self._calls else told
-        kept = self._choice
+            told = self._legacy_calls.add_fragment({"index": 0, "function": delta["function_call"]})
+            seen += [] if self._tool_calls else told
+        kept = self._choice_fields
         for name, value in choice.items():
-            is_known = name in kept or len(kept) < MOST_FIELDS
+            is_known = name in kept or len(kept) < MAX_FIELDS
             if name not in ("delta", "message", "index") and value is not None and is_known:
                 kept[name] = value
         self.ended = self.ended or choice.get("finish_reason") is not None
         return seen
 
-    def _read_texts(self, delta: dict[str, Any]) -> list[Delta]:
+    def _read_text_fields(self, delta: dict[str, Any]) -> list[Delta]:
         """Text and reasoning; where a service sends its reasoning under two names, it is shown once."""
         seen: list[Delta] = []
         reasoning = ""
         for name, value in delta.items():
-            if value is None or name not in JOINED_FIELDS:
+            if value is None or name not in TEXT_FIELDS:
                 continue
             text = as_text(value)
-            self._texts.setdefault(name, StringIO()).write(text)
+            self._text_fields.setdefault(name, StringIO()).write(text)
             self._text_size += len(text)
             if name in REASONING_FIELDS:
                 reasoning = reasoning or text
@@ -118,66 +118,71 @@ class ChatStreamReader:
                 seen.append(TextDelta(text))
         return [ReasoningDelta(reasoning), *seen] if reasoning else seen
 
-    def _read_detail(self, fragment: dict[str, Any]) -> None:
+    def _add_reasoning_detail(self, fragment: dict[str, Any]) -> None:
         """Join fragments per type and index; the signature may come last, and alone. Encrypted data stands alone."""
         encrypted = fragment.get("data") is not None
-        key = len(self._details) if encrypted else (str(fragment.get("type")), str(fragment.get("index")))
-        if key not in self._details:
-            self._details[key] = {}
-            self._text_size += ITEM_SIZE
-        detail = self._details[key]
+        key = len(self._reasoning_details) if encrypted else (str(fragment.get("type")), str(fragment.get("index")))
+        if key not in self._reasoning_details:
+            self._reasoning_details[key] = {}
+            self._text_size += ITEM_OVERHEAD
+        detail = self._reasoning_details[key]
         for name, value in fragment.items():
-            if name in GROWING_FIELDS and isinstance(value, str):
+            if name in DETAIL_CONTENT_FIELDS and isinstance(value, str):
                 self._text_size += len(value)
             if name in ("text", "summary") and isinstance(value, str):
                 detail[name] = ""
-                self._detail_texts.setdefault((key, name), StringIO()).write(value)
-            elif (value is not None or name not in detail) and len(detail) < MOST_FIELDS:
+                self._reasoning_detail_texts.setdefault((key, name), StringIO()).write(value)
+            elif (value is not None or name not in detail) and len(detail) < MAX_FIELDS:
                 detail[name] = value
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None}
-        message |= {name: text.getvalue() for name, text in self._texts.items()}
-        if self._details:
-            for (key, name), text in self._detail_texts.items():
-                self._details[key][name] = text.getvalue()
-            message["reasoning_details"] = list(self._details.values())
-        calls = self._calls.as_wire() or [call for call in self._old_calls.as_wire() if call["function"]["name"]]
+        message |= {name: text.getvalue() for name, text in self._text_fields.items()}
+        if self._reasoning_details:
+            for (key, name), text in self._reasoning_detail_texts.items():
+                self._reasoning_details[key][name] = text.getvalue()
+            message["reasoning_details"] = list(self._reasoning_details.values())
+        calls = self._tool_calls.to_dicts() or [
+            call for call in self._legacy_calls.to_dicts() if call["function"]["name"]
+        ]
         if calls:
             message["tool_calls"] = calls
-        return self._head | {"object": "chat.completion", "choices": [self._choice | {"message": message}]}
+        return self._top_level_fields | {
+            "object": "chat.completion",
+            "choices": [self._choice_fields | {"message": message}],
+        }
 
 
-def listed(calls: Any) -> list[Any]:
+def to_call_list(calls: Any) -> list[Any]:
     """The entries of `tool_calls`, also where a service sends one call in place of a list."""
     return [calls] if isinstance(calls, dict) else as_list(calls)
 
 
-class CallFragments:
+class ToolCallAssembler:
     """Tool calls that arrive in pieces, keyed by index, or by order where there is none."""
 
     def __init__(self) -> None:
         self.size = 0
-        self._calls: list[PartialCall] = []
-        self._at: dict[int, PartialCall] = {}
+        self._calls: list[PartialToolCall] = []
+        self._calls_by_index: dict[int, PartialToolCall] = {}
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def add(self, fragment: Mapping[str, Any]) -> list[Delta]:
+    def add_fragment(self, fragment: Mapping[str, Any]) -> list[Delta]:
         """Take one fragment; a call is told when its name is known, and again where more of the name comes."""
         function = as_dict(fragment.get("function"))
         call_id, name = as_text(fragment.get("id")), as_text(function.get("name"))
         index = as_int(fragment.get("index"))
-        call = self._at.get(index) if index is not None else next(reversed(self._calls), None)
+        call = self._calls_by_index.get(index) if index is not None else next(reversed(self._calls), None)
         if call is None or (name and call.is_finished_by(call_id, index)):
-            call = PartialCall(len(self._calls))
+            call = PartialToolCall(len(self._calls))
             self._calls.append(call)
-            self.size += ITEM_SIZE
+            self.size += ITEM_OVERHEAD
         if index is not None:
-            self._at[index] = call
+            self._calls_by_index[index] = call
         call.id = call.id or call_id
-        grows = call.takes_name(name)
+        grows = call.should_append_name(name)
         arguments = function.get("arguments")
         if arguments is not None:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -188,7 +193,7 @@ class CallFragments:
         self.size += len(name)
         return [CallDelta(call.position, call.name)]
 
-    def as_wire(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[dict[str, Any]]:
         """The calls so far, as a whole answer would hold them."""
         return [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments.getvalue()}}
@@ -196,7 +201,7 @@ class CallFragments:
         ]
 
 
-class PartialCall:
+class PartialToolCall:
     """What has come of one call; `position` is its place among the answer's calls."""
 
     def __init__(self, position: int) -> None:
@@ -205,7 +210,7 @@ class PartialCall:
         self.name = ""
         self.arguments = StringIO()
 
-    def takes_name(self, name: str) -> bool:
+    def should_append_name(self, name: str) -> bool:
         """Whether a name is this call's, or the next part of it: some services repeat the whole one instead."""
         return bool(name) and (not self.name or (name != self.name and not self.arguments.tell()))
 

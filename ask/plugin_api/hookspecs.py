@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from ask.errors import ProviderError
 
-PROJECT = "ask"
+PROJECT_NAME = "ask"
 
-hookspec = pluggy.HookspecMarker(PROJECT)
-hookimpl = pluggy.HookimplMarker(PROJECT)
+hookspec = pluggy.HookspecMarker(PROJECT_NAME)
+hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
 
 
 class ProviderHooks:

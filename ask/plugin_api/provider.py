@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ask.errors import ProviderError, Remedy
-from ask.messages import NOTHING, Answer, Message, ToolCall, ToolSpec
+from ask.messages import EMPTY_MAPPING, Answer, Message, ToolCall, ToolSpec
 
 if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
@@ -75,7 +75,7 @@ class ChatRequest(NamedTuple):
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
     tool_choice: Literal["auto", "none"] = "auto"
-    options: Mapping[str, Any] = NOTHING
+    options: Mapping[str, Any] = EMPTY_MAPPING
     stream: bool = True
     schema: Mapping[str, Any] | None = None
 
@@ -91,7 +91,7 @@ class HttpRequest(NamedTuple):
 
     path: str
     body: Mapping[str, Any] | None = None
-    headers: Mapping[str, str] = NOTHING
+    headers: Mapping[str, str] = EMPTY_MAPPING
     method: str = "POST"
 
 

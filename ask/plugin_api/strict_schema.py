@@ -11,20 +11,20 @@ from typing import Any
 
 from ask.parsing import as_dict, as_list
 
-KEPT = frozenset(
+PRESERVED_KEYWORDS = frozenset(
     {"$ref", "type", "title", "description", "enum", "const", "pattern", "format", "minItems", "maxItems"}
     | {"required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
 )
 """Keywords that the strict form knows as they are."""
-SAYING = frozenset({"type", "enum", "const", "anyOf", "$ref"})
+TYPE_KEYWORDS = frozenset({"type", "enum", "const", "anyOf", "$ref"})
 """Keywords of which every schema has one."""
 
 
-class _Unsayable(Exception):
+class _NoStrictSchemaError(Exception):
     """There is no strict form."""
 
 
-def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """The schema in strict form, where whatever fits that form fits the schema; None where there is no such form.
 
     Objects that do not say so are closed; `$schema` and `$id` are left out.
@@ -32,34 +32,34 @@ def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     if schema.get("type") != "object":
         return None
     try:
-        return _strict({name: part for name, part in schema.items() if name not in ("$schema", "$id")})
-    except _Unsayable:
+        return _convert_schema({name: part for name, part in schema.items() if name not in ("$schema", "$id")})
+    except _NoStrictSchemaError:
         return None
 
 
-def _strict(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict) or ("$ref" in value and len(value) > 1) or not value.keys() & SAYING:
-        raise _Unsayable
-    made = {name: _strict_part(name, part) for name, part in value.items()}
+def _convert_schema(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict) or ("$ref" in value and len(value) > 1) or not value.keys() & TYPE_KEYWORDS:
+        raise _NoStrictSchemaError
+    made = {name: _convert_keyword(name, part) for name, part in value.items()}
     types = made.get("type")
     if "object" not in (types if isinstance(types, list) else [types]):
         if "properties" in made:
-            raise _Unsayable
+            raise _NoStrictSchemaError
         return made
     properties = as_dict(made.get("properties"))
     if not properties or set(properties) - set(as_list(made.get("required"))):
-        raise _Unsayable
+        raise _NoStrictSchemaError
     return made | {"additionalProperties": False}
 
 
-def _strict_part(name: str, part: Any) -> Any:
+def _convert_keyword(keyword: str, value: Any) -> Any:
     """What stands under a keyword."""
-    if name in KEPT or (name == "additionalProperties" and part is False):
-        return part
-    if name in ("properties", "$defs"):
-        return {key: _strict(inner) for key, inner in as_dict(part).items()}
-    if name == "anyOf":
-        return [_strict(choice) for choice in as_list(part)]
-    if name == "items":
-        return _strict(part)
-    raise _Unsayable
+    if keyword in PRESERVED_KEYWORDS or (keyword == "additionalProperties" and value is False):
+        return value
+    if keyword in ("properties", "$defs"):
+        return {key: _convert_schema(inner) for key, inner in as_dict(value).items()}
+    if keyword == "anyOf":
+        return [_convert_schema(choice) for choice in as_list(value)]
+    if keyword == "items":
+        return _convert_schema(value)
+    raise _NoStrictSchemaError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def short(number: int) -> str:
+def format_compact_number(number: int) -> str:
     """A number in few characters: 950, 12.3k, 4.5M."""
     for size, sign in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size * 0.9995:
@@ -11,20 +11,20 @@ def short(number: int) -> str:
     return str(number)
 
 
-def dollars(cost: float | None) -> str:
+def format_cost(cost: float | None) -> str:
     """A cost in US dollars; "" where none was told."""
     if not cost:
         return "" if cost is None else "$0"
     return f"${cost:.2f}" if cost >= 1 else f"${cost:.4f}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time in the unit that suits it."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def counted(number: int, what: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """A number of things."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

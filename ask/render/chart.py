@@ -7,63 +7,63 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from ask.console import Output
-from ask.history.statistics import Statistics, ToolUse, Used
-from ask.render.amounts import counted, dollars, duration, short
-from ask.render.table import GAP, shown
-from ask.render.width import columns, cut, padded
-from ask.text import one_line
+from ask.console import StandardOutput
+from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
+from ask.render.amounts import format_compact_number, format_cost, format_count, format_duration
+from ask.render.table import COLUMN_GAP, format_cell
+from ask.render.width import measure_width, pad_text, truncate_text
+from ask.text import format_one_line
 
-BAR = "#"
-LONGEST_BAR = 40
-SHORTEST_BAR = 4
-NARROWEST_NAME = 10
+BAR_CHARACTER = "#"
+MAX_BAR_WIDTH = 40
+MIN_BAR_WIDTH = 4
+MIN_NAME_WIDTH = 10
 """Columns to which a name may be cut: no less than a date takes."""
 
 
-class Line(NamedTuple):
+class ChartRow(NamedTuple):
     """A line of a chart: a name, numbers as they are shown, and how much its bar stands for."""
 
     name: str
-    numbers: Sequence[str]
-    amount: float
+    cells: Sequence[str]
+    bar_amount: float
 
 
-def write_charts(output: Output, statistics: Statistics, first: str) -> None:
+def write_charts(output: StandardOutput, statistics: UsageStatistics, first_day: str) -> None:
     """Write the total and the charts on a terminal; in a pipe rows, each of which begins with what it is about.
 
-    `first` is the first day that counts.
+    `first_day` is the first day that counts.
     """
-    if not output.terminal:
-        output.write("".join("\t".join(map(shown, row)) + "\n" for row in rows(statistics)))
+    if not output.is_terminal:
+        output.write("".join("\t".join(map(format_cell, row)) + "\n" for row in to_statistics_rows(statistics)))
         return
     room = get_terminal_size().columns
-    output.write("".join(f"{line}\n" for line in wrap(f"Since {first}: {total(statistics.total)}", room)))
+    output.write("".join(f"{line}\n" for line in wrap(f"Since {first_day}: {format_total(statistics.total)}", room)))
     used = ("RUNS", "TOKENS", "COST")
     for heading, lines in (
-        (("DAY", *used), list(map(used_line, statistics.days))),
-        (("MODEL", *used), list(map(used_line, statistics.models))),
-        (("TOOL", "CALLS", "FAILED", "TIME"), list(map(tool_line, statistics.tools))),
+        (("DAY", *used), list(map(make_usage_chart_row, statistics.days))),
+        (("MODEL", *used), list(map(make_usage_chart_row, statistics.models))),
+        (("TOOL", "CALLS", "FAILED", "TIME"), list(map(make_tool_chart_row, statistics.tools))),
     ):
         if lines:
-            output.write("\n" + "".join(f"{line}\n" for line in chart(heading, lines, room)))
+            output.write("\n" + "".join(f"{line}\n" for line in format_chart(heading, lines, room)))
 
 
-def as_value(statistics: Statistics) -> dict[str, Any]:
+def to_statistics_dict(statistics: UsageStatistics) -> dict[str, Any]:
     """The numbers for JSON."""
     return {
-        "total": _used_value(statistics.total),
-        "days": [{"day": used.name, **_used_value(used)} for used in statistics.days],
-        "models": [{"model": used.name, **_used_value(used)} for used in statistics.models],
+        "total": _to_usage_dict(statistics.total),
+        "days": [{"day": used.name, **_to_usage_dict(used)} for used in statistics.days],
+        "models": [{"model": used.name, **_to_usage_dict(used)} for used in statistics.models],
         "tools": [tool._asdict() for tool in statistics.tools],
     }
 
 
-def _used_value(used: Used) -> dict[str, Any]:
-    return {"conversations": used.conversations, "runs": used.runs, "usage": used.usage._asdict()}
+def _to_usage_dict(usage_row: UsageRow) -> dict[str, Any]:
+    return {"conversations": usage_row.conversations, "runs": usage_row.runs, "usage": usage_row.usage._asdict()}
 
 
-def rows(statistics: Statistics) -> list[tuple[object, ...]]:
+def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
     """For a day or model: runs, tokens in and out, cost; for a tool: calls, failures, seconds."""
     return [
         *(
@@ -75,21 +75,23 @@ def rows(statistics: Statistics) -> list[tuple[object, ...]]:
     ]
 
 
-def chart(heading: Sequence[str], lines: Sequence[Line], room: int) -> list[str]:
+def format_chart(heading: Sequence[str], chart_rows: Sequence[ChartRow], max_width: int) -> list[str]:
     """A heading, and a line for each: the name, the numbers, and a bar in what room is left."""
-    numbers = [[heading[1:], *(line.numbers for line in lines)][row] for row in range(len(lines) + 1)]
+    numbers = [[heading[1:], *(line.cells for line in chart_rows)][row] for row in range(len(chart_rows) + 1)]
     widths = [max(map(len, column)) for column in zip(*numbers, strict=True)]
-    names = [heading[0], *(one_line(line.name) for line in lines)]
-    taken = sum(widths) + len(GAP) * len(widths)
-    longest = max(map(columns, names))
-    name_width = max(min(longest, room - taken - len(GAP) - LONGEST_BAR // 2), min(longest, NARROWEST_NAME))
-    bar_room = min(LONGEST_BAR, room - taken - name_width - len(GAP))
-    most = max(line.amount for line in lines)
-    bars = ["", *(bar(line.amount, most, bar_room) for line in lines)]
+    names = [heading[0], *(format_one_line(line.name) for line in chart_rows)]
+    taken = sum(widths) + len(COLUMN_GAP) * len(widths)
+    longest = max(map(measure_width, names))
+    name_width = max(
+        min(longest, max_width - taken - len(COLUMN_GAP) - MAX_BAR_WIDTH // 2), min(longest, MIN_NAME_WIDTH)
+    )
+    bar_room = min(MAX_BAR_WIDTH, max_width - taken - name_width - len(COLUMN_GAP))
+    most = max(line.bar_amount for line in chart_rows)
+    bars = ["", *(format_bar(line.bar_amount, most, bar_room) for line in chart_rows)]
     return [
-        GAP.join(
+        COLUMN_GAP.join(
             [
-                padded(cut(name, name_width), name_width),
+                pad_text(truncate_text(name, name_width), name_width),
                 *(cell.rjust(width) for cell, width in zip(row, widths, strict=True)),
                 mark,
             ]
@@ -98,26 +100,37 @@ def chart(heading: Sequence[str], lines: Sequence[Line], room: int) -> list[str]
     ]
 
 
-def bar(amount: float, most: float, room: int) -> str:
+def format_bar(amount: float, max_amount: float, max_width: int) -> str:
     """A bar in proportion, of which something is to be seen unless there is nothing; "" where there is no room."""
-    if room < SHORTEST_BAR or amount <= 0:
+    if max_width < MIN_BAR_WIDTH or amount <= 0:
         return ""
-    return BAR * max(1, round(amount / most * room))
+    return BAR_CHARACTER * max(1, round(amount / max_amount * max_width))
 
 
-def used_line(used: Used) -> Line:
+def make_usage_chart_row(usage_row: UsageRow) -> ChartRow:
     """The line of a day or a model, its bar for the tokens."""
-    return Line(used.name, (str(used.runs), short(used.tokens), dollars(used.usage.cost)), used.tokens)
+    return ChartRow(
+        usage_row.name,
+        (str(usage_row.runs), format_compact_number(usage_row.total_tokens), format_cost(usage_row.usage.cost)),
+        usage_row.total_tokens,
+    )
 
 
-def tool_line(tool: ToolUse) -> Line:
+def make_tool_chart_row(tool_usage: ToolUsageRow) -> ChartRow:
     """The line of a tool, its bar for the calls."""
-    return Line(tool.name, (str(tool.calls), str(tool.failures), duration(tool.seconds)), tool.calls)
+    return ChartRow(
+        tool_usage.name,
+        (str(tool_usage.calls), str(tool_usage.failures), format_duration(tool_usage.seconds)),
+        tool_usage.calls,
+    )
 
 
-def total(used: Used) -> str:
+def format_total(usage_row: UsageRow) -> str:
     """What was used in all, on one line."""
-    tokens_in, tokens_out = short(used.usage.input_tokens or 0), short(used.usage.output_tokens or 0)
-    cost = f", {dollars(used.usage.cost)}" if used.usage.cost else ""
-    runs = f"{counted(used.conversations, 'conversation')}, {counted(used.runs, 'run')}"
+    tokens_in, tokens_out = (
+        format_compact_number(usage_row.usage.input_tokens or 0),
+        format_compact_number(usage_row.usage.output_tokens or 0),
+    )
+    cost = f", {format_cost(usage_row.usage.cost)}" if usage_row.usage.cost else ""
+    runs = f"{format_count(usage_row.conversations, 'conversation')}, {format_count(usage_row.runs, 'run')}"
     return f"{runs}, {tokens_in} tokens in, {tokens_out} out{cost}"

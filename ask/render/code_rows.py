@@ -15,13 +15,13 @@ from pygments.token import Comment, Generic, Keyword, Name, Number, Operator, St
 from pygments.util import ClassNotFound
 from rich.text import Text
 
-LONGEST_LINE = 2_000
+MAX_LINE_LENGTH = 2_000
 """Characters of a line that is still coloured."""
-OPEN = 40
+MAX_OPEN_LINES = 40
 """Lines that may still change their colour while more come."""
-KEPT = 10
+MIN_OPEN_LINES = 10
 """Of these, how many stay open at least when the rest is settled: what they are may depend on what follows."""
-STYLES: dict[Any, str] = {
+TOKEN_STYLES: dict[Any, str] = {
     Token: "",
     Comment: "dim",
     Keyword: "magenta",
@@ -48,16 +48,16 @@ STYLES: dict[Any, str] = {
 }
 
 
-class Found(NamedTuple):
+class LexedToken(NamedTuple):
     """A token: where it begins, what it is, its text, and the reader's state before it."""
 
     start: int
-    kind: Any
+    token_type: Any
     text: str
-    state: tuple[str, ...]
+    lexer_state: tuple[str, ...]
 
 
-class CodeReader:
+class CodeHighlighter:
     """Colours a block of code as its lines come.
 
     Args:
@@ -65,58 +65,62 @@ class CodeReader:
     """
 
     def __init__(self, language: str) -> None:
-        self._lexer = lexer_for(language)
-        self._state: tuple[str, ...] = ("root",)
-        self._lines: list[str] = []
+        self._lexer = find_lexer(language)
+        self._lexer_state: tuple[str, ...] = ("root",)
+        self._pending_lines: list[str] = []
 
-    def add(self, line: str) -> list[Text]:
+    def add_line(self, line: str) -> list[Text]:
         """Take a line; return the rows that are settled by it."""
-        self._lines.append(line)
-        return self._settle() if len(self._lines) > OPEN else []
+        self._pending_lines.append(line)
+        return self._take_settled_rows() if len(self._pending_lines) > MAX_OPEN_LINES else []
 
-    def end(self) -> list[Text]:
+    def finish(self) -> list[Text]:
         """The rows that are left."""
-        rows = self.rows("") if self._lines else []
-        self._lines = []
+        rows = self.render_pending("") if self._pending_lines else []
+        self._pending_lines = []
         return rows
 
-    def rows(self, begun: str) -> list[Text]:
+    def render_pending(self, partial_line: str) -> list[Text]:
         """The rows that are not settled, with that of a line that has only begun."""
-        lines = [*self._lines, begun] if begun else self._lines
-        return in_rows(self._read(lines), len(lines)) if lines else []
+        lines = [*self._pending_lines, partial_line] if partial_line else self._pending_lines
+        return split_into_rows(self._lex_lines(lines), len(lines)) if lines else []
 
-    def _settle(self) -> list[Text]:
-        found = self._read(self._lines)
-        begins = dict(zip(accumulate(len(line) + 1 for line in self._lines), count(1)))
-        settled = OPEN // 2  # where no token begins a line, as in a long comment, what goes on may get other colours
+    def _take_settled_rows(self) -> list[Text]:
+        found = self._lex_lines(self._pending_lines)
+        begins = dict(zip(accumulate(len(line) + 1 for line in self._pending_lines), count(1)))
+        settled = (
+            MAX_OPEN_LINES // 2
+        )  # where no token begins a line, as in a long comment, what goes on may get other colours
         for token in found:
-            if begins.get(token.start, OPEN) <= OPEN - KEPT:
-                settled, self._state = begins[token.start], token.state
-        rows = in_rows(found, len(self._lines))[:settled]
-        del self._lines[:settled]
+            if begins.get(token.start, MAX_OPEN_LINES) <= MAX_OPEN_LINES - MIN_OPEN_LINES:
+                settled, self._lexer_state = begins[token.start], token.lexer_state
+        rows = split_into_rows(found, len(self._pending_lines))[:settled]
+        del self._pending_lines[:settled]
         return rows
 
-    def _read(self, lines: list[str]) -> list[Found]:
+    def _lex_lines(self, lines: list[str]) -> list[LexedToken]:
         text = "".join(f"{line}\n" for line in lines)
-        if self._lexer is None or any(len(line) > LONGEST_LINE for line in lines):
-            return [Found(0, Token, text, self._state)]
+        if self._lexer is None or any(len(line) > MAX_LINE_LENGTH for line in lines):
+            return [LexedToken(0, Token, text, self._lexer_state)]
         try:
-            return list(found_in(text, self._lexer, self._state))
+            return list(iter_tokens(text, self._lexer, self._lexer_state))
         except Exception:  # noqa: BLE001 - a reader's fault must not cost the text
-            return [Found(0, Token, text, ("root",))]
+            return [LexedToken(0, Token, text, ("root",))]
 
 
-def found_in(text: str, lexer: Lexer, state: tuple[str, ...]) -> Iterator[Found]:
+def iter_tokens(text: str, lexer: Lexer, lexer_state: tuple[str, ...]) -> Iterator[LexedToken]:
     """The tokens of a text that begins in a state of the reader, in which it may be anything's middle."""
     if type(lexer).get_tokens_unprocessed is not RegexLexer.get_tokens_unprocessed:
-        yield from (Found(start, kind, value, ("root",)) for start, kind, value in lexer.get_tokens_unprocessed(text))
+        yield from (
+            LexedToken(start, kind, value, ("root",)) for start, kind, value in lexer.get_tokens_unprocessed(text)
+        )
         return
-    context = LexerContext(text, 0, list(state))
+    context = LexerContext(text, 0, list(lexer_state))
     for start, kind, value in ExtendedRegexLexer.get_tokens_unprocessed(lexer, None, context):  # type: ignore[arg-type]
-        yield Found(start, kind, value, tuple(context.stack))
+        yield LexedToken(start, kind, value, tuple(context.stack))
 
 
-def lexer_for(language: str) -> Lexer | None:
+def find_lexer(language: str) -> Lexer | None:
     """What reads a language; None where nothing does."""
     try:
         return get_lexer_by_name(language) if language else None
@@ -124,28 +128,28 @@ def lexer_for(language: str) -> Lexer | None:
         return None
 
 
-def coloured(code: str, language: str) -> list[Text]:
+def highlight_code(code: str, language: str) -> list[Text]:
     """The rows of a whole block of code."""
-    reader = CodeReader(language)
-    rows = [row for line in code.removesuffix("\n").split("\n") for row in reader.add(line)]
-    return [*rows, *reader.end()]
+    reader = CodeHighlighter(language)
+    rows = [row for line in code.removesuffix("\n").split("\n") for row in reader.add_line(line)]
+    return [*rows, *reader.finish()]
 
 
-def in_rows(found: list[Found], number: int) -> list[Text]:
+def split_into_rows(tokens: list[LexedToken], row_count: int) -> list[Text]:
     """Tokens as that many rows."""
     rows = [Text(end="")]
-    for token in found:
-        style = style_of(token.kind)
+    for token in tokens:
+        style = get_token_style(token.token_type)
         first, *more = token.text.split("\n")
         rows[-1].append(first, style)
         for line in more:
             rows.append(Text(end=""))
             rows[-1].append(line, style)
-    return rows[:number]
+    return rows[:row_count]
 
 
-def style_of(kind: Any) -> str:
+def get_token_style(token_type: Any) -> str:
     """The style of a kind of token, or of what it is a kind of."""
-    while kind not in STYLES:
-        kind = kind.parent
-    return STYLES[kind]
+    while token_type not in TOKEN_STYLES:
+        token_type = token_type.parent
+    return TOKEN_STYLES[token_type]

@@ -5,57 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ask.console import BOLD, Output
-from ask.text_diff import unified
+from ask.console import BOLD, StandardOutput
+from ask.text_diff import format_unified_diff
 
-LARGEST = 2_000_000
+MAX_FILE_SIZE = 2_000_000
 """Bytes of the largest file whose lines are compared."""
-LINES_SHOWN = 200
+MAX_LINES_SHOWN = 200
 """Lines of one file's difference that a terminal is shown."""
 
 RED, GREEN, CYAN = "\x1b[31m", "\x1b[32m", "\x1b[36m"
-STYLES = {"-": RED, "+": GREEN, "@": CYAN}
+LINE_STYLES = {"-": RED, "+": GREEN, "@": CYAN}
 
 
-def write_diff(output: Output, name: str, now: Path | None, then: Path | None) -> None:
+def write_diff(output: StandardOutput, display_name: str, old_path: Path | None, new_path: Path | None) -> None:
     """Write what makes one file out of another; on a terminal no more than its beginning.
 
     Args:
         output: where it goes.
-        name: of the file, on one line.
-        now: what it is; None where there is none.
-        then: what it becomes.
+        display_name: of the file, on one line.
+        old_path: what it is; None where there is none.
+        new_path: what it becomes.
 
     Raises:
         OSError: one cannot be read.
     """
-    sizes = [path.stat().st_size if path else None for path in (now, then)]
-    if max(size or 0 for size in sizes) > LARGEST:
-        output.write(_briefly(name, sizes, "too large to be shown"), BOLD)
+    sizes = [path.stat().st_size if path else None for path in (old_path, new_path)]
+    if max(size or 0 for size in sizes) > MAX_FILE_SIZE:
+        output.write(_format_sizes(display_name, sizes, "too large to be shown"), BOLD)
         return
-    contents = [path.read_bytes() if path else b"" for path in (now, then)]
+    contents = [path.read_bytes() if path else b"" for path in (old_path, new_path)]
     if any(b"\0" in content for content in contents):
-        output.write(_briefly(name, sizes, "binary"), BOLD)
+        output.write(_format_sizes(display_name, sizes, "binary"), BOLD)
         return
     before, after = (content.decode("utf-8", "backslashreplace") for content in contents)
-    hunks = unified(before, after)
+    hunks = format_unified_diff(before, after)
     if hunks is None:
-        output.write(_briefly(name, sizes, "too different to be shown"), BOLD)
+        output.write(_format_sizes(display_name, sizes, "too different to be shown"), BOLD)
         return
-    output.write(f"--- {name if now else '/dev/null'}\n+++ {name if then else '/dev/null'}\n", BOLD)
+    output.write(
+        f"--- {display_name if old_path else '/dev/null'}\n+++ {display_name if new_path else '/dev/null'}\n", BOLD
+    )
     _write_hunks(output, hunks)
 
 
-def _write_hunks(output: Output, lines: Sequence[str]) -> None:
+def _write_hunks(output: StandardOutput, lines: Sequence[str]) -> None:
     for place, line in enumerate(lines):
-        if output.terminal and place == LINES_SHOWN:
+        if output.is_terminal and place == MAX_LINES_SHOWN:
             output.write(f"[{len(lines) - place:,} more lines]\n", CYAN)
             return
         # A terminal would not show that line ends differ.
-        text = line.replace("\r", "\\r") if output.terminal else line
-        output.write(f"{text}\n", STYLES.get(line[0], ""))
+        text = line.replace("\r", "\\r") if output.is_terminal else line
+        output.write(f"{text}\n", LINE_STYLES.get(line[0], ""))
 
 
-def _briefly(name: str, sizes: Sequence[int | None], why: str) -> str:
+def _format_sizes(display_name: str, sizes: Sequence[int | None], reason: str) -> str:
     now, then = ("no file" if size is None else f"{size:,} bytes" for size in sizes)
-    return f"{name} ({why}): {now} now, {then} once put back\n"
+    return f"{display_name} ({reason}): {now} now, {then} once put back\n"

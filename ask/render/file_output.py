@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import BinaryIO, Self
 
 from ask.atomic_files import Ownership, open_replacement
-from ask.errors import AskError, FileError, ReaderGone
+from ask.errors import AskError, BrokenOutputError, FileError
 
 
 class FileOutput:
@@ -23,16 +23,16 @@ class FileOutput:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._opened = ExitStack()
+        self._exit_stack = ExitStack()
         try:
             target = path.resolve()
             if target.exists() and not target.is_file():
                 opening: AbstractContextManager[BinaryIO] = path.open("wb")
             else:
                 opening = open_replacement(target, Ownership.from_status(target.stat()) if target.exists() else None)
-            self._file = self._opened.enter_context(opening)
+            self._file = self._exit_stack.enter_context(opening)
         except (OSError, ValueError, RuntimeError) as fault:
-            raise self._failure(fault) from fault
+            raise self._make_error(fault) from fault
 
     def write(self, text: str) -> None:
         """Write a piece of text.
@@ -44,21 +44,21 @@ class FileOutput:
         try:
             self._file.write(text.encode(errors="replace"))
         except OSError as fault:
-            raise self._failure(fault) from fault
+            raise self._make_error(fault) from fault
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            self._opened.__exit__(kind, error, trace)
+            self._exit_stack.__exit__(exc_type, exc, traceback)
         except OSError as fault:
-            raise self._failure(fault) from fault
+            raise self._make_error(fault) from fault
 
-    def _failure(self, fault: Exception) -> AskError:
-        if isinstance(fault, BrokenPipeError):
-            return ReaderGone("nobody reads the output")
-        reason = fault.strerror if isinstance(fault, OSError) else str(fault)
+    def _make_error(self, error: Exception) -> AskError:
+        if isinstance(error, BrokenPipeError):
+            return BrokenOutputError("nobody reads the output")
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         return FileError(f"cannot write {self._path} ({reason})")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ask.agent.tool_loop import Outcome
-from ask.console import Console, Output
-from ask.events import CallFinished, CallOutput, CallRunning, Event, MessageAdded, Notice
+from ask.agent.tool_loop import RunResult
+from ask.console import StandardOutput, StderrConsole
+from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallStarted
 from ask.plugin_api.provider import ReasoningDelta, TextDelta
 from ask.redaction import Redactor
 
@@ -26,83 +26,83 @@ class JsonRenderer:
 
     def __init__(
         self,
-        output: Output,
-        console: Console,
-        about: dict[str, Any],
+        output: StandardOutput,
+        console: StderrConsole,
+        metadata: dict[str, Any],
         redactor: Redactor,
         *,
-        lines: bool,
+        json_lines: bool,
         structured: bool = False,
     ) -> None:
         self._output = output
         self._console = console
-        self._about = about
+        self._metadata = metadata
         self._redactor = redactor
-        self._lines = lines
+        self._json_lines = json_lines
         self._structured = structured
         self._texts: list[str] = []
-        self._gap = ""
+        self._separator = ""
         self._reasoning: list[str] = []
-        self._calls: list[dict[str, Any]] = []
-        self._running = False
+        self._tool_calls: list[dict[str, Any]] = []
+        self._is_call_running = False
 
     def show(self, event: Event) -> None:
         """Take an event."""
         match event:
             case TextDelta(text) if text:
-                self._texts.append(self._gap + text)
-                self._gap = ""
-                self._line("text", text=self._texts[-1])
+                self._texts.append(self._separator + text)
+                self._separator = ""
+                self._write_event("text", text=self._texts[-1])
             case ReasoningDelta(text) if text:
                 self._reasoning.append(text)
-                self._line("reasoning", text=text)
-            case CallRunning(call):
-                self._running = True
-                self._line("tool_call", **call._asdict())
-            case CallOutput(text):
-                self._line("tool_output", text=text)
-            case CallFinished():
-                if not self._running:  # it was not allowed to run
-                    self._line("tool_call", **event.call._asdict())
-                self._running = False
-                self._calls.append(event.call._asdict() | came_of(event))
-                self._line("tool_result", **self._calls[-1])
+                self._write_event("reasoning", text=text)
+            case ToolCallStarted(call):
+                self._is_call_running = True
+                self._write_event("tool_call", **call._asdict())
+            case ToolCallOutput(text):
+                self._write_event("tool_output", text=text)
+            case ToolCallFinished():
+                if not self._is_call_running:  # it was not allowed to run
+                    self._write_event("tool_call", **event.call._asdict())
+                self._is_call_running = False
+                self._tool_calls.append(event.call._asdict() | to_result_fields(event))
+                self._write_event("tool_result", **self._tool_calls[-1])
             case MessageAdded(message) if message.role == "assistant" and message.content and self._texts:
-                self._gap = "" if message.content.endswith("\n") else "\n"
+                self._separator = "" if message.content.endswith("\n") else "\n"
             case Notice(text):
-                self._console.line(f"ask: {text}")
-                self._line("notice", text=self._redactor.redact(text))
+                self._console.print_line(f"ask: {text}")
+                self._write_event("notice", text=self._redactor.redact(text))
 
-    def still(self) -> None:
+    def stop(self) -> None:
         """Let nothing move: nothing does."""
 
-    def finish(self, outcome: Outcome, saved_as: str) -> None:
-        """The run is over: write the object, or the last line. `saved_as` is "" where the run is not saved."""
-        failure, text = outcome.failure, "".join(self._texts)
+    def finish(self, run_result: RunResult, conversation_id: str) -> None:
+        """The run is over: write the object, or the last line. `conversation_id` is "" where the run is not saved."""
+        failure, text = run_result.error, "".join(self._texts)
         result = {
-            **self._about,
-            "saved": bool(saved_as),
+            **self._metadata,
+            "saved": bool(conversation_id),
             "text": text,
             **({"data": self._redactor.redact_value(json.loads(text)) if text else None} if self._structured else {}),
             "reasoning": "".join(self._reasoning),
-            "tool_calls": self._calls,
-            "rounds": outcome.rounds,
-            "finish": outcome.finish,
-            "usage": outcome.usage._asdict(),
+            "tool_calls": self._tool_calls,
+            "rounds": run_result.rounds,
+            "finish": run_result.finish_reason,
+            "usage": run_result.usage._asdict(),
             "exit_code": failure.exit_code if failure else 0,
             "error": self._redactor.redact(str(failure)) if failure else None,
         }
-        if self._lines:
-            self._line("result", **result)
+        if self._json_lines:
+            self._write_event("result", **result)
         else:
             self._output.write(json.dumps(result, ensure_ascii=False) + "\n")
 
-    def _line(self, kind: str, **fields: Any) -> None:
-        if self._lines:
-            self._output.write(json.dumps({"type": kind, **fields}, ensure_ascii=False) + "\n")
+    def _write_event(self, event_type: str, **fields: Any) -> None:
+        if self._json_lines:
+            self._output.write(json.dumps({"type": event_type, **fields}, ensure_ascii=False) + "\n")
 
 
-def came_of(event: CallFinished) -> dict[str, Any]:
+def to_result_fields(event: ToolCallFinished) -> dict[str, Any]:
     """What came of a call."""
     return {
         "result": event.result,

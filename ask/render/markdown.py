@@ -5,83 +5,90 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ask.history.conversations import Called, steps, summary_of
-from ask.history.entries import Conversation, Entry, Run
-from ask.render.conversation_parts import call_line, call_text, duration, facts, outcome, prompt_parts
-from ask.render.safe_markdown import as_markdown, fenced
-from ask.render.transcript import ending
-from ask.text import for_terminal, one_line
+from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
+from ask.history.entries import Conversation, HistoryEntry, Run
+from ask.render.conversation_parts import (
+    describe_conversation,
+    format_call_arguments,
+    format_call_duration,
+    format_call_outcome,
+    split_prompt,
+    summarize_call,
+)
+from ask.render.safe_markdown import format_code_block, to_safe_markdown
+from ask.render.transcript import describe_ending
+from ask.text import escape_control_characters, format_one_line
 
-SPECIAL = re.compile(r"[\\`*_\[\]<>&~|$]|^(?:[#+=-]|\d+[.)]$|\d+[.)](?= ))", re.MULTILINE)
-LONGEST_QUOTE = 20
+SPECIAL_CHARACTERS = re.compile(r"[\\`*_\[\]<>&~|$]|^(?:[#+=-]|\d+[.)]$|\d+[.)](?= ))", re.MULTILINE)
+MAX_QUOTED_LINES = 20
 """Lines of a question that is quoted; what is longer is code or a log most often."""
 
 
-def as_document(
-    conversations: Iterable[Conversation], runs_of: Callable[[Conversation], Sequence[Run]]
+def render_markdown_document(
+    conversations: Iterable[Conversation], read_runs: Callable[[Conversation], Sequence[Run]]
 ) -> Iterator[str]:
-    """The text of a document with these conversations, piece by piece; `runs_of` reads one."""
+    """The text of a document with these conversations, piece by piece; `read_runs` reads one."""
     for place, conversation in enumerate(conversations):
         if place:
             yield "\n---\n\n"
-        runs = runs_of(conversation)
-        about = " · ".join([*map(literal, facts(conversation, runs)), f"`{conversation.id}`"])
-        yield f"# {literal(one_line(conversation.title)) or 'Conversation'}\n\n{about}\n"
+        runs = read_runs(conversation)
+        about = " · ".join([*map(escape_markdown, describe_conversation(conversation, runs)), f"`{conversation.id}`"])
+        yield f"# {escape_markdown(format_one_line(conversation.title)) or 'Conversation'}\n\n{about}\n"
         for run in runs:
-            yield from (f"\n{block}\n" for block in _blocks(run))
+            yield from (f"\n{block}\n" for block in _render_run(run))
 
 
-def literal(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """The text in Markdown that shows it as it is, line by line."""
-    escaped = SPECIAL.sub(_escaped, for_terminal(text))
+    escaped = SPECIAL_CHARACTERS.sub(_escape_match, escape_control_characters(text))
     return "\\\n".join(line.strip() for line in escaped.split("\n"))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     digits = match[0][:-1]
     return f"{digits}\\{match[0][-1]}"
 
 
-def _blocks(run: Run) -> Iterator[str]:
+def _render_run(run: Run) -> Iterator[str]:
     if run.compacts is not None:
         yield "*A summary, which from here on stands for what was said before:*"
-        yield as_markdown(summary_of(run))
+        yield to_safe_markdown(extract_summary(run))
     else:
-        for step in steps(run.entries):
-            yield from _called(step) if isinstance(step, Called) else _said(step)
-    for line in ending(run):
-        yield f"*{literal(line)}*"
+        for step in pair_calls_with_results(run.entries):
+            yield from _render_call(step) if isinstance(step, ToolCallStep) else _render_message(step)
+    for line in describe_ending(run):
+        yield f"*{escape_markdown(line)}*"
 
 
-def _said(entry: Entry) -> Iterator[str]:
+def _render_message(entry: HistoryEntry) -> Iterator[str]:
     message = entry.message
     if message.role != "assistant":
-        yield from (_quoted(part.title, part.text) for part in prompt_parts(message.content))
+        yield from (_format_quote(part.title, part.text) for part in split_prompt(message.content))
         for attachment in message.attachments:
-            yield f"> *with {literal(one_line(attachment.name))} ({len(attachment.data):,} bytes)*"
+            yield f"> *with {escape_markdown(format_one_line(attachment.name))} ({len(attachment.data):,} bytes)*"
         return
     if message.content.strip():
-        yield as_markdown(message.content)
-    if not entry.whole:
+        yield to_safe_markdown(message.content)
+    if not entry.complete:
         yield "*The answer was cut off here.*"
 
 
-def _quoted(title: str, text: str) -> str:
+def _format_quote(title: str, text: str) -> str:
     """A part of a question as a quotation."""
     text = text.strip("\n")
     lines = text.split("\n")
-    as_it_is = title or len(lines) > LONGEST_QUOTE or any(line[:1].isspace() or not line for line in lines)
-    block = fenced(text) if as_it_is else literal(text)
-    heading = f"*{literal(title)}*\n\n" if title else ""
+    as_it_is = title or len(lines) > MAX_QUOTED_LINES or any(line[:1].isspace() or not line for line in lines)
+    block = format_code_block(text) if as_it_is else escape_markdown(text)
+    heading = f"*{escape_markdown(title)}*\n\n" if title else ""
     return "\n".join(f"> {line}".rstrip() for line in f"{heading}{block}".split("\n"))
 
 
-def _called(called: Called) -> Iterator[str]:
-    call = called.record.call
-    arguments = call_text(call)
-    short = arguments == call_line(call)
-    about = ", ".join(filter(None, [duration(called.record), outcome(called)]))
-    yield f"**{literal(one_line(call.name)) or 'tool'}**" + (f" ({about})" if about else "")
-    yield fenced(f"$ {arguments}" if short and call.name == "bash" else arguments)
-    if called.result:
-        yield fenced(called.result)
+def _render_call(step: ToolCallStep) -> Iterator[str]:
+    call = step.record.call
+    arguments = format_call_arguments(call)
+    short = arguments == summarize_call(call)
+    about = ", ".join(filter(None, [format_call_duration(step.record), format_call_outcome(step)]))
+    yield f"**{escape_markdown(format_one_line(call.name)) or 'tool'}**" + (f" ({about})" if about else "")
+    yield format_code_block(f"$ {arguments}" if short and call.name == "bash" else arguments)
+    if step.result:
+        yield format_code_block(step.result)

@@ -11,23 +11,32 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ask.render.live_region import Bottom, Row
-from ask.render.markdown_blocks import LONGEST, BlockReader, CodeBegun, CodeEnded, CodeLine, Piece, Unread, Whole
-from ask.render.markdown_rows import ansi, cut_at, markdown_rows, widest
-from ask.text import for_terminal
+from ask.render.live_region import LiveRegion, TerminalRow
+from ask.render.markdown_blocks import (
+    MAX_BLOCK_LENGTH,
+    BlockEvent,
+    BlockReader,
+    CodeEnd,
+    CodeLine,
+    CodeStart,
+    MarkdownBlock,
+    RawText,
+)
+from ask.render.markdown_rows import measure_max_width, render_markdown, split_at_width, to_ansi
+from ask.text import escape_control_characters
 
 if TYPE_CHECKING:
-    from ask.render.code_rows import CodeReader
+    from ask.render.code_rows import CodeHighlighter
 
-QUICK = 0.004
+MIN_DRAW_TIME = 0.004
 """Seconds that a picture of the block under way counts as taking, at least."""
-REST = 8
+DRAW_REST_FACTOR = 8
 """How many times as long it is until the next."""
-LONGEST_LINE = 2_000
+MAX_LINE_LENGTH = 2_000
 """Characters of a line of code under way that are shown: its end."""
 
 
-class MarkdownAnswer:
+class MarkdownStreamRenderer:
     """An answer as it comes.
 
     Args:
@@ -36,96 +45,101 @@ class MarkdownAnswer:
         rest: how many times as long as a picture of that took it is until the next.
     """
 
-    def __init__(self, bottom: Bottom, watched: Callable[[], bool], *, rest: float = REST) -> None:
-        self._bottom = bottom
-        self._watched = watched
-        self._rest = rest
-        self._blocks = BlockReader()
-        self._code: CodeReader | None = None
-        self._done: list[str] = []
-        self._stale = False
-        self._next = 0.0
+    def __init__(
+        self, live_region: LiveRegion, is_watched: Callable[[], bool], *, rest_factor: float = DRAW_REST_FACTOR
+    ) -> None:
+        self._live_region = live_region
+        self._is_watched = is_watched
+        self._rest_factor = rest_factor
+        self._block_reader = BlockReader()
+        self._code_highlighter: CodeHighlighter | None = None
+        self._finished_lines: list[str] = []
+        self._needs_redraw = False
+        self._next_draw = 0.0
 
     def feed(self, text: str) -> None:
         """Take a piece of the answer."""
-        for piece in self._blocks.feed(for_terminal(text)):
-            self._take(piece)
-        self._stale = True
+        for piece in self._block_reader.feed(escape_control_characters(text)):
+            self._handle_event(piece)
+        self._needs_redraw = True
         self.refresh()
 
     def refresh(self) -> None:
         """Show what has come, unless a picture was made only just now."""
         now = time.monotonic()
-        if self._stale and now >= self._next:
-            self._draw()
+        if self._needs_redraw and now >= self._next_draw:
+            self._redraw()
             took = time.monotonic() - now
-            self._next = now + self._rest * max(QUICK, took)
+            self._next_draw = now + self._rest_factor * max(MIN_DRAW_TIME, took)
 
     def hide(self) -> None:
         """Make room for somebody else's lines; the next picture shows the block under way again."""
-        self._bottom.show(self._taken(), ())
-        self._stale, self._next = True, 0.0
+        self._live_region.update(self._take_finished_lines(), ())
+        self._needs_redraw, self._next_draw = True, 0.0
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """The answer is over: show all of it for good."""
-        for piece in self._blocks.end():
-            self._take(piece)
-        self._blocks = BlockReader()
-        self._bottom.show(self._taken(), ())
-        self._stale, self._next = False, 0.0
+        for piece in self._block_reader.finish():
+            self._handle_event(piece)
+        self._block_reader = BlockReader()
+        self._live_region.update(self._take_finished_lines(), ())
+        self._needs_redraw, self._next_draw = False, 0.0
 
-    def _take(self, piece: Piece) -> None:
-        match piece:
-            case Whole(text, gap):
-                self._begin(gap)
-                self._done += map(ansi, self._read(text))
-            case CodeBegun(language, gap):
-                self._begin(gap)
-                from ask.render.code_rows import CodeReader
+    def _handle_event(self, event: BlockEvent) -> None:
+        match event:
+            case MarkdownBlock(text, gap):
+                self._start_block(gap)
+                self._finished_lines += map(to_ansi, self._render_block(text))
+            case CodeStart(language, gap):
+                self._start_block(gap)
+                from ask.render.code_rows import CodeHighlighter
 
-                self._code = CodeReader(language)
-            case CodeLine(text) if self._code:
-                self._done += map(ansi, self._code.add(text))
-            case CodeEnded() if self._code:
-                self._done += map(ansi, self._code.end())
-                self._code = None
-            case Unread(text, gap):
-                self._begin(gap)
-                if self._done:
-                    self._bottom.show(self._taken(), ())
-                self._bottom.stream(text)
+                self._code_highlighter = CodeHighlighter(language)
+            case CodeLine(text) if self._code_highlighter:
+                self._finished_lines += map(to_ansi, self._code_highlighter.add_line(text))
+            case CodeEnd() if self._code_highlighter:
+                self._finished_lines += map(to_ansi, self._code_highlighter.finish())
+                self._code_highlighter = None
+            case RawText(text, gap):
+                self._start_block(gap)
+                if self._finished_lines:
+                    self._live_region.update(self._take_finished_lines(), ())
+                self._live_region.write_text(text)
 
-    def _begin(self, gap: bool) -> None:
-        if gap:
-            self._done.append("")
+    def _start_block(self, has_gap: bool) -> None:
+        if has_gap:
+            self._finished_lines.append("")
 
-    def _read(self, text: str) -> list[Text]:
-        if len(text) > LONGEST:
+    def _render_block(self, text: str) -> list[Text]:
+        if len(text) > MAX_BLOCK_LENGTH:
             return [Text(line) for line in text.split("\n")]
-        return markdown_rows(text, self._bottom.size.columns)
+        return render_markdown(text, self._live_region.size.columns)
 
-    def _taken(self) -> list[str]:
-        done, self._done = self._done, []
+    def _take_finished_lines(self) -> list[str]:
+        done, self._finished_lines = self._finished_lines, []
         return done
 
-    def _draw(self) -> None:
-        self._stale = False
-        self._bottom.show(self._taken(), self._rows() if self._watched() else ())
+    def _redraw(self) -> None:
+        self._needs_redraw = False
+        self._live_region.update(self._take_finished_lines(), self._render_pending() if self._is_watched() else ())
 
-    def _rows(self) -> list[Row]:
+    def _render_pending(self) -> list[TerminalRow]:
         """The block under way, or its last rows."""
-        width, height = self._bottom.size
-        begun = self._blocks.under_way
+        width, height = self._live_region.size
+        begun = self._block_reader.pending
         rows: list[Text] = []
-        if self._code:
-            rows = self._code.rows(begun[-LONGEST_LINE:])
+        if self._code_highlighter:
+            rows = self._code_highlighter.render_pending(begun[-MAX_LINE_LENGTH:])
         elif begun:
-            rows = [*([Text()] if self._blocks.gap else []), *self._read(half_open(begun))]
+            rows = [*([Text()] if self._block_reader.has_gap else []), *self._render_block(close_open_markup(begun))]
         most = max(1, height * 3 // 4)
-        return [Row(ansi(row), widest(row.plain.rstrip())) for row in list(cut_at(rows[-most:], width))[-most:]]
+        return [
+            TerminalRow(to_ansi(row), measure_max_width(row.plain.rstrip()))
+            for row in list(split_at_width(rows[-most:], width))[-most:]
+        ]
 
 
-def half_open(text: str) -> str:
+def close_open_markup(text: str) -> str:
     """The text with what its last line opens closed again, so that it looks now as it will then."""
     last = text.rpartition("\n")[2]
     if last.count("`") % 2:

@@ -10,46 +10,46 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-LONGEST = 20_000
+MAX_BLOCK_LENGTH = 20_000
 """Characters of the longest block that is read as Markdown."""
-FENCE = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*(.*)")
-HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
-UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-QUOTE = re.compile(r" {0,3}>")
-ITEM = re.compile(r"( {0,3})([-+*]|\d{1,9}[.)])(?:([ \t]+)(?=\S)|[ \t]*$)")
-HTML = re.compile(
+FENCE_PATTERN = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*(.*)")
+HEADING_PATTERN = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+RULE_PATTERN = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
+UNDERLINE_PATTERN = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+QUOTE_PATTERN = re.compile(r" {0,3}>")
+LIST_ITEM_PATTERN = re.compile(r"( {0,3})([-+*]|\d{1,9}[.)])(?:([ \t]+)(?=\S)|[ \t]*$)")
+HTML_START_PATTERN = re.compile(
     r" {0,3}<(?:(?:(?P<tag>pre|script|style|textarea)(?:[\s>]|$))|(?P<comment>!--)|(?P<question>\?)"
     r"|(?P<data>!\[CDATA\[)|(?P<declaration>![a-zA-Z]))",
     re.IGNORECASE,
 )
 """The begin of HTML that goes on over empty lines, up to its own end."""
-HTML_ENDS = {
+HTML_END_PATTERNS = {
     "tag": re.compile(r"</(?:pre|script|style|textarea)>", re.IGNORECASE),
     "comment": re.compile("-->"),
     "question": re.compile(r"\?>"),
     "data": re.compile(r"\]\]>"),
     "declaration": re.compile(">"),
 }
-INTERRUPTS = re.compile(r" {0,3}(?:[-+*]|1[.)])[ \t]+\S")
+INTERRUPTING_ITEM_PATTERN = re.compile(r" {0,3}(?:[-+*]|1[.)])[ \t]+\S")
 """A list's item that needs no empty line above it."""
-ONLY_MARKS = re.compile(r"[\s>#*+\-_=~`|:]*|\s*\d{1,9}[.)]?\s*")
+MARKERS_ONLY_PATTERN = re.compile(r"[\s>#*+\-_=~`|:]*|\s*\d{1,9}[.)]?\s*")
 """The begin of a line that does not yet tell what it is."""
-INDENTED = 4
+CODE_INDENT = 4
 
 
-class Whole(NamedTuple):
-    """A block that is complete; `gap`: it stands apart from what is above it."""
+class MarkdownBlock(NamedTuple):
+    """A block that is complete; `has_gap`: it stands apart from what is above it."""
 
     text: str
-    gap: bool
+    has_gap: bool
 
 
-class CodeBegun(NamedTuple):
+class CodeStart(NamedTuple):
     """A fenced block of code begins; its lines follow one by one."""
 
     language: str
-    gap: bool
+    has_gap: bool
 
 
 class CodeLine(NamedTuple):
@@ -58,53 +58,53 @@ class CodeLine(NamedTuple):
     text: str
 
 
-class CodeEnded(NamedTuple):
+class CodeEnd(NamedTuple):
     """It is over."""
 
 
-class Unread(NamedTuple):
+class RawText(NamedTuple):
     """A piece of a block that is too long to be read: to be shown as it is. Such a block ends with a line end."""
 
     text: str
-    gap: bool
+    has_gap: bool
 
 
-Piece = Whole | CodeBegun | CodeLine | CodeEnded | Unread
+BlockEvent = MarkdownBlock | CodeStart | CodeLine | CodeEnd | RawText
 
 
-class Fence(NamedTuple):
+class CodeFence(NamedTuple):
     """A fence that is open: its sign, repeated at least that often, so far in, and what its code is written in."""
 
-    sign: str
+    marker: str
     indent: int
     language: str
 
     def is_closed_by(self, line: str) -> bool:
         """Whether a line ends the code."""
         sign = line.strip()
-        return len(sign) >= len(self.sign) and not sign.strip(self.sign[0]) and indent_of(line) < INDENTED
+        return len(sign) >= len(self.marker) and not sign.strip(self.marker[0]) and count_indent(line) < CODE_INDENT
 
 
-def fence_in(line: str) -> Fence | None:
+def parse_fence(line: str) -> CodeFence | None:
     """The fence that a line opens."""
-    found = FENCE.match(line)
+    found = FENCE_PATTERN.match(line)
     if not found or (found[1][0] == "`" and "`" in found[2]):
         return None
     language = re.match(r"[\w+#.-]+", found[2].lstrip("{. "))
-    return Fence(found[1], indent_of(line), language[0] if language else "")
+    return CodeFence(found[1], count_indent(line), language[0] if language else "")
 
 
-def indent_of(line: str) -> int:
+def count_indent(line: str) -> int:
     """The columns before a line's first character."""
-    line = line.expandtabs(INDENTED)
+    line = line.expandtabs(CODE_INDENT)
     return len(line) - len(line.lstrip(" "))
 
 
-def without_indent(line: str, columns: int) -> str:
+def remove_indent(line: str, columns: int) -> str:
     """The line without that many columns of what is before its first character."""
     begin = line[: len(line) - len(line.lstrip(" \t"))]
     if columns and "\t" in begin:
-        return begin.expandtabs(INDENTED)[columns:] + line[len(begin) :]
+        return begin.expandtabs(CODE_INDENT)[columns:] + line[len(begin) :]
     return line[min(columns, len(begin)) :]
 
 
@@ -112,52 +112,54 @@ class BlockReader:
     """Reads a stream of Markdown.
 
     Attributes:
-        fence: the fence of the code under way, None outside of code.
+        open_fence: the fence of the code under way, None outside of code.
     """
 
     def __init__(self) -> None:
-        self.fence: Fence | None = None
-        self._inner: Fence | None = None  # of code in a list's item
+        self.open_fence: CodeFence | None = None
+        self._inner_fence: CodeFence | None = None  # of code in a list's item
         self._lines: list[str] = []
-        self._line: list[str] = []
+        self._line_parts: list[str] = []
         self._size = 0
         self._line_size = 0
-        self._indent: int | None = None  # from which on a line belongs to the item under way, or to indented code
-        self._blank = False
-        self._gap = False
+        self._content_indent: int | None = (
+            None  # from which on a line belongs to the item under way, or to indented code
+        )
+        self._after_blank_line = False
+        self._has_gap = False
         self._html_end: re.Pattern[str] | None = None
-        self._unread = False
-        self._in_line = False  # of such a block
-        self._any = False
+        self._is_raw = False
+        self._is_mid_line = False  # of such a block
+        self._has_output = False
 
-    def feed(self, text: str) -> Iterator[Piece]:
+    def feed(self, text: str) -> Iterator[BlockEvent]:
         """What a further piece of the text completes."""
         *ends, rest = text.split("\n")
         for end in ends:
-            self._line.append(end)
-            line = "".join(self._line)
-            self._line.clear()
-            yield from self._take(line)
+            self._line_parts.append(end)
+            line = "".join(self._line_parts)
+            self._line_parts.clear()
+            yield from self._read_line(line)
             self._line_size = 0
         if rest:
-            self._line.append(rest)
+            self._line_parts.append(rest)
             self._line_size += len(rest)
-        if self._unread or (self._size + self._line_size > LONGEST and not self.fence):
-            yield from self._let_through()
+        if self._is_raw or (self._size + self._line_size > MAX_BLOCK_LENGTH and not self.open_fence):
+            yield from self._switch_to_raw()
 
-    def end(self) -> Iterator[Piece]:
+    def finish(self) -> Iterator[BlockEvent]:
         """What is left at the end of the text."""
-        if self._line or self._in_line:
+        if self._line_parts or self._is_mid_line:
             yield from self.feed("\n")
-        yield from self._end_code() if self.fence else self._close()
+        yield from self._end_code() if self.open_fence else self._close_block()
 
     @property
-    def under_way(self) -> str:
+    def pending(self) -> str:
         """The block that is not complete yet; of code, its last line. What may become anything is left out."""
-        line = "".join(self._line)
-        if self.fence:
-            return "" if line.strip() and not line.strip().strip(self.fence.sign[0]) else line
-        if ONLY_MARKS.fullmatch(line) or (self._inner is None and fence_in(line)):
+        line = "".join(self._line_parts)
+        if self.open_fence:
+            return "" if line.strip() and not line.strip().strip(self.open_fence.marker[0]) else line
+        if MARKERS_ONLY_PATTERN.fullmatch(line) or (self._inner_fence is None and parse_fence(line)):
             line = ""
         lines = [*self._lines, line] if line else self._lines
         if lines and lines[0].lstrip().startswith("|") and len(self._lines) < 2:  # no table before its second line
@@ -165,126 +167,144 @@ class BlockReader:
         return "\n".join(lines)
 
     @property
-    def gap(self) -> bool:
+    def has_gap(self) -> bool:
         """Whether the block under way stands apart from what is above it."""
-        return self._gap if self._lines else self._blank and self._any
+        return self._has_gap if self._lines else self._after_blank_line and self._has_output
 
-    def _take(self, line: str) -> Iterator[Piece]:
-        if self.fence:
-            yield from self._take_code(line, self.fence)
-        elif self._unread:
-            yield from self._take_unread(line)
+    def _read_line(self, line: str) -> Iterator[BlockEvent]:
+        if self.open_fence:
+            yield from self._read_code_line(line, self.open_fence)
+        elif self._is_raw:
+            yield from self._read_raw_line(line)
         elif self._html_end:
-            yield from self._add_html(line, self._html_end)
+            yield from self._add_html_line(line, self._html_end)
         elif not line.strip():
-            self._blank = True
-            if self._indent is not None and self._lines:
+            self._after_blank_line = True
+            if self._content_indent is not None and self._lines:
                 self._lines.append("")
             else:
-                yield from self._close()
+                yield from self._close_block()
         else:
             if self._lines and self._is_ended_by(line):
-                yield from self._close()
-            yield from self._add(line) if self._lines else self._open(line)
+                yield from self._close_block()
+            yield from self._add_line(line) if self._lines else self._start_block(line)
 
-    def _take_code(self, line: str, fence: Fence) -> Iterator[Piece]:
+    def _read_code_line(self, line: str, fence: CodeFence) -> Iterator[BlockEvent]:
         if fence.is_closed_by(line):
             yield from self._end_code()
         else:
-            yield CodeLine(without_indent(line, fence.indent))
+            yield CodeLine(remove_indent(line, fence.indent))
 
-    def _end_code(self) -> Iterator[Piece]:
-        self.fence, self._any = None, True
-        yield CodeEnded()
+    def _end_code(self) -> Iterator[BlockEvent]:
+        self.open_fence, self._has_output = None, True
+        yield CodeEnd()
 
-    def _open(self, line: str) -> Iterator[Piece]:
-        self._gap, self._blank = self._blank and self._any, False
-        self.fence = fence_in(line)
-        if self.fence:
-            yield CodeBegun(self.fence.language, self._gap)
+    def _start_block(self, line: str) -> Iterator[BlockEvent]:
+        self._has_gap, self._after_blank_line = self._after_blank_line and self._has_output, False
+        self.open_fence = parse_fence(line)
+        if self.open_fence:
+            yield CodeStart(self.open_fence.language, self._has_gap)
             return
-        html = HTML.match(line)
+        html = HTML_START_PATTERN.match(line)
         if html:
-            self._html_end = HTML_ENDS[str(html.lastgroup)]
-            yield from self._add_html(line, self._html_end)
+            self._html_end = HTML_END_PATTERNS[str(html.lastgroup)]
+            yield from self._add_html_line(line, self._html_end)
             return
-        item = ITEM.match(line) if not RULE.match(line) else None
+        item = LIST_ITEM_PATTERN.match(line) if not RULE_PATTERN.match(line) else None
         if item:
-            space = len((item[3] or " ").expandtabs(INDENTED))
-            self._indent = len(item[1]) + len(item[2]) + (space if space <= INDENTED else 1)
-            self._inner = fence_in(line[item.end() :])
-        elif indent_of(line) >= INDENTED:
-            self._indent = INDENTED
-        yield from self._add(line)
+            space = len((item[3] or " ").expandtabs(CODE_INDENT))
+            self._content_indent = len(item[1]) + len(item[2]) + (space if space <= CODE_INDENT else 1)
+            self._inner_fence = parse_fence(line[item.end() :])
+        elif count_indent(line) >= CODE_INDENT:
+            self._content_indent = CODE_INDENT
+        yield from self._add_line(line)
 
-    def _add(self, line: str) -> Iterator[Piece]:
-        underlined = bool(self._lines) and self._indent is None and UNDERLINE.match(line) and "|" not in self._lines[-1]
-        if self._indent is not None and self._lines:
-            inside = without_indent(line, self._indent)
-            if self._inner is None:
-                self._inner = fence_in(inside)
-            elif self._inner.is_closed_by(inside):
-                self._inner = None
+    def _add_line(self, line: str) -> Iterator[BlockEvent]:
+        underlined = (
+            bool(self._lines)
+            and self._content_indent is None
+            and UNDERLINE_PATTERN.match(line)
+            and "|" not in self._lines[-1]
+        )
+        if self._content_indent is not None and self._lines:
+            inside = remove_indent(line, self._content_indent)
+            if self._inner_fence is None:
+                self._inner_fence = parse_fence(inside)
+            elif self._inner_fence.is_closed_by(inside):
+                self._inner_fence = None
         self._lines.append(line)
         self._size += len(line) + 1
-        self._blank = False
-        if self._indent is None and (HEADING.match(line) or RULE.match(line) or underlined):
-            yield from self._close()
-        elif self._size > LONGEST:
-            yield from self._let_through()
+        self._after_blank_line = False
+        if self._content_indent is None and (HEADING_PATTERN.match(line) or RULE_PATTERN.match(line) or underlined):
+            yield from self._close_block()
+        elif self._size > MAX_BLOCK_LENGTH:
+            yield from self._switch_to_raw()
 
-    def _add_html(self, line: str, end: re.Pattern[str]) -> Iterator[Piece]:
+    def _add_html_line(self, line: str, end_pattern: re.Pattern[str]) -> Iterator[BlockEvent]:
         self._lines.append(line)
         self._size += len(line) + 1
-        if end.search(line):
+        if end_pattern.search(line):
             self._html_end = None
-            yield from self._close()
-        elif self._size > LONGEST:
-            yield from self._let_through()
+            yield from self._close_block()
+        elif self._size > MAX_BLOCK_LENGTH:
+            yield from self._switch_to_raw()
 
     def _is_ended_by(self, line: str) -> bool:
         """Whether a line that is not empty begins another block than the one under way."""
-        if self._indent is not None:
-            if indent_of(line) >= self._indent:
+        if self._content_indent is not None:
+            if count_indent(line) >= self._content_indent:
                 return False
-            return self._blank or self._indent == INDENTED or self._inner is not None or begins_block(line)
-        if QUOTE.match(self._lines[0]):
-            return not QUOTE.match(line) and begins_block(line)
-        if UNDERLINE.match(line):
+            return (
+                self._after_blank_line
+                or self._content_indent == CODE_INDENT
+                or self._inner_fence is not None
+                or can_begin_block(line)
+            )
+        if QUOTE_PATTERN.match(self._lines[0]):
+            return not QUOTE_PATTERN.match(line) and can_begin_block(line)
+        if UNDERLINE_PATTERN.match(line):
             return False
-        return begins_block(line) and (not ITEM.match(line) or INTERRUPTS.match(line) is not None)
+        return can_begin_block(line) and (
+            not LIST_ITEM_PATTERN.match(line) or INTERRUPTING_ITEM_PATTERN.match(line) is not None
+        )
 
-    def _close(self) -> Iterator[Piece]:
+    def _close_block(self) -> Iterator[BlockEvent]:
         lines, self._lines = self._lines, []
-        self._indent = self._inner = None
+        self._content_indent = self._inner_fence = None
         self._size = 0
         if lines:
-            self._any = True
-            yield Whole("\n".join(lines).rstrip("\n"), self._gap)
+            self._has_output = True
+            yield MarkdownBlock("\n".join(lines).rstrip("\n"), self._has_gap)
 
-    def _let_through(self) -> Iterator[Piece]:
+    def _switch_to_raw(self) -> Iterator[BlockEvent]:
         """Give up reading the block under way: what is there of it, and from now on each piece as it comes."""
-        if not self._unread and not self._lines:
-            self._gap, self._blank = self._blank and self._any, False
-        text = "\n".join([*self._lines, "".join(self._line)])
+        if not self._is_raw and not self._lines:
+            self._has_gap, self._after_blank_line = self._after_blank_line and self._has_output, False
+        text = "\n".join([*self._lines, "".join(self._line_parts)])
         self._lines, self._size = [], 0
-        self._line.clear()
-        self._indent = self._inner = None
-        first, self._unread, self._any = not self._unread, True, True
+        self._line_parts.clear()
+        self._content_indent = self._inner_fence = None
+        first, self._is_raw, self._has_output = not self._is_raw, True, True
         if text:
-            self._in_line = not text.endswith("\n")
-            yield Unread(text, first and self._gap)
+            self._is_mid_line = not text.endswith("\n")
+            yield RawText(text, first and self._has_gap)
 
-    def _take_unread(self, line: str) -> Iterator[Piece]:
-        if self._in_line or line.strip() or self._html_end:
-            self._in_line = False
-            yield Unread(f"{line}\n", gap=False)
+    def _read_raw_line(self, line: str) -> Iterator[BlockEvent]:
+        if self._is_mid_line or line.strip() or self._html_end:
+            self._is_mid_line = False
+            yield RawText(f"{line}\n", has_gap=False)
             if self._html_end and self._html_end.search(line):
-                self._html_end, self._unread = None, False
+                self._html_end, self._is_raw = None, False
         else:
-            self._unread, self._blank = False, True
+            self._is_raw, self._after_blank_line = False, True
 
 
-def begins_block(line: str) -> bool:
+def can_begin_block(line: str) -> bool:
     """Whether a line can begin a block without an empty line above it."""
-    return any(sign.match(line) for sign in (HEADING, RULE, QUOTE, ITEM, HTML)) or fence_in(line) is not None
+    return (
+        any(
+            sign.match(line)
+            for sign in (HEADING_PATTERN, RULE_PATTERN, QUOTE_PATTERN, LIST_ITEM_PATTERN, HTML_START_PATTERN)
+        )
+        or parse_fence(line) is not None
+    )

@@ -19,26 +19,26 @@ from rich.console import Console
 from rich.text import Text
 
 from ask.render.markdown_tables import parse_with_all_cells
-from ask.text import for_terminal
+from ask.text import escape_control_characters
 
-NARROWEST = 10
+MIN_WIDTH = 10
 """Columns that any text gets, however far in it stands."""
-NARROWEST_CELL = 9
+MIN_CELL_WIDTH = 9
 """Columns of a table's column, below which its rows are shown one under the other."""
-LONGEST_RULE = 40
-NESTING = 20
-MOST_BRACKETS = 1_000
+MAX_RULE_WIDTH = 40
+MAX_NESTING = 20
+MAX_BRACKETS = 1_000
 """Opening brackets in a block that is read: the time goes with their square."""
 BULLETS = "•◦▪"
-TYPES = {"strong": "bold", "em": "italic", "s": "strike", "link": "underline"}
-JUSTIFY: dict[str, Literal["right", "center"]] = {"text-align:right": "right", "text-align:center": "center"}
-CODE = "cyan"
-BESIDE = "dim"
-UNSURE = "\ufe0f\u200d"
+INLINE_STYLES = {"strong": "bold", "em": "italic", "s": "strike", "link": "underline"}
+CELL_ALIGNMENTS: dict[str, Literal["right", "center"]] = {"text-align:right": "right", "text-align:center": "center"}
+CODE_STYLE = "cyan"
+DIM_STYLE = "dim"
+AMBIGUOUS_WIDTH_CHARACTERS = "\ufe0f\u200d"
 """Join characters to one picture, or make one of a sign, in some terminals."""
 
 
-def markdown_rows(text: str, width: int) -> list[Text]:
+def render_markdown(text: str, width: int) -> list[Text]:
     """The rows of a text; as it is written, where it cannot be read in a reasonable time.
 
     Args:
@@ -46,38 +46,38 @@ def markdown_rows(text: str, width: int) -> list[Text]:
         width: columns; rows of code may be wider, and are the terminal's to fold.
     """
     try:
-        rows = _read(text, max(width, NARROWEST))
+        rows = _parse_and_render(text, max(width, MIN_WIDTH))
     except Exception:  # noqa: BLE001 - whatever is wrong with it, it is to be seen
         rows = None
-    return folded(Text(for_terminal(text)), width) if rows is None else rows
+    return fold_text(Text(escape_control_characters(text)), width) if rows is None else rows
 
 
-def _read(text: str, width: int) -> list[Text] | None:
-    if text.count("[") > MOST_BRACKETS:
+def _parse_and_render(text: str, width: int) -> list[Text] | None:
+    if text.count("[") > MAX_BRACKETS:
         return None
-    tokens = parse_with_all_cells(reader(), text)
-    if any(token.level >= NESTING - 1 for token in tokens):  # what is further in is left out
+    tokens = parse_with_all_cells(get_parser(), text)
+    if any(token.level >= MAX_NESTING - 1 for token in tokens):  # what is further in is left out
         return None
-    return Page(text.split("\n")).rows(SyntaxTreeNode(tokens).children, width)
+    return MarkdownLayout(text.split("\n")).render_blocks(SyntaxTreeNode(tokens).children, width)
 
 
 @cache
-def reader() -> MarkdownIt:
+def get_parser() -> MarkdownIt:
     """Reads Markdown in which nothing is hidden."""
     return (
-        MarkdownIt("commonmark", {"html": True, "maxNesting": NESTING})
+        MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_NESTING})
         .enable(["table", "strikethrough"])
         .disable("reference")
     )
 
 
 @cache
-def console() -> Console:
+def get_console() -> Console:
     """What rich needs to lay anything out; nothing is written to it."""
     return Console(file=io.StringIO(), width=80, color_system="standard", force_terminal=True, legacy_windows=False)
 
 
-class Page:
+class MarkdownLayout:
     """Lays out a text.
 
     Args:
@@ -85,138 +85,138 @@ class Page:
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self._lines = lines
-        self._depth = 0
+        self._source_lines = lines
+        self._list_depth = 0
 
-    def rows(self, nodes: Sequence[SyntaxTreeNode], width: int) -> list[Text]:
+    def render_blocks(self, nodes: Sequence[SyntaxTreeNode], width: int) -> list[Text]:
         """The rows of some blocks, as far apart as they are written."""
         rows: list[Text] = []
         for node in nodes:
-            if rows and node.map and not self._lines[node.map[0] - 1].strip("> \t"):
+            if rows and node.map and not self._source_lines[node.map[0] - 1].strip("> \t"):
                 rows.append(Text())
-            rows += self._block(node, max(width, NARROWEST))
+            rows += self._render_block(node, max(width, MIN_WIDTH))
         return rows
 
-    def _block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _render_block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         match node.type:
             case "heading":
-                rows = folded(inline(node.children, "bold underline" if node.tag == "h1" else "bold"), width)
+                rows = fold_text(render_inline(node.children, "bold underline" if node.tag == "h1" else "bold"), width)
             case "bullet_list" | "ordered_list":
-                rows = self._list(node, width)
+                rows = self._render_list(node, width)
             case "blockquote":
-                rows = [Text.assemble(("│ ", BESIDE), row) for row in self.rows(node.children, width - 2)]
+                rows = [Text.assemble(("│ ", DIM_STYLE), row) for row in self.render_blocks(node.children, width - 2)]
             case "fence" | "code_block":
-                rows = code_rows(node.content, node.info)
+                rows = render_code(node.content, node.info)
             case "hr":
-                rows = [Text("─" * min(width, LONGEST_RULE), BESIDE)]
+                rows = [Text("─" * min(width, MAX_RULE_WIDTH), DIM_STYLE)]
             case "table":
-                rows = table_rows(node, width)
+                rows = render_table(node, width)
             case "html_block":
-                rows = folded(Text(for_terminal(node.content.rstrip("\n"))), width)
+                rows = fold_text(Text(escape_control_characters(node.content.rstrip("\n"))), width)
             case _:
-                rows = folded(inline(node.children), width)
+                rows = fold_text(render_inline(node.children), width)
         return rows
 
-    def _list(self, node: SyntaxTreeNode, width: int) -> list[Text]:
+    def _render_list(self, node: SyntaxTreeNode, width: int) -> list[Text]:
         rows: list[Text] = []
-        self._depth += 1
+        self._list_depth += 1
         for item in node.children:
-            if rows and item.map and not self._lines[item.map[0] - 1].strip("> \t"):
+            if rows and item.map and not self._source_lines[item.map[0] - 1].strip("> \t"):
                 rows.append(Text())
-            bullet = BULLETS[min(self._depth, len(BULLETS)) - 1]
+            bullet = BULLETS[min(self._list_depth, len(BULLETS)) - 1]
             mark = f"{item.info}{item.markup} " if node.type == "ordered_list" else f"{bullet} "
-            inside = self.rows(item.children, width - len(mark)) or [Text()]
-            rows.append(Text.assemble((mark, BESIDE), inside[0]))
+            inside = self.render_blocks(item.children, width - len(mark)) or [Text()]
+            rows.append(Text.assemble((mark, DIM_STYLE), inside[0]))
             rows += [Text.assemble(" " * len(mark), row) if row else row for row in inside[1:]]
-        self._depth -= 1
+        self._list_depth -= 1
         return rows
 
 
-def inline(nodes: Sequence[SyntaxTreeNode], style: str = "") -> Text:
+def render_inline(nodes: Sequence[SyntaxTreeNode], style: str = "") -> Text:
     """Running text with its styles."""
     text = Text()
     for node in nodes:
-        text.append_text(_inline(node))
+        text.append_text(_render_inline_node(node))
     text.stylize(style)
     return text
 
 
-def _inline(node: SyntaxTreeNode) -> Text:
+def _render_inline_node(node: SyntaxTreeNode) -> Text:
     match node.type:
         case "softbreak" | "hardbreak":
             return Text("\n")
         case "code_inline":
-            return Text(for_terminal(node.content), CODE)
+            return Text(escape_control_characters(node.content), CODE_STYLE)
         case "image":
-            return _with_target(Text(for_terminal(node.content)), str(node.attrs.get("src", "")))
+            return _append_link_target(Text(escape_control_characters(node.content)), str(node.attrs.get("src", "")))
     if not node.children:
-        return Text(for_terminal(node.content))
-    text = inline(node.children, TYPES.get(node.type, ""))
-    return _with_target(text, str(node.attrs.get("href", ""))) if node.type == "link" else text
+        return Text(escape_control_characters(node.content))
+    text = render_inline(node.children, INLINE_STYLES.get(node.type, ""))
+    return _append_link_target(text, str(node.attrs.get("href", ""))) if node.type == "link" else text
 
 
-def _with_target(text: Text, target: str) -> Text:
+def _append_link_target(text: Text, target: str) -> Text:
     """The text of a link with where it leads: what is said may be anything."""
-    target = for_terminal(target)
+    target = escape_control_characters(target)
     if text.plain in (target, target.removeprefix("mailto:")):
         return text
-    return Text.assemble(text, (f" ({target})", BESIDE))
+    return Text.assemble(text, (f" ({target})", DIM_STYLE))
 
 
-def code_rows(code: str, info: str) -> list[Text]:
+def render_code(code: str, info: str) -> list[Text]:
     """The rows of a block of code."""
-    from ask.render.code_rows import coloured
-    from ask.render.markdown_blocks import fence_in
+    from ask.render.code_rows import highlight_code
+    from ask.render.markdown_blocks import parse_fence
 
-    fence = fence_in(f"~~~{info}")
-    return coloured(for_terminal(code), fence.language if fence else "")
+    fence = parse_fence(f"~~~{info}")
+    return highlight_code(escape_control_characters(code), fence.language if fence else "")
 
 
-def table_rows(table: SyntaxTreeNode, width: int) -> list[Text]:
+def render_table(table: SyntaxTreeNode, width: int) -> list[Text]:
     """A table in columns; where there is no room for these, its rows one under the other."""
     heading, *rows = [
-        [inline(cell.children) for cell in row.children] for part in table.children for row in part.children
+        [render_inline(cell.children) for cell in row.children] for part in table.children for row in part.children
     ]
     columns = [max(cell_len(row[place].plain) for row in (heading, *rows)) for place in range(len(heading))]
     room = width - 3 * (len(columns) - 1)
-    if sum(columns) > room and sum(min(column, NARROWEST_CELL) for column in columns) > room:
-        return _one_under_the_other(heading, rows, width)
+    if sum(columns) > room and sum(min(column, MIN_CELL_WIDTH) for column in columns) > room:
+        return _render_table_records(heading, rows, width)
     styles = [str(cell.attrs.get("style", "")) for cell in table.children[0].children[0].children]
-    return _in_columns(heading, rows, styles, width, lines=sum(columns) > room)
+    return _render_table_columns(heading, rows, styles, width, show_lines=sum(columns) > room)
 
 
-def _in_columns(
-    heading: Sequence[Text], rows: Sequence[Sequence[Text]], styles: Sequence[str], width: int, *, lines: bool
+def _render_table_columns(
+    heading: Sequence[Text], rows: Sequence[Sequence[Text]], styles: Sequence[str], width: int, *, show_lines: bool
 ) -> list[Text]:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SQUARE, show_edge=False, pad_edge=False, border_style=BESIDE, header_style="bold")
-    table.show_lines = lines
+    table = Table(box=box.SQUARE, show_edge=False, pad_edge=False, border_style=DIM_STYLE, header_style="bold")
+    table.show_lines = show_lines
     for cell, style in zip(heading, styles, strict=True):
-        table.add_column(cell, justify=JUSTIFY.get(style, "left"), overflow="fold")
+        table.add_column(cell, justify=CELL_ALIGNMENTS.get(style, "left"), overflow="fold")
     for row in rows:
         table.add_row(*row)
-    shown = console().render_lines(table, console().options.update(width=width), pad=False)
+    shown = get_console().render_lines(table, get_console().options.update(width=width), pad=False)
     return [Text.assemble(*((part.text, part.style or "") for part in line)) for line in shown]
 
 
-def _one_under_the_other(heading: Sequence[Text], rows: Sequence[Sequence[Text]], width: int) -> list[Text]:
+def _render_table_records(heading: Sequence[Text], rows: Sequence[Sequence[Text]], width: int) -> list[Text]:
     shown: list[Text] = []
     for row in rows:
         if shown:
-            shown.append(Text("─" * min(width, LONGEST_RULE), BESIDE))
+            shown.append(Text("─" * min(width, MAX_RULE_WIDTH), DIM_STYLE))
         for name, cell in zip(heading, row, strict=True):
-            shown += folded(Text.assemble((f"{name.plain}: ", "bold"), cell), width)
-    return shown or folded(Text(" · ").join(heading), width)
+            shown += fold_text(Text.assemble((f"{name.plain}: ", "bold"), cell), width)
+    return shown or fold_text(Text(" · ").join(heading), width)
 
 
-def folded(text: Text, width: int) -> list[Text]:
+def fold_text(text: Text, width: int) -> list[Text]:
     """The rows of a text, folded between words."""
-    return list(text.wrap(console(), width, overflow="fold"))
+    return list(text.wrap(get_console(), width, overflow="fold"))
 
 
-def cut_at(rows: Sequence[Text], width: int) -> Iterator[Text]:
+def split_at_width(rows: Sequence[Text], width: int) -> Iterator[Text]:
     """The rows as a terminal folds them that folds anywhere, none wider than that for any terminal."""
     for row in rows:
         rest = row.copy()
@@ -224,24 +224,24 @@ def cut_at(rows: Sequence[Text], width: int) -> Iterator[Text]:
         places: list[int] = []
         used = 0
         for place, character in enumerate(rest.plain):
-            used += widest(character)
+            used += measure_max_width(character)
             if used > width:
                 places.append(place)
-                used = widest(character)
+                used = measure_max_width(character)
         yield from rest.divide(places)
 
 
-def widest(text: str) -> int:
+def measure_max_width(text: str) -> int:
     """The most columns that a text takes in any terminal."""
-    return len(text) if text.isascii() else sum(max(cell_len(c), c in UNSURE) for c in text)
+    return len(text) if text.isascii() else sum(max(cell_len(c), c in AMBIGUOUS_WIDTH_CHARACTERS) for c in text)
 
 
-def ansi(row: Text) -> str:
+def to_ansi(row: Text) -> str:
     """A row as it is written to a terminal, without the spaces at its end."""
     row = row.copy()
     row.rstrip()
     shown: list[str] = []
-    for part in row.render(console()):
+    for part in row.render(get_console()):
         style = part.style
         shown.append(style.render(part.text, color_system=ColorSystem.STANDARD) if style else part.text)
     return "".join(shown)

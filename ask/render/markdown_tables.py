@@ -8,17 +8,17 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block.table import escapedSplit
 from markdown_it.token import Token
 
-CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
-PIPE = re.compile(r"(?<!\\)\|")
-ENDS_WITH_PIPE = re.compile(r"(?<!\\)\|\s*$")
+CODE_SPAN_PATTERN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+PIPE_PATTERN = re.compile(r"(?<!\\)\|")
+TRAILING_PIPE_PATTERN = re.compile(r"(?<!\\)\|\s*$")
 
 
-def parse_with_all_cells(reader: MarkdownIt, text: str) -> list[Token]:
+def parse_with_all_cells(parser: MarkdownIt, text: str) -> list[Token]:
     """Parse Markdown so that no cell of a table is lost.
 
     A pipe in code belongs to the code where the row fits the heading then; else the table gets more columns.
     """
-    tokens = reader.parse(text)
+    tokens = parser.parse(text)
     lines = text.split("\n")
     changed = False
     for place, token in enumerate(tokens):
@@ -26,7 +26,7 @@ def parse_with_all_cells(reader: MarkdownIt, text: str) -> list[Token]:
             columns = _count_columns(tokens[place:])
             start, end = token.map
             changed = _keep_cells(lines, start, end, columns) or changed
-    return reader.parse("\n".join(lines)) if changed else tokens
+    return parser.parse("\n".join(lines)) if changed else tokens
 
 
 def _count_columns(tokens: list[Token]) -> int:
@@ -40,14 +40,14 @@ def _keep_cells(lines: list[str], start: int, end: int, columns: int) -> bool:
     changed = False
     for number in range(start + 2, end):
         if _count_cells(lines[number]) > columns:
-            with_code = CODE_SPAN.sub(lambda span: PIPE.sub(r"\\|", span[0]), lines[number])
+            with_code = CODE_SPAN_PATTERN.sub(lambda span: PIPE_PATTERN.sub(r"\\|", span[0]), lines[number])
             if _count_cells(with_code) <= columns:
                 lines[number], changed = with_code, True
             most = max(most, _count_cells(lines[number]))
     if most > columns:
         for number, cell in ((start, " |"), (start + 1, "---|")):
             line = lines[number].rstrip()
-            lines[number] = line + ("" if ENDS_WITH_PIPE.search(line) else "|") + cell * (most - columns)
+            lines[number] = line + ("" if TRAILING_PIPE_PATTERN.search(line) else "|") + cell * (most - columns)
     return changed or most > columns
 
 

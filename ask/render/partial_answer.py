@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ask.agent.tool_loop import Outcome
-from ask.errors import IncompleteAnswer, LimitReached
+from ask.agent.tool_loop import RunResult
+from ask.errors import IncompleteResponseError, LimitReachedError
 from ask.events import Event, MessageAdded
 from ask.plugin_api.provider import TextDelta
 from ask.render.json_output import JsonRenderer
@@ -19,7 +19,7 @@ class PartRenderer:
         inner: shows the run.
         find: the part of an answer; raises IncompleteAnswer where there is none, which the run then fails with.
         of_cut: take it of an answer too that is not whole.
-        shown: let `inner` show it; False where somebody else will.
+        is_shown: let `renderer` show it; False where somebody else will.
         left_out: takes an answer without such a part.
 
     Attributes:
@@ -28,18 +28,18 @@ class PartRenderer:
 
     def __init__(
         self,
-        inner: PlainRenderer | JsonRenderer,
-        find: Callable[[str], str],
+        renderer: PlainRenderer | JsonRenderer,
+        extract: Callable[[str], str],
         *,
-        of_cut: bool = False,
-        shown: bool = True,
-        left_out: Callable[[str], None] | None = None,
+        accept_incomplete: bool = False,
+        is_shown: bool = True,
+        on_missing: Callable[[str], None] | None = None,
     ) -> None:
-        self._inner = inner
-        self._find = find
-        self._of_cut = of_cut
-        self.shown = shown
-        self._left_out = left_out
+        self._renderer = renderer
+        self._extract = extract
+        self._accept_incomplete = accept_incomplete
+        self.is_shown = is_shown
+        self._on_missing = on_missing
         self._texts: list[str] = []
         self.part = ""
 
@@ -51,22 +51,22 @@ class PartRenderer:
                 return
             case MessageAdded(message) if message.tool_calls or message.role == "user":  # who asks for another one
                 self._texts.clear()
-        self._inner.show(event)
+        self._renderer.show(event)
 
-    def still(self) -> None:
+    def stop(self) -> None:
         """Let nothing move any more."""
-        self._inner.still()
+        self._renderer.stop()
 
-    def finish(self, outcome: Outcome, saved_as: str) -> None:
-        """The run is over. `saved_as` is the id of the conversation, "" where it is not saved."""
+    def finish(self, run_result: RunResult, conversation_id: str) -> None:
+        """The run is over. `conversation_id` is the id of the conversation, "" where it is not saved."""
         text = "".join(self._texts)
-        if outcome.failure is None or self._of_cut or isinstance(outcome.failure, LimitReached):
+        if run_result.error is None or self._accept_incomplete or isinstance(run_result.error, LimitReachedError):
             try:
-                self.part = self._find(text)
-            except IncompleteAnswer as failure:
-                outcome.failure = outcome.failure or failure
-        if text and not self.part and self._left_out:
-            self._left_out(text if text.endswith("\n") else f"{text}\n")
-        if self.part and self.shown:
-            self._inner.show(TextDelta(self.part))
-        self._inner.finish(outcome, saved_as)
+                self.part = self._extract(text)
+            except IncompleteResponseError as failure:
+                run_result.error = run_result.error or failure
+        if text and not self.part and self._on_missing:
+            self._on_missing(text if text.endswith("\n") else f"{text}\n")
+        if self.part and self.is_shown:
+            self._renderer.show(TextDelta(self.part))
+        self._renderer.finish(run_result, conversation_id)

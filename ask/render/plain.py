@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ask.agent.tool_loop import Outcome
-from ask.console import Console, Output
-from ask.events import CallFinished, CallOutput, CallRunning, CallStarted, Event, MessageAdded, Notice
+from ask.agent.tool_loop import RunResult
+from ask.console import StandardOutput, StderrConsole
+from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall
 from ask.plugin_api.provider import ReasoningDelta, TextDelta
-from ask.text import one_line
+from ask.text import format_one_line
 
-ARGUMENTS_SHOWN = 100
+MAX_ARGUMENTS_LENGTH = 100
 
 
 class PlainRenderer:
@@ -21,13 +21,13 @@ class PlainRenderer:
         verbose: also show results, reasoning off a terminal, and what the run used.
     """
 
-    def __init__(self, output: Output, console: Console, *, verbose: bool) -> None:
+    def __init__(self, output: StandardOutput, console: StderrConsole, *, verbose: bool) -> None:
         self._output = output
         self._console = console
         self._verbose = verbose
-        self._in_line = False
-        self._shown_live = False
-        self._named = False
+        self._is_mid_line = False
+        self._has_live_output = False
+        self._is_call_printed = False
 
     def show(self, event: Event) -> None:
         """Take an event."""
@@ -35,74 +35,74 @@ class PlainRenderer:
             case TextDelta(text):
                 self._end_aside()
                 self._output.write(text)
-            case ReasoningDelta(text) if self._console.terminal or self._verbose:
-                self._aside(text)
-            case CallOutput(text) if self._console.terminal:
-                self._shown_live = True
-                self._aside(text)
-            case CallStarted():
+            case ReasoningDelta(text) if self._console.is_terminal or self._verbose:
+                self._print_aside(text)
+            case ToolCallOutput(text) if self._console.is_terminal:
+                self._has_live_output = True
+                self._print_aside(text)
+            case ToolCallRequested():
                 self._end_aside()
-                self._named = False
-            case CallRunning(call):
-                self._name(call)
-            case CallFinished(call):
+                self._is_call_printed = False
+            case ToolCallStarted(call):
+                self._print_call(call)
+            case ToolCallFinished(call):
                 self._end_aside()
-                if not self._named:  # it was not allowed to run
-                    self._name(call)
-                self._finished(event)
+                if not self._is_call_printed:  # it was not allowed to run
+                    self._print_call(call)
+                self._print_result(event)
             case MessageAdded(message) if message.role == "assistant":
                 self._end_aside()
                 self._output.end_line()
             case Notice(text):
                 self._end_aside()
-                self._console.line(f"ask: {text}")
+                self._console.print_line(f"ask: {text}")
 
-    def still(self) -> None:
+    def stop(self) -> None:
         """Show all that was said so far."""
         self._output.flush()
 
-    def finish(self, outcome: Outcome, saved_as: str) -> None:
-        """The run is over. `saved_as` is the id of the conversation, "" where it is not saved."""
+    def finish(self, run_result: RunResult, conversation_id: str) -> None:
+        """The run is over. `conversation_id` is the id of the conversation, "" where it is not saved."""
         self._end_aside()
         self._output.end_line()
         if self._verbose:
-            self._console.dim(f"· {used(outcome)}\n")
-        if saved_as and outcome.answered:
-            self._console.dim(f"· conversation {saved_as}\n")
+            self._console.print_dim(f"· {format_usage(run_result)}\n")
+        if conversation_id and run_result.has_answer:
+            self._console.print_dim(f"· conversation {conversation_id}\n")
 
-    def _finished(self, event: CallFinished) -> None:
+    def _print_result(self, event: ToolCallFinished) -> None:
         if self._verbose:
-            result = "" if self._shown_live else event.result.removesuffix("\n") + "\n"
-            self._console.dim(f"{result}· {len(event.result)} characters in {event.seconds:.1f} s\n")
-            self._shown_live = False
+            result = "" if self._has_live_output else event.result.removesuffix("\n") + "\n"
+            self._console.print_dim(f"{result}· {len(event.result)} characters in {event.seconds:.1f} s\n")
+            self._has_live_output = False
         elif event.failed:
-            self._console.dim(f"· {one_line(event.result, ARGUMENTS_SHOWN)}\n")
+            self._console.print_dim(f"· {format_one_line(event.result, MAX_ARGUMENTS_LENGTH)}\n")
 
-    def _name(self, call: ToolCall) -> None:
+    def _print_call(self, call: ToolCall) -> None:
         """Print which call runs: only now, since the user may have edited it."""
-        self._named = True
-        self._console.dim(f"· {summary(call)}\n")
+        self._is_call_printed = True
+        self._console.print_dim(f"· {format_call(call)}\n")
 
-    def _aside(self, text: str) -> None:
-        self._console.dim(text)
-        self._in_line = not text.endswith("\n")
+    def _print_aside(self, text: str) -> None:
+        self._console.print_dim(text)
+        self._is_mid_line = not text.endswith("\n")
 
     def _end_aside(self) -> None:
-        if self._in_line:
-            self._console.dim("\n")
-            self._in_line = False
+        if self._is_mid_line:
+            self._console.print_dim("\n")
+            self._is_mid_line = False
 
 
-def summary(call: ToolCall) -> str:
+def format_call(call: ToolCall) -> str:
     """A call on one line."""
-    return f"{one_line(call.name)} {one_line(call.arguments, ARGUMENTS_SHOWN)}"
+    return f"{format_one_line(call.name)} {format_one_line(call.arguments, MAX_ARGUMENTS_LENGTH)}"
 
 
-def used(outcome: Outcome) -> str:
+def format_usage(run_result: RunResult) -> str:
     """What a run used, on one line."""
-    usage = outcome.usage
-    rounds = "1 round" if outcome.rounds == 1 else f"{outcome.rounds} rounds"
-    parts = [f"{rounds} of tool calls" if outcome.rounds else "no tool calls"]
+    usage = run_result.usage
+    rounds = "1 round" if run_result.rounds == 1 else f"{run_result.rounds} rounds"
+    parts = [f"{rounds} of tool calls" if run_result.rounds else "no tool calls"]
     if usage.input_tokens is not None:
         cached = f" ({usage.cached_tokens} from the cache)" if usage.cached_tokens else ""
         parts.append(f"{usage.input_tokens} tokens in{cached}, {usage.output_tokens or 0} out")

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-INTERVAL = 0.1
+TICK_INTERVAL = 0.1
 """Seconds between two ticks."""
 
 
@@ -18,15 +18,15 @@ class Ticker:
         tick: whose first error ends the ticking.
     """
 
-    def __init__(self, first: Callable[[], object], tick: Callable[[], None]) -> None:
-        self._first = first
-        self._tick = tick
-        self._ticking = threading.Event()
+    def __init__(self, on_first_start: Callable[[], object], on_tick: Callable[[], None]) -> None:
+        self._on_first_start = on_first_start
+        self._on_tick = on_tick
+        self._is_active = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Tick from now on."""
-        self._ticking.set()
+        self._is_active.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="ask ticker", daemon=True)
             # A signal that came to this thread would end the run in the midst of what may not be interrupted.
@@ -40,15 +40,15 @@ class Ticker:
 
     def stop(self) -> None:
         """Rest; a tick may be under way."""
-        self._ticking.clear()
+        self._is_active.clear()
 
     def _run(self) -> None:
         pause = threading.Event()
         try:
-            self._first()
+            self._on_first_start()
             while True:
-                self._ticking.wait()
-                self._tick()
-                pause.wait(INTERVAL)
+                self._is_active.wait()
+                self._on_tick()
+                pause.wait(TICK_INTERVAL)
         except Exception:  # noqa: BLE001 - the program itself meets the same error, and tells of it
             return

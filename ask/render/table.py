@@ -6,75 +6,81 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask.console import Output
-from ask.render.width import columns, cut, padded
-from ask.text import one_line
+from ask.console import StandardOutput
+from ask.render.width import measure_width, pad_text, truncate_text
+from ask.text import format_one_line
 
-GAP = "  "
-NARROWEST = 12
+COLUMN_GAP = "  "
+MIN_COLUMN_WIDTH = 12
 """Characters to which a column may be cut so that a row fits on one line; the first is never cut."""
 
 
-def write_table(output: Output, rows: Sequence[Mapping[str, Any]], *, as_json: bool, whole: bool = False) -> None:
+def write_table(
+    output: StandardOutput, rows: Sequence[Mapping[str, Any]], *, as_json: bool, wrap_last: bool = False
+) -> None:
     """Write rows that all have the same columns. In a pipe there is no heading.
 
     Args:
         output: where they go.
         rows: the values by column; None is shown as nothing.
         as_json: write them as one JSON array.
-        whole: cut nothing: on a terminal the last column takes as many lines as it needs.
+        wrap_last: cut nothing: on a terminal the last column takes as many lines as it needs.
     """
     if as_json:
         output.write(json.dumps([dict(row) for row in rows], ensure_ascii=False, indent=2) + "\n")
         return
     if not rows:
         return
-    cells = [[shown(value) for value in row.values()] for row in rows]
-    if not output.terminal:
+    cells = [[format_cell(value) for value in row.values()] for row in rows]
+    if not output.is_terminal:
         output.write("".join("\t".join(row) + "\n" for row in cells))
         return
     heading = [column.upper().replace("_", " ") for column in rows[0]]
-    write_aligned(output, [heading, *([one_line(cell) for cell in row] for row in cells)], whole=whole)
+    write_aligned(output, [heading, *([format_one_line(cell) for cell in row] for row in cells)], wrap_last=wrap_last)
 
 
-def write_aligned(output: Output, cells: Sequence[Sequence[str]], *, whole: bool) -> None:
+def write_aligned(output: StandardOutput, cells: Sequence[Sequence[str]], *, wrap_last: bool) -> None:
     """Write rows of cells to a terminal, each column as wide as it needs, as far as there is room."""
     from shutil import get_terminal_size  # slow to load, and for a terminal alone
 
-    widths = [max(map(columns, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(measure_width, column)) for column in zip(*cells, strict=True)]
     room = get_terminal_size().columns
-    if whole:
-        cells = folded(cells, room - sum(width + len(GAP) for width in widths[:-1]))
+    if wrap_last:
+        cells = wrap_last_cells(cells, room - sum(width + len(COLUMN_GAP) for width in widths[:-1]))
     else:
-        widths = fitting(widths, room)
+        widths = shrink_widths(widths, room)
     for row in cells:
-        line = GAP.join(padded(cut(cell, width), width) for cell, width in zip(row, widths, strict=True))
+        line = COLUMN_GAP.join(
+            pad_text(truncate_text(cell, width), width) for cell, width in zip(row, widths, strict=True)
+        )
         output.write(line.rstrip() + "\n")
 
 
-def folded(cells: Sequence[Sequence[str]], room: int) -> list[list[str]]:
+def wrap_last_cells(cells: Sequence[Sequence[str]], max_width: int) -> list[list[str]]:
     """The rows with the last cell of each on as many lines as its words need in that room."""
     from textwrap import wrap
 
     lines: list[list[str]] = []
     for *others, last in cells:
-        first, *further = wrap(last, max(room, NARROWEST), break_long_words=False, break_on_hyphens=False) or [""]
+        first, *further = wrap(
+            last, max(max_width, MIN_COLUMN_WIDTH), break_long_words=False, break_on_hyphens=False
+        ) or [""]
         lines.append([*others, first])
         lines += [[*([""] * len(others)), line] for line in further]
     return lines
 
 
-def fitting(widths: Sequence[int], room: int) -> list[int]:
+def shrink_widths(widths: Sequence[int], max_width: int) -> list[int]:
     """The widths of columns, the widest but the first cut until a row fits into the room, as far as that goes."""
     fitted = list(widths)
-    excess = sum(fitted) + len(GAP) * (len(fitted) - 1) - room
-    while excess > 0 and max(fitted[1:], default=0) > NARROWEST:
+    excess = sum(fitted) + len(COLUMN_GAP) * (len(fitted) - 1) - max_width
+    while excess > 0 and max(fitted[1:], default=0) > MIN_COLUMN_WIDTH:
         fitted[fitted.index(max(fitted[1:]), 1)] -= 1
         excess -= 1
     return fitted
 
 
-def shown(value: Any) -> str:
+def format_cell(value: Any) -> str:
     """A value as a table shows it."""
     if isinstance(value, str):
         return " ".join(value.split())

@@ -8,24 +8,33 @@ import time
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from ask.agent.tool_loop import Outcome
-from ask.console import Console, Output, in_foreground
-from ask.events import Asking, CallFinished, CallOutput, CallRunning, CallStarted, Event, MessageAdded, Notice
+from ask.agent.tool_loop import RunResult
+from ask.console import StandardOutput, StderrConsole, is_in_foreground
+from ask.events import (
+    Event,
+    MessageAdded,
+    Notice,
+    RequestStarted,
+    ToolCallFinished,
+    ToolCallOutput,
+    ToolCallRequested,
+    ToolCallStarted,
+)
 from ask.plugin_api.provider import CallDelta, ReasoningDelta, TextDelta
-from ask.render.amounts import counted
-from ask.render.live_region import Bottom
-from ask.render.plain import PlainRenderer, summary
+from ask.render.amounts import format_count
+from ask.render.live_region import LiveRegion
+from ask.render.plain import PlainRenderer, format_call
 from ask.render.spinner import Ticker
-from ask.render.width import columns, cut
-from ask.text import one_line
+from ask.render.width import measure_width, truncate_text
+from ask.text import format_one_line
 
 if TYPE_CHECKING:
-    from ask.render.markdown_answer import MarkdownAnswer
+    from ask.render.markdown_answer import MarkdownStreamRenderer
 
-PATIENCE = 0.5
+SPINNER_DELAY = 0.5
 """Seconds for which nobody wonders what happens."""
-FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-MINUTE = 60
+SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SECONDS_PER_MINUTE = 60
 
 
 class TerminalRenderer(PlainRenderer):
@@ -38,23 +47,25 @@ class TerminalRenderer(PlainRenderer):
         as_written: the answer is no Markdown.
     """
 
-    def __init__(self, output: Output, console: Console, *, verbose: bool, as_written: bool) -> None:
+    def __init__(self, output: StandardOutput, console: StderrConsole, *, verbose: bool, raw: bool) -> None:
         super().__init__(output, console, verbose=verbose)
-        self._as_written = as_written
-        self._bottom = Bottom(output.draw, sys.stdout.fileno(), console.environment)
-        self._answer: MarkdownAnswer | None = None
+        self._raw = raw
+        self._live_region = LiveRegion(output.write_raw, sys.stdout.fileno(), console.environment)
+        self._markdown: MarkdownStreamRenderer | None = None
         self._lock = RLock()
-        self._ticker = Ticker(self._load, self._tick)
-        self._waits_for = ""
-        self._since = 0.0
-        signal.signal(signal.SIGCONT, lambda *_: self._bottom.lose())  # the shell has written to the terminal
+        self._ticker = Ticker(self._create_markdown_renderer, self._tick)
+        self._pending_action = ""
+        self._wait_start = 0.0
+        signal.signal(
+            signal.SIGCONT, lambda *_: self._live_region.mark_cursor_lost()
+        )  # the shell has written to the terminal
 
     def show(self, event: Event) -> None:
         """Take an event."""
         with self._lock:
             match event:
-                case Asking():
-                    self._wait("waiting for the model")
+                case RequestStarted():
+                    self._start_waiting("waiting for the model")
                 case TextDelta(text) if text:
                     self._show_text(event)
                 case ReasoningDelta(text) if text:
@@ -62,110 +73,114 @@ class TerminalRenderer(PlainRenderer):
                     super().show(event)
                 case CallDelta(_, name):
                     self._end_text()
-                    self._wait(f"writing a call of {one_line(name)}")
+                    self._start_waiting(f"writing a call of {format_one_line(name)}")
                 case Notice():
-                    self._console.status("")
-                    if self._answer:
-                        self._answer.hide()
+                    self._console.show_status("")
+                    if self._markdown:
+                        self._markdown.hide()
                     super().show(event)
                 case MessageAdded():
                     self._end_text()
                     super().show(event)
-                case CallStarted() | CallRunning() | CallOutput() | CallFinished() if self._console.terminal:
+                case ToolCallRequested() | ToolCallStarted() | ToolCallOutput() | ToolCallFinished() if (
+                    self._console.is_terminal
+                ):
                     self._show_call(event)
-                case CallStarted() | CallRunning() | CallFinished():
+                case ToolCallRequested() | ToolCallStarted() | ToolCallFinished():
                     self._end_text()
                     super().show(event)
 
-    def finish(self, outcome: Outcome, saved_as: str) -> None:
-        """The run is over. `saved_as` is the id of the conversation, "" where it is not saved."""
+    def finish(self, run_result: RunResult, conversation_id: str) -> None:
+        """The run is over. `conversation_id` is the id of the conversation, "" where it is not saved."""
         with self._lock:
             self._end_text()
-            super().finish(outcome, saved_as)
-        self.still()
+            super().finish(run_result, conversation_id)
+        self.stop()
 
-    def still(self) -> None:
+    def stop(self) -> None:
         """Let nothing move any more."""
         with self._lock:
-            self._rest()
+            self._stop_waiting()
             self._ticker.stop()
 
     def _show_text(self, delta: TextDelta) -> None:
-        self._rest()
+        self._stop_waiting()
         self._end_aside()
-        if self._as_written:
+        if self._raw:
             super().show(delta)
         else:
-            self._answer = self._answer or self._load()
-            self._answer.feed(delta.text)
+            self._markdown = self._markdown or self._create_markdown_renderer()
+            self._markdown.feed(delta.text)
 
     def _end_text(self) -> None:
-        self._rest()
-        if self._answer:
-            self._answer.end()
+        self._stop_waiting()
+        if self._markdown:
+            self._markdown.finish()
 
-    def _show_call(self, event: CallStarted | CallRunning | CallOutput | CallFinished) -> None:
+    def _show_call(self, event: ToolCallRequested | ToolCallStarted | ToolCallOutput | ToolCallFinished) -> None:
         match event:
-            case CallStarted():
+            case ToolCallRequested():
                 self._end_text()
                 self._end_aside()
-                self._named = False
-            case CallRunning(call):
-                self._wait(summary(call))
-                self._call = call
-            case CallOutput(text) if text:
-                self._rest()
-                if not self._named:
-                    self._named = True
-                    self._console.dim(self._fitting(summary(self._call)) + "\n")
+                self._is_call_printed = False
+            case ToolCallStarted(call):
+                self._start_waiting(format_call(call))
+                self._current_call = call
+            case ToolCallOutput(text) if text:
+                self._stop_waiting()
+                if not self._is_call_printed:
+                    self._is_call_printed = True
+                    self._console.print_dim(self._format_row(format_call(self._current_call)) + "\n")
                 super().show(event)
-            case CallFinished():
-                self._rest()
+            case ToolCallFinished():
+                self._stop_waiting()
                 self._end_aside()
-                self._tell_of(event)
+                self._print_call_result(event)
 
-    def _tell_of(self, event: CallFinished) -> None:
-        told = "failed" if event.failed else counted(len(event.result), "character")
+    def _print_call_result(self, event: ToolCallFinished) -> None:
+        told = "failed" if event.failed else format_count(len(event.result), "character")
         told = f"{told} in {event.seconds:.1f} s"
-        self._console.dim(self._fitting("" if self._named else summary(event.call), told) + "\n")
-        if self._verbose and not self._named:
-            self._console.dim(event.result.removesuffix("\n") + "\n")
+        self._console.print_dim(self._format_row("" if self._is_call_printed else format_call(event.call), told) + "\n")
+        if self._verbose and not self._is_call_printed:
+            self._console.print_dim(event.result.removesuffix("\n") + "\n")
         elif event.failed and not self._verbose:
-            self._console.dim(f"  {cut(one_line(event.result, 500), self._bottom.size.columns - 3)}\n")
+            self._console.print_dim(
+                f"  {truncate_text(format_one_line(event.result, 500), self._live_region.size.columns - 3)}\n"
+            )
 
-    def _fitting(self, what: str, told: str = "") -> str:
+    def _format_row(self, action: str, detail: str = "") -> str:
         """An entry of one row: what is done, and what came of it."""
-        room = self._bottom.size.columns - 3 - (columns(told) + 3 if told else 0)
-        return "· " + " · ".join(filter(None, (cut(what, max(room, 1)), told)))
+        room = self._live_region.size.columns - 3 - (measure_width(detail) + 3 if detail else 0)
+        return "· " + " · ".join(filter(None, (truncate_text(action, max(room, 1)), detail)))
 
-    def _wait(self, what: str) -> None:
+    def _start_waiting(self, action: str) -> None:
         """Show how long it takes, if it takes long."""
-        self._waits_for, self._since = what, time.monotonic()
+        self._pending_action, self._wait_start = action, time.monotonic()
         self._ticker.start()
 
-    def _rest(self) -> None:
-        self._waits_for = ""
-        self._console.status("")
+    def _stop_waiting(self) -> None:
+        self._pending_action = ""
+        self._console.show_status("")
 
-    def _load(self) -> MarkdownAnswer:
+    def _create_markdown_renderer(self) -> MarkdownStreamRenderer:
         """What lays out the answer, which takes a while to load: while the model is waited for, it costs nothing."""
-        from ask.render.markdown_answer import MarkdownAnswer
+        from ask.render.markdown_answer import MarkdownStreamRenderer
 
-        return MarkdownAnswer(self._bottom, in_foreground)
+        return MarkdownStreamRenderer(self._live_region, is_in_foreground)
 
     def _tick(self) -> None:
         with self._lock:
-            if self._answer:
-                self._answer.refresh()
-            seconds = time.monotonic() - self._since
-            if self._waits_for and seconds >= PATIENCE and in_foreground():
-                frame = FRAMES[int(seconds * 10) % len(FRAMES)]
-                told = f", {clock(seconds)}"
-                room = self._bottom.size.columns - 4 - len(told)
-                self._console.status(f"{frame} {cut(self._waits_for, max(room, 1))}{told}")
+            if self._markdown:
+                self._markdown.refresh()
+            seconds = time.monotonic() - self._wait_start
+            if self._pending_action and seconds >= SPINNER_DELAY and is_in_foreground():
+                frame = SPINNER_FRAMES[int(seconds * 10) % len(SPINNER_FRAMES)]
+                told = f", {format_elapsed(seconds)}"
+                room = self._live_region.size.columns - 4 - len(told)
+                self._console.show_status(f"{frame} {truncate_text(self._pending_action, max(room, 1))}{told}")
 
 
-def clock(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """A time that goes on."""
-    minutes, rest = divmod(int(seconds), MINUTE)
+    minutes, rest = divmod(int(seconds), SECONDS_PER_MINUTE)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 
-def columns(text: str) -> int:
+def measure_width(text: str) -> int:
     """The columns that a text takes."""
-    return len(text) if text.isascii() else sum(map(_width, text))
+    return len(text) if text.isascii() else sum(map(_measure_character, text))
 
 
-def cut(text: str, room: int) -> str:
+def truncate_text(text: str, max_width: int) -> str:
     """The text, or as much of its beginning as fits with a mark behind it."""
-    if columns(text) <= room:
+    if measure_width(text) <= max_width:
         return text
     used = kept = 0
     for kept, character in enumerate(text):  # noqa: B007 - ends before the first that does not fit
-        used += _width(character)
-        if used >= room:
+        used += _measure_character(character)
+        if used >= max_width:
             break
-    return f"{text[:kept]}…" if room > 0 else ""
+    return f"{text[:kept]}…" if max_width > 0 else ""
 
 
-def padded(text: str, room: int) -> str:
+def pad_text(text: str, target_width: int) -> str:
     """The text with spaces behind it up to that many columns."""
-    return text + " " * (room - columns(text))
+    return text + " " * (target_width - measure_width(text))
 
 
-def _width(character: str) -> int:
+def _measure_character(character: str) -> int:
     if character.isascii():
         return 1
     import unicodedata

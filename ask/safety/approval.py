@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import AskError
-from ask.safety.policy import Proposal
-from ask.text import spelled_out
+from ask.safety.policy import PendingToolCall
+from ask.text import escape_non_ascii
 from ask.tools.base import ApprovedFile
 
 if TYPE_CHECKING:
     from ask.safety.terminal import Terminal
 
-TRIES = 3
+MAX_ATTEMPTS = 3
 """How many times a question is put to somebody whose answer is not understood."""
-LONGEST_EDITED = 4_000
+MAX_EDITABLE_LENGTH = 4_000
 """Characters of the longest command that is put on a line to edit."""
 
 
-class Consent(StrEnum):
+class ApprovalChoice(StrEnum):
     """What the user says to a call: no, yes, yes to this tool for the rest of the run, or yes to another command."""
 
     NO = "no"
@@ -33,56 +33,56 @@ class Consent(StrEnum):
     EDITED = "edited"
 
 
-class Reply(NamedTuple):
+class ApprovalResponse(NamedTuple):
     """The user's answer.
 
     Attributes:
-        consent: the answer.
-        command: the command as the user edited it.
-        file: the file whose change was shown; None for a call that writes none.
+        choice: the answer.
+        edited_command: the command as the user edited it.
+        approved_file: the file whose change was shown; None for a call that writes none.
     """
 
-    consent: Consent
-    command: str = ""
-    file: ApprovedFile | None = None
+    choice: ApprovalChoice
+    edited_command: str = ""
+    approved_file: ApprovedFile | None = None
 
 
-ANSWERS = {
-    **dict.fromkeys(("", "n", "no"), Consent.NO),
-    **dict.fromkeys(("y", "yes"), Consent.YES),
-    **dict.fromkeys(("a", "always"), Consent.ALWAYS),
+CHOICES_BY_ANSWER = {
+    **dict.fromkeys(("", "n", "no"), ApprovalChoice.NO),
+    **dict.fromkeys(("y", "yes"), ApprovalChoice.YES),
+    **dict.fromkeys(("a", "always"), ApprovalChoice.ALWAYS),
 }
-EDIT, EXPLAIN = ("e", "edit"), ("?", "explain")
+EDIT_ANSWERS, EXPLAIN_ANSWERS = ("e", "edit"), ("?", "explain")
 
 
-def anything(path: Path) -> bool:
+def can_read_anything(path: Path) -> bool:
     """Any file may be read, as it may without safe mode."""
     return True
 
 
-def ask_on_terminal(
-    proposal: Proposal,
+def prompt_for_approval(
+    pending_call: PendingToolCall,
     *,
-    explain: Callable[[Proposal], str] | None = None,
-    may_read: Callable[[Path], bool] = anything,
-) -> Reply | None:
+    explain: Callable[[PendingToolCall], str] | None = None,
+    can_read: Callable[[Path], bool] = can_read_anything,
+) -> ApprovalResponse | None:
     """Show a call and ask whether to carry it out; None where there is no terminal to ask on.
 
     Args:
-        proposal: the call.
+        pending_call: the call.
         explain: has somebody explain what it does; may raise AskError. None where nobody can.
-        may_read: whether a file, by a path without links, may be read to show what would change in it.
+        can_read: whether a file, by a path without links, may be read to show what would change in it.
     """
-    from ask.safety.description import describe
-    from ask.safety.preview import preview
-    from ask.safety.terminal import NoTerminal, Terminal
+    from ask.safety.description import describe_call
+    from ask.safety.preview import build_preview
+    from ask.safety.terminal import NoTerminalError, Terminal
 
     try:
         with Terminal() as terminal:
-            shown = preview(proposal, may_read)
-            reply = _Dialogue(terminal, proposal, describe(proposal, shown), explain).hold()
-            return reply._replace(file=shown.file)
-    except NoTerminal:
+            shown = build_preview(pending_call, can_read)
+            reply = _ApprovalPrompt(terminal, pending_call, describe_call(pending_call, shown), explain).read_response()
+            return reply._replace(approved_file=shown.approved_file)
+    except NoTerminalError:
         return None
 
 
@@ -93,20 +93,20 @@ def confirm(question: str, *, default: bool = False) -> bool | None:
         question: what is asked.
         default: what an empty line says.
     """
-    from ask.safety.terminal import NoTerminal, Terminal
+    from ask.safety.terminal import NoTerminalError, Terminal
 
     try:
         with Terminal() as terminal:
-            answer = terminal.ask(f"{question} [{'Y/n' if default else 'y/N'}] ")
-    except NoTerminal:
+            answer = terminal.read_line(f"{question} [{'Y/n' if default else 'y/N'}] ")
+    except NoTerminalError:
         return None
     if answer is None:
         return False
     words = answer.strip().lower()
-    return ANSWERS.get(words) is Consent.YES if words else default
+    return CHOICES_BY_ANSWER.get(words) is ApprovalChoice.YES if words else default
 
 
-class _Dialogue:
+class _ApprovalPrompt:
     """One question and what comes of it.
 
     Args:
@@ -114,61 +114,69 @@ class _Dialogue:
     """
 
     def __init__(
-        self, terminal: Terminal, proposal: Proposal, text: str, explain: Callable[[Proposal], str] | None
+        self,
+        terminal: Terminal,
+        pending_call: PendingToolCall,
+        description: str,
+        explain: Callable[[PendingToolCall], str] | None,
     ) -> None:
         self._terminal = terminal
-        self._proposal = proposal
-        self._text = text
+        self._pending_call = pending_call
+        self._description = description
         self._explain = explain
-        choices = ["y(es)", "N(o)", f"a(lways for {spelled_out(proposal.tool)})"]
-        choices += ["e(dit)"] if proposal.command is not None else []
+        choices = ["y(es)", "N(o)", f"a(lways for {escape_non_ascii(pending_call.tool_name)})"]
+        choices += ["e(dit)"] if pending_call.command is not None else []
         choices += ["?(explain)"] if explain else []
         self._choices = ", ".join(choices)
 
-    def hold(self) -> Reply:
+    def read_response(self) -> ApprovalResponse:
         """Ask until there is an answer; one that is not understood a few times is no."""
-        prompt = self._show()
-        tries = TRIES
+        prompt = self._show_call()
+        tries = MAX_ATTEMPTS
         while tries:
-            answer = self._terminal.ask(prompt)
+            answer = self._terminal.read_line(prompt)
             words = "" if answer is None else answer.strip().lower()
-            if words in ANSWERS:
-                return Reply(ANSWERS[words])
-            if words in EDIT and self._proposal.command is not None:
-                edited = edit_command(self._terminal, self._proposal.command)
+            if words in CHOICES_BY_ANSWER:
+                return ApprovalResponse(CHOICES_BY_ANSWER[words])
+            if words in EDIT_ANSWERS and self._pending_call.command is not None:
+                edited = edit_command(self._terminal, self._pending_call.command)
                 if edited is not None:
-                    return Reply(Consent.EDITED, edited) if edited != self._proposal.command else Reply(Consent.YES)
-            elif words in EXPLAIN and self._explain:
-                self._tell(self._explain)
-                prompt = self._show()
+                    return (
+                        ApprovalResponse(ApprovalChoice.EDITED, edited)
+                        if edited != self._pending_call.command
+                        else ApprovalResponse(ApprovalChoice.YES)
+                    )
+            elif words in EXPLAIN_ANSWERS and self._explain:
+                self._show_explanation(self._explain)
+                prompt = self._show_call()
             else:
                 tries -= 1
                 again = f"Not understood: {self._choices}.\n"
                 self._terminal.write(again if tries else "Not understood: taken as no.\n")
-        return Reply(Consent.NO)
+        return ApprovalResponse(ApprovalChoice.NO)
 
-    def _show(self) -> str:
+    def _show_call(self) -> str:
         """Show the call; return the question."""
-        count = self._terminal.show(self._text)
+        count = self._terminal.show(self._description)
         whole = f", all {count:,} lines of it" if count else ""
         return f"Run this{whole}? {self._choices}: "
 
-    def _tell(self, explain: Callable[[Proposal], str]) -> None:
+    def _show_explanation(self, explain: Callable[[PendingToolCall], str]) -> None:
         self._terminal.write("Asking for an explanation ...\n")
         try:
-            told = f"The model explains:\n{explain(self._proposal)}"
+            told = f"The model explains:\n{explain(self._pending_call)}"
         except AskError as failure:
             told = f"There is none:\n{failure}"
-        rows = self._terminal.fold(spelled_out(told).replace("\n", "\n  | "))
+        rows = self._terminal.wrap_lines(escape_non_ascii(told).replace("\n", "\n  | "))
         self._terminal.write("\n".join(rows) + "\n\n")
 
 
 def edit_command(terminal: Terminal, command: str) -> str | None:
     """What the user makes of a command; None where nothing is left of it."""
-    fits = "\n" not in command and spelled_out(command) == command and len(command) <= LONGEST_EDITED
+    fits = "\n" not in command and escape_non_ascii(command) == command and len(command) <= MAX_EDITABLE_LENGTH
     if not fits:
         terminal.write("It is not one short line of plain text: write the command anew.\n")
-    edited = terminal.edit("Command: ", command if fits else "")
+    edited = terminal.edit_line("Command: ", command if fits else "")
     if edited is None or not edited.strip():
         terminal.write("Nothing is left to run.\n")
         return None

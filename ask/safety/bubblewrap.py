@@ -9,11 +9,11 @@ from pathlib import Path
 
 from ask.errors import SafetyError
 
-PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
+BUBBLEWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Where it may be. Never looked up on PATH, which a working directory can be on."""
-NEEDED = (0, 8, 0)
-_INSTALL = "install bubblewrap (apt, dnf or pacman install bubblewrap)"
-_CAUSES = (
+MIN_VERSION = (0, 8, 0)
+_INSTALL_HINT = "install bubblewrap (apt, dnf or pacman install bubblewrap)"
+_KNOWN_FAILURES = (
     (
         ("uid map", "loopback", "Permission denied"),
         "the system does not let bubblewrap make a user namespace",
@@ -32,7 +32,7 @@ _CAUSES = (
 )
 
 
-def find_bubblewrap(candidates: Sequence[str] = PROGRAMS) -> str:
+def find_bubblewrap(candidates: Sequence[str] = BUBBLEWRAP_PATHS) -> str:
     """The path of bubblewrap.
 
     Raises:
@@ -46,29 +46,29 @@ def find_bubblewrap(candidates: Sequence[str] = PROGRAMS) -> str:
             for part in (path.resolve(), path.resolve().parent):
                 status = part.stat()
                 if status.st_uid != 0 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                    raise SafetyError(f"--safe does not trust {part}: others than root can change it", _INSTALL)
+                    raise SafetyError(f"--safe does not trust {part}: others than root can change it", _INSTALL_HINT)
             if not os.access(path, os.X_OK):
-                raise SafetyError(f"--safe cannot run {name}", _INSTALL)
+                raise SafetyError(f"--safe cannot run {name}", _INSTALL_HINT)
             return name
-    raise SafetyError("--safe needs bubblewrap (bwrap), which is not installed", _INSTALL)
+    raise SafetyError("--safe needs bubblewrap (bwrap), which is not installed", _INSTALL_HINT)
 
 
-def explain(program: str, complaint: str) -> SafetyError:
+def explain_bubblewrap_failure(program: str, stderr: str) -> SafetyError:
     """Why no sandbox could be opened, from what bubblewrap, or the worker in it, wrote as it ended."""
-    version = find_version(program)
-    if version and version < NEEDED:
-        told, wanted = (".".join(map(str, numbers)) for numbers in (version, NEEDED))
+    version = read_bubblewrap_version(program)
+    if version and version < MIN_VERSION:
+        told, wanted = (".".join(map(str, numbers)) for numbers in (version, MIN_VERSION))
         return SafetyError(f"--safe needs bubblewrap {wanted}, and {program} is {told}", "install a newer one")
-    lines = complaint.strip().splitlines()
+    lines = stderr.strip().splitlines()
     told = lines[-1][:300] if lines else "it said nothing"
     if told.startswith("bwrap: "):
-        for signs, cause, fix in _CAUSES:
+        for signs, cause, fix in _KNOWN_FAILURES:
             if any(sign in told for sign in signs):
                 return SafetyError(f"no sandbox can be opened: {cause} ({told})", fix)
     return SafetyError(f"no sandbox can be opened ({told})", "see `ask safe`, or go on without --safe")
 
 
-def find_version(program: str) -> tuple[int, ...]:
+def read_bubblewrap_version(program: str) -> tuple[int, ...]:
     """The version of a bubblewrap, () if it does not tell."""
     from subprocess import SubprocessError, run
 

@@ -6,44 +6,44 @@ import json
 import re
 from collections.abc import Iterator
 
-from ask.safety.policy import Proposal
+from ask.safety.policy import PendingToolCall
 from ask.safety.preview import NO_PREVIEW, Preview
-from ask.text import spelled_out
+from ask.text import escape_non_ascii
 
-MORE, FOLDED = "  | ", "  > "
+CONTINUATION_PREFIX, WRAP_PREFIX = "  | ", "  > "
 """What a line begins with that goes on with a value, or with a line too long for the terminal."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def describe(proposal: Proposal, preview: Preview = NO_PREVIEW) -> str:
+def describe_call(pending_call: PendingToolCall, preview: Preview = NO_PREVIEW) -> str:
     """The call, what it would change, where it runs and for how long at most."""
-    return "\n".join(line.replace("\n", f"\n{MORE}") for line in _lines(proposal, preview))
+    return "\n".join(line.replace("\n", f"\n{CONTINUATION_PREFIX}") for line in _format_lines(pending_call, preview))
 
 
-def _lines(proposal: Proposal, preview: Preview) -> Iterator[str]:
-    seconds = proposal.context.command_timeout
-    limit = proposal.arguments.get("timeout")
+def _format_lines(pending_call: PendingToolCall, preview: Preview) -> Iterator[str]:
+    seconds = pending_call.context.command_timeout
+    limit = pending_call.arguments.get("timeout")
     if isinstance(limit, int | float) and 0 < limit < seconds:
         seconds = limit
-    redactor = proposal.context.redactor
-    yield f"The model wants to call {spelled_out(redactor.redact(proposal.tool))}:"
-    for name, value in proposal.arguments.items():
-        if name not in preview.instead_of:
+    redactor = pending_call.context.redactor
+    yield f"The model wants to call {escape_non_ascii(redactor.redact(pending_call.tool_name))}:"
+    for name, value in pending_call.arguments.items():
+        if name not in preview.shown_arguments:
             shown, content = redactor.redact(name), redactor.redact_value(value)
             label = shown if _PLAIN_NAME.fullmatch(shown) else json.dumps(shown)
-            yield f"  {label}: {spelled_out(content if isinstance(content, str) else json.dumps(content))}"
+            yield f"  {label}: {escape_non_ascii(content if isinstance(content, str) else json.dumps(content))}"
     if preview.heading:
-        yield "  " + spelled_out(redactor.redact("\n".join((preview.heading, *preview.lines))))
-    if proposal.host:
-        yield f"  at the host {spelled_out(proposal.host)}"
-    yield f"  in {spelled_out(str(proposal.context.directory))}, for {seconds:g} s at most"
+        yield "  " + escape_non_ascii(redactor.redact("\n".join((preview.heading, *preview.diff_lines))))
+    if pending_call.host:
+        yield f"  at the host {escape_non_ascii(pending_call.host)}"
+    yield f"  in {escape_non_ascii(str(pending_call.context.directory))}, for {seconds:g} s at most"
 
 
-def fold(text: str, columns: int) -> list[str]:
+def wrap_lines(text: str, columns: int) -> list[str]:
     """The lines of a text in ASCII, cut to fit a terminal: where it breaks a line itself, any could be forged."""
     rows = []
     for line in text.split("\n"):
         rows.append(line[:columns])
-        width = max(1, columns - len(FOLDED))
-        rows += [FOLDED + line[place : place + width] for place in range(columns, len(line), width)]
+        width = max(1, columns - len(WRAP_PREFIX))
+        rows += [WRAP_PREFIX + line[place : place + width] for place in range(columns, len(line), width)]
     return rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-_PATIENCE = 0.5
+_EXIT_TIMEOUT = 0.5
 """Seconds that the child has, when Ctrl-C has ended it too, to put the terminal back."""
-_CHILD = """
+_CHILD_CODE = """
 import sys
 try:
     import readline
@@ -23,11 +23,11 @@ with open(int(sys.argv[3]), "wb") as result:
 """
 
 
-def edit_line(terminal: int, prompt: str, text: str) -> str | None:
+def edit_line(terminal_fd: int, prompt: str, text: str) -> str | None:
     """The line that the user makes of `text`; None where there is none. Without readline it begins empty.
 
     Args:
-        terminal: the descriptor of the terminal.
+        terminal_fd: the descriptor of the terminal.
         prompt: stands before the line.
         text: one line without control characters.
 
@@ -37,10 +37,10 @@ def edit_line(terminal: int, prompt: str, text: str) -> str | None:
     from subprocess import DEVNULL, Popen, TimeoutExpired
 
     result, its_end = os.pipe()
-    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _CHILD, prompt, text, str(its_end)]
+    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _CHILD_CODE, prompt, text, str(its_end)]
     with open(result, "rb") as line:
         try:
-            child = Popen(command, stdin=terminal, stdout=terminal, stderr=DEVNULL, pass_fds=[its_end])
+            child = Popen(command, stdin=terminal_fd, stdout=terminal_fd, stderr=DEVNULL, pass_fds=[its_end])
         finally:
             os.close(its_end)
         try:
@@ -48,7 +48,7 @@ def edit_line(terminal: int, prompt: str, text: str) -> str | None:
             return edited.decode("utf-8", "surrogateescape") if child.wait() == 0 else None
         finally:
             try:
-                child.wait(_PATIENCE)
+                child.wait(_EXIT_TIMEOUT)
             except TimeoutExpired:
                 child.kill()
                 child.wait()

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import SafetyError
-from ask.safety.confinement import Bind
+from ask.safety.sandbox_config import BindMount
 
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_OCTAL_ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 
 class MountEntry(NamedTuple):
@@ -26,27 +26,27 @@ class MountEntry(NamedTuple):
     Paths are strings: a start compares thousands of them, which takes Path ten times as long.
 
     Attributes:
-        number: the id of the mount.
-        parent: the id of the mount that it is attached to.
+        mount_id: the id of the mount.
+        parent_id: the id of the mount that it is attached to.
         device: the major and minor number of the file system.
         root: the path within the file system that is mounted.
-        path: where it is mounted, as the process sees it.
+        mount_point: where it is mounted, as the process sees it.
         options: the options of this mount, such as `ro`.
-        kind: the type of the file system.
+        filesystem_type: the type of the file system.
     """
 
-    number: int
-    parent: int
+    mount_id: int
+    parent_id: int
     device: str
     root: str
-    path: str
+    mount_point: str
     options: Collection[str]
-    kind: str
+    filesystem_type: str
 
 
-def read_mounts(process: int | str = "self") -> list[MountEntry]:
+def read_mounts(pid: int | str = "self") -> list[MountEntry]:
     """List the mounts that a process sees."""
-    with open(f"/proc/{process}/mountinfo", "rb") as file:
+    with open(f"/proc/{pid}/mountinfo", "rb") as file:
         return [_parse_entry(line) for line in file]
 
 
@@ -60,7 +60,7 @@ def _parse_entry(line: bytes) -> MountEntry:
 
 
 def _unescape(path: bytes) -> str:
-    return os.fsdecode(_ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), path) if b"\\" in path else path)
+    return os.fsdecode(_OCTAL_ESCAPE.sub(lambda code: bytes([int(code[1], 8)]), path) if b"\\" in path else path)
 
 
 class MountCheck:
@@ -74,50 +74,54 @@ class MountCheck:
         SafetyError: one of them is gone.
     """
 
-    def __init__(self, binds: Iterable[Bind], hidden_folders: Iterable[Path]) -> None:
-        self._hidden = [str(folder) for folder in hidden_folders]
+    def __init__(self, bind_mounts: Iterable[BindMount], hidden_folders: Iterable[Path]) -> None:
+        self._hidden_folders = [str(folder) for folder in hidden_folders]
         # Of several binds at one place, the last is seen.
-        last = {str(bind.destination): bind for bind in binds}
-        with open_tree("/") as tree:
-            self._wanted = {path: (tree.identify(str(bind.source)), bind.writable) for path, bind in last.items()}
+        last = {str(bind.destination): bind for bind in bind_mounts}
+        with create_path_opener("/") as tree:
+            self._expected_mounts = {
+                path: (tree.identify(str(bind.source)), bind.writable) for path, bind in last.items()
+            }
 
-    def run(self, process: int) -> None:
+    def run(self, pid: int) -> None:
         """Check that everything was mounted that was to be, where it was to be, and nothing else.
 
         Args:
-            process: the process in the sandbox, which waits after bubblewrap's last mount.
+            pid: the process in the sandbox, which waits after bubblewrap's last mount.
 
         Raises:
             SafetyError: a name has got another meaning meanwhile.
         """
         host = read_mounts()
         host_devices = {mount.device for mount in host}
-        inside = read_mounts(process)
+        inside = read_mounts(pid)
         # bubblewrap has not made the sandbox's root "/" yet. A file system that the host does not have is its own.
-        proc = next((it.path for it in inside if it.kind == "proc" and it.device not in host_devices), None)
+        proc = next(
+            (it.mount_point for it in inside if it.filesystem_type == "proc" and it.device not in host_devices), None
+        )
         if proc is None:
             raise SafetyError("the sandbox has no /proc of its own", "see `ask safe`")
         root = proc.rpartition("/")[0]
-        unexplained = {mount.number: mount for mount in inside if is_below(mount.path, root)}
-        empty = {mount.path for mount in unexplained.values() if mount.device not in host_devices}
-        for folder in self._hidden:
+        unexplained = {mount.mount_id: mount for mount in inside if is_below(mount.mount_point, root)}
+        empty = {mount.mount_point for mount in unexplained.values() if mount.device not in host_devices}
+        for folder in self._hidden_folders:
             if root + folder not in empty:
-                raise _changed(folder)
-        with open_tree(f"/proc/{process}/root") as tree:
-            for path, (wanted, writable) in self._wanted.items():
+                raise _make_changed_error(folder)
+        with create_path_opener(f"/proc/{pid}/root") as tree:
+            for path, (wanted, writable) in self._expected_mounts.items():
                 found = tree.identify(root + path)
                 mount = unexplained.pop(_read_mount_id(tree.open(root + path)), None)
-                if found != wanted or mount is None or mount.path != root + path:
-                    raise _changed(path)
+                if found != wanted or mount is None or mount.mount_point != root + path:
+                    raise _make_changed_error(path)
                 if not writable and "ro" not in mount.options:
-                    raise _changed(path)
+                    raise _make_changed_error(path)
         for mount in unexplained.values():
-            path = mount.path.removeprefix(root) or "/"
-            if mount.device in host_devices and _find_root(host, path) != (mount.device, mount.root):
-                raise _changed(path)
+            path = mount.mount_point.removeprefix(root) or "/"
+            if mount.device in host_devices and _find_filesystem_root(host, path) != (mount.device, mount.root):
+                raise _make_changed_error(path)
 
 
-def _changed(path: str) -> SafetyError:
+def _make_changed_error(path: str) -> SafetyError:
     return SafetyError(f"{path} changed while the sandbox was being opened", "run it again")
 
 
@@ -126,32 +130,32 @@ def is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def _find_root(mounts: Sequence[MountEntry], path: str) -> tuple[str, str] | None:
+def _find_filesystem_root(mounts: Sequence[MountEntry], path: str) -> tuple[str, str] | None:
     """Find the file system that a path is in and its path there, from the names alone."""
-    numbers = {mount.number for mount in mounts}
-    on_path = [mount for mount in mounts if is_below(path, mount.path)]
+    numbers = {mount.mount_id for mount in mounts}
+    on_path = [mount for mount in mounts if is_below(path, mount.mount_point)]
     found = None
-    upper = [mount for mount in on_path if mount.parent not in numbers]
+    upper = [mount for mount in on_path if mount.parent_id not in numbers]
     while upper:
         # Of the mounts that are attached to one, the highest hides what is below its path.
-        found = min(upper, key=lambda mount: len(mount.path))
-        upper = [mount for mount in on_path if mount.parent == found.number]
+        found = min(upper, key=lambda mount: len(mount.mount_point))
+        upper = [mount for mount in on_path if mount.parent_id == found.mount_id]
     if found is None:
         return None
-    rest = path[len(found.path) :].strip("/")
+    rest = path[len(found.mount_point) :].strip("/")
     return found.device, os.path.join(found.root, rest) if rest else found.root
 
 
-class Tree:
+class PathOpener:
     """Opens files below a folder without following links.
 
     Files that are opened one after the other share the descriptors of the folders that they have in common.
     """
 
-    def __init__(self, top: int) -> None:
-        self._top = top
+    def __init__(self, root_fd: int) -> None:
+        self._root_fd = root_fd
         self._names: list[str] = []
-        self._opened: list[int] = []
+        self._open_fds: list[int] = []
 
     def open(self, path: str) -> int:
         """Return a descriptor of what an absolute path names, without access to its content, until the next call.
@@ -162,10 +166,10 @@ class Tree:
         names = [name for name in path.split("/") if name]
         self.close(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._names, names, strict=False))))
         for name in names[len(self._names) :]:
-            above = self._opened[-1] if self._opened else self._top
-            self._opened.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above))
+            above = self._open_fds[-1] if self._open_fds else self._root_fd
+            self._open_fds.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above))
             self._names.append(name)
-        return self._opened[-1] if self._opened else self._top
+        return self._open_fds[-1] if self._open_fds else self._root_fd
 
     def identify(self, path: str) -> tuple[int, int]:
         """Return the device and inode of what an absolute path names.
@@ -176,21 +180,21 @@ class Tree:
         try:
             status = os.fstat(self.open(path))
         except OSError:
-            raise _changed(path) from None
+            raise _make_changed_error(path) from None
         return status.st_dev, status.st_ino
 
     def close(self, depth: int = 0) -> None:
         """Close the descriptors below a depth."""
-        while len(self._opened) > depth:
-            os.close(self._opened.pop())
+        while len(self._open_fds) > depth:
+            os.close(self._open_fds.pop())
             self._names.pop()
 
 
 @contextmanager
-def open_tree(top: str) -> Iterator[Tree]:
+def create_path_opener(root: str) -> Iterator[PathOpener]:
     """Open a folder to look up files below it."""
-    descriptor = os.open(top, os.O_PATH | os.O_CLOEXEC)
-    tree = Tree(descriptor)
+    descriptor = os.open(root, os.O_PATH | os.O_CLOEXEC)
+    tree = PathOpener(descriptor)
     try:
         yield tree
     finally:

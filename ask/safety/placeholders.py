@@ -18,22 +18,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.atomic_files import create_private_folder
-from ask.safety.mounts import open_tree
+from ask.safety.mounts import create_path_opener
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-_LOCK = "lock"
-_NOTE = ".note"
-_CLEANER = """\
+_LOCK_NAME = "lock"
+_MANIFEST_SUFFIX = ".note"
+_CLEANER_CODE = """\
 import sys
 sys.path.append({root!r})
 from ask.safety.placeholders import clean_after_kill
 clean_after_kill({state!r})
 """
-_WAIT = 'read -r _; exec "$@"'
+_WAIT_SCRIPT = 'read -r _; exec "$@"'
 """Waits for the end of standard input, which comes with the end of the run. A shell starts faster than Python."""
-_PAUSES = (0.05, 0.2, 1.0, 4.0)
+_RETRY_DELAYS = (0.05, 0.2, 1.0, 4.0)
 """Seconds that the cleaner waits before each attempt: the kernel closes the files of a killed process in any order."""
 
 
@@ -48,36 +48,36 @@ class MountPlaceholders:
         paths: the placeholders in the folders of this run, those of other runs among them.
     """
 
-    def __init__(self, state: Path, spill: Path) -> None:
-        self._state = state
-        self._spill = spill
-        self._notes: list[int] = []
+    def __init__(self, state_folder: Path, overflow_directory: Path) -> None:
+        self._state_folder = state_folder
+        self._overflow_directory = overflow_directory
+        self._manifest_fds: list[int] = []
         self._cleaner: Popen[bytes] | None = None
         self.paths: frozenset[Path] = frozenset()
-        with _locked(state):
-            _clean(state)
+        with _lock_state(state_folder):
+            _remove_unused_placeholders(state_folder)
 
-    def hold(self, held: Mapping[Path, bool]) -> None:
+    def create(self, requested_paths: Mapping[Path, bool]) -> None:
         """Create what is missing, also for the second time: the user may have removed something.
 
         Args:
-            held: paths without links, and whether each has to be a folder, not a file. Those that exist are never
+            requested_paths: paths without links, and whether each has to be a folder, not a file. Those that exist are never
                 removed.
         """
         names: dict[Path, dict[str, bool]] = {}
-        for path, is_folder in {**held, self._spill: True}.items():
+        for path, is_folder in {**requested_paths, self._overflow_directory: True}.items():
             names.setdefault(path.parent, {})[path.name] = is_folder
         notes: list[int] = []
         paths: set[Path] = set()
-        with _locked(self._state):
+        with _lock_state(self._state_folder):
             try:
                 for folder, inside in names.items():
-                    notes.append(_open_note(self._state, folder))
-                    paths |= _hold(notes[-1], folder, inside)
+                    notes.append(_open_manifest(self._state_folder, folder))
+                    paths |= _create_missing(notes[-1], folder, inside)
             finally:
-                self._notes, notes = notes, self._notes
+                self._manifest_fds, notes = notes, self._manifest_fds
                 _close_all(notes)
-        self.paths = frozenset(paths - {self._spill})
+        self.paths = frozenset(paths - {self._overflow_directory})
 
     def start_cleaner(self) -> None:
         """Start a process that removes the placeholders if this one is killed, unless there are none."""
@@ -86,10 +86,10 @@ class MountPlaceholders:
         from subprocess import DEVNULL, PIPE, Popen
 
         python = str(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
-        code = _CLEANER.format(root=str(Path(__file__).resolve().parents[2]), state=str(self._state))
+        code = _CLEANER_CODE.format(root=str(Path(__file__).resolve().parents[2]), state=str(self._state_folder))
         with suppress(OSError):  # then the next run cleans up
             self._cleaner = Popen(
-                ["/bin/sh", "-c", _WAIT, "sh", python, "-I", "-S", "-B", "-c", code],
+                ["/bin/sh", "-c", _WAIT_SCRIPT, "sh", python, "-I", "-S", "-B", "-c", code],
                 stdin=PIPE,
                 stdout=DEVNULL,
                 stderr=DEVNULL,
@@ -100,30 +100,30 @@ class MountPlaceholders:
 
     def release(self) -> None:
         """Remove the placeholders in the folders that no other run is in."""
-        with _locked(self._state):
-            _close_all(self._notes)
-            _clean(self._state)
+        with _lock_state(self._state_folder):
+            _close_all(self._manifest_fds)
+            _remove_unused_placeholders(self._state_folder)
         if self._cleaner is not None:
             self._cleaner.kill()
             self._cleaner.communicate()
             self._cleaner = None
 
 
-def clean_after_kill(state: str) -> None:
+def clean_after_kill(state_folder: str) -> None:
     """Remove the placeholders of a run that was killed just now."""
-    for pause in _PAUSES:
+    for pause in _RETRY_DELAYS:
         time.sleep(pause)
-        with _locked(Path(state)):
-            _clean(Path(state))
-        if not any(Path(state).glob(f"*{_NOTE}")):
+        with _lock_state(Path(state_folder)):
+            _remove_unused_placeholders(Path(state_folder))
+        if not any(Path(state_folder).glob(f"*{_MANIFEST_SUFFIX}")):
             return
 
 
 @contextmanager
-def _locked(state: Path) -> Iterator[None]:
+def _lock_state(state_folder: Path) -> Iterator[None]:
     """Keep other runs from creating or removing placeholders meanwhile."""
-    create_private_folder(state)
-    lock = os.open(state / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    create_private_folder(state_folder)
+    lock = os.open(state_folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -131,24 +131,24 @@ def _locked(state: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _open_note(state: Path, folder: Path) -> int:
+def _open_manifest(state_folder: Path, folder: Path) -> int:
     """Open the note of a folder, and keep others from removing its placeholders."""
     from hashlib import sha256
 
-    name = sha256(os.fsencode(folder)).hexdigest()[:32] + _NOTE
-    note = os.open(state / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    name = sha256(os.fsencode(folder)).hexdigest()[:32] + _MANIFEST_SUFFIX
+    note = os.open(state_folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(note, fcntl.LOCK_SH)
     return note
 
 
-def _hold(note: int, folder: Path, names: Mapping[str, bool]) -> set[Path]:
+def _create_missing(manifest_fd: int, folder: Path, names: Mapping[str, bool]) -> set[Path]:
     """Create what is missing in a folder, noted before; return the noted placeholders among the names."""
-    noted = _read(note) or [str(folder)]
-    with suppress(OSError), open_tree("/") as tree:  # what ask cannot create, a call cannot either
+    noted = _read_manifest(manifest_fd) or [str(folder)]
+    with suppress(OSError), create_path_opener("/") as tree:  # what ask cannot create, a call cannot either
         place = tree.open(str(folder))
-        missing = [name for name in names if _status(name, place) is None]
+        missing = [name for name in names if _stat_entry(name, place) is None]
         noted += [name for name in missing if name not in noted[1:]]
-        os.pwrite(note, "\0".join(noted).encode("utf-8", "surrogateescape"), 0)
+        os.pwrite(manifest_fd, "\0".join(noted).encode("utf-8", "surrogateescape"), 0)
         for name in missing:
             with suppress(OSError):
                 if names[name]:
@@ -158,14 +158,17 @@ def _hold(note: int, folder: Path, names: Mapping[str, bool]) -> set[Path]:
     return {folder / name for name in names if name in noted[1:]}
 
 
-def _clean(state: Path) -> None:
+def _remove_unused_placeholders(state_folder: Path) -> None:
     """Remove the placeholders of all folders that no run is in."""
-    for path in state.glob(f"*{_NOTE}"):
+    for path in state_folder.glob(f"*{_MANIFEST_SUFFIX}"):
         note = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder, *names = _read(note) or [""]
-            with suppress(OSError), open_tree("/") as tree:  # where a link is now, it is somebody else's folder
+            folder, *names = _read_manifest(note) or [""]
+            with (
+                suppress(OSError),
+                create_path_opener("/") as tree,
+            ):  # where a link is now, it is somebody else's folder
                 place = tree.open(folder)
                 for name in names:
                     _remove_empty(name, place)
@@ -176,24 +179,24 @@ def _clean(state: Path) -> None:
             os.close(note)
 
 
-def _remove_empty(name: str, place: int) -> None:
-    status = _status(name, place)
+def _remove_empty(name: str, folder_fd: int) -> None:
+    status = _stat_entry(name, folder_fd)
     with suppress(OSError):
         if status and stat.S_ISDIR(status.st_mode):
-            os.rmdir(name, dir_fd=place)
+            os.rmdir(name, dir_fd=folder_fd)
         elif status and stat.S_ISREG(status.st_mode) and status.st_size == 0:
-            os.unlink(name, dir_fd=place)
+            os.unlink(name, dir_fd=folder_fd)
 
 
-def _status(name: str, place: int) -> os.stat_result | None:
+def _stat_entry(name: str, folder_fd: int) -> os.stat_result | None:
     try:
-        return os.stat(name, dir_fd=place, follow_symlinks=False)
+        return os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _read(note: int) -> list[str]:
-    data = os.pread(note, os.fstat(note).st_size, 0).decode("utf-8", "surrogateescape")
+def _read_manifest(manifest_fd: int) -> list[str]:
+    data = os.pread(manifest_fd, os.fstat(manifest_fd).st_size, 0).decode("utf-8", "surrogateescape")
     return data.split("\0") if data else []
 
 

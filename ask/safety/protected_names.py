@@ -18,16 +18,16 @@ class ProtectedName(NamedTuple):
     Attributes:
         name: of the file or folder.
         program: what reads it.
-        used_if: paths in the home directory that show that the user has this program. If any of them exists, a
+        detection_paths: paths in the home directory that show that the user has this program. If any of them exists, a
             missing file or folder of this name gets a placeholder; "" stands for always.
     """
 
     name: str
     program: str
-    used_if: tuple[str, ...] = ()
+    detection_paths: tuple[str, ...] = ()
 
 
-_VS_CODE = (".vscode", ".vscode-server", ".config/Code", ".config/VSCodium", ".cursor", ".windsurf")
+_VS_CODE_PATHS = (".vscode", ".vscode-server", ".config/Code", ".config/VSCodium", ".cursor", ".windsurf")
 
 PROTECTED_NAMES = (
     ProtectedName(".git", "git", ("",)),
@@ -39,7 +39,7 @@ PROTECTED_NAMES = (
     ProtectedName(".lefthook.yml", "lefthook"),
     ProtectedName(".envrc", "direnv"),
     ProtectedName(".direnv", "direnv"),
-    ProtectedName(".vscode", "VS Code and its relatives", _VS_CODE),
+    ProtectedName(".vscode", "VS Code and its relatives", _VS_CODE_PATHS),
     ProtectedName(".devcontainer", "Dev Containers"),
     ProtectedName(".devcontainer.json", "Dev Containers"),
     ProtectedName(".idea", "the IDEs of JetBrains", (".config/JetBrains",)),
@@ -55,10 +55,10 @@ PROTECTED_NAMES = (
     ProtectedName(".agents", "agents"),
     ProtectedName(".ask", "ask"),
 )
-PROTECTED = frozenset(entry.name for entry in PROTECTED_NAMES)
+PROTECTED_NAME_SET = frozenset(entry.name for entry in PROTECTED_NAMES)
 
 
-def find_names_to_hold(environment: Mapping[str, str]) -> Iterator[str]:
+def find_placeholder_names(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the names that get a placeholder in a folder where they are missing.
 
     Args:
@@ -67,8 +67,8 @@ def find_names_to_hold(environment: Mapping[str, str]) -> Iterator[str]:
     home = Path(environment.get("HOME") or "/nonexistent")
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     for entry in PROTECTED_NAMES:
-        places = (config / path[8:] if path.startswith(".config/") else home / path for path in entry.used_if)
-        if "" in entry.used_if or any(map(_exists, places)):
+        places = (config / path[8:] if path.startswith(".config/") else home / path for path in entry.detection_paths)
+        if "" in entry.detection_paths or any(map(_path_exists, places)):
             yield entry.name
     # Without a whitelist, direnv loads no file that the user has not allowed.
     direnv = Path(environment.get("DIRENV_CONFIG") or config / "direnv")
@@ -76,7 +76,7 @@ def find_names_to_hold(environment: Mapping[str, str]) -> Iterator[str]:
         yield ".envrc"
 
 
-def _exists(path: Path) -> bool:
+def _path_exists(path: Path) -> bool:
     with suppress(OSError):
         return path.exists()
     return False

@@ -11,52 +11,52 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ask.safety.system_calls import FOREIGN_BIT, LAST_NUMBER, MACHINES, Machine
+from ask.safety.system_calls import LAST_CALL_NUMBER, MACHINES, X32_BIT, Machine
 
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_GREATER, _IF_ANY_BIT = 0x15, 0x25, 0x45
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
-_ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NUMBER_OFFSET, _ARCHITECTURE_OFFSET, _ARGUMENTS_OFFSET = 0, 4, 16  # offsets in struct seccomp_data
+_RETURN_ALLOW, _RETURN_ERRNO, _RETURN_KILL = 0x7FFF0000, 0x00050000, 0x80000000
 # Linux's error numbers, wherever this is generated.
 _EPERM, _ENOENT, _ENOSYS, _EPROTONOSUPPORT, _ESOCKTNOSUPPORT, _EAFNOSUPPORT = 1, 2, 38, 93, 94, 97
 
-_Step = tuple[int, int, int, int]
+_Instruction = tuple[int, int, int, int]
 """Operation, steps to skip if true, steps to skip if false, operand."""
 
 
-class Check(NamedTuple):
-    """What an argument of a call is checked for: some bit of `any_of`, or (not) the value `equal`, under `mask`.
+class ArgumentCheck(NamedTuple):
+    """What an argument of a call is checked for: some bit of `any_bits`, or (not) the value `equal_to`, under `mask`.
 
     Only the lower half of an argument is looked at: the kernel takes all of these as 32 bits.
     """
 
-    argument: int
-    any_of: int = 0
-    equal: int | None = None
+    argument_index: int
+    any_bits: int = 0
+    equal_to: int | None = None
     negated: bool = False
     mask: int = 0
 
-    def steps(self, left: int) -> list[_Step]:
-        """The steps of the check; where it fails they skip the `left` steps behind them."""
-        load = [(_LOAD, 0, 0, _ARGUMENTS + 8 * self.argument)]
+    def to_instructions(self, skip_count: int) -> list[_Instruction]:
+        """The steps of the check; where it fails they skip the `skip_count` steps behind them."""
+        load = [(_LOAD, 0, 0, _ARGUMENTS_OFFSET + 8 * self.argument_index)]
         if self.mask:
             load.append((_AND, 0, 0, self.mask))
-        if self.equal is None:
-            return [*load, (_IF_ANY_BIT, 0, left, self.any_of)]
-        return [*load, (_IF_EQUAL, left if self.negated else 0, 0 if self.negated else left, self.equal)]
+        if self.equal_to is None:
+            return [*load, (_IF_ANY_BIT, 0, skip_count, self.any_bits)]
+        return [*load, (_IF_EQUAL, skip_count if self.negated else 0, 0 if self.negated else skip_count, self.equal_to)]
 
 
-class Rule(NamedTuple):
-    """Calls that are refused with `error` if all of `checks` hold."""
+class SeccompRule(NamedTuple):
+    """Calls that are refused with `errno` if all of `checks` hold."""
 
-    calls: str
-    error: int = _EPERM
-    checks: tuple[Check, ...] = ()
+    system_calls: str
+    errno: int = _EPERM
+    checks: tuple[ArgumentCheck, ...] = ()
 
 
-_NEW_NAMESPACE = 0x7E020000
-_SET_ID = 0o6000
-_CREATES = 0x400040
+_NEW_NAMESPACE_FLAGS = 0x7E020000
+_SET_ID_BITS = 0o6000
+_CREATE_FLAGS = 0x400040
 """O_CREAT, and the bit of O_TMPFILE: without these, open's mode means nothing."""
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET = 1, 2, 5
@@ -65,89 +65,96 @@ _SOCK_TYPE_MASK = 0xF
 _IPPROTO_TCP, _IPPROTO_UDP = 6, 17
 _TCP_ULP = 31
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_NOT_SELF = (Check(0, equal=0, negated=True),)
+_OTHER_PROCESS = (ArgumentCheck(0, equal_to=0, negated=True),)
 
 
-def none_of(argument: int, values: Iterable[int], mask: int = 0) -> tuple[Check, ...]:
+def exclude_values(argument_index: int, values: Iterable[int], mask: int = 0) -> tuple[ArgumentCheck, ...]:
     """Checks that an argument is none of the values."""
-    return tuple(Check(argument, equal=value, negated=True, mask=mask) for value in values)
+    return tuple(ArgumentCheck(argument_index, equal_to=value, negated=True, mask=mask) for value in values)
 
 
 RULES = (
     # The mounts are the walls.
-    Rule("mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr"),
-    Rule("open_by_handle_at name_to_handle_at fanotify_init swapon swapoff quotactl quotactl_fd nfsservctl"),
+    SeccompRule("mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr"),
+    SeccompRule("open_by_handle_at name_to_handle_at fanotify_init swapon swapoff quotactl quotactl_fd nfsservctl"),
     # Other processes, the worker's above all.
-    Rule("ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp move_pages migrate_pages"),
+    SeccompRule("ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp move_pages migrate_pages"),
     # The kernel itself, and the parts of it where most holes were found.
-    Rule("bpf perf_event_open userfaultfd lookup_dcookie add_key request_key keyctl setns unshare"),
-    Rule("kexec_load kexec_file_load init_module finit_module delete_module create_module query_module"),
-    Rule("get_kernel_syms reboot syslog acct iopl ioperm uselib ustat sysfs _sysctl vhangup"),
-    Rule("settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname"),
+    SeccompRule("bpf perf_event_open userfaultfd lookup_dcookie add_key request_key keyctl setns unshare"),
+    SeccompRule("kexec_load kexec_file_load init_module finit_module delete_module create_module query_module"),
+    SeccompRule("get_kernel_syms reboot syslog acct iopl ioperm uselib ustat sysfs _sysctl vhangup"),
+    SeccompRule("settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname"),
     # Not there: callers know what to do without them. In memory, as with clone3 and openat2, no filter can look.
-    Rule("io_uring_setup io_uring_enter io_uring_register clone3 openat2", _ENOSYS),
-    Rule("clone", checks=(Check(0, any_of=_NEW_NAMESPACE),)),
+    SeccompRule("io_uring_setup io_uring_enter io_uring_register clone3 openat2", _ENOSYS),
+    SeccompRule("clone", checks=(ArgumentCheck(0, any_bits=_NEW_NAMESPACE_FLAGS),)),
     # Typing into the terminal, or pasting on the console.
-    *(Rule("ioctl", checks=(Check(1, equal=command),)) for command in (_TIOCSTI, _TIOCLINUX)),
+    *(SeccompRule("ioctl", checks=(ArgumentCheck(1, equal_to=command),)) for command in (_TIOCSTI, _TIOCLINUX)),
     # Internet sockets for TCP and UDP only: no MPTCP, UDP-Lite, SCTP, ICMP or raw packets. A path socket in a
     # writable folder leads out, whatever the network namespace.
-    Rule("socket", _EAFNOSUPPORT, none_of(0, (_AF_INET, _AF_INET6))),
-    Rule("socket", _ESOCKTNOSUPPORT, none_of(1, (_SOCK_STREAM, _SOCK_DGRAM), _SOCK_TYPE_MASK)),
+    SeccompRule("socket", _EAFNOSUPPORT, exclude_values(0, (_AF_INET, _AF_INET6))),
+    SeccompRule("socket", _ESOCKTNOSUPPORT, exclude_values(1, (_SOCK_STREAM, _SOCK_DGRAM), _SOCK_TYPE_MASK)),
     *(
-        Rule("socket", _EPROTONOSUPPORT, (Check(1, equal=kind, mask=_SOCK_TYPE_MASK), *none_of(2, (0, protocol))))
+        SeccompRule(
+            "socket",
+            _EPROTONOSUPPORT,
+            (ArgumentCheck(1, equal_to=kind, mask=_SOCK_TYPE_MASK), *exclude_values(2, (0, protocol))),
+        )
         for kind, protocol in ((_SOCK_STREAM, _IPPROTO_TCP), (_SOCK_DGRAM, _IPPROTO_UDP))
     ),
     # Nor does a TCP socket become one of another protocol (TLS, SMC).
-    Rule("setsockopt", _ENOENT, (Check(1, equal=_IPPROTO_TCP), Check(2, equal=_TCP_ULP))),
+    SeccompRule("setsockopt", _ENOENT, (ArgumentCheck(1, equal_to=_IPPROTO_TCP), ArgumentCheck(2, equal_to=_TCP_ULP))),
     # A pair of streams or of packets in sequence is connected for good; a pair of datagrams is not, and the kernel
     # makes one for SOCK_RAW too.
-    Rule("socketpair", _EAFNOSUPPORT, none_of(0, (_AF_UNIX,))),
-    Rule("socketpair", checks=none_of(1, (_SOCK_STREAM, _SOCK_SEQPACKET), _SOCK_TYPE_MASK)),
-    *(Rule("mknod", checks=(Check(1, mask=0o170000, equal=kind),)) for kind in (0o020000, 0o060000)),
-    *(Rule("mknodat", checks=(Check(2, mask=0o170000, equal=kind),)) for kind in (0o020000, 0o060000)),
+    SeccompRule("socketpair", _EAFNOSUPPORT, exclude_values(0, (_AF_UNIX,))),
+    SeccompRule("socketpair", checks=exclude_values(1, (_SOCK_STREAM, _SOCK_SEQPACKET), _SOCK_TYPE_MASK)),
+    *(SeccompRule("mknod", checks=(ArgumentCheck(1, mask=0o170000, equal_to=kind),)) for kind in (0o020000, 0o060000)),
+    *(
+        SeccompRule("mknodat", checks=(ArgumentCheck(2, mask=0o170000, equal_to=kind),))
+        for kind in (0o020000, 0o060000)
+    ),
     # A set-id file of root's would work for everybody outside.
-    Rule("chmod fchmod creat mknod", checks=(Check(1, any_of=_SET_ID),)),
-    Rule("fchmodat fchmodat2 mknodat", checks=(Check(2, any_of=_SET_ID),)),
-    Rule("open", checks=(Check(1, any_of=_CREATES), Check(2, any_of=_SET_ID))),
-    Rule("openat", checks=(Check(2, any_of=_CREATES), Check(3, any_of=_SET_ID))),
+    SeccompRule("chmod fchmod creat mknod", checks=(ArgumentCheck(1, any_bits=_SET_ID_BITS),)),
+    SeccompRule("fchmodat fchmodat2 mknodat", checks=(ArgumentCheck(2, any_bits=_SET_ID_BITS),)),
+    SeccompRule("open", checks=(ArgumentCheck(1, any_bits=_CREATE_FLAGS), ArgumentCheck(2, any_bits=_SET_ID_BITS))),
+    SeccompRule("openat", checks=(ArgumentCheck(2, any_bits=_CREATE_FLAGS), ArgumentCheck(3, any_bits=_SET_ID_BITS))),
     # Nobody's limits and priority but one's own: the worker watches over the rest.
-    Rule("prlimit64 sched_setscheduler sched_setparam sched_setattr setpriority", checks=_NOT_SELF),
-    Rule("setpriority", checks=(Check(1, equal=0, negated=True),)),
+    SeccompRule("prlimit64 sched_setscheduler sched_setparam sched_setattr setpriority", checks=_OTHER_PROCESS),
+    SeccompRule("setpriority", checks=(ArgumentCheck(1, equal_to=0, negated=True),)),
 )
 
 
-def make_filter(machine: Machine) -> bytes:
+def build_filter(machine: Machine) -> bytes:
     """The program for a machine, as an array of `struct sock_filter`."""
-    steps: list[_Step] = [
-        (_LOAD, 0, 0, _ARCHITECTURE),
-        (_IF_EQUAL, 1, 0, machine.audit),
-        (_RETURN, 0, 0, _KILL),
-        (_LOAD, 0, 0, _NUMBER),
+    steps: list[_Instruction] = [
+        (_LOAD, 0, 0, _ARCHITECTURE_OFFSET),
+        (_IF_EQUAL, 1, 0, machine.audit_architecture),
+        (_RETURN, 0, 0, _RETURN_KILL),
+        (_LOAD, 0, 0, _NUMBER_OFFSET),
     ]
     if machine.name == "x86_64":
-        steps += [(_IF_ANY_BIT, 0, 1, FOREIGN_BIT), (_RETURN, 0, 0, _KILL)]
-    steps += [(_IF_GREATER, 0, 1, LAST_NUMBER), (_RETURN, 0, 0, _REFUSE | _ENOSYS)]
+        steps += [(_IF_ANY_BIT, 0, 1, X32_BIT), (_RETURN, 0, 0, _RETURN_KILL)]
+    steps += [(_IF_GREATER, 0, 1, LAST_CALL_NUMBER), (_RETURN, 0, 0, _RETURN_ERRNO | _ENOSYS)]
     for rule in RULES:
-        for call in rule.calls.split():
-            number = machine.number(call)
+        for call in rule.system_calls.split():
+            number = machine.get_call_number(call)
             if number is not None:
-                steps += _refuse(number, rule)
-    steps.append((_RETURN, 0, 0, _ALLOW))
+                steps += _build_rule(number, rule)
+    steps.append((_RETURN, 0, 0, _RETURN_ALLOW))
     return b"".join(struct.pack("<HBBI", *step) for step in steps)
 
 
-def _refuse(number: int, rule: Rule) -> Iterator[_Step]:
+def _build_rule(call_number: int, rule: SeccompRule) -> Iterator[_Instruction]:
     """The steps that refuse a call; they begin and end with its number loaded."""
-    after: list[_Step] = [(_RETURN, 0, 0, _REFUSE | rule.error)]
+    after: list[_Instruction] = [(_RETURN, 0, 0, _RETURN_ERRNO | rule.errno)]
     for check in reversed(rule.checks):
-        after = [*check.steps(len(after)), *after]
-    yield (_IF_EQUAL, 0, len(after), number)
+        after = [*check.to_instructions(len(after)), *after]
+    yield (_IF_EQUAL, 0, len(after), call_number)
     yield from after
     if rule.checks:
-        yield (_LOAD, 0, 0, _NUMBER)
+        yield (_LOAD, 0, 0, _NUMBER_OFFSET)
 
 
-def filter_path(machine: str) -> Path | None:
+def find_filter(machine: str) -> Path | None:
     """Where the filter for a machine (`uname -m`) lies, None where there is none for it."""
     path = Path(__file__).parent / f"{machine}.bpf"
     return path if path.exists() else None
@@ -156,7 +163,7 @@ def filter_path(machine: str) -> Path | None:
 def write_filters(machines: Iterable[Machine] = MACHINES) -> None:
     """Write the filters anew, beside this file."""
     for machine in machines:
-        (Path(__file__).parent / f"{machine.name}.bpf").write_bytes(make_filter(machine))
+        (Path(__file__).parent / f"{machine.name}.bpf").write_bytes(build_filter(machine))
 
 
 if __name__ == "__main__":

@@ -15,44 +15,46 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 if TYPE_CHECKING:
     from socket import socket
 
-    from ask.safety.confinement import Confinement
+    from ask.safety.sandbox_config import SandboxConfig
 
 _AF_UNIX, _AF_INET, _AF_NETLINK = 1, 2, 16
-_PROTECTED = ".git"
+_PROTECTED_FOLDER = ".git"
 
 
-class Finding(NamedTuple):
+class SelfTestResult(NamedTuple):
     """What was tried, whether the sandbox held, and what happened where it did not."""
 
     name: str
-    held: bool
+    passed: bool
     detail: str = ""
 
 
-def attempt(tasks: Mapping[str, Any]) -> list[Finding]:
+def run_self_test(tasks: Mapping[str, Any]) -> list[SelfTestResult]:
     """Inside: carry out the attempts that `Outside.tasks` describes."""
-    return [Finding(name, not detail, detail) for name, detail in _attempts(tasks)]
+    return [SelfTestResult(name, not detail, detail) for name, detail in _run_checks(tasks)]
 
 
-def tidy(tasks: Mapping[str, Any]) -> None:
+def clean_up_self_test(tasks: Mapping[str, Any]) -> None:
     """Inside, once it was judged outside: remove what the attempts made in the empty home and the like."""
     for path in tasks["outside"]:
         with suppress(OSError):
             os.unlink(path)
 
 
-def _attempts(tasks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    _opened(tasks["outside"], os.O_WRONLY | os.O_CREAT)  # in an empty home it succeeds: only the effect outside counts
-    yield "reading ask's configuration and data", _opened(tasks["secret"], os.O_RDONLY)
-    yield "changing what is protected", _opened(tasks["protected"], os.O_WRONLY | os.O_CREAT)
-    yield "changing the kernel's settings", _opened(["/proc/sys/kernel/core_pattern"], os.O_WRONLY)
-    yield "connecting to a server", _connects(tasks["port"])
-    yield "sockets that lead past the network", _any_socket(_AF_UNIX, _AF_NETLINK)
-    yield "privileges", _privileges()
+def _run_checks(tasks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    _try_opening(
+        tasks["outside"], os.O_WRONLY | os.O_CREAT
+    )  # in an empty home it succeeds: only the effect outside counts
+    yield "reading ask's configuration and data", _try_opening(tasks["secret"], os.O_RDONLY)
+    yield "changing what is protected", _try_opening(tasks["protected"], os.O_WRONLY | os.O_CREAT)
+    yield "changing the kernel's settings", _try_opening(["/proc/sys/kernel/core_pattern"], os.O_WRONLY)
+    yield "connecting to a server", _try_connecting(tasks["port"])
+    yield "sockets that lead past the network", _try_sockets(_AF_UNIX, _AF_NETLINK)
+    yield "privileges", _check_privileges()
     yield "seeing processes outside", "" if os.getpid() == 1 else f"process {os.getpid()}, not the first"
 
 
-def _opened(paths: Sequence[str], flags: int) -> str:
+def _try_opening(paths: Sequence[str], flags: int) -> str:
     """Tries all of them; which could be opened."""
     opened = []
     for path in paths:
@@ -62,7 +64,7 @@ def _opened(paths: Sequence[str], flags: int) -> str:
     return f"{', '.join(opened)} could be opened" if opened else ""
 
 
-def _connects(port: int) -> str:
+def _try_connecting(port: int) -> str:
     import _socket
 
     one = _socket.socket(_AF_INET, 1)
@@ -76,7 +78,7 @@ def _connects(port: int) -> str:
     return "a connection to this machine was made"
 
 
-def _any_socket(*families: int) -> str:
+def _try_sockets(*families: int) -> str:
     import _socket
 
     for family in families:
@@ -86,7 +88,7 @@ def _any_socket(*families: int) -> str:
     return ""
 
 
-def _privileges() -> str:
+def _check_privileges() -> str:
     lines = Path("/proc/self/status").read_text().splitlines()
     status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
     wanted = {"CapEff": "0" * 16, "CapPrm": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2"}
@@ -94,61 +96,72 @@ def _privileges() -> str:
     return ", ".join(wrong)
 
 
-class Outside:
+class SelfTestHost:
     """The part outside: what is to be attempted, and what the attempts did."""
 
-    def __init__(self, confinement: Confinement) -> None:
+    def __init__(self, config: SandboxConfig) -> None:
         from socket import create_server
 
         name = f".ask-{os.urandom(8).hex()}"
-        places = (*confinement.secret, confinement.home, confinement.spill, Path("/usr"), Path("/etc"), Path("/run"))
-        self._outside = [place / name for place in places]
-        self._outside += [folder.with_name(folder.name + name) for folder in confinement.outermost]
-        self._protected = [folder / _PROTECTED / name for folder in confinement.writable]
-        self._secret = [path for place in (*confinement.secret, confinement.state) for path in _files(place)]
+        places = (
+            *config.secret_folders,
+            config.home,
+            config.overflow_directory,
+            Path("/usr"),
+            Path("/etc"),
+            Path("/run"),
+        )
+        self._outside_paths = [place / name for place in places]
+        self._outside_paths += [folder.with_name(folder.name + name) for folder in config.outermost_folders]
+        self._protected_paths = [folder / _PROTECTED_FOLDER / name for folder in config.writable_folders]
+        self._secret_files = [
+            path for place in (*config.secret_folders, config.state_folder) for path in _list_files(place)
+        ]
         self._server: socket = create_server(("127.0.0.1", 0))
         self._server.setblocking(False)
 
     @property
     def tasks(self) -> dict[str, Any]:
-        """What `attempt` takes."""
+        """What `run_self_test` takes."""
         return {
-            "secret": [str(path) for path in self._secret],
-            "outside": [str(path) for path in self._outside],
-            "protected": [str(path) for path in self._protected],
+            "secret": [str(path) for path in self._secret_files],
+            "outside": [str(path) for path in self._outside_paths],
+            "protected": [str(path) for path in self._protected_paths],
             "port": self._server.getsockname()[1],
         }
 
-    def judge(self, told: Any) -> list[Finding]:
+    def evaluate(self, report: Any) -> list[SelfTestResult]:
         """The findings: what the worker told, and what is to be seen from here. Nothing told is nothing held."""
         from ask.parsing import as_list
 
         findings = [
-            Finding(row[0], row[1], row[2])
-            for row in as_list(told)
+            SelfTestResult(row[0], row[1], row[2])
+            for row in as_list(report)
             if isinstance(row, list) and [type(part) for part in row] == [str, bool, str]
         ]
-        made = [path for path in (*self._outside, *self._protected) if os.path.lexists(path)]
-        findings.append(Finding("writing outside", not made, ", ".join(map(str, made))))
+        made = [path for path in (*self._outside_paths, *self._protected_paths) if os.path.lexists(path)]
+        findings.append(SelfTestResult("writing outside", not made, ", ".join(map(str, made))))
         try:
             self._server.accept()[0].close()
-            findings.append(Finding("reaching a server", False, "a connection arrived"))
+            findings.append(SelfTestResult("reaching a server", False, "a connection arrived"))
         except BlockingIOError:
-            findings.append(Finding("reaching a server", True))
+            findings.append(SelfTestResult("reaching a server", True))
         whole = len(findings) > 2
-        return findings if whole else [*findings, Finding("the self-test ran", False, "it told nothing")]
+        return findings if whole else [*findings, SelfTestResult("the self-test ran", False, "it told nothing")]
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
+    ) -> None:
         self._server.close()
-        for path in (*self._outside, *self._protected):
+        for path in (*self._outside_paths, *self._protected_paths):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
 
-def _files(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if os.path.isfile(path))
     except OSError:

@@ -13,27 +13,27 @@ class Machine(NamedTuple):
 
     Attributes:
         name: as `uname -m` has it.
-        audit: the kernel's number for its own calling convention; every other one is foreign.
-        column: which of the two numbers in `NUMBERS` is this machine's.
+        audit_architecture: the kernel's number for its own calling convention; every other one is foreign.
+        column: which of the two numbers in `CALL_NUMBERS` is this machine's.
     """
 
     name: str
-    audit: int
+    audit_architecture: int
     column: int
 
-    def number(self, call: str) -> int | None:
+    def get_call_number(self, name: str) -> int | None:
         """The number of a system call, None where this machine has no such call."""
-        return NUMBERS[call][self.column]
+        return CALL_NUMBERS[name][self.column]
 
 
 MACHINES = (Machine("x86_64", 0xC000003E, 0), Machine("aarch64", 0xC00000B7, 1))
 
-FOREIGN_BIT = 0x40000000
+X32_BIT = 0x40000000
 """In a number on x86-64: a call of the x32 convention."""
-LAST_NUMBER = 462
+LAST_CALL_NUMBER = 462
 """mseal, of Linux 6.10. What came later is unknown here, and refused as not there."""
 
-NUMBERS: dict[str, tuple[int | None, int | None]] = {
+CALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "_sysctl": (156, None),
     "acct": (163, 89),
     "add_key": (248, 217),

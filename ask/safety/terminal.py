@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
-from ask.safety.description import fold
+from ask.safety.description import wrap_lines
 
-_COLUMNS, _ROWS = 80, 24
-_FEWEST_COLUMNS = 20
-_INPUT, _OUTPUT, _LOCAL = 0, 1, 3  # places in what tcgetattr returns
+_DEFAULT_COLUMNS, _DEFAULT_ROWS = 80, 24
+_MIN_COLUMNS = 20
+_INPUT_MODES, _OUTPUT_MODES, _LOCAL_MODES = 0, 1, 3  # places in what tcgetattr returns
 
 
-class NoTerminal(Exception):
+class NoTerminalError(Exception):
     """There is no terminal to ask on, or no longer one."""
 
 
@@ -36,37 +36,39 @@ class Terminal:
     """
 
     def __enter__(self) -> Self:
-        with _told():
-            self._file = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        with _convert_errors():
+            self._fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
         try:
-            with _told():
-                self._before = termios.tcgetattr(self._file)
-                size = os.get_terminal_size(self._file)
-        except NoTerminal:
-            os.close(self._file)
+            with _convert_errors():
+                self._saved_modes = termios.tcgetattr(self._fd)
+                size = os.get_terminal_size(self._fd)
+        except NoTerminalError:
+            os.close(self._fd)
             raise
-        self.columns = max(size.columns or _COLUMNS, _FEWEST_COLUMNS)
-        self.rows = size.lines or _ROWS
+        self.columns = max(size.columns or _DEFAULT_COLUMNS, _MIN_COLUMNS)
+        self.rows = size.lines or _DEFAULT_ROWS
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
+    ) -> None:
         try:
-            termios.tcsetattr(self._file, termios.TCSANOW, self._before)
+            termios.tcsetattr(self._fd, termios.TCSANOW, self._saved_modes)
         except termios.error:
             pass  # it is gone, and its state with it
         finally:
-            os.close(self._file)
+            os.close(self._fd)
 
-    def fold(self, text: str) -> list[str]:
+    def wrap_lines(self, text: str) -> list[str]:
         """The lines of a text in ASCII as this terminal can show them."""
-        return fold(text, self.columns)
+        return wrap_lines(text, self.columns)
 
     def show(self, text: str) -> int:
         """Show a text in ASCII, folded; return its number of rows if it does not fit on the screen, otherwise 0.
 
         The number is shown before the text, whose beginning scrolls away.
         """
-        rows = self.fold(text)
+        rows = self.wrap_lines(text)
         count = len(rows) if len(rows) >= self.rows else 0
         if count:
             self.write(f"[{count:,} lines, more than the terminal shows at once]\n")
@@ -76,60 +78,60 @@ class Terminal:
     def write(self, text: str) -> None:
         """Show a text in ASCII."""
         data = text.encode("ascii")
-        with _told():
+        with _convert_errors():
             while data:
-                data = data[os.write(self._file, data) :]
+                data = data[os.write(self._fd, data) :]
 
-    def ask(self, prompt: str) -> str | None:
+    def read_line(self, prompt: str) -> str | None:
         """The line that is typed in answer, None for an end. What was typed before does not count."""
-        self._take_lines()
+        self._enable_line_mode()
         line = b""
-        with self._line_ended(), _told():
+        with self._end_line_on_interrupt(), _convert_errors():
             self.write(prompt)
             while not line.endswith(b"\n"):
-                _wait_for_input(self._file)
-                piece = os.read(self._file, 4096)
+                _wait_for_input(self._fd)
+                piece = os.read(self._fd, 4096)
                 if not piece:
                     self.write("\n")
                     return None
                 line += piece
         return line.decode("ascii", "replace")
 
-    def edit(self, prompt: str, text: str) -> str | None:
+    def edit_line(self, prompt: str, text: str) -> str | None:
         """The line that the user makes of a text in printable ASCII; None for an end."""
         from ask.safety.line_editor import edit_line
 
-        with self._line_ended(), _told():
-            return edit_line(self._file, prompt, text)
+        with self._end_line_on_interrupt(), _convert_errors():
+            return edit_line(self._fd, prompt, text)
 
-    def _take_lines(self) -> None:
+    def _enable_line_mode(self) -> None:
         """Have lines typed and seen, and forget what was typed until now."""
-        with _told():
-            modes: list[Any] = termios.tcgetattr(self._file)
-            modes[_INPUT] = modes[_INPUT] & ~(termios.IGNCR | termios.INLCR) | termios.ICRNL
-            modes[_OUTPUT] |= termios.OPOST | termios.ONLCR
-            modes[_LOCAL] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ECHOK | termios.ISIG
-            termios.tcsetattr(self._file, termios.TCSAFLUSH, modes)
+        with _convert_errors():
+            modes: list[Any] = termios.tcgetattr(self._fd)
+            modes[_INPUT_MODES] = modes[_INPUT_MODES] & ~(termios.IGNCR | termios.INLCR) | termios.ICRNL
+            modes[_OUTPUT_MODES] |= termios.OPOST | termios.ONLCR
+            modes[_LOCAL_MODES] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ECHOK | termios.ISIG
+            termios.tcsetattr(self._fd, termios.TCSAFLUSH, modes)
 
     @contextmanager
-    def _line_ended(self) -> Iterator[None]:
+    def _end_line_on_interrupt(self) -> Iterator[None]:
         """Ctrl-C leaves the cursor behind the question; what is shown next is not to stand there."""
         try:
             yield
         except KeyboardInterrupt:
-            with suppress(NoTerminal):
+            with suppress(NoTerminalError):
                 self.write("\n")
             raise
 
 
-def _wait_for_input(file: int) -> None:
+def _wait_for_input(fd: int) -> None:
     """Wait until there is something to read. A plain read would not hear a Ctrl-C that comes just before it."""
     hearing, telling = os.pipe()
     try:
         os.set_blocking(telling, False)
         before = signal.set_wakeup_fd(telling)
         try:
-            select.select([file, hearing], [], [])
+            select.select([fd, hearing], [], [])
         finally:
             signal.set_wakeup_fd(before)
     finally:
@@ -138,8 +140,8 @@ def _wait_for_input(file: int) -> None:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, termios.error) as fault:
-        raise NoTerminal(str(fault)) from None
+        raise NoTerminalError(str(fault)) from None

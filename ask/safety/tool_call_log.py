@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ask.atomic_files import create_private_folder
 from ask.errors import FileError
-from ask.events import CallFinished
+from ask.events import ToolCallFinished
 
 
 class AuditLog:
@@ -20,11 +20,11 @@ class AuditLog:
         conversation: the id of the conversation that the calls belong to.
     """
 
-    def __init__(self, path: Path, conversation: str) -> None:
+    def __init__(self, path: Path, conversation_id: str) -> None:
         self._path = path
-        self._conversation = conversation
+        self._conversation_id = conversation_id
 
-    def record(self, finished: CallFinished) -> None:
+    def record_call(self, event: ToolCallFinished) -> None:
         """Write down a call and what became of it.
 
         Raises:
@@ -33,15 +33,15 @@ class AuditLog:
         line = json.dumps(
             {
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "conversation": self._conversation,
-                "tool": finished.call.name,
-                "arguments": finished.call.arguments,
-                "decision": finished.verdict,
-                "rule": finished.rule,
-                "failed": finished.failed,
-                "exit": finished.exit_status,
-                "bytes": len(finished.result.encode()),
-                "seconds": round(finished.seconds, 3),
+                "conversation": self._conversation_id,
+                "tool": event.call.name,
+                "arguments": event.call.arguments,
+                "decision": event.verdict,
+                "rule": event.rule,
+                "failed": event.failed,
+                "exit": event.exit_status,
+                "bytes": len(event.result.encode()),
+                "seconds": round(event.seconds, 3),
             }
         )
         try:

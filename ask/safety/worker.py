@@ -15,73 +15,77 @@ from pathlib import Path
 from typing import Any
 
 from ask import worker_channel
-from ask.safety.self_test import attempt, tidy
+from ask.safety.self_test import clean_up_self_test, run_self_test
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ask.safety.confinement import Limits
-    from ask.safety.limits import Watch
+    from ask.safety.limit_monitor import LimitMonitor
+    from ask.safety.sandbox_config import Limits
     from ask.tools.base import Tool, ToolContext
 
-_REQUESTS, _REPLIES, _TROUBLE = 0, 1, 2
-_LARGEST_CALL = 1 << 28
+_REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
+_MAX_CALL_SIZE = 1 << 28
 _READ_SIZE = 1 << 20
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
-_ENDED = "[what still ran was ended: in safe mode nothing outlives its call]"
-_NOT_SHOWN = "\n[more output is not shown]\n"
+_KILLED_NOTE = "[what still ran was ended: in safe mode nothing outlives its call]"
+_TRUNCATED_NOTE = "\n[more output is not shown]\n"
 
 
 def main() -> None:
     """Serve calls until there are no more."""
-    _close_memory()
+    _protect_memory()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask has some blocked as it starts this
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # so that no call can send it: process 1 gets what it handles only
-    requests, replies = _take_channel()
+    requests, replies = _isolate_channel()
     asked = _read_frames(requests)
     start = json.loads(next(asked)[1])
-    send = _Sender(replies)
-    send(worker_channel.READY, json.dumps(attempt(start["tasks"])).encode())
+    send = _FrameSender(replies)
+    send(worker_channel.READY, json.dumps(run_self_test(start["tasks"])).encode())
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, _TROUBLE)
+    os.dup2(null, _STDERR_FD)
     os.close(null)
-    _serve(start, (json.loads(payload) for _, payload in asked), send)
+    _serve_calls(start, (json.loads(payload) for _, payload in asked), send)
 
 
-def _serve(start: Mapping[str, Any], calls: Iterator[Any], send: _Sender) -> None:
-    from ask.safety.confinement import Limits
-    from ask.safety.limits import Watch, set_limits
-    from ask.tools.builtin import builtin_tools
+def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_frame: _FrameSender) -> None:
+    from ask.safety.limit_monitor import LimitMonitor, set_limits
+    from ask.safety.sandbox_config import Limits
+    from ask.tools.builtin import list_builtin_tools
 
-    limits = Limits(*start["limits"])
+    limits = Limits(*start_message["limits"])
     set_limits(limits)
-    watch = Watch(limits)
-    tools = {tool.spec.name: tool for tool in builtin_tools()}
+    watch = LimitMonitor(limits)
+    tools = {tool.spec.name: tool for tool in list_builtin_tools()}
     for number, call in enumerate(calls):
         if number == 0:  # ask sends no call before it has judged
-            tidy(start["tasks"])
-        told = _carry_out(tools.get(call["tool"]), call["arguments"], _make_context(start, call, limits, send), watch)
-        send(worker_channel.DONE, json.dumps(told).encode())
+            clean_up_self_test(start_message["tasks"])
+        told = _execute_call(
+            tools.get(call["tool"]), call["arguments"], _make_context(start_message, call, limits, send_frame), watch
+        )
+        send_frame(worker_channel.DONE, json.dumps(told).encode())
 
 
-def _make_context(start: Mapping[str, Any], call: Mapping[str, Any], limits: Limits, send: _Sender) -> ToolContext:
-    from ask.safety.limits import NICENESS
+def _make_context(
+    start_message: Mapping[str, Any], call: Mapping[str, Any], limits: Limits, send_frame: _FrameSender
+) -> ToolContext:
+    from ask.safety.limit_monitor import NICENESS
     from ask.tools.base import ApprovedFile, ToolContext
 
     return ToolContext(
-        directory=Path(start["directory"]),
+        directory=Path(start_message["directory"]),
         environment=dict(os.environ),
         command_timeout=call["timeout"],
-        spill_directory=Path(start["spill"]),
-        on_output=_Output(send, limits.output),
-        open_spill=lambda path: _Spill(send, path, limits.output),
+        spill_directory=Path(start_message["spill"]),
+        on_output=_OutputForwarder(send_frame, limits.output_size),
+        open_spill=lambda path: _OverflowWriter(send_frame, path, limits.output_size),
         niceness=NICENESS,
-        placeholders=frozenset(map(Path, start["placeholders"])),
+        placeholders=frozenset(map(Path, start_message["placeholders"])),
         approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
         keep_hard_links=False,  # one may lead to a file outside
     )
 
 
-def _close_memory() -> None:
+def _protect_memory() -> None:
     """Keep everybody else in here out of this process: its memory, its descriptors, its environment.
 
     Raises:
@@ -95,31 +99,33 @@ def _close_memory() -> None:
         raise OSError("the worker cannot be closed to others")
 
 
-def _take_channel() -> tuple[int, int]:
+def _isolate_channel() -> tuple[int, int]:
     """The two ends of the channel under numbers that no child inherits; everything else that is open is closed."""
-    os.closerange(_TROUBLE + 1, 1024)
-    requests, replies = os.dup(_REQUESTS), os.dup(_REPLIES)
+    os.closerange(_STDERR_FD + 1, 1024)
+    requests, replies = os.dup(_REQUESTS_FD), os.dup(_REPLIES_FD)
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, _REQUESTS)
-    os.dup2(null, _REPLIES)
+    os.dup2(null, _REQUESTS_FD)
+    os.dup2(null, _REPLIES_FD)
     os.close(null)
     return requests, replies
 
 
-def _read_frames(requests: int) -> Iterator[tuple[bytes, bytes]]:
-    reader = worker_channel.FrameReader(_LARGEST_CALL)
-    while data := os.read(requests, _READ_SIZE):
+def _read_frames(requests_fd: int) -> Iterator[tuple[bytes, bytes]]:
+    reader = worker_channel.FrameReader(_MAX_CALL_SIZE)
+    while data := os.read(requests_fd, _READ_SIZE):
         yield from reader.feed(data)
 
 
-def _carry_out(tool: Tool | None, arguments: Mapping[str, Any], context: ToolContext, watch: Watch) -> dict[str, Any]:
+def _execute_call(
+    tool: Tool | None, arguments: Mapping[str, Any], context: ToolContext, monitor: LimitMonitor
+) -> dict[str, Any]:
     """What became of a call, in the form in which it is told."""
-    from ask.safety.limits import end_all
+    from ask.safety.limit_monitor import kill_all_processes
     from ask.tools.base import ToolError
 
     if tool is None:
         return {"error": "nothing was run: the sandbox does not have this tool"}
-    with watch:
+    with monitor:
         try:
             result = tool.run(arguments, context)
             told = {"text": result.text, "failed": result.failed, "exit_status": result.exit_status}
@@ -127,8 +133,10 @@ def _carry_out(tool: Tool | None, arguments: Mapping[str, Any], context: ToolCon
             told = {"error": str(error)}
         except Exception as fault:  # noqa: BLE001 - a tool's fault must not end the worker
             told = {"error": f"the tool failed: {type(fault).__name__}: {fault}"}
-    left = end_all()
-    note = f"[all of it was ended: {watch.breach}]" if watch.breach else _ENDED if left else ""
+    left = kill_all_processes()
+    note = (
+        f"[all of it was ended: {monitor.exceeded_limit}]" if monitor.exceeded_limit else _KILLED_NOTE if left else ""
+    )
     if note:
         key = "text" if "text" in told else "error"
         text = str(told[key])
@@ -136,48 +144,48 @@ def _carry_out(tool: Tool | None, arguments: Mapping[str, Any], context: ToolCon
     return told
 
 
-class _Sender:
+class _FrameSender:
     """Sends frames, each whole."""
 
-    def __init__(self, replies: int) -> None:
-        self._replies = replies
+    def __init__(self, replies_fd: int) -> None:
+        self._replies_fd = replies_fd
 
     def __call__(self, kind: bytes, payload: bytes) -> None:
-        data = memoryview(worker_channel.encode(kind, payload))
+        data = memoryview(worker_channel.encode_frame(kind, payload))
         while data:
-            data = data[os.write(self._replies, data) :]
+            data = data[os.write(self._replies_fd, data) :]
 
 
-class _Output:
+class _OutputForwarder:
     """Takes a command's output as it comes and sends on the first of it."""
 
-    def __init__(self, send: Callable[[bytes, bytes], None], limit: int) -> None:
-        self._send = send
-        self._left = limit
+    def __init__(self, send_frame: Callable[[bytes, bytes], None], limit: int) -> None:
+        self._send_frame = send_frame
+        self._remaining = limit
 
     def __call__(self, text: str) -> None:
-        if self._left <= 0:
+        if self._remaining <= 0:
             return
-        piece = text.encode("utf-8", "backslashreplace")[: self._left]
-        self._left -= len(piece)
-        more = b"" if self._left else _NOT_SHOWN.encode()
-        self._send(worker_channel.OUTPUT, piece + more)
+        piece = text.encode("utf-8", "backslashreplace")[: self._remaining]
+        self._remaining -= len(piece)
+        more = b"" if self._remaining else _TRUNCATED_NOTE.encode()
+        self._send_frame(worker_channel.OUTPUT, piece + more)
 
 
-class _Spill(RawIOBase):
+class _OverflowWriter(RawIOBase):
     """A file that ask writes, outside; what is over the limit is not taken."""
 
-    def __init__(self, send: Callable[[bytes, bytes], None], path: Path, limit: int) -> None:
+    def __init__(self, send_frame: Callable[[bytes, bytes], None], path: Path, limit: int) -> None:
         super().__init__()
-        self._send = send
+        self._send_frame = send_frame
         self._name = path.name.encode()
-        self._left = limit
-        send(worker_channel.OPEN, self._name)
+        self._remaining = limit
+        send_frame(worker_channel.OVERFLOW_OPEN, self._name)
 
     def write(self, data: Any) -> int:
         """Hand on as many bytes as there is room for; return their number."""
-        piece = bytes(data[: self._left])
-        self._left -= len(piece)
+        piece = bytes(data[: self._remaining])
+        self._remaining -= len(piece)
         if piece:
-            self._send(worker_channel.SPILL, self._name + b"\n" + piece)
+            self._send_frame(worker_channel.OVERFLOW_DATA, self._name + b"\n" + piece)
         return len(piece)

@@ -11,12 +11,12 @@ from jsonschema.protocols import Validator
 from jsonschema.validators import extend
 from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-from ask.schemas.schema import Schema, find_validator_class
+from ask.schemas.schema import JsonSchema, find_validator_class
 
 KeywordCheck = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 
 
-class LenientSchema(Schema):
+class LenientSchema(JsonSchema):
     """A schema that is never refused, as that of a tool is.
 
     A keyword that cannot be evaluated, such as a pattern in another language's syntax or a reference to nowhere, is
@@ -26,18 +26,18 @@ class LenientSchema(Schema):
 
     @cached_property
     def _validator(self) -> Validator:
-        return lenient_validator_class(find_validator_class(self.value))(self.value, registry=SPECIFICATIONS)
+        return make_lenient_validator_class(find_validator_class(self.value))(self.value, registry=SPECIFICATIONS)
 
-    def allows_null(self, part: Any) -> bool:
+    def is_nullable(self, subschema: Any) -> bool:
         """Return whether null fits a part of this schema."""
-        return not isinstance(part, bool | dict) or self._validator.evolve(schema=part).is_valid(None)
+        return not isinstance(subschema, bool | dict) or self._validator.evolve(schema=subschema).is_valid(None)
 
 
 @cache
-def lenient_validator_class(strict: type[Validator]) -> type[Validator]:
+def make_lenient_validator_class(validator_class: type[Validator]) -> type[Validator]:
     """Return a validator class that ignores each keyword it cannot evaluate."""
-    checks = {name: ignore_errors(check) for name, check in strict.VALIDATORS.items()}
-    return cast("type[Validator]", extend(strict, checks))  # type: ignore[no-untyped-call]
+    checks = {name: ignore_errors(check) for name, check in validator_class.VALIDATORS.items()}
+    return cast("type[Validator]", extend(validator_class, checks))  # type: ignore[no-untyped-call]
 
 
 def ignore_errors(check: KeywordCheck) -> KeywordCheck:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ask.errors import UsageError
-from ask.text import one_line
+from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from jsonschema import SchemaError, ValidationError
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from referencing import Resource, Specification
     from referencing._core import Resolver
 
-IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
+IN_PLACE_KEYWORDS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 """Keywords whose schemas apply to the same value as the schema they stand in."""
-PROBLEMS_TOLD = 3
-LONGEST_PROBLEM = 200
+MAX_PROBLEMS = 3
+MAX_PROBLEM_LENGTH = 200
 """Characters: a problem may quote all of the value."""
 
 
-class Schema:
+class JsonSchema:
     """A schema, and the check of values against it, formats included.
 
     Args:
-        value: the schema itself; `checked` makes one of a value that may be none.
+        value: the schema itself; `parse_schema` makes one of a value that may be none.
     """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
@@ -40,15 +40,15 @@ class Schema:
         kind = find_validator_class(self.value)
         return kind(self.value, registry=SPECIFICATIONS, format_checker=kind.FORMAT_CHECKER)
 
-    def problem(self, value: Any) -> str:
+    def describe_problems(self, value: Any) -> str:
         """What keeps a value from fitting, on one line; "" for nothing."""
         try:
-            errors = list(islice(self._validator.iter_errors(value), PROBLEMS_TOLD))
+            errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
         except RecursionError:
             return "$: it is too deep"
         except OverflowError:
             return "$: a number in it is too large"
-        return "; ".join(described(find_innermost(error)) for error in errors)
+        return "; ".join(format_validation_error(find_innermost(error)) for error in errors)
 
 
 def find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:
@@ -71,12 +71,12 @@ def find_innermost(error: ValidationError) -> ValidationError:
         return error
 
 
-def described(error: ValidationError | SchemaError) -> str:
+def format_validation_error(error: ValidationError | SchemaError) -> str:
     """What is wrong, and where."""
-    return one_line(f"{error.json_path}: {error.message}", LONGEST_PROBLEM)
+    return format_one_line(f"{error.json_path}: {error.message}", MAX_PROBLEM_LENGTH)
 
 
-def checked(value: Any) -> Schema:
+def parse_schema(value: Any) -> JsonSchema:
     """Return the value as a schema that has been checked itself.
 
     Raises:
@@ -86,7 +86,7 @@ def checked(value: Any) -> Schema:
     from referencing.exceptions import Unresolvable
 
     if value is True or value == {}:
-        return Schema({})
+        return JsonSchema({})
     if value is False:
         raise UsageError("--schema: no answer fits false", "true stands for any JSON value")
     if not isinstance(value, dict):
@@ -109,17 +109,19 @@ def checked(value: Any) -> Schema:
         raise UsageError(f"--schema: {error.ref!r} refers to nothing in it", hint) from None
     except RecursionError:
         raise UsageError("--schema: it refers to itself without end, or is too deep") from None
-    return Schema(value)
+    return JsonSchema(value)
 
 
 def describe_schema_error(error: SchemaError) -> str:
     """Return what is wrong with a schema, and where."""
     if error.validator == "format" and error.validator_value == "regex":
-        return one_line(f"{error.json_path}: not a regular expression of Python: {error.instance!r}", LONGEST_PROBLEM)
-    return described(error)
+        return format_one_line(
+            f"{error.json_path}: not a regular expression of Python: {error.instance!r}", MAX_PROBLEM_LENGTH
+        )
+    return format_validation_error(error)
 
 
-def check_references(schema: Mapping[str, Any], kind: type[Validator]) -> None:
+def check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:
     """Check that each reference in a schema leads somewhere, and none back to itself for the same value.
 
     Raises:
@@ -129,26 +131,26 @@ def check_references(schema: Mapping[str, Any], kind: type[Validator]) -> None:
     from jsonschema_specifications import REGISTRY as SPECIFICATIONS
     from referencing.jsonschema import specification_with
 
-    specification = specification_with(str(kind.META_SCHEMA["$schema"]))
+    specification = specification_with(str(validator_class.META_SCHEMA["$schema"]))
     root = specification.create_resource(schema)
     waiting = [(root, SPECIFICATIONS.resolver_with_root(root))]
     finite: set[int] = set()
     while waiting:
         resource, resolver = waiting.pop()
-        follow_in_place(resource, resolver, specification, (), finite)
+        follow_in_place_references(resource, resolver, specification, (), finite)
         waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
 
 
-def follow_in_place(
+def follow_in_place_references(
     resource: Resource[Any],
     resolver: Resolver[Any],
     specification: Specification[Any],
     trail: tuple[int, ...],
-    finite: set[int],
+    finished_ids: set[int],
 ) -> None:
-    """Follow the references that apply to the same value; `finite` gets the ids of the schemas that end."""
+    """Follow the references that apply to the same value; `finished_ids` gets the ids of the schemas that end."""
     schema = resource.contents
-    if not isinstance(schema, Mapping) or id(schema) in finite:
+    if not isinstance(schema, Mapping) or id(schema) in finished_ids:
         return
     if id(schema) in trail:
         raise RecursionError
@@ -157,15 +159,15 @@ def follow_in_place(
         if isinstance(schema.get(name), str):
             found = resolver.lookup(schema[name])
             target = resource.from_contents(found.contents, default_specification=specification)
-            follow_in_place(target, found.resolver, specification, trail, finite)
-    beside = {id(part) for name in IN_PLACE for part in parts_of(schema.get(name))}
+            follow_in_place_references(target, found.resolver, specification, trail, finished_ids)
+    beside = {id(part) for name in IN_PLACE_KEYWORDS for part in list_subschemas(schema.get(name))}
     for part in resource.subresources():
         if id(part.contents) in beside:
-            follow_in_place(part, resolver.in_subresource(part), specification, trail, finite)
-    finite.add(id(schema))
+            follow_in_place_references(part, resolver.in_subresource(part), specification, trail, finished_ids)
+    finished_ids.add(id(schema))
 
 
-def parts_of(value: Any) -> Iterator[Any]:
+def list_subschemas(value: Any) -> Iterator[Any]:
     """Return the schemas under a keyword: one, several in a list, or several by name."""
     if isinstance(value, list):
         return iter(value)

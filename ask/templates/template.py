@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.errors import ConfigError
-from ask.messages import NOTHING
-from ask.settings import check_options, unknown
-from ask.templates.placeholders import INPUT, placeholders
+from ask.messages import EMPTY_MAPPING
+from ask.settings import check_options, format_unknown_key
+from ask.templates.placeholders import INPUT_NAME, find_placeholders
 
-FENCE, FENCE_OF_YAML = "+++", "---"
-KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+FENCE, YAML_FENCE = "+++", "---"
+FIELD_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "description": (str, "a string"),
     "system": (str, "a string"),
     "provider": (str, "a string"),
@@ -26,9 +26,9 @@ KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "tasks": (dict, "a table of strings"),
 }
 """What may stand between the lines of +++, with its type and what to say of it."""
-NAME = re.compile(r"\w[\w-]*")
+NAME_PATTERN = re.compile(r"\w[\w-]*")
 NAME_RULE = "a name is letters, digits, - and _"
-AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
+LINE_NUMBER_PATTERN = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 class Template(NamedTuple):
@@ -55,35 +55,35 @@ class Template(NamedTuple):
     provider: str = ""
     model: str = ""
     tools: bool | tuple[str, ...] = True
-    options: Mapping[str, Any] = NOTHING
-    tasks: Mapping[str, str] = NOTHING
+    options: Mapping[str, Any] = EMPTY_MAPPING
+    tasks: Mapping[str, str] = EMPTY_MAPPING
 
     @property
     def variables(self) -> list[str]:
         """The names of all placeholders that --var fills in, each once."""
         texts = (self.system, self.prompt, *self.tasks.values())
-        every = dict.fromkeys(place.name for text in texts for place in placeholders(text))
-        return [name for name in every if name != INPUT]
+        every = dict.fromkeys(place.name for text in texts for place in find_placeholders(text))
+        return [name for name in every if name != INPUT_NAME]
 
 
-def parse(name: str, file: Path, text: str) -> Template:
+def parse_template(name: str, file: Path, text: str) -> Template:
     """The named prompt that a text describes; `file` is named in what is wrong with it.
 
     Raises:
         ConfigError: it is broken.
     """
-    front, body = parted(file, text)
-    values = read_front(file, front)
+    front, body = split_front_matter(file, text)
+    values = parse_front_matter(file, front)
     if isinstance(values.get("tools"), list):
         values["tools"] = tuple(values["tools"])
     template = Template(name, file, prompt=body.strip(), **values)
-    if any(place.name == INPUT for place in placeholders(template.system)):
+    if any(place.name == INPUT_NAME for place in find_placeholders(template.system)):
         advice = "put it into what is asked: what is piped in must not become system text"
-        raise broken(file, line_of(front, "system"), "{{input}} stands in system", advice)
+        raise make_template_error(file, find_key_line(front, "system"), "{{input}} stands in system", advice)
     return template
 
 
-def parted(file: Path, text: str) -> tuple[list[str], str]:
+def split_front_matter(file: Path, text: str) -> tuple[list[str], str]:
     """The lines up to the second line of +++, the first emptied so that they keep their numbers; then the rest.
 
     Raises:
@@ -91,17 +91,17 @@ def parted(file: Path, text: str) -> tuple[list[str], str]:
     """
     lines = text.split("\n")
     first = lines[0].rstrip()
-    if first == FENCE_OF_YAML:
-        raise broken(file, 1, "it begins with ---", "write TOML between two lines of +++")
+    if first == YAML_FENCE:
+        raise make_template_error(file, 1, "it begins with ---", "write TOML between two lines of +++")
     if first != FENCE:
         return [], text
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == FENCE:
             return ["", *lines[1:number]], "\n".join(lines[number + 1 :])
-    raise broken(file, 1, "there is no second line of +++", "write it where the TOML ends")
+    raise make_template_error(file, 1, "there is no second line of +++", "write it where the TOML ends")
 
 
-def read_front(file: Path, lines: Sequence[str]) -> dict[str, Any]:
+def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
     """The checked values of the TOML in these lines.
 
     Raises:
@@ -112,33 +112,40 @@ def read_front(file: Path, lines: Sequence[str]) -> dict[str, Any]:
     try:
         values = tomllib.loads("\n".join(lines))
     except (ValueError, RecursionError) as fault:
-        at = AT_LINE.search(str(fault))
-        reason = AT_LINE.sub("", str(fault)).removesuffix(" (at end of document)")
-        raise broken(file, int(at[1]) if at else len(lines), f"this is not valid TOML ({reason})") from fault
+        at = LINE_NUMBER_PATTERN.search(str(fault))
+        reason = LINE_NUMBER_PATTERN.sub("", str(fault)).removesuffix(" (at end of document)")
+        raise make_template_error(
+            file, int(at[1]) if at else len(lines), f"this is not valid TOML ({reason})"
+        ) from fault
     for key, value in values.items():
-        if key not in KINDS:
-            raise broken(file, line_of(lines, key), unknown(key, list(KINDS)), f"known are {', '.join(KINDS)}")
-        if not fits(key, value):
-            raise broken(file, line_of(lines, key), f"{key} must be {KINDS[key][1]}")
+        if key not in FIELD_TYPES:
+            raise make_template_error(
+                file,
+                find_key_line(lines, key),
+                format_unknown_key(key, list(FIELD_TYPES)),
+                f"known are {', '.join(FIELD_TYPES)}",
+            )
+        if not is_valid_value(key, value):
+            raise make_template_error(file, find_key_line(lines, key), f"{key} must be {FIELD_TYPES[key][1]}")
     for task in values.get("tasks", {}):
-        if not NAME.fullmatch(task):
-            raise broken(file, line_of(lines, task), f"{task!r} is no name of a task", NAME_RULE)
-    check_options(f"{file}, line {line_of(lines, 'options')}", values.get("options", {}))
+        if not NAME_PATTERN.fullmatch(task):
+            raise make_template_error(file, find_key_line(lines, task), f"{task!r} is no name of a task", NAME_RULE)
+    check_options(f"{file}, line {find_key_line(lines, 'options')}", values.get("options", {}))
     return values
 
 
-def fits(key: str, value: Any) -> bool:
+def is_valid_value(key: str, value: Any) -> bool:
     """Whether a value has the type of its key."""
     strings = value if isinstance(value, list) else value.values() if key == "tasks" and isinstance(value, dict) else ()
-    return isinstance(value, KINDS[key][0]) and all(isinstance(one, str) for one in strings)
+    return isinstance(value, FIELD_TYPES[key][0]) and all(isinstance(one, str) for one in strings)
 
 
-def line_of(lines: Sequence[str], key: str) -> int:
+def find_key_line(lines: Sequence[str], key: str) -> int:
     """The number of the first line that looks as though a key, or its table, stood in it."""
     looks = re.compile(rf"""\s*\[?\s*(\w+\s*\.\s*)?["']?{re.escape(key)}["']?\s*[\]=.]""")
     return next((number for number, line in enumerate(lines, start=1) if looks.match(line)), 1)
 
 
-def broken(file: Path, line: int, reason: str, advice: str = "correct that line") -> ConfigError:
+def make_template_error(file: Path, line: int, reason: str, hint: str = "correct that line") -> ConfigError:
     """The error for a file that cannot be understood."""
-    return ConfigError(f"{file}, line {line}: {reason}", advice)
+    return ConfigError(f"{file}, line {line}: {reason}", hint)

@@ -17,10 +17,10 @@ import re
 
 from ask import Provider
 from ask.testing.answer_tests import AnswerTests
+from ask.testing.base import list_hook_names, list_host_arguments
 from ask.testing.failure_tests import FailureTests
 from ask.testing.request_tests import RequestTests
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, EXPECTED, Expected
-from ask.testing.subject import hook_names, taken_arguments
 
 __all__ = ["CHAT_COMPLETIONS_SAMPLES", "CHAT_COMPLETIONS_WHOLE", "EXPECTED", "Expected", "ProviderContract"]
 
@@ -39,17 +39,17 @@ class ProviderContract(RequestTests, AnswerTests, FailureTests):
         assert not isinstance(self.provider, type), "the entry point names an instance, not its class"
 
     def test_every_hook_exists_and_takes_what_the_host_passes(self) -> None:
-        for hook in hook_names():
+        for hook in list_hook_names():
             function = getattr(self.provider, hook, None)
             if function is None and hook in ("provider_adapter", "provider_takes_attachment"):
                 continue
             assert callable(function), f"{hook} is missing"
-            known = taken_arguments(getattr(Provider, hook))
-            assert set(taken_arguments(function)) <= set(known), f"{hook} can take {known} and nothing else"
+            known = list_host_arguments(getattr(Provider, hook))
+            assert set(list_host_arguments(function)) <= set(known), f"{hook} can take {known} and nothing else"
 
     def test_no_hook_is_misspelt(self) -> None:
         names = {name for name in dir(self.provider) if name.startswith("provider_")}
-        unknown = {name for name in names if callable(getattr(self.provider, name))} - set(hook_names())
+        unknown = {name for name in names if callable(getattr(self.provider, name))} - set(list_hook_names())
         assert not unknown, f"there are no such hooks: {sorted(unknown)}"
 
     def test_info_is_complete_and_sane(self) -> None:

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ask import AskError, CallDelta, Finish, Message, ProviderError, ReasoningDelta, TextDelta
-from ask.testing.conversation import TALK, TOOLS, leaves, places
+from ask.testing.base import ContractBase
+from ask.testing.conversation import SHORT_CONVERSATION, TOOLS, find_occurrences, iterate_leaves
 from ask.testing.samples import CALL_KINDS, EXPECTED
-from ask.testing.subject import Subject
 
 if TYPE_CHECKING:
     import pytest
 
 
-class AnswerTests(Subject):
+class AnswerTests(ContractBase):
     """The contract for the stream reader, `provider_parse_response` and `provider_parse_tool_calls`."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -72,7 +72,7 @@ class AnswerTests(Subject):
         streamed, calls = self.read(self.feed(self.streams[both_ways])[0].response())
         whole, whole_calls = self.read(self.wholes[both_ways])
         assert streamed == whole
-        assert [read_call(call) for call in calls] == [read_call(call) for call in whole_calls]
+        assert [decode_call(call) for call in calls] == [decode_call(call) for call in whole_calls]
 
     def test_result_goes_back_with_what_the_model_needs(self, calling: str) -> None:
         """Each result once, and every text of the answer's native parts, for the model that wrote them."""
@@ -82,10 +82,10 @@ class AnswerTests(Subject):
         texts = [f"The sum, number {i}." for i in range(len(calls))]
         results = (Message("tool", t, (), call.id, call.name) for t, call in zip(texts, calls, strict=True))
         said = Message("assistant", answer.text, tuple(calls), native=native)
-        body = self.build((*TALK, said, *results), model=model, tools=TOOLS).body
-        assert all(len(places(text, body)) == 1 for text in texts), "each result is there once"
+        body = self.build((*SHORT_CONVERSATION, said, *results), model=model, tools=TOOLS).body
+        assert all(len(find_occurrences(text, body)) == 1 for text in texts), "each result is there once"
         if native:
-            lost = {leaf for leaf in leaves(native.data) if isinstance(leaf, str)} - set(leaves(body))
+            lost = {leaf for leaf in iterate_leaves(native.data) if isinstance(leaf, str)} - set(iterate_leaves(body))
             assert not lost, f"native parts that did not go back: {lost}"
 
     def check_answer(self, kind: str, response: Mapping[str, Any]) -> None:
@@ -94,7 +94,7 @@ class AnswerTests(Subject):
         expected = EXPECTED[kind]
         assert expected.text in (None, answer.text), f"text of {kind}: {answer.text!r}"
         assert answer.reasoning == expected.reasoning, f"reasoning of {kind}"
-        assert [read_call(call) for call in calls] == list(expected.calls), f"calls of {kind}"
+        assert [decode_call(call) for call in calls] == list(expected.calls), f"calls of {kind}"
         finishes = {expected.finish, Finish.STOP} if calls else {expected.finish}
         assert expected.cut or answer.finish in finishes, f"finish of {kind}: {answer.finish}"
 
@@ -113,6 +113,6 @@ class AnswerTests(Subject):
         raise AssertionError(f"{kind} raises a ProviderError")
 
 
-def read_call(call: Any) -> tuple[str, Any]:
+def decode_call(call: Any) -> tuple[str, Any]:
     """A call's name and its arguments, as JSON values."""
     return call.name, json.loads(call.arguments)

@@ -10,22 +10,25 @@ from ask import Attachment, Message, ToolCall, ToolSpec
 # Each text occurs once, so that it can be counted in a body.
 
 KEY = "contract-key-0123456789"
-SYSTEM = Message("system", "You explain words.")
-QUESTION = Message("user", "What is a puffin, and what is a walrus?")
-TALK = (SYSTEM, QUESTION)
-CALLS = (ToolCall("call_1", "look_up", '{"word": "lundi"}'), ToolCall("call_2", "look_up", '{"word": "rostungur"}'))
-RESULTS = ("a small seabird", "a large\nmöttled sea mammal")
-ROUND = (
-    *TALK,
-    Message("assistant", "I shall look both up.", CALLS),
-    *(Message("tool", text, (), call.id, call.name) for call, text in zip(CALLS, RESULTS, strict=True)),
+SYSTEM_MESSAGE = Message("system", "You explain words.")
+USER_MESSAGE = Message("user", "What is a puffin, and what is a walrus?")
+SHORT_CONVERSATION = (SYSTEM_MESSAGE, USER_MESSAGE)
+TOOL_CALLS = (
+    ToolCall("call_1", "look_up", '{"word": "lundi"}'),
+    ToolCall("call_2", "look_up", '{"word": "rostungur"}'),
 )
-LONGER = (*ROUND, Message("assistant", "One flies, one swims."), Message("user", "Thank you."))
+TOOL_RESULTS = ("a small seabird", "a large\nmöttled sea mammal")
+TOOL_CONVERSATION = (
+    *SHORT_CONVERSATION,
+    Message("assistant", "I shall look both up.", TOOL_CALLS),
+    *(Message("tool", text, (), call.id, call.name) for call, text in zip(TOOL_CALLS, TOOL_RESULTS, strict=True)),
+)
+LONG_CONVERSATION = (*TOOL_CONVERSATION, Message("assistant", "One flies, one swims."), Message("user", "Thank you."))
 
 LOOK_UP_PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
-LOOK_UP = ToolSpec("look_up", "Explains a word.", LOOK_UP_PARAMETERS)
-CLOCK = ToolSpec("clock", "Tells the time.", {"type": "object", "properties": {}})
-TOOLS = (LOOK_UP, CLOCK)
+LOOK_UP_TOOL = ToolSpec("look_up", "Explains a word.", LOOK_UP_PARAMETERS)
+CLOCK_TOOL = ToolSpec("clock", "Tells the time.", {"type": "object", "properties": {}})
+TOOLS = (LOOK_UP_TOOL, CLOCK_TOOL)
 
 ATTACHMENTS = tuple(
     Attachment(name, media_type, f"content of {name}".encode())
@@ -41,19 +44,24 @@ ATTACHMENTS = tuple(
 )
 """Files of the usual kinds; no provider looks into them."""
 
-OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+OBJECT_SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
 
-OTHERS_PART = "native-part-of-another-model"
-FOREIGN_PARTS = {
-    OTHERS_PART: OTHERS_PART,
-    "reasoning_content": OTHERS_PART,
-    "reasoning_details": [{"type": "reasoning.text", "text": OTHERS_PART}],
-    "content": [{"type": "thinking", "thinking": OTHERS_PART, "signature": OTHERS_PART}],
-    "parts": [{"text": OTHERS_PART, "thoughtSignature": OTHERS_PART}],
+FOREIGN_TEXT = "native-part-of-another-model"
+FOREIGN_STATE = {
+    FOREIGN_TEXT: FOREIGN_TEXT,
+    "reasoning_content": FOREIGN_TEXT,
+    "reasoning_details": [{"type": "reasoning.text", "text": FOREIGN_TEXT}],
+    "content": [{"type": "thinking", "thinking": FOREIGN_TEXT, "signature": FOREIGN_TEXT}],
+    "parts": [{"text": FOREIGN_TEXT, "thoughtSignature": FOREIGN_TEXT}],
 }
 
 
-def leaves(value: Any) -> Iterator[Any]:
+def iterate_leaves(value: Any) -> Iterator[Any]:
     """All values inside a JSON value that hold no others, in order."""
     if isinstance(value, Mapping):
         value = value.values()
@@ -61,25 +69,25 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
         return
     for part in value:
-        yield from leaves(part)
+        yield from iterate_leaves(part)
 
 
-def places(text: str, body: Any) -> list[int]:
+def find_occurrences(text: str, body: Any) -> list[int]:
     """Where a text stands in a JSON value, by the number of the leaf that holds it."""
-    return [i for i, leaf in enumerate(leaves(body)) if isinstance(leaf, str) for _ in range(leaf.count(text))]
+    return [i for i, leaf in enumerate(iterate_leaves(body)) if isinstance(leaf, str) for _ in range(leaf.count(text))]
 
 
-def without_cache_markers(value: Any) -> Any:
+def remove_cache_markers(value: Any) -> Any:
     """The JSON value without the marks that tell a provider how far to cache, which move from round to round."""
     if isinstance(value, Mapping):
-        return {key: without_cache_markers(part) for key, part in value.items() if key != "cache_control"}
-    return [without_cache_markers(part) for part in value] if isinstance(value, list | tuple) else value
+        return {key: remove_cache_markers(part) for key, part in value.items() if key != "cache_control"}
+    return [remove_cache_markers(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def is_beginning(short: Any, long: Any) -> bool:
+def is_prefix(shorter: Any, longer: Any) -> bool:
     """Whether a body is the beginning of another: objects by field, arrays by their first entries."""
-    if isinstance(short, dict) and isinstance(long, dict):
-        return all(key in long and is_beginning(part, long[key]) for key, part in short.items())
-    if isinstance(short, list) and isinstance(long, list):
-        return long[: len(short)] == short
-    return short == long or isinstance(short, int | float)  # a size may grow with the conversation
+    if isinstance(shorter, dict) and isinstance(longer, dict):
+        return all(key in longer and is_prefix(part, longer[key]) for key, part in shorter.items())
+    if isinstance(shorter, list) and isinstance(longer, list):
+        return longer[: len(shorter)] == shorter
+    return shorter == longer or isinstance(shorter, int | float)  # a size may grow with the conversation

@@ -8,15 +8,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ask import ModelInfo, ProviderError, Remedy, ServerEvent
+from ask.testing.base import ContractBase
 from ask.testing.conversation import KEY
-from ask.testing.garbage import ERROR, GARBAGE, MODELS, PAGE, only_ask_errors, spoilt
-from ask.testing.subject import Subject
+from ask.testing.malformed import (
+    ERROR_BODY,
+    GARBAGE_BODIES,
+    HTML_ERROR_PAGE,
+    MODELS_BODY,
+    allow_only_ask_errors,
+    generate_corruptions,
+)
 
 STATUSES = (200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529)
-REFUSAL = '{"error": {"message": "No.", "type": "error"}}'
+REFUSAL_BODY = '{"error": {"message": "No.", "type": "error"}}'
 
 
-class FailureTests(Subject):
+class FailureTests(ContractBase):
     """The contract for `provider_parse_error`, and for everything else that reads what came from outside."""
 
     def error(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> ProviderError:
@@ -26,8 +33,13 @@ class FailureTests(Subject):
 
     def test_any_error_reads_as_one_line_without_the_key(self) -> None:
         self.build()  # so that a provider that keeps the key has one to give away
-        bodies = [*GARBAGE, PAGE, "Bad gateway\r\nTry later", *map(json.dumps, spoilt(ERROR))]
-        for status, body in [*((status, PAGE) for status in STATUSES), *((400, body) for body in bodies)]:
+        bodies = [
+            *GARBAGE_BODIES,
+            HTML_ERROR_PAGE,
+            "Bad gateway\r\nTry later",
+            *map(json.dumps, generate_corruptions(ERROR_BODY)),
+        ]
+        for status, body in [*((status, HTML_ERROR_PAGE) for status in STATUSES), *((400, body) for body in bodies)]:
             error = self.error(status, body)
             assert error.message.strip(), f"status {status} has a message, whatever the body: {body[:200]!r}"
             assert len(str(error).splitlines()) == 1, f"the message is one line: {str(error)!r}"
@@ -36,21 +48,21 @@ class FailureTests(Subject):
 
     def test_error_carries_its_status(self) -> None:
         for status in STATUSES[1:]:
-            assert self.error(status, REFUSAL).status == status
+            assert self.error(status, REFUSAL_BODY).status == status
 
     def test_passing_error_is_retried_when_the_service_says(self) -> None:
         headers = {"Retry-After": "7", "retry-after": "7"}  # the host's own headers are found under either
         for status in (429, 503):
-            assert self.error(status, REFUSAL).remedy.action == "retry", f"{status} may pass"
-            assert self.error(status, REFUSAL, headers).remedy == Remedy.RETRY(7.0), f"{status} obeys Retry-After"
+            assert self.error(status, REFUSAL_BODY).remedy.action == "retry", f"{status} may pass"
+            assert self.error(status, REFUSAL_BODY, headers).remedy == Remedy.RETRY(7.0), f"{status} obeys Retry-After"
 
     def test_refusal_is_not_retried(self) -> None:
         for status in (400, 401):
-            assert self.error(status, REFUSAL).remedy.action != "retry", f"{status} will not pass"
+            assert self.error(status, REFUSAL_BODY).remedy.action != "retry", f"{status} will not pass"
 
     def test_garbage_in_a_stream_is_survived(self) -> None:
         for kind in ("message", "error", None):
-            for data in GARBAGE:
+            for data in GARBAGE_BODIES:
                 self.survive_stream([ServerEvent(kind, data)])
 
     def test_values_of_wrong_types_in_a_stream_are_survived(self) -> None:
@@ -60,34 +72,34 @@ class FailureTests(Subject):
                 if event in tried or event.data.strip() == "[DONE]":
                     continue
                 tried.add(event)
-                for value in spoilt(json.loads(event.data)):
+                for value in generate_corruptions(json.loads(event.data)):
                     spoilt_event = ServerEvent(event.event, json.dumps(value))
                     self.survive_stream([*events[:place], spoilt_event, *events[place + 1 :]])
 
     def test_values_of_wrong_types_in_a_whole_answer_are_survived(self) -> None:
         for response in ({}, {"x": 1}, *self.wholes.values()):
-            for value in spoilt(response):
+            for value in generate_corruptions(response):
                 if isinstance(value, dict):
                     self.survive_response(value)
 
     def test_garbage_in_a_models_list_is_survived(self) -> None:
-        for body in spoilt(MODELS):
-            with only_ask_errors(body):
+        for body in generate_corruptions(MODELS_BODY):
+            with allow_only_ask_errors(body):
                 models = self.call("provider_parse_models", body=body)
                 assert all(isinstance(model, ModelInfo) and model.id for model in models)
 
     def survive_stream(self, events: Iterable[ServerEvent]) -> None:
         reader = self.call("provider_stream_reader")
         for event in events:
-            with only_ask_errors(event):
+            with allow_only_ask_errors(event):
                 reader.feed(event)
-        with only_ask_errors(events):
+        with allow_only_ask_errors(events):
             response = reader.response()
             self.survive_response(response)
 
     def survive_response(self, response: Mapping[str, Any]) -> None:
         """Either hook may be asked, whatever the other made of it."""
-        with only_ask_errors(response):
+        with allow_only_ask_errors(response):
             self.call("provider_parse_tool_calls", response=response)
-        with only_ask_errors(response):
+        with allow_only_ask_errors(response):
             self.read(response)

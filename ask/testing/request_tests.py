@@ -7,40 +7,40 @@ import json
 from itertools import pairwise
 
 from ask import HttpRequest, Native
+from ask.testing.base import ContractBase
 from ask.testing.conversation import (
     ATTACHMENTS,
-    CALLS,
-    FOREIGN_PARTS,
+    FOREIGN_STATE,
+    FOREIGN_TEXT,
     KEY,
-    LONGER,
-    OBJECT,
-    OTHERS_PART,
-    QUESTION,
-    RESULTS,
-    ROUND,
-    SYSTEM,
-    TALK,
+    LONG_CONVERSATION,
+    OBJECT_SCHEMA,
+    SHORT_CONVERSATION,
+    SYSTEM_MESSAGE,
+    TOOL_CALLS,
+    TOOL_CONVERSATION,
+    TOOL_RESULTS,
     TOOLS,
-    is_beginning,
-    leaves,
-    places,
-    without_cache_markers,
+    USER_MESSAGE,
+    find_occurrences,
+    is_prefix,
+    iterate_leaves,
+    remove_cache_markers,
 )
-from ask.testing.subject import Subject
 
 
-class RequestTests(Subject):
+class RequestTests(ContractBase):
     """The contract for `provider_build_request`, the tool formats and the models request."""
 
     def test_request_holds_each_text_once(self) -> None:
         for stream in (True, False):
             body = self.build(stream=stream).body
-            for message in TALK:
-                assert len(places(message.content, body)) == 1, f"the {message.role} text is there once"
+            for message in SHORT_CONVERSATION:
+                assert len(find_occurrences(message.content, body)) == 1, f"the {message.role} text is there once"
 
     def test_request_names_the_model_and_a_path(self) -> None:
         http = self.build(model="model-1")
-        assert "model-1" in http.path or places("model-1", http.body), "the model asked for is in the request"
+        assert "model-1" in http.path or find_occurrences("model-1", http.body), "the model asked for is in the request"
         assert http.method == "POST", "a chat request is a POST"
         assert http.path.startswith("/"), "the path is joined to the base URL"
 
@@ -55,22 +55,22 @@ class RequestTests(Subject):
     def test_attachment_that_is_taken_is_sent_once_and_whole(self) -> None:
         for attachment in filter(lambda one: self.takes(one.media_type), ATTACHMENTS):
             data = attachment.base64
-            question = QUESTION._replace(attachments=(attachment,))
-            body = self.build((SYSTEM, question)).body
-            assert len(places(data, body)) == 1, f"{attachment.media_type} is there once, in Base64"
-            assert len(places(QUESTION.content, body)) == 1, "the text beside it is there once"
-            longer = self.build((SYSTEM, question, *LONGER[2:]), tools=TOOLS).body
-            assert len(places(data, longer)) == 1, "it stays in the conversation"
-            shorter = without_cache_markers(self.build((SYSTEM, question), tools=TOOLS).body)
-            assert is_beginning(shorter, without_cache_markers(longer)), "as what was sent before"
-            alone = self.build((SYSTEM, QUESTION._replace(content="", attachments=(attachment,)))).body
-            assert len(places(data, alone)) == 1, "it may come without a text"
+            question = USER_MESSAGE._replace(attachments=(attachment,))
+            body = self.build((SYSTEM_MESSAGE, question)).body
+            assert len(find_occurrences(data, body)) == 1, f"{attachment.media_type} is there once, in Base64"
+            assert len(find_occurrences(USER_MESSAGE.content, body)) == 1, "the text beside it is there once"
+            longer = self.build((SYSTEM_MESSAGE, question, *LONG_CONVERSATION[2:]), tools=TOOLS).body
+            assert len(find_occurrences(data, longer)) == 1, "it stays in the conversation"
+            shorter = remove_cache_markers(self.build((SYSTEM_MESSAGE, question), tools=TOOLS).body)
+            assert is_prefix(shorter, remove_cache_markers(longer)), "as what was sent before"
+            alone = self.build((SYSTEM_MESSAGE, USER_MESSAGE._replace(content="", attachments=(attachment,)))).body
+            assert len(find_occurrences(data, alone)) == 1, "it may come without a text"
 
     def test_several_attachments_stay_in_order(self) -> None:
         taken = [attachment for attachment in ATTACHMENTS if self.takes(attachment.media_type)]
         for one, other in pairwise(taken):
-            body = self.build((SYSTEM, QUESTION._replace(attachments=(one, other)))).body
-            found = [places(attachment.base64, body) for attachment in (one, other)]
+            body = self.build((SYSTEM_MESSAGE, USER_MESSAGE._replace(attachments=(one, other)))).body
+            found = [find_occurrences(attachment.base64, body) for attachment in (one, other)]
             assert all(len(each) == 1 for each in found), "each is there once"
             assert found == sorted(found), "and in order"
 
@@ -79,64 +79,78 @@ class RequestTests(Subject):
         assert isinstance(tools, list), "provider_format_tools returns a list"
         json.dumps(tools, allow_nan=False)
         for tool in TOOLS:
-            assert places(tool.name, tools), f"the name {tool.name} is there"
-            assert places(tool.description, tools), f"the description of {tool.name} is there"
+            assert find_occurrences(tool.name, tools), f"the name {tool.name} is there"
+            assert find_occurrences(tool.description, tools), f"the description of {tool.name} is there"
         assert '"word"' in json.dumps(tools), "the parameters are there"
 
     def test_tools_are_in_the_request_only_when_offered(self) -> None:
-        assert places("Explains a word.", self.build(tools=TOOLS).body), "tools on offer are in the body"
-        assert not places("Explains a word.", self.build().body), "tools not on offer are not"
+        assert find_occurrences("Explains a word.", self.build(tools=TOOLS).body), "tools on offer are in the body"
+        assert not find_occurrences("Explains a word.", self.build().body), "tools not on offer are not"
 
     def test_tool_choice_none_changes_the_request(self) -> None:
-        free, forbidden = (self.build(ROUND, tools=TOOLS, tool_choice=choice) for choice in ("auto", "none"))
+        free, forbidden = (
+            self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice) for choice in ("auto", "none")
+        )
         assert free.body != forbidden.body, 'tool_choice "none" keeps the model from calling'
 
     def test_formatted_result_keeps_its_text_and_names_its_call(self) -> None:
-        call, text = CALLS[0], RESULTS[0]
+        call, text = TOOL_CALLS[0], TOOL_RESULTS[0]
         result = self.call("provider_format_tool_result", tool_call_id=call.id, tool_name=call.name, result=text)
-        assert len(places(text, result)) == 1, "the result's text is there"
-        assert places(call.id, result) or places(call.name, result), "so is the call's id or the tool's name"
+        assert len(find_occurrences(text, result)) == 1, "the result's text is there"
+        assert find_occurrences(call.id, result) or find_occurrences(call.name, result), (
+            "so is the call's id or the tool's name"
+        )
 
     def test_each_result_is_sent_once_and_after_the_calls(self) -> None:
-        body = self.build(ROUND, tools=TOOLS).body
-        texts = (QUESTION.content, "lundi", "rostungur", *RESULTS)
-        found = [places(text, body) for text in texts]
+        body = self.build(TOOL_CONVERSATION, tools=TOOLS).body
+        texts = (USER_MESSAGE.content, "lundi", "rostungur", *TOOL_RESULTS)
+        found = [find_occurrences(text, body) for text in texts]
         assert [len(each) for each in found] == [1] * len(texts), f"each of these is there once: {texts}"
         assert found == sorted(found), f"and in this order: {texts}"
 
     def test_malformed_arguments_in_the_history_do_no_harm(self) -> None:
         for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
-            calls = (CALLS[0]._replace(arguments=arguments), CALLS[1])
-            messages = [message._replace(tool_calls=calls) if message.tool_calls else message for message in ROUND]
+            calls = (TOOL_CALLS[0]._replace(arguments=arguments), TOOL_CALLS[1])
+            messages = [
+                message._replace(tool_calls=calls) if message.tool_calls else message for message in TOOL_CONVERSATION
+            ]
             body = self.build(messages, tools=TOOLS).body
-            assert all(len(places(text, body)) == 1 for text in RESULTS), f"results stay, with {arguments!r}"
+            assert all(len(find_occurrences(text, body)) == 1 for text in TOOL_RESULTS), (
+                f"results stay, with {arguments!r}"
+            )
 
     def test_options_are_passed_on(self) -> None:
-        values = list(leaves(self.build(options={"temperature": 0.25, "max_tokens": 1234}).body))
+        values = list(iterate_leaves(self.build(options={"temperature": 0.25, "max_tokens": 1234}).body))
         assert 0.25 in values, "the temperature is in the body"
         assert 1234 in values, "max_tokens is in the body, under whatever name"
 
     def test_a_schema_leaves_all_else_as_it_is(self) -> None:
-        for schema in (OBJECT, {"type": "array", "items": {}}):
+        for schema in (OBJECT_SCHEMA, {"type": "array", "items": {}}):
             for choice in ("auto", "none"):
-                body = self.build(ROUND, tools=TOOLS, tool_choice=choice, schema=schema).body
-                texts = (SYSTEM.content, QUESTION.content, *RESULTS)
-                assert all(len(places(text, body)) == 1 for text in texts), f"each text is there once, with {schema}"
-            assert places("Explains a word.", self.build(tools=TOOLS, schema=schema).body), "tools stay on offer"
+                body = self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice, schema=schema).body
+                texts = (SYSTEM_MESSAGE.content, USER_MESSAGE.content, *TOOL_RESULTS)
+                assert all(len(find_occurrences(text, body)) == 1 for text in texts), (
+                    f"each text is there once, with {schema}"
+                )
+            assert find_occurrences("Explains a word.", self.build(tools=TOOLS, schema=schema).body), (
+                "tools stay on offer"
+            )
 
     def test_native_parts_of_another_provider_are_dropped(self) -> None:
-        assert OTHERS_PART not in self.dump_with(Native("somebody-else", self.model, FOREIGN_PARTS), self.model)
+        assert FOREIGN_TEXT not in self.dump_with(Native("somebody-else", self.model, FOREIGN_STATE), self.model)
 
     def test_native_parts_of_another_model_family_are_dropped(self) -> None:
-        assert OTHERS_PART not in self.dump_with(Native(self.info.name, "alpha/one", FOREIGN_PARTS), "beta/two")
+        assert FOREIGN_TEXT not in self.dump_with(Native(self.info.name, "alpha/one", FOREIGN_STATE), "beta/two")
 
     def dump_with(self, native: Native, model: str) -> str:
         """The body for a conversation whose assistant messages carry such native parts."""
-        messages = [message._replace(native=native) if message.role == "assistant" else message for message in LONGER]
+        messages = [
+            message._replace(native=native) if message.role == "assistant" else message for message in LONG_CONVERSATION
+        ]
         return json.dumps(self.build(messages, model=model, tools=TOOLS).body)
 
     def test_key_is_in_the_headers_only(self) -> None:
-        requests = [self.build(ROUND, tools=TOOLS), self.call("provider_models_request", key=KEY)]
+        requests = [self.build(TOOL_CONVERSATION, tools=TOOLS), self.call("provider_models_request", key=KEY)]
         for http in filter(None, requests):
             assert KEY not in http.path, "the key is not in the path, which may be logged"
             assert KEY not in json.dumps(http.body), "the key is not in the body"
@@ -151,15 +165,15 @@ class RequestTests(Subject):
                 assert token not in ("", value.replace(KEY, "").strip()), f"{name} is left out where there is no key"
 
     def test_same_request_builds_the_same_bytes(self) -> None:
-        first, second = (self.build(ROUND, tools=TOOLS, options={"temperature": 0.25}) for _ in range(2))
+        first, second = (self.build(TOOL_CONVERSATION, tools=TOOLS, options={"temperature": 0.25}) for _ in range(2))
         assert json.dumps(first.body) == json.dumps(second.body), "providers cache by prefix: the body is the same"
         assert (first.path, first.headers) == (second.path, second.headers)
 
     def test_longer_conversation_begins_with_the_shorter_one(self) -> None:
-        talks = [TALK, ROUND, LONGER]
-        bodies = [without_cache_markers(self.build(talk, tools=TOOLS).body) for talk in talks]
+        talks = [SHORT_CONVERSATION, TOOL_CONVERSATION, LONG_CONVERSATION]
+        bodies = [remove_cache_markers(self.build(talk, tools=TOOLS).body) for talk in talks]
         for short, long in pairwise(bodies):
-            assert is_beginning(short, long), "what was sent before is sent again unchanged, as providers cache it"
+            assert is_prefix(short, long), "what was sent before is sent again unchanged, as providers cache it"
 
     def test_models_request_is_a_get(self) -> None:
         """A provider without a models list returns None, which is the default."""
@@ -169,4 +183,4 @@ class RequestTests(Subject):
             assert http.method == "GET"
             assert http.body is None
             assert http.path.startswith("/"), "the path is joined to the base URL"
-            assert SYSTEM.content not in http.path
+            assert SYSTEM_MESSAGE.content not in http.path

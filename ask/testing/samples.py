@@ -47,7 +47,7 @@ EXPECTED = {
 CALL_KINDS = {kind for kind, expected in EXPECTED.items() if expected.calls}
 
 
-def chat_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[ServerEvent]:
+def make_chat_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[ServerEvent]:
     """A stream in the Chat Completions wire; without a `finish`, cut after the last delta."""
     chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     if finish:
@@ -57,46 +57,54 @@ def chat_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[Se
     return [*events, ServerEvent(None, "[DONE]")] if finish else events
 
 
-def chat_whole(finish: str, **message: Any) -> dict[str, Any]:
+def make_chat_response(finish: str, **message: Any) -> dict[str, Any]:
     """A whole answer in the Chat Completions wire."""
     choice = {"index": 0, "message": {"role": "assistant", "content": None} | message, "finish_reason": finish}
     return {"id": "1", "model": "alpha/one", "choices": [choice], "usage": USAGE}
 
 
-def chat_call(index: int, arguments: str, *, begins: bool = True) -> dict[str, Any]:
+def make_call_fragment(index: int, arguments: str, *, is_first: bool = True) -> dict[str, Any]:
     """A call of "add", or a later fragment of one."""
     call: dict[str, Any] = {"index": index, "function": {"arguments": arguments}}
-    if begins:
+    if is_first:
         call |= {"id": f"call_{index}", "type": "function", "function": {"name": "add", "arguments": arguments}}
     return call
 
 
 USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}
-HELLO = ({"content": "Hello, "}, {"content": "wörld!"})
-FIRST_CALL = ({"tool_calls": [chat_call(0, "")]}, {"tool_calls": [chat_call(0, '{"a": 2, "b": 3}', begins=False)]})
-SECOND_CALL = ({"tool_calls": [chat_call(1, '{"a": 4,')]}, {"tool_calls": [chat_call(1, ' "b": 5}', begins=False)]})
-OVERLOADED = {"error": {"message": "The model is overloaded", "code": 503}}
+HELLO_DELTAS = ({"content": "Hello, "}, {"content": "wörld!"})
+FIRST_CALL_DELTAS = (
+    {"tool_calls": [make_call_fragment(0, "")]},
+    {"tool_calls": [make_call_fragment(0, '{"a": 2, "b": 3}', is_first=False)]},
+)
+SECOND_CALL_DELTAS = (
+    {"tool_calls": [make_call_fragment(1, '{"a": 4,')]},
+    {"tool_calls": [make_call_fragment(1, ' "b": 5}', is_first=False)]},
+)
+OVERLOADED_ERROR = {"error": {"message": "The model is overloaded", "code": 503}}
 
 CHAT_COMPLETIONS_SAMPLES: dict[str, list[ServerEvent]] = {
-    "text": chat_stream({"role": "assistant", "content": ""}, *HELLO),
-    "reasoning": chat_stream({"reasoning_content": "Let me "}, {"reasoning_content": "think."}, *HELLO),
-    "call": chat_stream(*FIRST_CALL, finish="tool_calls"),
-    "parallel": chat_stream(*FIRST_CALL, *SECOND_CALL, finish="tool_calls"),
-    "text_and_call": chat_stream(*HELLO, *FIRST_CALL, finish="tool_calls"),
-    "length": chat_stream({"content": "Hello, w"}, finish="length"),
-    "filter": chat_stream({"content": "Hello, w"}, finish="content_filter"),
-    "error": [*chat_stream({"content": "Hello, w"}, finish=None), ServerEvent(None, json.dumps(OVERLOADED))],
-    "cut": chat_stream({"content": "Hello, w"}, finish=None),
+    "text": make_chat_stream({"role": "assistant", "content": ""}, *HELLO_DELTAS),
+    "reasoning": make_chat_stream({"reasoning_content": "Let me "}, {"reasoning_content": "think."}, *HELLO_DELTAS),
+    "call": make_chat_stream(*FIRST_CALL_DELTAS, finish="tool_calls"),
+    "parallel": make_chat_stream(*FIRST_CALL_DELTAS, *SECOND_CALL_DELTAS, finish="tool_calls"),
+    "text_and_call": make_chat_stream(*HELLO_DELTAS, *FIRST_CALL_DELTAS, finish="tool_calls"),
+    "length": make_chat_stream({"content": "Hello, w"}, finish="length"),
+    "filter": make_chat_stream({"content": "Hello, w"}, finish="content_filter"),
+    "error": [*make_chat_stream({"content": "Hello, w"}, finish=None), ServerEvent(None, json.dumps(OVERLOADED_ERROR))],
+    "cut": make_chat_stream({"content": "Hello, w"}, finish=None),
 }
 CHAT_COMPLETIONS_WHOLE: dict[str, dict[str, Any]] = {
-    "text": chat_whole("stop", content="Hello, wörld!"),
-    "reasoning": chat_whole("stop", content="Hello, wörld!", reasoning_content="Let me think."),
-    "call": chat_whole("tool_calls", tool_calls=[chat_call(0, '{"a": 2, "b": 3}')]),
-    "parallel": chat_whole(
-        "tool_calls", tool_calls=[chat_call(0, '{"a": 2, "b": 3}'), chat_call(1, '{"a": 4, "b": 5}')]
+    "text": make_chat_response("stop", content="Hello, wörld!"),
+    "reasoning": make_chat_response("stop", content="Hello, wörld!", reasoning_content="Let me think."),
+    "call": make_chat_response("tool_calls", tool_calls=[make_call_fragment(0, '{"a": 2, "b": 3}')]),
+    "parallel": make_chat_response(
+        "tool_calls", tool_calls=[make_call_fragment(0, '{"a": 2, "b": 3}'), make_call_fragment(1, '{"a": 4, "b": 5}')]
     ),
-    "text_and_call": chat_whole("tool_calls", content="Hello, wörld!", tool_calls=[chat_call(0, '{"a": 2, "b": 3}')]),
-    "length": chat_whole("length", content="Hello, w"),
-    "filter": chat_whole("content_filter", content="Hello, w"),
-    "error": OVERLOADED,
+    "text_and_call": make_chat_response(
+        "tool_calls", content="Hello, wörld!", tool_calls=[make_call_fragment(0, '{"a": 2, "b": 3}')]
+    ),
+    "length": make_chat_response("length", content="Hello, w"),
+    "filter": make_chat_response("content_filter", content="Hello, w"),
+    "error": OVERLOADED_ERROR,
 }

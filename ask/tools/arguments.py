@@ -14,7 +14,7 @@ from ask.messages import ToolSpec
 from ask.parsing import as_list
 from ask.tools.base import ToolError
 
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
+_PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
     "number": (int, float),
@@ -28,11 +28,11 @@ _SIMPLE_KEYWORDS = frozenset(
     | {"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly"}
 )
 """Keywords that are checked here, and annotations. `format` is an annotation for the arguments of tools."""
-_QUOTED = 200
-_TOO_DEEP = "are nested too deeply"
+_MAX_QUOTED_LENGTH = 200
+_TOO_DEEP_MESSAGE = "are nested too deeply"
 
 
-def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
+def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
     """Return the arguments of a call, checked against `spec.parameters`.
 
     An empty text is {}. Property names that were replaced for the provider get their own names back. null for an
@@ -44,83 +44,87 @@ def parse_arguments(spec: ToolSpec, text: str) -> dict[str, Any]:
     from ask.plugin_api.tool_schemas import restore_property_names
 
     try:
-        value = _read_json(text) if text.strip() else {}
+        value = _parse_json(arguments_json) if arguments_json.strip() else {}
         if not isinstance(value, dict):
-            _refuse(f"must be one JSON object, not {_kind(value)}")
+            _reject_arguments(f"must be one JSON object, not {_get_type_name(value)}")
         try:
-            return _check(restore_property_names(spec.parameters, value), spec.parameters)
+            return _validate_arguments(restore_property_names(spec.parameters, value), spec.parameters)
         except RecursionError:
-            _refuse(_TOO_DEEP)
-    except _Misfit as misfit:
-        begin = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
+            _reject_arguments(_TOO_DEEP_MESSAGE)
+    except _InvalidArgumentsError as misfit:
+        begin = (
+            arguments_json if len(arguments_json) <= _MAX_QUOTED_LENGTH else arguments_json[:_MAX_QUOTED_LENGTH] + "..."
+        )
         wrote = f". You wrote: {begin}" if begin.strip() else ""
         raise ToolError(f"nothing was run: the arguments of {spec.name} {misfit}{wrote}") from None
 
 
-def _check(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    if _is_simple(schema):
-        return _fit_object(value, schema, "", _SimpleNullCheck())
+def _validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    if _is_simple_schema(schema):
+        return _validate_object(arguments, schema, "", _SimpleNullChecker())
     from ask.schemas.lenient_validation import LenientSchema
 
     checker = LenientSchema(schema)
-    fitting = _fit_object(value, schema, "", checker)
-    if problem := checker.problem(fitting):
-        _refuse(f"do not fit: {problem}")
+    fitting = _validate_object(arguments, schema, "", checker)
+    if problem := checker.describe_problems(fitting):
+        _reject_arguments(f"do not fit: {problem}")
     return fitting
 
 
-def _is_simple(schema: Any) -> bool:
+def _is_simple_schema(schema: Any) -> bool:
     """Whether a schema uses no keyword but those that are checked here."""
     if not isinstance(schema, Mapping):
         return schema is True
-    if any(name not in _SIMPLE_KEYWORDS and not _is_closed_or_open(name, schema[name]) for name in schema):
+    if any(name not in _SIMPLE_KEYWORDS and not _is_plain_additional_properties(name, schema[name]) for name in schema):
         return False
     properties = schema.get("properties", {})
-    return isinstance(properties, Mapping) and all(map(_is_simple, properties.values()))
+    return isinstance(properties, Mapping) and all(map(_is_simple_schema, properties.values()))
 
 
-def _is_closed_or_open(name: str, value: Any) -> bool:
-    return name == "additionalProperties" and (isinstance(value, bool) or value == {})
+def _is_plain_additional_properties(keyword: str, value: Any) -> bool:
+    return keyword == "additionalProperties" and (isinstance(value, bool) or value == {})
 
 
-class _SimpleNullCheck:
+class _SimpleNullChecker:
     """Checks null against a simple schema."""
 
-    def allows_null(self, schema: Any) -> bool:
-        if not isinstance(schema, Mapping):
-            return schema is not False
-        types, choices = _types(schema), schema.get("enum")
+    def is_nullable(self, subschema: Any) -> bool:
+        if not isinstance(subschema, Mapping):
+            return subschema is not False
+        types, choices = _list_allowed_types(subschema), subschema.get("enum")
         return (not types or "null" in types) and (not isinstance(choices, list) or None in choices)
 
 
-class _Misfit(Exception):
+class _InvalidArgumentsError(Exception):
     pass
 
 
-def _refuse(what: str) -> NoReturn:
-    raise _Misfit(what)
+def _reject_arguments(reason: str) -> NoReturn:
+    raise _InvalidArgumentsError(reason)
 
 
-def _read_json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_reject_constant)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            _refuse(
+            _reject_arguments(
                 f"go on after the end of the first JSON value, at character {error.pos + 1}: make one call for each"
             )
-        _refuse(f"are not JSON: {error.msg} at character {error.pos + 1} of {len(text)}")
+        _reject_arguments(f"are not JSON: {error.msg} at character {error.pos + 1} of {len(text)}")
     except RecursionError:
-        _refuse(_TOO_DEEP)
+        _reject_arguments(_TOO_DEEP_MESSAGE)
     except ValueError as error:
-        _refuse(f"are not JSON: {error}")
+        _reject_arguments(f"are not JSON: {error}")
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    _refuse(f"are not JSON: {name} is no JSON value")
+def _reject_constant(constant: str) -> NoReturn:
+    _reject_arguments(f"are not JSON: {constant} is no JSON value")
 
 
-def _fit_object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str, nulls: Any) -> dict[str, Any]:
+def _validate_object(
+    value: Mapping[str, Any], schema: Mapping[str, Any], path: str, null_checker: Any
+) -> dict[str, Any]:
     properties = schema.get("properties")
     declared = properties if isinstance(properties, Mapping) else {}
     required = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
@@ -128,56 +132,56 @@ def _fit_object(value: Mapping[str, Any], schema: Mapping[str, Any], where: str,
     fitting = {}
     for name, item in value.items():
         if closed and name not in declared:
-            _refuse(_unknown(where + name, [where + known for known in declared]))
+            _reject_arguments(_describe_unknown_name(path + name, [path + known for known in declared]))
         part = declared.get(name, {})
-        if item is None and name in declared and name not in required and not nulls.allows_null(part):
+        if item is None and name in declared and name not in required and not null_checker.is_nullable(part):
             continue
-        fitting[name] = _fit(item, part, where + name, nulls)
-    missing = [where + name for name in required if name not in fitting]
+        fitting[name] = _validate_value(item, part, path + name, null_checker)
+    missing = [path + name for name in required if name not in fitting]
     if missing:
-        _refuse(f"lack {', '.join(map(repr, missing))}")
+        _reject_arguments(f"lack {', '.join(map(repr, missing))}")
     return fitting
 
 
-def _fit(value: Any, schema: Any, where: str, nulls: Any) -> Any:
+def _validate_value(value: Any, schema: Any, path: str, null_checker: Any) -> Any:
     if not isinstance(schema, Mapping) or "$ref" in schema:  # in older drafts $ref hides what stands beside it
         return value
-    types = _types(schema)
+    types = _list_allowed_types(schema)
     if isinstance(value, float) and value.is_integer() and "integer" in types and "number" not in types:
         value = int(value)
-    if value is None and nulls.allows_null(schema):
+    if value is None and null_checker.is_nullable(schema):
         return value
-    if types and not any(_is(value, name) for name in types):
-        _refuse(f"have the wrong type: {where!r} must be {' or '.join(types)}, not {_kind(value)}")
+    if types and not any(_is_of_type(value, name) for name in types):
+        _reject_arguments(f"have the wrong type: {path!r} must be {' or '.join(types)}, not {_get_type_name(value)}")
     choices = schema.get("enum")
-    if isinstance(choices, list) and not any(_equal(value, choice) for choice in choices):
-        _refuse(f"have a wrong value: {where!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
-    return _fit_object(value, schema, where + ".", nulls) if isinstance(value, dict) else value
+    if isinstance(choices, list) and not any(_is_equal(value, choice) for choice in choices):
+        _reject_arguments(f"have a wrong value: {path!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
+    return _validate_object(value, schema, path + ".", null_checker) if isinstance(value, dict) else value
 
 
-def _types(schema: Mapping[str, Any]) -> list[str]:
+def _list_allowed_types(schema: Mapping[str, Any]) -> list[str]:
     """The type names that a schema allows; [] where it leaves the type open."""
     named = schema.get("type")
     names = [named] if isinstance(named, str) else as_list(named)
-    return names if all(isinstance(name, str) and name in _TYPES for name in names) else []
+    return names if all(isinstance(name, str) and name in _PYTHON_TYPES for name in names) else []
 
 
-def _is(value: Any, name: str) -> bool:
-    return isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool))
+def _is_of_type(value: Any, type_name: str) -> bool:
+    return isinstance(value, _PYTHON_TYPES[type_name]) and (type_name == "boolean" or not isinstance(value, bool))
 
 
-def _equal(value: Any, choice: Any) -> bool:
-    return bool(value == choice) and isinstance(value, bool) == isinstance(choice, bool)
+def _is_equal(value: Any, enum_value: Any) -> bool:
+    return bool(value == enum_value) and isinstance(value, bool) == isinstance(enum_value, bool)
 
 
-def _kind(value: Any) -> str:
-    return next(name for name in ("integer", *_TYPES) if _is(value, name))
+def _get_type_name(value: Any) -> str:
+    return next(name for name in ("integer", *_PYTHON_TYPES) if _is_of_type(value, name))
 
 
-def _unknown(name: str, known: Iterable[str]) -> str:
+def _describe_unknown_name(name: str, known_names: Iterable[str]) -> str:
     from ask.suggestions import suggest
 
-    known = list(known)
-    near = suggest(name, known)
+    known_names = list(known_names)
+    near = suggest(name, known_names)
     hint = f"; did you mean {near!r}?" if near else ""
-    return f"have an unknown name, {name!r} (it takes {', '.join(known) or 'none'}{hint})"
+    return f"have an unknown name, {name!r} (it takes {', '.join(known_names) or 'none'}{hint})"

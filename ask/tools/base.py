@@ -15,7 +15,7 @@ class ToolError(Exception):
     """A call that could not be carried out; the text is written for the model, which gets it as the result."""
 
 
-def keep_nothing(path: Path, data: bytes) -> None:
+def skip_backup(path: Path, new_content: bytes) -> None:
     """Keeps no original: for a run that is not saved, and where a tool has no access to what is kept."""
 
 
@@ -24,14 +24,14 @@ class ApprovedFile(NamedTuple):
 
     Attributes:
         path: of the file, without links.
-        folder: device and inode of the innermost folder on the path that exists; "" where only the path was shown.
-        file: device and inode of the file; "" if it does not exist.
+        folder_id: device and inode of the innermost folder on the path that exists; "" where only the path was shown.
+        file_id: device and inode of the file; "" if it does not exist.
         digest: SHA-256 of its content; "" if that was not read.
     """
 
     path: str
-    folder: str = ""
-    file: str = ""
+    folder_id: str = ""
+    file_id: str = ""
     digest: str = ""
 
 
@@ -61,7 +61,7 @@ class ToolContext(NamedTuple):
     command_timeout: float
     spill_directory: Path
     on_output: Callable[[str], None]
-    keep_original: Callable[[Path, bytes], None] = keep_nothing
+    keep_original: Callable[[Path, bytes], None] = skip_backup
     open_spill: Callable[[Path], RawIOBase] | None = None
     redactor: Redactor = NO_SECRETS
     restrict_hosts: frozenset[str] | None = None

@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 from ask.client.certificates import find_ca_bundle
 from ask.errors import ConfigError
 from ask.tools.base import ToolContext, ToolError
-from ask.tools.isolated_process import limit_memory, run_apart
+from ask.tools.isolated_process import limit_memory, run_in_subprocess
 
 if TYPE_CHECKING:
-    from ask.tools.search_engine import Found
+    from ask.tools.search_engine import WebSearchResult
 
-NOTHING_FOUND = "No results found."
-_SAID = 200
+NO_RESULTS_MESSAGE = "No results found."
+_MAX_REASON_LENGTH = 200
 
 
-def search(words: str, count: int, context: ToolContext) -> list[Found]:
+def search_duckduckgo(query: str, max_results: int, context: ToolContext) -> list[WebSearchResult]:
     """What DuckDuckGo finds.
 
     Args:
-        words: what to look for.
-        count: how many results there are to be at most.
+        query: what to look for.
+        max_results: how many results there are to be at most.
         context: of the run.
 
     Raises:
@@ -39,16 +39,16 @@ def search(words: str, count: int, context: ToolContext) -> list[Found]:
     """
     from subprocess import SubprocessError, TimeoutExpired
 
-    from ask.tools.search_engine import Found
+    from ask.tools.search_engine import WebSearchResult
 
     environment, seconds = context.environment, context.command_timeout
     try:
         bundle = find_ca_bundle(environment)
     except ConfigError as error:
         raise ToolError(f"duckduckgo could not be asked: {error}") from None
-    wish = {"words": words, "count": count, "timeout": max(int(seconds), 1), "bundle": bundle and bundle.path}
+    wish = {"words": query, "count": max_results, "timeout": max(int(seconds), 1), "bundle": bundle and bundle.path}
     try:
-        told = json.loads(run_apart(__name__, json.dumps(wish).encode(), seconds, environment))
+        told = json.loads(run_in_subprocess(__name__, json.dumps(wish).encode(), seconds, environment))
     except TimeoutExpired:
         raise ToolError(f"duckduckgo had not answered after {seconds:g} s") from None
     except (SubprocessError, ValueError):
@@ -60,29 +60,33 @@ def search(words: str, count: int, context: ToolContext) -> list[Found]:
         if bundle and "certificate" in told.lower():
             told += f"; the trusted certificates are those in {bundle}"
         raise ToolError(told)
-    return [Found(**result) for result in told]
+    return [WebSearchResult(**result) for result in told]
 
 
 def main() -> None:
     """Reads from standard input what to look for; writes what was found, or in a word why nothing was."""
     limit_memory()
-    sys.stdout.write(json.dumps(_search(**json.load(sys.stdin))))
+    sys.stdout.write(json.dumps(_query_duckduckgo(**json.load(sys.stdin))))
 
 
 @contextmanager
-def _open_ca_file(bundle: str | None) -> Iterator[str | bool]:
+def _open_ca_file(bundle_path: str | None) -> Iterator[str | bool]:
     """Yield `verify` for ddgs, which takes a file and no folder: a folder's certificates are joined in one.
 
     Raises:
         ssl.SSLError: there is no certificate.
     """
-    if bundle is None:
+    if bundle_path is None:
         yield True
         return
     from ssl import create_default_context
     from tempfile import NamedTemporaryFile
 
-    files = [Path(bundle)] if Path(bundle).is_file() else [path for path in Path(bundle).iterdir() if path.is_file()]
+    files = (
+        [Path(bundle_path)]
+        if Path(bundle_path).is_file()
+        else [path for path in Path(bundle_path).iterdir() if path.is_file()]
+    )
     with NamedTemporaryFile(suffix=".pem") as joined:
         joined.write(b"\n".join(path.read_bytes() for path in files if os.access(path, os.R_OK)))
         joined.flush()
@@ -90,7 +94,7 @@ def _open_ca_file(bundle: str | None) -> Iterator[str | bool]:
         yield joined.name
 
 
-def _search(words: str, count: int, timeout: int, bundle: str | None) -> list[dict[str, str]] | str:
+def _query_duckduckgo(words: str, count: int, timeout: int, bundle: str | None) -> list[dict[str, str]] | str:
     from ssl import SSLError
 
     from ddgs import DDGS
@@ -106,10 +110,10 @@ def _search(words: str, count: int, timeout: int, bundle: str | None) -> list[di
     except TimeoutException:
         return "duckduckgo did not answer in time: search again later, or do without"
     except DDGSException as fault:
-        if str(fault) == NOTHING_FOUND:  # which it says too of a page that asks whether one is a robot
+        if str(fault) == NO_RESULTS_MESSAGE:  # which it says too of a page that asks whether one is a robot
             return "duckduckgo found nothing, or takes no more requests for now: try other words, or do without"
         reason = str(fault).partition(" > ")[2] or str(fault)
-        return f"duckduckgo could not be asked: {' '.join(reason.rstrip(')').split())[:_SAID]}"
+        return f"duckduckgo could not be asked: {' '.join(reason.rstrip(')').split())[:_MAX_REASON_LENGTH]}"
     return [
         {name: str(result.get(key) or "") for name, key in (("title", "title"), ("url", "href"), ("snippet", "body"))}
         for result in found

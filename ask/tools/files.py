@@ -17,17 +17,17 @@ from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.edits import replace_once
 from ask.tools.file_access import (
     check_approved_content,
+    escape_for_display,
     list_entries,
-    read_regular,
-    resolve,
-    shown,
-    told_to_model,
-    write_regular,
+    read_regular_file,
+    resolve_path,
+    translate_os_errors,
+    write_regular_file,
 )
-from ask.tools.output_limits import RESULT_LIMIT
+from ask.tools.output_limits import MAX_RESULT_LENGTH
 
-_ENTRIES = 1_000
-_NOTE_LENGTH = 200
+_MAX_ENTRIES = 1_000
+_MAX_NOTE_LENGTH = 200
 _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
@@ -38,13 +38,13 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         ToolError: it cannot be read as text, or has no such lines.
     """
     name = arguments["filepath"]
-    path = resolve(name, context)
-    with told_to_model(name, path, context):
-        data = read_regular(name, path)
+    path = resolve_path(name, context)
+    with translate_os_errors(name, path, context):
+        data = read_regular_file(name, path)
     if b"\0" in data:
-        raise ToolError(_binary(name, data))
+        raise ToolError(_describe_binary_file(name, data))
     text = data.decode("utf-8-sig", "backslashreplace")
-    return ToolResult(_take_lines(text, arguments.get("offset"), arguments.get("limit")))
+    return ToolResult(_select_lines(text, arguments.get("offset"), arguments.get("limit")))
 
 
 def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -54,13 +54,13 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
         ToolError: it cannot be written.
     """
     name = arguments["filepath"]
-    path = resolve(name, context)
+    path = resolve_path(name, context)
     if name.endswith("/"):
         raise ToolError(f"{name} names a directory, not a file")
-    content, note = _whole_characters(arguments["content"])
+    content, note = _replace_lone_surrogates(arguments["content"])
     data = content.encode()
-    with told_to_model(name, path, context):
-        created = write_regular(name, path, data, context)
+    with translate_os_errors(name, path, context):
+        created = write_regular_file(name, path, data, context)
     return ToolResult(f"{'created' if created else 'overwrote'} {name}: {len(data):,} bytes{note}")
 
 
@@ -71,17 +71,17 @@ def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         ToolError: the text is not there exactly once, or the file cannot be read or written.
     """
     name = arguments["filepath"]
-    path = resolve(name, context)
-    new, note = _whole_characters(arguments["new_text"])
-    with told_to_model(name, path, context):
-        before = read_regular(name, path)
+    path = resolve_path(name, context)
+    new, note = _replace_lone_surrogates(arguments["new_text"])
+    with translate_os_errors(name, path, context):
+        before = read_regular_file(name, path)
         check_approved_content(name, context.approved_file, before)
         text = before.decode("utf-8", "surrogateescape")
         try:
             edited, line = replace_once(text, arguments["old_text"], new)
         except ToolError as error:
             raise ToolError(f"{name} is unchanged: {error}") from None
-        write_regular(name, path, edited.encode("utf-8", "surrogateescape"), context)
+        write_regular_file(name, path, edited.encode("utf-8", "surrogateescape"), context)
     return ToolResult(f"edited {name} at line {line}{note}")
 
 
@@ -92,18 +92,18 @@ def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         ToolError: it is no directory, or cannot be read.
     """
     name = arguments["dirpath"]
-    path = resolve(name, context)
-    with told_to_model(name, path, context, "directory"):
+    path = resolve_path(name, context)
+    with translate_os_errors(name, path, context, "directory"):
         if path.exists() and not path.is_dir():
             raise ToolError(f"{name} is no directory")
         found = sorted(list_entries(path, context), key=lambda entry: entry.name)
-    lines = [_describe(entry) for entry in found[:_ENTRIES]]
-    if len(found) > _ENTRIES:
-        lines.append(f"[{len(found) - _ENTRIES:,} more entries are not shown]")
+    lines = [_format_entry(entry) for entry in found[:_MAX_ENTRIES]]
+    if len(found) > _MAX_ENTRIES:
+        lines.append(f"[{len(found) - _MAX_ENTRIES:,} more entries are not shown]")
     return ToolResult("\n".join(lines) or f"{name} is empty")
 
 
-def _take_lines(text: str, offset: int | None, limit: int | None) -> str:
+def _select_lines(text: str, offset: int | None, limit: int | None) -> str:
     """The lines from `offset` on, from 1, `limit` at most; a last line says so if these are not all."""
     first = 1 if offset is None else offset
     if first < 1 or (limit is not None and limit < 1):
@@ -116,9 +116,9 @@ def _take_lines(text: str, offset: int | None, limit: int | None) -> str:
     if first > len(lines):
         raise ToolError(f"the file has {len(lines):,} lines: none from {first:,} on")
     wanted = lines[first - 1 :] if limit is None else lines[first - 1 : first - 1 + limit]
-    if len(wanted) == len(lines) and len(text) <= RESULT_LIMIT:
+    if len(wanted) == len(lines) and len(text) <= MAX_RESULT_LENGTH:
         return text
-    room = RESULT_LIMIT - _NOTE_LENGTH
+    room = MAX_RESULT_LENGTH - _MAX_NOTE_LENGTH
     fitting = sum(length <= room for length in accumulate(map(len, wanted)))
     last = first - 1 + fitting
     if not fitting:
@@ -130,7 +130,7 @@ def _take_lines(text: str, offset: int | None, limit: int | None) -> str:
     return f"{shown_text}{end}[lines {first:,} to {last:,} of {len(lines):,}{more}]"
 
 
-def _binary(name: str, data: bytes) -> str:
+def _describe_binary_file(name: str, data: bytes) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return f"{name} is UTF-16 text ({len(data):,} bytes); with bash, iconv -f UTF-16 -t UTF-8 can show it"
     from mimetypes import guess_type
@@ -139,17 +139,17 @@ def _binary(name: str, data: bytes) -> str:
     return f"{name} is binary ({kind}, {len(data):,} bytes), not text; with bash, file, strings or xxd can look into it"
 
 
-def _whole_characters(text: str) -> tuple[str, str]:
+def _replace_lone_surrogates(text: str) -> tuple[str, str]:
     """The text without halves of characters, which broken JSON escapes leave, and a note where there were any."""
     whole, count = _LONE_SURROGATE.subn("\ufffd", text)
     return whole, f" (halves of characters, replaced by U+FFFD: {count})" if count else ""
 
 
-def _describe(entry: os.DirEntry[str]) -> str:
-    name = shown(entry.name)
+def _format_entry(entry: os.DirEntry[str]) -> str:
+    name = escape_for_display(entry.name)
     try:
         if entry.is_symlink():
-            return f"link {name} -> {shown(str(Path(entry.path).readlink()))}"
+            return f"link {name} -> {escape_for_display(str(Path(entry.path).readlink()))}"
         if entry.is_dir(follow_symlinks=False):
             return f"dir {name}"
         if entry.is_file(follow_symlinks=False):
@@ -159,7 +159,7 @@ def _describe(entry: os.DirEntry[str]) -> str:
     return f"other {name}"
 
 
-_FILEPATH = {"type": "string"}
+_FILEPATH_SCHEMA = {"type": "string"}
 
 READ_FILE = Tool(
     ToolSpec(
@@ -168,7 +168,7 @@ READ_FILE = Tool(
         {
             "type": "object",
             "properties": {
-                "filepath": _FILEPATH,
+                "filepath": _FILEPATH_SCHEMA,
                 "offset": {"type": "integer", "description": "first line, from 1"},
                 "limit": {"type": "integer", "description": "number of lines"},
             },
@@ -186,7 +186,7 @@ WRITE_FILE = Tool(
         "Create a file, or overwrite all of it. Missing folders are made.",
         {
             "type": "object",
-            "properties": {"filepath": _FILEPATH, "content": {"type": "string"}},
+            "properties": {"filepath": _FILEPATH_SCHEMA, "content": {"type": "string"}},
             "required": ["filepath", "content"],
             "additionalProperties": False,
         },
@@ -202,7 +202,7 @@ EDIT_FILE = Tool(
         {
             "type": "object",
             "properties": {
-                "filepath": _FILEPATH,
+                "filepath": _FILEPATH_SCHEMA,
                 "old_text": {"type": "string", "description": "exact text, which must be in the file exactly once"},
                 "new_text": {"type": "string"},
             },

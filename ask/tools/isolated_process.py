@@ -9,16 +9,18 @@ from pathlib import Path
 
 MEMORY_LIMIT = 2 << 30
 """Bytes that such a process may take."""
-_START = "import sys; sys.path.append(sys.argv.pop(1)); from {module} import main; main()"
+_CHILD_CODE = "import sys; sys.path.append(sys.argv.pop(1)); from {module} import main; main()"
 
 
-def run_apart(module: str, data: bytes, seconds: float, environment: Mapping[str, str], *arguments: str) -> bytes:
+def run_in_subprocess(
+    module: str, stdin_data: bytes, timeout: float, environment: Mapping[str, str], *arguments: str
+) -> bytes:
     """What a module's `main` writes to standard output, in a process of its own.
 
     Args:
         module: where that is.
-        data: its standard input.
-        seconds: how long it may take.
+        stdin_data: its standard input.
+        timeout: how long it may take.
         environment: its environment.
         arguments: its arguments.
 
@@ -28,12 +30,19 @@ def run_apart(module: str, data: bytes, seconds: float, environment: Mapping[str
     from subprocess import run
 
     # -P: no file in the working directory is taken for a module.
-    command = [sys.executable, "-P", "-c", _START.format(module=module), str(Path(__file__).parents[2]), *arguments]
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        _CHILD_CODE.format(module=module),
+        str(Path(__file__).parents[2]),
+        *arguments,
+    ]
     return run(
         command,
-        input=data,
+        input=stdin_data,
         capture_output=True,
-        timeout=max(seconds, 0.1),
+        timeout=max(timeout, 0.1),
         env=environment,
         start_new_session=True,
         check=True,

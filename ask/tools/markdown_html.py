@@ -12,24 +12,24 @@ from bs4 import BeautifulSoup, Tag
 from bs4.builder import builder_registry
 from markdownify import MarkdownConverter
 
-from ask.tools.plain_html import LEFT_OUT, leads_on, tidy
+from ask.tools.plain_html import SKIPPED_ELEMENTS, collapse_blank_lines, format_refresh_link
 
 if builder_registry.lookup("lxml") is None:
     raise ImportError("lxml is not installed", name="lxml")
 
-_MAIN_SHARE = 0.3
+_MIN_MAIN_SHARE = 0.3
 """The share of a page's text that what it calls its main part must have, to stand for the whole."""
-_ANCHORS = ("", "#", "§", "¶", "\N{LINK SYMBOL}")
+_HEADING_ANCHOR_TEXTS = ("", "#", "§", "¶", "\N{LINK SYMBOL}")
 """What links to the very heading in which they stand show."""
-_LANGUAGE = re.compile(r"(?:language|lang|highlight-source)-([\w+#.-]{1,30})")
+_LANGUAGE_CLASS_PATTERN = re.compile(r"(?:language|lang|highlight-source)-([\w+#.-]{1,30})")
 
 
-def to_markdown(html: str, link: Callable[[str], str]) -> str:
+def to_markdown(html: str, resolve_link: Callable[[str], str]) -> str:
     """The text of a page.
 
     Args:
         html: the page.
-        link: gives a link's whole URL, "" where it leads nowhere.
+        resolve_link: gives a link's whole URL, "" where it leads nowhere.
 
     Raises:
         RecursionError: its elements are nested more deeply than calls may be.
@@ -38,28 +38,32 @@ def to_markdown(html: str, link: Callable[[str], str]) -> str:
     title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
     onward = "\n\n".join(
         filter(
-            None, (leads_on({name: str(value) for name, value in meta.attrs.items()}, link) for meta in soup("meta"))
+            None,
+            (
+                format_refresh_link({name: str(value) for name, value in meta.attrs.items()}, resolve_link)
+                for meta in soup("meta")
+            ),
         )
     )
-    for unwanted in (*soup([*LEFT_OUT, "title"]), *soup(_is_hidden)):
+    for unwanted in (*soup([*SKIPPED_ELEMENTS, "title"]), *soup(_is_hidden)):
         unwanted.decompose()
-    _stand_in(soup, link)
+    _replace_media_elements(soup, resolve_link)
     for anchor in soup("a"):
         href = str(anchor.get("href") or "")
-        if href.startswith("#") and anchor.get_text(strip=True) in _ANCHORS:
+        if href.startswith("#") and anchor.get_text(strip=True) in _HEADING_ANCHOR_TEXTS:
             anchor.decompose()
-        elif whole := link(href):
+        elif whole := resolve_link(href):
             anchor.attrs = {"href": whole}
         else:
             anchor.unwrap()
     converter = MarkdownConverter(
         heading_style="ATX",
         bullets="-",
-        code_language_callback=_language,
+        code_language_callback=_find_language,
         escape_asterisks=False,
         escape_underscores=False,
     )
-    text = tidy(converter.convert_soup(_main_part(soup)))
+    text = collapse_blank_lines(converter.convert_soup(_find_main_content(soup)))
     heading = "" if title in text[: len(title) + 200] else title
     return "\n\n".join(filter(None, (heading, onward, text)))
 
@@ -72,12 +76,12 @@ def _is_hidden(tag: Tag) -> bool:
     return tag.has_attr("hidden") or "display:none" in style or "visibility:hidden" in style
 
 
-def _stand_in(soup: BeautifulSoup, link: Callable[[str], str]) -> None:
+def _replace_media_elements(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> None:
     """Puts what stands for an element in its place, where it has no text of its own: an image, or a frame."""
     for image in soup("img"):
         image.replace_with(" ".join(str(image.get("alt") or "").split()))
     for frame in soup("frame"):
-        place = link(str(frame.get("src") or ""))
+        place = resolve_link(str(frame.get("src") or ""))
         paragraph, anchor = soup.new_tag("p"), soup.new_tag("a", href=place)
         anchor.string = "frame"
         paragraph.append(anchor)
@@ -86,20 +90,20 @@ def _stand_in(soup: BeautifulSoup, link: Callable[[str], str]) -> None:
         summary.name = "p"
 
 
-def _language(element: Tag) -> str:
+def _find_language(element: Tag) -> str:
     """The language of a block of code, where its classes name it as highlighters have them."""
     for part in (element, *element("code")):
         for name in part.get_attribute_list("class"):
-            if name and (match := _LANGUAGE.fullmatch(name)):
+            if name and (match := _LANGUAGE_CLASS_PATTERN.fullmatch(name)):
                 return match[1]
     return ""
 
 
-def _main_part(soup: BeautifulSoup) -> Tag:
+def _find_main_content(soup: BeautifulSoup) -> Tag:
     """What the page itself calls its main part, if most of the page is there; else all of it."""
     found = soup.find_all("main") or soup.find_all(None, {"role": "main"}) or soup.find_all("article")
     if len(found) == 1 and isinstance(found[0], Tag):
         main = found[0]
-        if len(main.get_text()) >= _MAIN_SHARE * len(soup.get_text()):
+        if len(main.get_text()) >= _MIN_MAIN_SHARE * len(soup.get_text()):
             return main
     return soup

@@ -12,18 +12,18 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
-from ask.client.network_errors import connect_reason
+from ask.client.network_errors import find_connect_reason
 from ask.tools.base import ToolError
 
-_URL = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)
-_AUTHORITY = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:]+))(?::(?P<port>[0-9]{0,5}))?")
-_NAME = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_PORTS = {"http": 80, "https": 443}
+_URL_PATTERN = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)
+_AUTHORITY_PATTERN = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:]+))(?::(?P<port>[0-9]{0,5}))?")
+_HOST_NAME_PATTERN = re.compile(r"[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
+_NUMERIC_LABEL_PATTERN = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 # https://www.iana.org/assignments/iana-ipv4-special-registry
-_NOT_PUBLIC = [
+_NON_PUBLIC_IPV4 = [
     ip_network(block)
     for block in (
         "0.0.0.0/8",
@@ -44,12 +44,12 @@ _NOT_PUBLIC = [
     )
 ]
 # https://www.iana.org/assignments/iana-ipv6-special-registry: within what is public, the blocks that are not.
-_GLOBAL_UNICAST = ip_network("2000::/3")
-_NOT_GLOBAL = [ip_network(block) for block in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")]
-_NAT64 = ip_network("64:ff9b::/96")
+_GLOBAL_UNICAST_IPV6 = ip_network("2000::/3")
+_NON_PUBLIC_IPV6 = [ip_network(block) for block in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")]
+_NAT64_NETWORK = ip_network("64:ff9b::/96")
 
 
-class Target(NamedTuple):
+class HttpTarget(NamedTuple):
     """What a URL names.
 
     Attributes:
@@ -65,43 +65,43 @@ class Target(NamedTuple):
     path: str
 
     @property
-    def place(self) -> str:
+    def authority(self) -> str:
         """Host and port as a URL and the header `Host` have them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
         """The URL, without a fragment."""
-        return f"{self.scheme}://{self.place}{self.path}"
+        return f"{self.scheme}://{self.authority}{self.path}"
 
 
-def parse_url(url: str) -> Target:
+def parse_url(url: str) -> HttpTarget:
     """The parts of an http(s) URL.
 
     Raises:
         ToolError: it is none, holds credentials, or leaves doubt about its host.
     """
     url = url.strip(" ")
-    match = _URL.match(url)
-    if _CONTROL.search(url):
-        raise _refused(url, "it holds a control character")
+    match = _URL_PATTERN.match(url)
+    if _CONTROL_CHARACTERS.search(url):
+        raise _make_url_error(url, "it holds a control character")
     if not match:
-        raise _refused(url, "a URL begins with http:// or https://")
+        raise _make_url_error(url, "a URL begins with http:// or https://")
     scheme, authority, path = match[1].lower(), match[2], match[3]
     if "@" in authority:
-        raise _refused(url, "credentials are not sent; leave out what stands before the @")
-    parts = _AUTHORITY.fullmatch(authority)
+        raise _make_url_error(url, "credentials are not sent; leave out what stands before the @")
+    parts = _AUTHORITY_PATTERN.fullmatch(authority)
     if not parts:
-        raise _refused(url, "it names no host")
-    port = int(parts["port"] or _PORTS[scheme])
+        raise _make_url_error(url, "it names no host")
+    port = int(parts["port"] or _DEFAULT_PORTS[scheme])
     if not 0 < port < 65_536:
-        raise _refused(url, "there is no such port")
-    host = _six(url, parts["six"]) if parts["six"] else _name(url, parts["name"])
-    return Target(scheme, host, port, path if path.startswith("/") else f"/{path}")
+        raise _make_url_error(url, "there is no such port")
+    host = _parse_ipv6(url, parts["six"]) if parts["six"] else _parse_host_name(url, parts["name"])
+    return HttpTarget(scheme, host, port, path if path.startswith("/") else f"/{path}")
 
 
-def host_of(url: str) -> str:
+def parse_host(url: str) -> str:
     """The host of an http(s) URL, in the one form in which hosts are compared; an IPv6 address without brackets.
 
     Raises:
@@ -110,12 +110,12 @@ def host_of(url: str) -> str:
     return parse_url(url).host
 
 
-def is_address(host: str) -> bool:
-    """Whether a host of a `Target` is an IP address."""
+def is_ip_address(host: str) -> bool:
+    """Whether a host of a `HttpTarget` is an IP address."""
     return ":" in host or host.rpartition(".")[2].isdecimal()
 
 
-def is_public(address: str) -> bool:
+def is_public_address(address: str) -> bool:
     """Whether an IP address is one of the public network, and holds no other that is not.
 
     An IPv4 address in IPv6 clothes is taken for what it is (NAT64) or not at all (mapped, 6to4, Teredo).
@@ -124,54 +124,54 @@ def is_public(address: str) -> bool:
         return False
     number = ip_address(address)
     if isinstance(number, IPv4Address):
-        return not any(number in block for block in _NOT_PUBLIC)
-    if number in _NAT64:
-        return is_public(str(IPv4Address(int(number) & 0xFFFF_FFFF)))
-    return number in _GLOBAL_UNICAST and not any(number in block for block in _NOT_GLOBAL)
+        return not any(number in block for block in _NON_PUBLIC_IPV4)
+    if number in _NAT64_NETWORK:
+        return is_public_address(str(IPv4Address(int(number) & 0xFFFF_FFFF)))
+    return number in _GLOBAL_UNICAST_IPV6 and not any(number in block for block in _NON_PUBLIC_IPV6)
 
 
-def _six(url: str, text: str) -> str:
+def _parse_ipv6(url: str, literal: str) -> str:
     try:
-        return IPv6Address(text).compressed
+        return IPv6Address(literal).compressed
     except ValueError:
-        raise _refused(url, "its IPv6 address is none") from None
+        raise _make_url_error(url, "its IPv6 address is none") from None
 
 
-def _name(url: str, text: str) -> str:
+def _parse_host_name(url: str, host: str) -> str:
     """The host, a name or an IPv4 address."""
-    if not text.isascii():
+    if not host.isascii():
         from idna import IDNAError, encode
 
         try:
-            text = encode(text, uts46=True).decode("ascii")
+            host = encode(host, uts46=True).decode("ascii")
         except IDNAError:
-            raise _refused(url, "its host is no name that can be looked up") from None
-    name = text.lower().removesuffix(".")
-    if not _NAME.fullmatch(name) or len(name) > 253:
-        raise _refused(url, "its host is no name that can be looked up")
+            raise _make_url_error(url, "its host is no name that can be looked up") from None
+    name = host.lower().removesuffix(".")
+    if not _HOST_NAME_PATTERN.fullmatch(name) or len(name) > 253:
+        raise _make_url_error(url, "its host is no name that can be looked up")
     # As browsers do: a name whose last part is a number is an IPv4 address, in one of its many forms.
-    if _NUMBER.fullmatch(name.rpartition(".")[2]):
+    if _NUMERIC_LABEL_PATTERN.fullmatch(name.rpartition(".")[2]):
         try:
             return str(IPv4Address(name))
         except ValueError:
-            raise _refused(url, "an IPv4 address is written as four decimal numbers") from None
+            raise _make_url_error(url, "an IPv4 address is written as four decimal numbers") from None
     return name
 
 
-def _refused(url: str, reason: str) -> ToolError:
+def _make_url_error(url: str, reason: str) -> ToolError:
     shown = url if len(url) <= 200 else url[:200] + "..."
     return ToolError(f"not fetched: {shown!r}: {reason}")
 
 
-def look_up(host: str, port: int) -> list[str]:
+def resolve_host(host: str, port: int) -> list[str]:
     """The addresses of a name, in the order in which to try them."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def is_foreign(address: str) -> bool:
+def is_public_remote_address(address: str) -> bool:
     """Whether an address is public, and not this machine's own: that would reach what only listens to itself."""
-    if not is_public(address):
+    if not is_public_address(address):
         return False
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -182,7 +182,7 @@ def is_foreign(address: str) -> bool:
         return bool(probe.getsockname()[0] != address)
 
 
-class Restricted(NamedTuple):
+class NetworkPolicy(NamedTuple):
     """What may be reached: each redirect and each address is checked before anything is sent there.
 
     A name that has even one address that may not be reached is refused, and the connection goes to the very
@@ -190,28 +190,28 @@ class Restricted(NamedTuple):
     themselves.
 
     Attributes:
-        hosts: where redirects may lead, beside the host of the URL itself.
-        look_up: gives the addresses of a name; raises OSError.
-        may_reach: tells whether an address may be reached.
+        redirect_hosts: where redirects may lead, beside the host of the URL itself.
+        resolve: gives the addresses of a name; raises OSError.
+        is_allowed: tells whether an address may be reached.
     """
 
-    hosts: frozenset[str]
-    look_up: Callable[[str, int], Sequence[str]] = look_up
-    may_reach: Callable[[str], bool] = is_foreign
+    redirect_hosts: frozenset[str]
+    resolve: Callable[[str, int], Sequence[str]] = resolve_host
+    is_allowed: Callable[[str], bool] = is_public_remote_address
 
-    def addresses_of(self, target: Target) -> Sequence[str]:
+    def resolve_allowed(self, target: HttpTarget) -> Sequence[str]:
         """Where to connect to, in the order in which to try.
 
         Raises:
             ToolError: there is nothing, or one of them may not be reached.
         """
         try:
-            found = [target.host] if is_address(target.host) else self.look_up(target.host, target.port)
+            found = [target.host] if is_ip_address(target.host) else self.resolve(target.host, target.port)
         except OSError as fault:
-            raise ToolError(f"cannot connect to {target.place}: {connect_reason(fault) or fault}") from None
+            raise ToolError(f"cannot connect to {target.authority}: {find_connect_reason(fault) or fault}") from None
         if not found:
-            raise ToolError(f"cannot connect to {target.place}: unknown host")
+            raise ToolError(f"cannot connect to {target.authority}: unknown host")
         for address in found:
-            if not self.may_reach(address):
+            if not self.is_allowed(address):
                 raise ToolError(f"not fetched: {target.host} is at {address}, and safe mode reaches public hosts only")
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Engine(NamedTuple):
+class SearchEngine(NamedTuple):
     """A search engine that can be asked.
 
     Attributes:
@@ -19,7 +19,7 @@ class Engine(NamedTuple):
     key: str = ""
 
 
-class Found(NamedTuple):
+class WebSearchResult(NamedTuple):
     """One result, its texts as the engine sent them."""
 
     title: str

@@ -19,21 +19,23 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.output_limits import RESULT_LIMIT, Capture
-from ask.tools.process_tree import end_all
+from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
+from ask.tools.process_tree import kill_process_tree
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-_MARK = "ASK_CALL"
+_MARK_VARIABLE = "ASK_CALL"
 _READ_SIZE = 65_536
-_AFTER_EXIT = 0.1
+_OUTPUT_GRACE_PERIOD = 0.1
 """Seconds in which what the shell does not wait for, as `> >(sort)`, may still write its output."""
-_POLL = 0.01
+_POLL_INTERVAL = 0.01
 """Seconds between two looks at the shell, where the system cannot tell of its end."""
-_LONGEST_WAIT = 3_600.0
+_MAX_SELECT_TIMEOUT = 3_600.0
 """Seconds that a selector is made to wait at once; it overflows at a few weeks."""
-_BACKGROUND = "[a background process still holds the output: redirect its output to a file, or it may end on writing]"
+_BACKGROUND_NOTE = (
+    "[a background process still holds the output: redirect its output to a file, or it may end on writing]"
+)
 
 
 def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -46,12 +48,12 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     if seconds <= 0:
         raise ToolError("nothing was run: timeout must be above 0 seconds")
     mark = os.urandom(16).hex()
-    with _started(arguments["command"], context, mark) as process:
-        streams = [_Stream(pipe, label, context) for label, pipe in _pipes(process)]
+    with _open_shell(arguments["command"], context, mark) as process:
+        streams = [_OutputStream(pipe, label, context) for label, pipe in _list_pipes(process)]
         try:
             exited = _read_until_exit(process, streams, time.monotonic() + seconds)
             if not exited:
-                end_all(process.pid, mark)
+                kill_process_tree(process.pid, mark)
             for stream in streams:
                 stream.finish()
         except BaseException:
@@ -59,65 +61,67 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
                 stream.capture.discard()
             raise
     if not exited:
-        return ToolResult(_text(f"stopped after {seconds:g} s, with all that it had started", streams), failed=True)
-    status, line = _exit(process.returncode)
-    left = "" if all(stream.ended for stream in streams) else _BACKGROUND
-    return ToolResult(_text(line, streams, left), failed=status != 0, exit_status=status)
+        return ToolResult(
+            _format_result(f"stopped after {seconds:g} s, with all that it had started", streams), failed=True
+        )
+    status, line = _format_exit_status(process.returncode)
+    left = "" if all(stream.is_closed for stream in streams) else _BACKGROUND_NOTE
+    return ToolResult(_format_result(line, streams, left), failed=status != 0, exit_status=status)
 
 
-class _Stream:
+class _OutputStream:
     """One pipe of the shell: takes its bytes, shows their text without secrets and keeps what a result can hold."""
 
     def __init__(self, pipe: IO[bytes], label: str, context: ToolContext) -> None:
         self.pipe = pipe
         self.label = label
-        self.capture = Capture(context.spill_directory, label, context.open_spill)
-        self.ended = False
-        self._redacted = context.redactor.open_stream()
+        self.capture = OutputCapture(context.spill_directory, label, context.open_spill)
+        self.is_closed = False
+        self._redactor = context.redactor.open_stream()
         self._on_output: Callable[[str], None] = context.on_output
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
         os.set_blocking(pipe.fileno(), False)
 
-    def read(self) -> None:
+    def read_available(self) -> None:
         """Takes what is there, if anything."""
         with suppress(BlockingIOError):
             data = os.read(self.pipe.fileno(), _READ_SIZE)
-            self.ended = not data
-            self._take(self._redacted.feed(self._decode(data)))
+            self.is_closed = not data
+            self._handle_text(self._redactor.feed(self._decode(data)))
 
     def finish(self) -> None:
         """Takes the last of it, up to a character that was never completed."""
-        self.read()
-        self._take(self._redacted.feed(self._decode(b"", True)) + self._redacted.finish())
+        self.read_available()
+        self._handle_text(self._redactor.feed(self._decode(b"", True)) + self._redactor.finish())
 
-    def _take(self, text: str) -> None:
+    def _handle_text(self, text: str) -> None:
         if text:
             self.capture.feed(text)
             self._on_output(text)
 
 
 @contextmanager
-def _started(command: str, context: ToolContext, mark: str) -> Iterator[Popen[bytes]]:
+def _open_shell(command: str, context: ToolContext, mark: str) -> Iterator[Popen[bytes]]:
     """The running shell; an exception in the block ends it and all that it started."""
     process = None
     try:
-        process = _start(command, context, mark)
+        process = _start_shell(command, context, mark)
         yield process
     except BaseException:
-        end_all(process.pid if process else None, mark)
+        kill_process_tree(process.pid if process else None, mark)
         raise
     finally:
         if process:
-            for _, pipe in _pipes(process):
+            for _, pipe in _list_pipes(process):
                 pipe.close()
-            _reap(process)
+            _reap_process(process)
 
 
-def _start(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
+def _start_shell(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
     from subprocess import DEVNULL, PIPE, Popen
 
     # A call within another call's command belongs to both.
-    marks = f"{context.environment.get(_MARK, '')} {mark}".strip()
+    marks = f"{context.environment.get(_MARK_VARIABLE, '')} {mark}".strip()
     try:
         return Popen(
             ["bash", "-c", "--", command],
@@ -126,7 +130,7 @@ def _start(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
             stdout=PIPE,
             stderr=PIPE,
             cwd=context.directory,
-            env={**context.environment, _MARK: marks},
+            env={**context.environment, _MARK_VARIABLE: marks},
             start_new_session=True,
             # Safe between fork and exec: a system call, and nothing else.
             preexec_fn=partial(os.nice, context.niceness) if context.niceness else None,  # noqa: PLW1509
@@ -143,12 +147,12 @@ def _start(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
         raise ToolError("nothing was run: the command holds a NUL or half a character") from None
 
 
-def _pipes(process: Popen[bytes]) -> list[tuple[str, IO[bytes]]]:
+def _list_pipes(process: Popen[bytes]) -> list[tuple[str, IO[bytes]]]:
     pipes = (("stdout", process.stdout), ("stderr", process.stderr))
     return [(label, pipe) for label, pipe in pipes if pipe]
 
 
-def _reap(process: Popen[bytes]) -> None:
+def _reap_process(process: Popen[bytes]) -> None:
     from subprocess import TimeoutExpired
 
     # One that hangs in the kernel cannot be waited for.
@@ -156,33 +160,33 @@ def _reap(process: Popen[bytes]) -> None:
         process.wait(1)
 
 
-def _read_until_exit(process: Popen[bytes], streams: Sequence[_Stream], deadline: float) -> bool:
+def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], deadline: float) -> bool:
     """Reads until the shell has exited and nobody holds its pipes, or little later; False at the deadline."""
     exited = False
-    with selectors.DefaultSelector() as selector, _exit_watch(process.pid) as watch:
+    with selectors.DefaultSelector() as selector, _open_pidfd(process.pid) as watch:
         for stream in streams:
             selector.register(stream.pipe, selectors.EVENT_READ, stream)
         if watch is not None:
             selector.register(watch, selectors.EVENT_READ)
         while (not exited or selector.get_map()) and (left := deadline - time.monotonic()) > 0:
             gone = False
-            patience = _POLL if watch is None and not exited else _LONGEST_WAIT
+            patience = _POLL_INTERVAL if watch is None and not exited else _MAX_SELECT_TIMEOUT
             for key, _ in selector.select(min(left, patience)):
                 if key.data is None:
                     gone = True
                     selector.unregister(key.fileobj)
                     continue
-                key.data.read()
-                if key.data.ended:
+                key.data.read_available()
+                if key.data.is_closed:
                     selector.unregister(key.fileobj)
             if not exited and (gone or (watch is None and process.poll() is not None)):
                 exited = True
-                deadline = time.monotonic() + _AFTER_EXIT
+                deadline = time.monotonic() + _OUTPUT_GRACE_PERIOD
     return exited
 
 
 @contextmanager
-def _exit_watch(pid: int) -> Iterator[int | None]:
+def _open_pidfd(pid: int) -> Iterator[int | None]:
     """A descriptor that becomes readable when the process exits; None where the system has no such thing."""
     try:
         watch = os.pidfd_open(pid)
@@ -195,28 +199,31 @@ def _exit_watch(pid: int) -> Iterator[int | None]:
         os.close(watch)
 
 
-def _exit(code: int) -> tuple[int, str]:
+def _format_exit_status(return_code: int) -> tuple[int, str]:
     """The exit status as a shell counts it, and the line that tells of it."""
-    if code >= 0:
-        return code, f"exit code: {code}"
-    return 128 - code, f"exit code: {128 - code} (killed by signal {-code}: {signal.strsignal(-code)})"
+    if return_code >= 0:
+        return return_code, f"exit code: {return_code}"
+    return (
+        128 - return_code,
+        f"exit code: {128 - return_code} (killed by signal {-return_code}: {signal.strsignal(-return_code)})",
+    )
 
 
-def _text(first: str, streams: Sequence[_Stream], last: str = "") -> str:
+def _format_result(status_line: str, streams: Sequence[_OutputStream], note: str = "") -> str:
     """The result: what happened, and what each stream said; a stream gets the room that the other leaves."""
     said = [stream for stream in streams if stream.capture.length]
-    frame = [first, *(f"{stream.label}:" for stream in said), last]
-    room = RESULT_LIMIT - sum(len(line) + 2 for line in frame)
+    frame = [status_line, *(f"{stream.label}:" for stream in said), note]
+    room = MAX_RESULT_LENGTH - sum(len(line) + 2 for line in frame)
     total = sum(stream.capture.length for stream in said)
-    text = first
+    text = status_line
     for stream in said:
         others = total - stream.capture.length
-        text = _add(text, f"{stream.label}:\n" + stream.capture.shorten(max(room // 2, room - others)))
-    return _add(text, last) if last else text
+        text = _append_line(text, f"{stream.label}:\n" + stream.capture.truncate(max(room // 2, room - others)))
+    return _append_line(text, note) if note else text
 
 
-def _add(text: str, more: str) -> str:
-    return text + more if text.endswith("\n") else f"{text}\n{more}"
+def _append_line(text: str, addition: str) -> str:
+    return text + addition if text.endswith("\n") else f"{text}\n{addition}"
 
 
 BASH = Tool(

@@ -12,21 +12,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from ask.api_keys import stem
+from ask.api_keys import format_variable_prefix
 from ask.parsing import as_dict, as_list, as_text
 from ask.redaction import Redactor
 from ask.tools.base import ToolError
-from ask.tools.http_get import Page, get
-from ask.tools.search_engine import Engine, Found
+from ask.tools.http_get import FetchResponse, fetch_response
+from ask.tools.search_engine import SearchEngine, WebSearchResult
 
-PAUSE = 1.1
+RATE_LIMIT_PAUSE = 1.1
 """Seconds before the one further try of an engine that is asked too often: Brave's free plan allows one a second."""
-REFUSED, USED_UP, TOO_OFTEN = (401, 403), (402, 432, 433), (429,)
-_SAID = 200
+INVALID_KEY_STATUSES, QUOTA_STATUSES, RATE_LIMIT_STATUSES = (401, 403), (402, 432, 433), (429,)
+_MAX_ERROR_LENGTH = 200
 """Characters that are told of what an engine says of an error."""
 
 
-class _Request(NamedTuple):
+class _SearchRequest(NamedTuple):
     """A request: where to, and what with. Where `body` is there, it is posted."""
 
     url: str
@@ -34,45 +34,45 @@ class _Request(NamedTuple):
     body: Mapping[str, Any] | None = None
 
 
-def search(engine: Engine, words: str, count: int, seconds: float) -> list[Found]:
+def run_search(engine: SearchEngine, query: str, max_results: int, timeout: float) -> list[WebSearchResult]:
     """What the engine finds. Keys are tried in turn where one is refused or used up.
 
     Args:
         engine: whom to ask.
-        words: what to look for.
-        count: how many results to ask for.
-        seconds: how long it may take.
+        query: what to look for.
+        max_results: how many results to ask for.
+        timeout: how long it may take.
 
     Raises:
         ToolError: it cannot be asked, or answers with an error.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + timeout
     keys = [key.strip() for key in engine.key.split("|") if key.strip()]
     paused = False
     while True:
-        page = _ask(engine, keys[0], words, count, deadline)
-        if page.status.startswith("200"):
-            return _read(engine, page)
-        error = _error(page)
-        if len(keys) > 1 and (error.refused or error.status in (*USED_UP, *TOO_OFTEN)):
+        page = _send_search(engine, keys[0], query, max_results, deadline)
+        if page.status_line.startswith("200"):
+            return _parse_results(engine, page)
+        error = _parse_error(page)
+        if len(keys) > 1 and (error.is_key_refused or error.status in (*QUOTA_STATUSES, *RATE_LIMIT_STATUSES)):
             del keys[0]
-        elif error.status in TOO_OFTEN and not paused and time.monotonic() + PAUSE < deadline:
+        elif error.status in RATE_LIMIT_STATUSES and not paused and time.monotonic() + RATE_LIMIT_PAUSE < deadline:
             paused = True
-            time.sleep(PAUSE)
+            time.sleep(RATE_LIMIT_PAUSE)
         else:
-            raise ToolError(Redactor(keys).redact(_explain(engine.name, error)))
+            raise ToolError(Redactor(keys).redact(_format_error(engine.name, error)))
 
 
-def _ask(engine: Engine, key: str, words: str, count: int, deadline: float) -> Page:
+def _send_search(engine: SearchEngine, key: str, query: str, max_results: int, deadline: float) -> FetchResponse:
     if not (key.isascii() and key.isprintable()):
-        raise ToolError(f"the key for {engine.name} holds a character that no key has: {_set_key(engine.name)}")
+        raise ToolError(f"the key for {engine.name} holds a character that no key has: {_format_key_hint(engine.name)}")
     base_url = engine.base_url.rstrip("/")
     if engine.name == "brave":
-        asked = {"q": words, "count": count, "text_decorations": "false", "result_filter": "web"}
-        request = _Request(f"{base_url}/web/search?{urlencode(asked)}", {"X-Subscription-Token": key})
+        asked = {"q": query, "count": max_results, "text_decorations": "false", "result_filter": "web"}
+        request = _SearchRequest(f"{base_url}/web/search?{urlencode(asked)}", {"X-Subscription-Token": key})
     else:
-        wish = {"query": words, "max_results": count}
-        request = _Request(f"{base_url}/search", {"Authorization": f"Bearer {key}"}, wish)
+        wish = {"query": query, "max_results": max_results}
+        request = _SearchRequest(f"{base_url}/search", {"Authorization": f"Bearer {key}"}, wish)
     headers = {**request.headers, "Accept": "application/json"}
     data = None
     if request.body is not None:
@@ -80,35 +80,37 @@ def _ask(engine: Engine, key: str, words: str, count: int, deadline: float) -> P
         data = json.dumps(request.body).encode()
     try:
         # Without redirects: the key would travel along.
-        return get(request.url, max(deadline - time.monotonic(), 0.1), None, headers=headers, data=data, redirects=0)
+        return fetch_response(
+            request.url, max(deadline - time.monotonic(), 0.1), None, headers=headers, data=data, max_redirects=0
+        )
     except ToolError as error:
         raise ToolError(f"{engine.name} could not be asked: {error}") from None
 
 
-def _read(engine: Engine, page: Page) -> list[Found]:
-    body = _parsed(page)
+def _parse_results(engine: SearchEngine, response: FetchResponse) -> list[WebSearchResult]:
+    body = _parse_body(response)
     results = as_dict(body.get("web")).get("results") if engine.name == "brave" else body.get("results")
     text = "description" if engine.name == "brave" else "content"
     nothing = results is None and "query" in body  # how Brave says it, which leaves the section out
-    if page.note or not (nothing or isinstance(results, list)):
-        raise ToolError(f"what {engine.name} answered cannot be read: {_elsewhere(engine.name)}")
+    if response.truncation_reason or not (nothing or isinstance(results, list)):
+        raise ToolError(f"what {engine.name} answered cannot be read: {_format_base_url_hint(engine.name)}")
     return [
-        Found(as_text(entry.get("title")), as_text(entry.get("url")), as_text(entry.get(text)))
+        WebSearchResult(as_text(entry.get("title")), as_text(entry.get("url")), as_text(entry.get(text)))
         for entry in map(as_dict, as_list(results))
     ]
 
 
-class _Error(NamedTuple):
-    """What an engine says in place of results; `refused` tells of a key that it does not take."""
+class _ErrorDetails(NamedTuple):
+    """What an engine says in place of results; `is_key_refused` tells of a key that it does not take."""
 
     status: int
-    said: str
-    refused: bool
+    message: str
+    is_key_refused: bool
 
 
-def _error(page: Page) -> _Error:
-    status = int(page.status.partition(" ")[0])
-    body = _parsed(page)
+def _parse_error(response: FetchResponse) -> _ErrorDetails:
+    status = int(response.status_line.partition(" ")[0])
+    body = _parse_body(response)
     problem = body.get("error") or body.get("errors") or body.get("detail") or body
     if isinstance(problem, list):
         problem = problem[0] if problem else ""
@@ -116,36 +118,36 @@ def _error(page: Page) -> _Error:
     code = as_text(told.get("code"))
     words = next((as_text(told[name]) for name in ("detail", "error", "message", "msg") if told.get(name)), "")
     said = " ".join(f"{code} {words or as_text(problem)}".split())
-    refused = status in REFUSED or code.startswith("SUBSCRIPTION_TOKEN")  # Brave's 422
-    return _Error(status, said[:_SAID] or page.status.partition(" ")[2], refused)
+    refused = status in INVALID_KEY_STATUSES or code.startswith("SUBSCRIPTION_TOKEN")  # Brave's 422
+    return _ErrorDetails(status, said[:_MAX_ERROR_LENGTH] or response.status_line.partition(" ")[2], refused)
 
 
-def _parsed(page: Page) -> dict[str, Any]:
+def _parse_body(response: FetchResponse) -> dict[str, Any]:
     try:
-        return as_dict(json.loads(page.body))
+        return as_dict(json.loads(response.body))
     except (ValueError, RecursionError):
         return {}
 
 
-def _explain(name: str, error: _Error) -> str:
+def _format_error(engine_name: str, error: _ErrorDetails) -> str:
     """What happened, and what to do."""
     status, said, refused = error
     if refused:
-        return f"{name} refused the key ({status}: {said}): {_set_key(name)}"
-    if status in USED_UP:
-        return f"the plan of the key for {name} is used up ({status}: {said}): {_set_key(name)}"
-    if status in TOO_OFTEN:
-        return f"{name} takes no more requests for now ({status}: {said}): search again later, or do without"
+        return f"{engine_name} refused the key ({status}: {said}): {_format_key_hint(engine_name)}"
+    if status in QUOTA_STATUSES:
+        return f"the plan of the key for {engine_name} is used up ({status}: {said}): {_format_key_hint(engine_name)}"
+    if status in RATE_LIMIT_STATUSES:
+        return f"{engine_name} takes no more requests for now ({status}: {said}): search again later, or do without"
     if status in (400, 422):
-        return f"{name} cannot search for that ({status}: {said}): ask for less, in fewer words"
+        return f"{engine_name} cannot search for that ({status}: {said}): ask for less, in fewer words"
     if status >= 500:
-        return f"{name} failed ({status}: {said}): search again later, or do without"
-    return f"{name} answered {status} ({said}): {_elsewhere(name)}"
+        return f"{engine_name} failed ({status}: {said}): search again later, or do without"
+    return f"{engine_name} answered {status} ({said}): {_format_base_url_hint(engine_name)}"
 
 
-def _set_key(name: str) -> str:
-    return f"the user can set another with `ask keys set {name}`"
+def _format_key_hint(engine_name: str) -> str:
+    return f"the user can set another with `ask keys set {engine_name}`"
 
 
-def _elsewhere(name: str) -> str:
-    return f"the user may have set {stem(name)}_BASE_URL to something else"
+def _format_base_url_hint(engine_name: str) -> str:
+    return f"the user may have set {format_variable_prefix(engine_name)}_BASE_URL to something else"

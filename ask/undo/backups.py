@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import Ownership
-from ask.tools.file_access import shown
-from ask.undo.contents import LARGEST, digest_of
-from ask.undo.folder_copies import MOST_BYTES, MOST_FILES, check_size, copy_folders
-from ask.undo.folder_diff import note_left
-from ask.undo.journal import ABSENT, COPIED, COPIES, ENDED, About, Change
-from ask.undo.journal_writer import RecordWriter
-from ask.undo.trees import FILE_FLAGS, folder_of, mark_of, size_and_time
+from ask.tools.file_access import escape_for_display
+from ask.undo.contents import MAX_BACKUP_SIZE, compute_digest
+from ask.undo.folder_copies import MAX_FILES, MAX_TOTAL_BYTES, check_folder_sizes, copy_folders
+from ask.undo.folder_diff import write_folder_diff
+from ask.undo.journal import ABSENT, DIFF_WRITTEN, SNAPSHOT_NAME, SNAPSHOT_TAKEN, JournalHeader, PathChange
+from ask.undo.journal_writer import Journal
+from ask.undo.trees import FILE_FLAGS, make_stat_digest, open_parent, read_entry_state
 
 
-class Keeper:
+class FileBackups:
     """Keeps the originals of what one run changes. Makes nothing before there is one.
 
     Args:
@@ -28,36 +28,38 @@ class Keeper:
         notice: takes a line for the user.
 
     Attributes:
-        record: where it is kept.
+        journal: where it is kept.
     """
 
-    def __init__(self, data: Path, about: About, notice: Callable[[str], None]) -> None:
-        self.record = RecordWriter(data, about)
-        self._notice = notice
-        self._noted: set[Path] = set()
-        self._lost: set[Path] = set()
+    def __init__(self, data_dir: Path, header: JournalHeader, warn: Callable[[str], None]) -> None:
+        self.journal = Journal(data_dir, header)
+        self._warn = warn
+        self._backed_up: set[Path] = set()
+        self._failed: set[Path] = set()
 
-    def keep(self, path: Path, data: bytes) -> None:
+    def before_write(self, path: Path, new_content: bytes) -> None:
         """A tool is about to write `data` to the file at `path`. Where that cannot be kept, the user is told."""
         try:
-            self.note(path, digest_of([data]))
+            self.back_up(path, compute_digest([new_content]))
         except OSError as fault:
-            if path in self._lost:
+            if path in self._failed:
                 return
-            self._lost.add(path)
+            self._failed.add(path)
             reason = fault.strerror or type(fault).__name__
-            self._note_lost(path, digest_of([data]), reason)
-            self._notice(f"the original of {shown(str(path))} cannot be kept ({reason}): ask undo will not put it back")
+            self._record_missing_backup(path, compute_digest([new_content]), reason)
+            self._warn(
+                f"the original of {escape_for_display(str(path))} cannot be kept ({reason}): ask undo will not put it back"
+            )
 
-    def note(self, path: Path, wrote: str) -> None:
+    def back_up(self, path: Path, new_digest: str) -> None:
         """Keep what the file at `path` is, where that is not done yet, and note the digest of what it is going to be.
 
         Raises:
             OSError: that cannot be done; then nothing is noted.
         """
-        self.record.begin()
-        if path in self._noted:
-            self.record.add({"kind": "again", "path": str(path), "wrote": wrote})
+        self.journal.ensure_folder()
+        if path in self._backed_up:
+            self.journal.add_line({"kind": "again", "path": str(path), "wrote": new_digest})
             return
         line: dict[str, Any] = {
             "kind": "file",
@@ -70,125 +72,125 @@ class Keeper:
         try:
             file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except FileNotFoundError:
-            folders = missing_folders(path)
+            folders = list_missing_folders(path)
         else:
             folders = []
             with os.fdopen(file, "rb") as original:
-                copy, digest, owned = self.record.copy(original)
+                copy, digest, owned = self.journal.copy_file(original)
                 status = os.fstat(original.fileno())
             line |= {"copy": copy, "digest": digest, "owned": owned}
             if status.st_nlink > 1:
                 line["inode"] = status.st_ino
-        self.record.add({**line, "lost": "", "folders": list(map(str, folders)), "wrote": wrote})
-        self._noted.add(path)
+        self.journal.add_line({**line, "lost": "", "folders": list(map(str, folders)), "wrote": new_digest})
+        self._backed_up.add(path)
 
-    def _note_lost(self, path: Path, wrote: str, reason: str) -> None:
+    def _record_missing_backup(self, path: Path, new_digest: str, reason: str) -> None:
         """Note that there is no original, as far as anything can be noted."""
-        if path in self._noted:
+        if path in self._backed_up:
             return
         line = {"kind": "file", "path": str(path), "copy": 0, "digest": ABSENT, "owned": None, "lost": reason}
         with suppress(OSError):
-            self.record.add({**line, "folders": [], "wrote": wrote})
-            self._noted.add(path)
+            self.journal.add_line({**line, "folders": [], "wrote": new_digest})
+            self._backed_up.add(path)
 
 
-def missing_folders(path: Path) -> list[Path]:
+def list_missing_folders(path: Path) -> list[Path]:
     """The folders that must be made for a file, the outermost first."""
     return [folder for folder in reversed(path.parents) if not folder.exists()]
 
 
-class FolderKeeper:
+class FolderBackups:
     """Keeps folders in a record.
 
     Args:
         record: of the run.
 
     Attributes:
-        uncopied: folders in them that could not be copied, though calls may change what is in them, and why.
+        uncopied_folders: folders in them that could not be copied, though calls may change what is in them, and why.
     """
 
-    def __init__(self, record: RecordWriter) -> None:
-        self._record = record
-        self._copied: Path | None = None
-        self.uncopied: dict[Path, str] = {}
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._snapshot_folder: Path | None = None
+        self.uncopied_folders: dict[Path, str] = {}
 
-    def copy(self, roots: Sequence[Path], untouched: Collection[str], going_on: Callable[[], None]) -> None:
+    def back_up(self, roots: Sequence[Path], excluded_paths: Collection[str], on_progress: Callable[[], None]) -> None:
         """Copy folders, as with `copy_folders`; where that fails, nothing is left of it.
 
         Raises:
             TooMuch: they are too large.
             OSError: it cannot be done.
         """
-        check_size(roots, untouched)
-        copied = self._record.begin() / COPIES
+        check_folder_sizes(roots, excluded_paths)
+        copied = self._journal.ensure_folder() / SNAPSHOT_NAME
         try:
-            exposed = copy_folders(copied, roots, untouched, going_on)
-            self._record.add({"kind": COPIED})
+            exposed = copy_folders(copied, roots, excluded_paths, on_progress)
+            self._journal.add_line({"kind": SNAPSHOT_TAKEN})
         except BaseException:
-            self._record.discard()
+            self._journal.discard()
             raise
-        self._copied = copied
-        self.uncopied = {Path(entry.path): entry.note for entry in exposed}
+        self._snapshot_folder = copied
+        self.uncopied_folders = {Path(entry.path): entry.note for entry in exposed}
 
-    def end(self) -> None:
+    def finish(self) -> None:
         """Note what the run left; where that is what there was, nothing needs to be kept.
 
         Raises:
             OSError, ValueError: it cannot be noted: then nobody knows what the run left.
         """
-        if self._copied is None:
+        if self._snapshot_folder is None:
             return
-        differs = note_left(self._copied)
-        if not differs and self._record.lines == 1:
-            self._record.discard()
+        differs = write_folder_diff(self._snapshot_folder)
+        if not differs and self._journal.line_count == 1:
+            self._journal.discard()
         else:
-            self._record.add({"kind": ENDED})
+            self._journal.add_line({"kind": DIFF_WRITTEN})
 
 
-_TOO_MUCH = "it was too large"
+_TOO_LARGE = "it was too large"
 
 
-def too_large(changes: Iterable[Change]) -> int:
+def count_too_large(changes: Iterable[PathChange]) -> int:
     """How many of the files that are in the place of these are too large to be kept."""
-    budget = _Budget()
-    return sum(not budget.allows(size) for size in map(_size_now, changes) if size is not None)
+    budget = _BackupBudget()
+    return sum(not budget.reserve(size) for size in map(_read_current_size, changes) if size is not None)
 
 
-def _size_now(change: Change) -> int | None:
-    with suppress(OSError), folder_of(change.path, change.anchor) as (place, name):
+def _read_current_size(change: PathChange) -> int | None:
+    with suppress(OSError), open_parent(change.path, change.trusted_root) as (place, name):
         status = os.stat(name, dir_fd=place, follow_symlinks=False)
         return status.st_size if stat.S_ISREG(status.st_mode) else None
     return None
 
 
-class _Budget:
+class _BackupBudget:
     """How much more is kept."""
 
     def __init__(self) -> None:
-        self._files = MOST_FILES
-        self._bytes = MOST_BYTES
+        self._files_left = MAX_FILES
+        self._bytes_left = MAX_TOTAL_BYTES
 
-    def allows(self, size: int) -> bool:
+    def reserve(self, size: int) -> bool:
         """Whether a file of so many bytes is kept; then it counts."""
-        if not self._files or size > min(self._bytes, LARGEST):
+        if not self._files_left or size > min(self._bytes_left, MAX_BACKUP_SIZE):
             return False
-        self._files -= 1
-        self._bytes -= size
+        self._files_left -= 1
+        self._bytes_left -= size
         return True
 
 
-class DisplacedKeeper:
+class RedoBackups:
     """Keeps in a record what there is until now.
 
     Args:
         record: of the undo.
     """
 
-    def __init__(self, record: RecordWriter) -> None:
-        self._record = record
-        self._budget = _Budget()
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._budget = _BackupBudget()
 
-    def note(self, change: Change) -> None:
+    def back_up(self, change: PathChange) -> None:
         """Keep what there is at the path of a change, and note that it is going to be what it was before that.
 
         Raises:
@@ -197,34 +199,34 @@ class DisplacedKeeper:
         line: dict[str, Any] = {
             "kind": "thing",
             "path": str(change.path),
-            "root": str(change.anchor),
+            "root": str(change.trusted_root),
             "copy": 0,
             "digest": ABSENT,
             "owned": None,
             "modified": None,
             "lost": "",
-            "wrote": change.first,
+            "wrote": change.original_state,
         }
         try:
-            with folder_of(change.path, change.anchor) as (place, name):
-                line |= self._keep(place, name, removed=change.was is None)
+            with open_parent(change.path, change.trusted_root) as (place, name):
+                line |= self._back_up_entry(place, name, will_be_removed=change.original is None)
         except (FileNotFoundError, NotADirectoryError):
             pass
-        self._record.add(line)
+        self._journal.add_line(line)
 
-    def _keep(self, place: int, name: str, *, removed: bool) -> dict[str, Any]:
-        status = os.stat(name, dir_fd=place, follow_symlinks=False)
+    def _back_up_entry(self, parent_fd: int, name: str, *, will_be_removed: bool) -> dict[str, Any]:
+        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
         kept: dict[str, Any] = {"owned": Ownership.from_status(status), "modified": status.st_mtime_ns}
         if not stat.S_ISREG(status.st_mode):
-            return {**kept, "digest": mark_of(place, name, status).content}
-        without = {**kept, "digest": size_and_time(status.st_size, status.st_mtime_ns)}
-        if not self._budget.allows(status.st_size):
-            return {**without, "lost": _TOO_MUCH}
+            return {**kept, "digest": read_entry_state(parent_fd, name, status).content}
+        without = {**kept, "digest": make_stat_digest(status.st_size, status.st_mtime_ns)}
+        if not self._budget.reserve(status.st_size):
+            return {**without, "lost": _TOO_LARGE}
         try:
-            file = os.open(name, FILE_FLAGS, dir_fd=place)
+            file = os.open(name, FILE_FLAGS, dir_fd=parent_fd)
         except PermissionError as fault:
             return {**without, "lost": fault.strerror}
         with os.fdopen(file, "rb") as original:
-            linked = self._record.link(original, name, place) if removed else None
-            copy, digest = linked or self._record.copy(original)[:2]
+            linked = self._journal.link_file(original, name, parent_fd) if will_be_removed else None
+            copy, digest = linked or self._journal.copy_file(original)[:2]
         return {**kept, "copy": copy, "digest": digest}

@@ -8,25 +8,25 @@ import os
 from collections.abc import Iterator
 from typing import BinaryIO
 
-LARGEST = 100_000_000
+MAX_BACKUP_SIZE = 100_000_000
 """Bytes of the largest file of which a tool's own copy is kept, or whose content is looked at to tell what it is."""
-PIECE = 1 << 20
+CHUNK_SIZE = 1 << 20
 
 _FICLONE = 0x40049409
 """Of linux/fs.h: the two files share their content until one of them changes."""
 
 
-def digest_of(pieces: Iterator[bytes] | list[bytes]) -> str:
+def compute_digest(chunks: Iterator[bytes] | list[bytes]) -> str:
     """The SHA-256 of a content, in hexadecimal."""
     digest = hashlib.sha256()
-    for piece in pieces:
+    for piece in chunks:
         digest.update(piece)
     return digest.hexdigest()
 
 
-def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+def read_chunks(file: BinaryIO) -> Iterator[bytes]:
     """The content of a file, a piece at a time."""
-    while piece := file.read(PIECE):
+    while piece := file.read(CHUNK_SIZE):
         yield piece
 
 
@@ -44,20 +44,20 @@ def copy_content(source: int, target: int, size: int) -> None:
         _copy_bytes(source, target, size)
 
 
-def _copy_bytes(source: int, target: int, left: int) -> None:
-    inside_kernel = left > PIECE and hasattr(os, "copy_file_range")
-    while left > 0:
+def _copy_bytes(source: int, target: int, remaining: int) -> None:
+    inside_kernel = remaining > CHUNK_SIZE and hasattr(os, "copy_file_range")
+    while remaining > 0:
         if inside_kernel:
             try:
-                copied = os.copy_file_range(source, target, left)
+                copied = os.copy_file_range(source, target, remaining)
             except OSError:  # not between these two file systems; what came over is counted
                 inside_kernel = False
                 continue
         else:
-            copied = _write_all(target, os.read(source, min(left, PIECE)))
+            copied = _write_all(target, os.read(source, min(remaining, CHUNK_SIZE)))
         if not copied:
             return
-        left -= copied
+        remaining -= copied
 
 
 def _write_all(target: int, data: bytes) -> int:

@@ -16,75 +16,75 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ask.undo.contents import copy_content
-from ask.undo.trees import FILE_FLAGS, MOUNTED, MOUNTED_READ_ONLY, TOO_DEEP, Seen, walk
+from ask.undo.trees import FILE_FLAGS, MOUNTED, MOUNTED_READ_ONLY, TOO_DEEP, WalkEntry, walk_tree
 
-MOST_FILES = 20_000
+MAX_FILES = 20_000
 """How many files are copied at most, and how many folders."""
-MOST_BYTES = 256_000_000
+MAX_TOTAL_BYTES = 256_000_000
 """How many bytes all of them may have together."""
-START = "start"
+MANIFEST_NAME = "start"
 
 
-class TooMuch(Exception):
+class FoldersTooLargeError(Exception):
     """The folders are too large for a copy; the text says in what."""
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """What there was at a path.
 
     Attributes:
         path: the whole path.
         type_and_mode: as in a status, and so are the next seven.
         note: a link's target; why there is no copy of a file; why a folder could not be looked into.
-        copy: the number of the copy; 0 for none.
+        copy_number: the number of the copy; 0 for none.
     """
 
     path: str
     type_and_mode: int
-    user: int
-    group: int
+    uid: int
+    gid: int
     size: int
-    modified: int
-    changed: int
+    modified_ns: int
+    changed_ns: int
     inode: int
-    names: int
+    link_count: int
     note: str
-    copy: int
+    copy_number: int
 
     @property
-    def of_file(self) -> bool:
+    def is_file(self) -> bool:
         """Whether it is a file."""
         return stat.S_ISREG(self.type_and_mode)
 
     @property
-    def closed(self) -> bool:
+    def is_unreadable_folder(self) -> bool:
         """Whether it is a folder that could not be looked into."""
         return stat.S_ISDIR(self.type_and_mode) and bool(self.note)
 
     @property
-    def exposed(self) -> bool:
+    def is_unprotected(self) -> bool:
         """Whether a call may change what is in it, of which there is no copy."""
-        own = self.user == os.geteuid() and self.note != MOUNTED_READ_ONLY
-        return self.closed and (own or self.note in {MOUNTED, TOO_DEEP})
+        own = self.uid == os.geteuid() and self.note != MOUNTED_READ_ONLY
+        return self.is_unreadable_folder and (own or self.note in {MOUNTED, TOO_DEEP})
 
 
-class Folders(NamedTuple):
+class ManifestHeader(NamedTuple):
     """What is copied.
 
     Attributes:
         roots: the folders, none of them in another.
-        untouched: paths that no call can change, and that are left out.
-        began: when the copying began, in ns since 1970.
+        excluded_paths: paths that no call can change, and that are left out.
+        started_ns: when the copying began, in ns since 1970.
     """
 
     roots: Sequence[str]
-    untouched: Collection[str]
-    began: int
+    excluded_paths: Collection[str]
+    started_ns: int
 
 
 def copy_folders(
-    target: Path, roots: Sequence[Path], untouched: Collection[str], going_on: Callable[[], None]
-) -> list[Entry]:
+    target: Path, roots: Sequence[Path], excluded_paths: Collection[str], on_progress: Callable[[], None]
+) -> list[ManifestEntry]:
     """Copy folders. No call may be under way in them; what the user does there meanwhile does no harm.
 
     Returns the folders in them of which no copy could be made though a call may change what is in them.
@@ -92,30 +92,30 @@ def copy_folders(
     Args:
         target: where to; it is made.
         roots: the folders, none of them in another.
-        untouched: paths that are left out.
-        going_on: is called before each file.
+        excluded_paths: paths that are left out.
+        on_progress: is called before each file.
 
     Raises:
         TooMuch: they are too large.
         OSError: it cannot be done.
     """
     target.mkdir(mode=0o700)
-    about = Folders(list(map(str, roots)), sorted(untouched), time.time_ns())
-    copier = _Copier(target)
-    exposed: list[Entry] = []
-    with new_list(target / START) as listing:
+    about = ManifestHeader(list(map(str, roots)), sorted(excluded_paths), time.time_ns())
+    copier = _FolderCopier(target)
+    exposed: list[ManifestEntry] = []
+    with create_private_text_file(target / MANIFEST_NAME) as listing:
         listing.write(json.dumps(about) + "\n")
         for root in roots:
-            for seen in walk(root, untouched):
-                going_on()
+            for seen in walk_tree(root, excluded_paths):
+                on_progress()
                 with suppress(FileNotFoundError):
-                    entry = copier.take(seen)
+                    entry = copier.copy_entry(seen)
                     listing.write(json.dumps(entry) + "\n")
-                    exposed += [entry] if entry.exposed else []
+                    exposed += [entry] if entry.is_unprotected else []
     return exposed
 
 
-def check_size(roots: Iterable[Path], untouched: Collection[str]) -> None:
+def check_folder_sizes(roots: Iterable[Path], excluded_paths: Collection[str]) -> None:
     """See that folders are not too large, without reading a file.
 
     Raises:
@@ -124,33 +124,33 @@ def check_size(roots: Iterable[Path], untouched: Collection[str]) -> None:
     """
     files = folders = size = 0
     for root in roots:
-        for seen in walk(root, untouched):
+        for seen in walk_tree(root, excluded_paths):
             if stat.S_ISDIR(seen.status.st_mode):
                 folders += 1
             else:
                 files += 1
                 size += seen.status.st_size
-            _check(files, folders, size)
+            _check_limits(files, folders, size)
 
 
-def _check(files: int, folders: int, size: int) -> None:
-    for count, what in ((files, "files"), (folders, "folders")):
-        if count > MOST_FILES:
-            raise TooMuch(f"over {MOST_FILES:,} {what}")
-    if size > MOST_BYTES:
-        raise TooMuch(f"over {MOST_BYTES // 1_000_000} MB")
+def _check_limits(file_count: int, folder_count: int, total_size: int) -> None:
+    for count, what in ((file_count, "files"), (folder_count, "folders")):
+        if count > MAX_FILES:
+            raise FoldersTooLargeError(f"over {MAX_FILES:,} {what}")
+    if total_size > MAX_TOTAL_BYTES:
+        raise FoldersTooLargeError(f"over {MAX_TOTAL_BYTES // 1_000_000} MB")
 
 
-class _Copier:
+class _FolderCopier:
     """Copies what is seen, the content of a file with several names once."""
 
     def __init__(self, target: Path) -> None:
         self._target = target
-        self._copies = 0
-        self._linked: dict[tuple[int, int], int] = {}
-        self._size = 0
+        self._copy_count = 0
+        self._copies_by_inode: dict[tuple[int, int], int] = {}
+        self._total_size = 0
 
-    def take(self, seen: Seen) -> Entry:
+    def copy_entry(self, entry: WalkEntry) -> ManifestEntry:
         """Copy a file; the entry of what is seen.
 
         Raises:
@@ -158,58 +158,58 @@ class _Copier:
             FileNotFoundError: it is gone.
             OSError: the copy cannot be written.
         """
-        if stat.S_ISLNK(seen.status.st_mode):
-            return entry_of(seen.path, seen.status, os.readlink(seen.name, dir_fd=seen.place))
-        if not stat.S_ISREG(seen.status.st_mode):
-            return entry_of(seen.path, seen.status, seen.closed)
+        if stat.S_ISLNK(entry.status.st_mode):
+            return make_entry(entry.path, entry.status, os.readlink(entry.name, dir_fd=entry.parent_fd))
+        if not stat.S_ISREG(entry.status.st_mode):
+            return make_entry(entry.path, entry.status, entry.skip_reason)
         try:
-            file = os.open(seen.name, FILE_FLAGS, dir_fd=seen.place)
+            file = os.open(entry.name, FILE_FLAGS, dir_fd=entry.parent_fd)
         except FileNotFoundError:
             raise
         except OSError as fault:
-            return entry_of(seen.path, seen.status, os.strerror(fault.errno or 0))
+            return make_entry(entry.path, entry.status, os.strerror(fault.errno or 0))
         try:
             status = os.fstat(file)
-            return entry_of(seen.path, status, copy=self._copy(file, status))
+            return make_entry(entry.path, status, copy_number=self._copy_file(file, status))
         finally:
             os.close(file)
 
-    def _copy(self, file: int, status: os.stat_result) -> int:
-        known = self._linked.get((status.st_dev, status.st_ino), 0) if status.st_nlink > 1 else 0
+    def _copy_file(self, file: int, status: os.stat_result) -> int:
+        known = self._copies_by_inode.get((status.st_dev, status.st_ino), 0) if status.st_nlink > 1 else 0
         if known:
             return known
-        self._copies += 1
-        self._size += status.st_size
-        _check(self._copies, 0, self._size)
+        self._copy_count += 1
+        self._total_size += status.st_size
+        _check_limits(self._copy_count, 0, self._total_size)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        copy = os.open(self._target / str(self._copies), flags, 0o600)
+        copy = os.open(self._target / str(self._copy_count), flags, 0o600)
         try:
             copy_content(file, copy, status.st_size)
         finally:
             os.close(copy)
         if status.st_nlink > 1:
-            self._linked[status.st_dev, status.st_ino] = self._copies
-        return self._copies
+            self._copies_by_inode[status.st_dev, status.st_ino] = self._copy_count
+        return self._copy_count
 
 
-def entry_of(path: str, status: os.stat_result, note: str = "", copy: int = 0) -> Entry:
+def make_entry(path: str, status: os.stat_result, note: str = "", copy_number: int = 0) -> ManifestEntry:
     """What a status says of a path."""
-    return Entry(
+    return ManifestEntry(
         path=path,
         type_and_mode=status.st_mode,
-        user=status.st_uid,
-        group=status.st_gid,
+        uid=status.st_uid,
+        gid=status.st_gid,
         size=status.st_size,
-        modified=status.st_mtime_ns,
-        changed=status.st_ctime_ns,
+        modified_ns=status.st_mtime_ns,
+        changed_ns=status.st_ctime_ns,
         inode=status.st_ino,
-        names=status.st_nlink,
+        link_count=status.st_nlink,
         note=note,
-        copy=copy,
+        copy_number=copy_number,
     )
 
 
-def new_list(path: Path) -> IO[str]:
+def create_private_text_file(path: Path) -> IO[str]:
     """A new file for a list, which the user alone can read.
 
     Raises:

@@ -6,27 +6,27 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from ask.settings import working_directory
-from ask.tools.file_access import shown
+from ask.settings import get_working_directory
+from ask.tools.file_access import escape_for_display
 
-NAMES_TOLD = 5
+MAX_NAMES = 5
 
 
-def named_folders(folders: Mapping[Path, str]) -> str:
+def format_folders(folders: Mapping[Path, str]) -> str:
     """Folders and what there is to say of each, on one line."""
-    return _some([f"{shown_path(path)}/ ({why})" for path, why in folders.items()])
+    return _join_names([f"{format_path(path)}/ ({why})" for path, why in folders.items()])
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMES_TOLD]) + (f" and {len(names) - NAMES_TOLD} more" if names[NAMES_TOLD:] else "")
+def _join_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if names[MAX_NAMES:] else "")
 
 
-def shown_path(path: Path) -> str:
+def format_path(path: Path) -> str:
     """A file's name on one line, from the working directory on where it is in there."""
-    name, folder = str(path), f"{_current_folder()}/"
-    return shown(name.removeprefix(folder))
+    name, folder = str(path), f"{_get_working_directory_prefix()}/"
+    return escape_for_display(name.removeprefix(folder))
 
 
 @cache
-def _current_folder() -> str:
-    return str(working_directory()).rstrip("/")
+def _get_working_directory_prefix() -> str:
+    return str(get_working_directory()).rstrip("/")

@@ -13,24 +13,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import FileError
-from ask.undo.journal import COPIES, FOLDER, JOURNAL, began, lock, read_record, record_folders
+from ask.undo.journal import (
+    BACKUPS_FOLDER,
+    JOURNAL_NAME,
+    SNAPSHOT_NAME,
+    list_backup_folders,
+    parse_start_time,
+    read_backup_set,
+    try_lock,
+)
 
-RESULTS = "results"
+OVERFLOW_FOLDER = "results"
 """The folder in the data folder that has the results that were too long for a model."""
-DAYS = 30
+MAX_AGE_DAYS = 30
 """How long things are kept."""
-BYTES = 256_000_000
+STORAGE_LIMIT = 256_000_000
 """How much is kept, of files' originals and of results each."""
-BYTES_OF_FOLDERS = 1_024_000_000
+SNAPSHOT_STORAGE_LIMIT = 1_024_000_000
 """How much is kept in records with copies of folders: a few of the largest. They push out no others."""
 
-DAY = 86_400.0
-HOUR = 3_600.0
-STAMP = ".pruned"
-GONE = ".gone-"
+SECONDS_PER_DAY = 86_400.0
+PRUNE_INTERVAL = 3_600.0
+STAMP_NAME = ".pruned"
+REMOVED_PREFIX = ".gone-"
 
 
-class Kept(NamedTuple):
+class PrunableItem(NamedTuple):
     """A thing that may be removed: a record's folder or a file, from when it is (in seconds since 1970), its bytes."""
 
     path: Path
@@ -38,81 +46,85 @@ class Kept(NamedTuple):
     size: int
 
 
-def prune(data: Path) -> None:
+def prune(data_dir: Path) -> None:
     """Remove what is too old or too much from a data folder. What cannot be removed stays, and nothing is said."""
-    stamp = data / FOLDER / STAMP
+    stamp = data_dir / BACKUPS_FOLDER / STAMP_NAME
     now = time.time()
     with suppress(OSError, FileError):
-        if stamp.exists() and 0 <= now - stamp.stat().st_mtime < HOUR:
+        if stamp.exists() and 0 <= now - stamp.stat().st_mtime < PRUNE_INTERVAL:
             return
         stamp.touch(0o600)
-        finish_removals(data / FOLDER)
-        remove_unfinished(data)
-        for limit, with_folders in ((BYTES, False), (BYTES_OF_FOLDERS, True)):
-            remove_excess(kept_records(data, with_folders=with_folders), now, remove_record, limit)
+        finish_removals(data_dir / BACKUPS_FOLDER)
+        remove_unfinished_snapshots(data_dir)
+        for limit, with_folders in ((STORAGE_LIMIT, False), (SNAPSHOT_STORAGE_LIMIT, True)):
+            prune_items(find_prunable_backups(data_dir, with_snapshot=with_folders), now, remove_backup_set, limit)
         # A result that a model was told of a short while ago may still be read.
-        remove_excess((file for file in kept_results(data) if now - file.time > DAY), now, remove_file)
+        prune_items(
+            (file for file in find_overflow_files(data_dir) if now - file.time > SECONDS_PER_DAY), now, remove_file
+        )
 
 
-def forget(data: Path, conversations: Collection[str]) -> None:
+def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:
     """Remove all that was kept for these conversations, by their ids. What is in use, or makes no sense, stays.
 
     Raises:
         FileError: what there is cannot be listed.
     """
-    for folder in record_folders(data):
+    for folder in list_backup_folders(data_dir):
         with suppress(FileError):
-            record = read_record(folder)
-            if record and record.about.conversation in conversations:
-                remove_record(folder)
+            record = read_backup_set(folder)
+            if record and record.header.conversation in conversation_ids:
+                remove_backup_set(folder)
 
 
-def remove_unfinished(data: Path) -> None:
+def remove_unfinished_snapshots(data_dir: Path) -> None:
     """Remove the records of those who were killed while they copied folders."""
-    for folder in record_folders(data):
+    for folder in list_backup_folders(data_dir):
         with suppress(FileError):
-            record = read_record(folder)
-            if record and not record.copied and (folder / COPIES).exists():
-                remove_record(folder)
+            record = read_backup_set(folder)
+            if record and not record.has_snapshot and (folder / SNAPSHOT_NAME).exists():
+                remove_backup_set(folder)
 
 
-def remove_excess(kept: Iterable[Kept], now: float, remove: Callable[[Path], bool], limit: int = BYTES) -> None:
-    """Remove what is older than `DAYS`, and the oldest of what is over `limit` bytes together."""
-    things = sorted(kept, key=lambda thing: thing.time)
+def prune_items(
+    items: Iterable[PrunableItem], now: float, remove: Callable[[Path], bool], limit: int = STORAGE_LIMIT
+) -> None:
+    """Remove what is older than `MAX_AGE_DAYS`, and the oldest of what is over `limit` bytes together."""
+    things = sorted(items, key=lambda thing: thing.time)
     total = sum(thing.size for thing in things)
     for thing in things:
-        if (now - thing.time > DAYS * DAY or total > limit) and remove(thing.path):
+        if (now - thing.time > MAX_AGE_DAYS * SECONDS_PER_DAY or total > limit) and remove(thing.path):
             total -= thing.size
 
 
-def kept_records(data: Path, *, with_folders: bool) -> Iterable[Kept]:
+def find_prunable_backups(data_dir: Path, *, with_snapshot: bool) -> Iterable[PrunableItem]:
     """All records with copies of folders, or all without. What such a copy shares with others counts in full."""
-    for folder in record_folders(data):
-        if (folder / COPIES).exists() == with_folders:
-            yield Kept(folder, began(folder.name), sum(file.size for file in files_in(folder)))
+    for folder in list_backup_folders(data_dir):
+        if (folder / SNAPSHOT_NAME).exists() == with_snapshot:
+            yield PrunableItem(folder, parse_start_time(folder.name), sum(file.size for file in walk_files(folder)))
 
 
-def kept_results(data: Path) -> Iterable[Kept]:
+def find_overflow_files(data_dir: Path) -> Iterable[PrunableItem]:
     """All results that went to files."""
-    return files_in(data / RESULTS)
+    return walk_files(data_dir / OVERFLOW_FOLDER)
 
 
-def files_in(top: Path) -> Iterable[Kept]:
+def walk_files(root: Path) -> Iterable[PrunableItem]:
     """All files in a folder and in those in it."""
-    for folder, _, names in os.walk(top):
+    for folder, _, names in os.walk(root):
         for path in (Path(folder, name) for name in names):
             with suppress(OSError):
                 status = path.lstat()
-                yield Kept(path, status.st_mtime, status.st_size)
+                yield PrunableItem(path, status.st_mtime, status.st_size)
 
 
-def remove_record(folder: Path) -> bool:
+def remove_backup_set(folder: Path) -> bool:
     """Remove a record, at once as far as others see it, unless somebody writes it or puts it back; return whether."""
-    with suppress(OSError), (folder / JOURNAL).open("rb+") as journal:
+    with suppress(OSError), (folder / JOURNAL_NAME).open("rb+") as journal:
         # An empty journal belongs to a run that has not come to locking it.
-        if not os.fstat(journal.fileno()).st_size or not lock(journal.fileno()):
+        if not os.fstat(journal.fileno()).st_size or not try_lock(journal.fileno()):
             return False
-        gone = folder.with_name(GONE + folder.name)
+        gone = folder.with_name(REMOVED_PREFIX + folder.name)
         folder.rename(gone)
         remove_tree(gone)
         return True
@@ -122,7 +134,7 @@ def remove_record(folder: Path) -> bool:
 def finish_removals(root: Path) -> None:
     """Remove what a process was killed over while it removed it."""
     for name in os.listdir(root):
-        if name.startswith(GONE):
+        if name.startswith(REMOVED_PREFIX):
             remove_tree(root / name)
 
 

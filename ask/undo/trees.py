@@ -14,98 +14,98 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.tools.file_access import open_folders
-from ask.undo.contents import LARGEST, digest_of, pieces_of
-from ask.undo.journal import FOLDER_HERE, GONE, LINK_TO, SPECIAL, Mark
+from ask.undo.contents import MAX_BACKUP_SIZE, compute_digest, read_chunks
+from ask.undo.journal import ABSENT_STATE, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE, PathState
 
-DEPTH = 100
+MAX_DEPTH = 100
 """How many folders within each other are gone through; each is open meanwhile."""
 TOO_DEEP = "it is too deep in other folders"
-MOUNTED, MOUNTED_READ_ONLY = MOUNTS = "another file system is there", "another file system is there, read-only"
+MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = "another file system is there", "another file system is there, read-only"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Seen(NamedTuple):
+class WalkEntry(NamedTuple):
     """What there is at a path. It can be reached as long as the next one is not asked for.
 
     Attributes:
         path: the whole path.
         status: of it.
-        place: a descriptor of the folder that it is in.
+        parent_fd: a descriptor of the folder that it is in.
         name: its name there.
-        closed: why a folder cannot be gone through, "" where it can.
+        skip_reason: why a folder cannot be gone through, "" where it can.
     """
 
     path: str
     status: os.stat_result
-    place: int
+    parent_fd: int
     name: str
-    closed: str = ""
+    skip_reason: str = ""
 
     @property
-    def mounted(self) -> bool:
+    def is_mount(self) -> bool:
         """Whether another file system is there."""
-        return self.closed in MOUNTS
+        return self.skip_reason in MOUNT_REASONS
 
 
-def walk(root: Path, untouched: Collection[str]) -> Iterator[Seen]:
+def walk_tree(root: Path, excluded_paths: Collection[str]) -> Iterator[WalkEntry]:
     """A folder and all that is in it, each folder before what is in it.
 
     Args:
         root: the folder, by a path that none but the user can change.
-        untouched: paths in it that are left out, with all that is in them.
+        excluded_paths: paths in it that are left out, with all that is in them.
     """
     place = os.open(root.parent, os.O_PATH | FOLDER_FLAGS)
     try:
         with suppress(FileNotFoundError):
             device = os.stat(root.name, dir_fd=place, follow_symlinks=False).st_dev
-            yield from _Walk(untouched, device).entry(place, root.name, str(root.parent), DEPTH)
+            yield from _TreeWalker(excluded_paths, device).visit(place, root.name, str(root.parent), MAX_DEPTH)
     finally:
         os.close(place)
 
 
-class _Walk(NamedTuple):
+class _TreeWalker(NamedTuple):
     """What stays the same on the way: the paths to leave out, and the disk to stay on."""
 
-    untouched: Collection[str]
+    excluded_paths: Collection[str]
     device: int
 
-    def entry(self, place: int, name: str, parent: str, depth: int) -> Iterator[Seen]:
-        path = os.path.join(parent, name)
-        if path in self.untouched:
+    def visit(self, parent_fd: int, name: str, parent_path: str, remaining_depth: int) -> Iterator[WalkEntry]:
+        path = os.path.join(parent_path, name)
+        if path in self.excluded_paths:
             return
         try:
-            status = os.stat(name, dir_fd=place, follow_symlinks=False)
+            status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
         except OSError:  # gone since its folder was read
             return
         if not stat.S_ISDIR(status.st_mode):
-            yield Seen(path, status, place, name)
+            yield WalkEntry(path, status, parent_fd, name)
         elif status.st_dev == self.device:
-            yield from self._folder(Seen(path, status, place, name), depth)
+            yield from self._visit_folder(WalkEntry(path, status, parent_fd, name), remaining_depth)
         else:
-            yield Seen(path, status, place, name, closed=_mounted(place, name))
+            yield WalkEntry(path, status, parent_fd, name, skip_reason=_describe_mount(parent_fd, name))
 
-    def _folder(self, seen: Seen, depth: int) -> Iterator[Seen]:
-        if not depth:
-            yield seen._replace(closed=TOO_DEEP)
+    def _visit_folder(self, entry: WalkEntry, remaining_depth: int) -> Iterator[WalkEntry]:
+        if not remaining_depth:
+            yield entry._replace(skip_reason=TOO_DEEP)
             return
         try:
-            folder = os.open(seen.name, FOLDER_FLAGS, dir_fd=seen.place)
+            folder = os.open(entry.name, FOLDER_FLAGS, dir_fd=entry.parent_fd)
         except OSError as fault:
-            yield seen._replace(closed=os.strerror(fault.errno or 0))
+            yield entry._replace(skip_reason=os.strerror(fault.errno or 0))
             return
         try:
-            yield seen
+            yield entry
             for name in sorted(os.listdir(folder)):
-                yield from self.entry(folder, name, seen.path, depth - 1)
+                yield from self.visit(folder, name, entry.path, remaining_depth - 1)
         finally:
             os.close(folder)
 
 
-def _mounted(place: int, name: str) -> str:
+def _describe_mount(parent_fd: int, name: str) -> str:
     """What there is to say of a folder in which something is mounted."""
     with suppress(OSError):
-        folder = os.open(name, FOLDER_FLAGS, dir_fd=place)
+        folder = os.open(name, FOLDER_FLAGS, dir_fd=parent_fd)
         try:
             return MOUNTED_READ_ONLY if os.statvfs(folder).f_flag & os.ST_RDONLY else MOUNTED
         finally:
@@ -113,7 +113,7 @@ def _mounted(place: int, name: str) -> str:
     return MOUNTED
 
 
-def mark_of(place: int, name: str, status: os.stat_result) -> Mark:
+def read_entry_state(parent_fd: int, name: str, status: os.stat_result) -> PathState:
     """What tells what there is under a name in an open folder; of a file that cannot be read, its size and time do.
 
     Raises:
@@ -121,74 +121,74 @@ def mark_of(place: int, name: str, status: os.stat_result) -> Mark:
     """
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISLNK(status.st_mode):
-        return Mark(LINK_TO + os.readlink(name, dir_fd=place))
+        return PathState(LINK_PREFIX + os.readlink(name, dir_fd=parent_fd))
     if stat.S_ISDIR(status.st_mode):
-        return Mark(FOLDER_HERE, mode)
+        return PathState(FOLDER_MARKER, mode)
     if not stat.S_ISREG(status.st_mode):
-        return Mark(SPECIAL)
-    if status.st_size <= LARGEST:
-        with suppress(PermissionError), os.fdopen(os.open(name, FILE_FLAGS, dir_fd=place), "rb") as file:
-            return Mark(digest_of(pieces_of(file)), mode)
-    return Mark(size_and_time(status.st_size, status.st_mtime_ns), mode)
+        return PathState(SPECIAL_FILE)
+    if status.st_size <= MAX_BACKUP_SIZE:
+        with suppress(PermissionError), os.fdopen(os.open(name, FILE_FLAGS, dir_fd=parent_fd), "rb") as file:
+            return PathState(compute_digest(read_chunks(file)), mode)
+    return PathState(make_stat_digest(status.st_size, status.st_mtime_ns), mode)
 
 
-def size_and_time(size: int, modified: int) -> str:
+def make_stat_digest(size: int, modified_ns: int) -> str:
     """What stands for the digest of a file whose content is not looked at."""
-    return f"{size} {modified}"
+    return f"{size} {modified_ns}"
 
 
 @contextmanager
-def folder_of(path: Path, root: Path, *, make: bool = False) -> Iterator[tuple[int, str]]:
+def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[tuple[int, str]]:
     """The folder that has the last part of a path, open, and that part's name.
 
     Args:
         path: the root, or in it.
         root: below it no link is followed.
-        make: make what is missing of the folders.
+        create: make what is missing of the folders.
 
     Raises:
         OSError: there is no such folder.
     """
-    if make:
+    if create:
         root.parent.mkdir(parents=True, exist_ok=True)
-    place = _open_parent(path, root, make=make)
+    place = _open_parent_fd(path, root, create=create)
     try:
         yield place, path.name
     finally:
         os.close(place)
 
 
-_last_opened: dict[tuple[Path, str], int] = {}
+_last_folder: dict[tuple[Path, str], int] = {}
 """The folder opened last, by its root and path: what comes next is usually in the same one."""
 
 
-def _open_parent(path: Path, root: Path, *, make: bool) -> int:
+def _open_parent_fd(path: Path, root: Path, *, create: bool) -> int:
     key = (root, os.path.dirname(path))
-    kept = _last_opened.get(key)
-    if kept is not None and not make and os.fstat(kept).st_nlink:  # 0 for a folder that was removed
+    kept = _last_folder.get(key)
+    if kept is not None and not create and os.fstat(kept).st_nlink:  # 0 for a folder that was removed
         return os.dup(kept)
-    place, missing = open_folders(root.parent, path.relative_to(root.parent).parts[:-1], make=make)
+    place, missing = open_folders(root.parent, path.relative_to(root.parent).parts[:-1], create_missing=create)
     if missing:
         os.close(place)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing[0])
-    while _last_opened:
-        os.close(_last_opened.popitem()[1])
-    _last_opened[key] = os.dup(place)
+    while _last_folder:
+        os.close(_last_folder.popitem()[1])
+    _last_folder[key] = os.dup(place)
     return place
 
 
-def look(path: Path, root: Path) -> Mark:
+def read_path_state(path: Path, root: Path) -> PathState:
     """What tells what there is now at a path in a folder; where a link is on the way, nothing is.
 
     Raises:
         OSError: it cannot be looked at.
     """
     try:
-        with folder_of(path, root) as (place, name):
-            return mark_of(place, name, os.stat(name, dir_fd=place, follow_symlinks=False))
+        with open_parent(path, root) as (place, name):
+            return read_entry_state(place, name, os.stat(name, dir_fd=place, follow_symlinks=False))
     except (FileNotFoundError, NotADirectoryError):
-        return GONE
+        return ABSENT_STATE
     except OSError as fault:
         if fault.errno == errno.ELOOP:
-            return GONE
+            return ABSENT_STATE
         raise

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from providers.demo_code import command_for
+from providers.demo_code import find_command
 from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.program import CTRL_C, Ask, Running
@@ -97,7 +97,7 @@ def test_the_demo_knows_commands(ask: Ask) -> None:
     ],
 )
 def test_demo_translates_a_request_into_a_command(wish: str, command: str) -> None:
-    assert command_for(wish) == command
+    assert find_command(wish) == command
 
 
 # On a terminal

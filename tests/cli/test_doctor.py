@@ -13,7 +13,7 @@ import pytest
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Repeat, Reply
 from tests.program import TEST_KEY, Ask, Home, Result, run
-from tests.strangers import install, install_provider
+from tests.third_party_plugins import install, install_provider
 
 MODELS = wire.whole_reply({"data": [{"id": "a"}, {"id": "b"}]})
 LOCAL = """

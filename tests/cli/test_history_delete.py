@@ -45,8 +45,8 @@ def test_deleted_text_is_gone_from_the_files_and_search_still_works(ask: Ask, ho
     after = b"".join(file.read_bytes() for file in home.data.iterdir())
     assert not [word for word in words if word in after]
     with Store(history) as store:
-        store.rows("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")
-        assert [tuple(row) for row in store.rows("PRAGMA foreign_key_check")] == []
+        store.fetch_rows("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")
+        assert [tuple(row) for row in store.fetch_rows("PRAGMA foreign_key_check")] == []
     assert ask("history", "search", "nougat").text == ""
     assert ask("history", "search", "middle").text.startswith("mid2\t")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.agent.system_prompt import FOLDER
+from ask.agent.system_prompt import PROMPTS_FOLDER
 from tests.program import Ask, Home, Result
 
 
@@ -72,7 +72,7 @@ def test_on_a_terminal_they_fit_its_width(ask: Ask) -> None:
 
 
 def test_the_file_is_printed_as_it_is_or_the_text_of_a_task(ask: Ask, folder: Path) -> None:
-    assert ask("prompts", "show", "fix").text == (FOLDER / "fix.md").read_text()
+    assert ask("prompts", "show", "fix").text == (PROMPTS_FOLDER / "fix.md").read_text()
     (folder / "fix.md").write_text("+++\n[tasks]\nall = 'Fix {{what}}: {{input}}'\n+++\nMine.")
     assert ask("prompts", "show", "fix").text.endswith("\n+++\nMine.\n")
     assert ask("prompts", "show", "fix:all").text == "Fix {{what}}: {{input}}\n"
@@ -133,7 +133,7 @@ def test_a_built_in_prompt_is_copied_when_edited(ask: Ask, home: Home, folder: P
     assert (unchanged.code, unchanged.stderr) == (0, "ask: nothing was changed\n")
     assert not list(folder.iterdir())
     assert ask("prompts", "edit", "fix", env=editor(home, 'sed -i "s/repair/mend/" "$1"')).code == 0
-    assert (folder / "fix.md").read_text() == (FOLDER / "fix.md").read_text().replace("repair", "mend")
+    assert (folder / "fix.md").read_text() == (PROMPTS_FOLDER / "fix.md").read_text().replace("repair", "mend")
     assert ask("prompts", "edit", "fix", env=editor(home, 'echo Mine. > "$1"')).code == 0
     assert ask("prompts", "show", "fix").text == "Mine.\n"
 

@@ -16,8 +16,8 @@ import pytest
 
 from tests import wire
 from tests.model_server import ModelServer
-from tests.original_runs import tree
 from tests.program import Ask, Home, Result, run, run_on_terminal
+from tests.undo.runs import tree
 
 
 def bash(command: str) -> wire.Call:
@@ -167,7 +167,7 @@ def test_without_a_terminal_only_a_dry_run_shows_every_difference(ask: Ask, home
 
 def test_long_work_is_reported_once_in_a_pipe_and_all_the_time_on_a_terminal(ask: Ask, home: Home) -> None:
     code = (
-        "from ask.cli.undo import *; from ask.agent.workspace import *; report = ProgressLine(Workspace(), patience=0)"
+        "from ask.cli.undo import *; from ask.agent.app_context import *; report = ProgressLine(AppContext(), delay=0)"
     )
     reports = "\n".join(f"report('comparing', {done}, 2000); time.sleep(0.15)" for done in (0, 1000))
     script = f"{code}\n{reports}\nreport.clear()"

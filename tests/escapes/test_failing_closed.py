@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.folder_scan import find_private
+from ask.safety.folder_scan import find_private_paths
 from tests.escapes.confined import bash, run
 from tests.safety.ground import Ground
 from tests.safety.installation import each_user_and
@@ -105,7 +105,7 @@ MOUNTS = {
     "one less": 'replace(["--ro-bind", "/dev/null", "@work@/.env"], [])',
     "protected, but writable": 'replace(["--ro-bind", "@work@/.git"], ["--bind", "@work@/.git"])',
 }
-if find_private(Path("/etc"))[1]:
+if find_private_paths(Path("/etc"))[1]:
     MOUNTS["a folder that is not hidden"] = 'at = arguments.index("0555"); del arguments[at - 1 : at + 5]'
 """What bubblewrap may have mounted by mistake, where names have changed before it looked them up."""
 
@@ -129,7 +129,7 @@ def test_nothing_is_run_or_sent_if_the_mounts_are_not_as_requested(here: Ground,
 
 @pytest.mark.parametrize("allowed", [False, True], ids=["started there", "--allow-dir"])
 def test_folder_that_cannot_be_confined_is_refused(here: Ground, allowed: bool) -> None:
-    """tests/safety/test_places.py has all kinds of such folders."""
+    """tests/safety/test_path_policy.py has all kinds of such folders."""
     folder = here.base / "home"
     options = ("--safe", "--allow-dir", str(folder)) if allowed else ("--safe",)
     done = run(here, bash("touch ran"), *options, directory=None if allowed else folder)

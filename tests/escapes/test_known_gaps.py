@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.folder_scan import SEARCHED_ENTRIES
+from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from tests import wire
 from tests.escapes.confined import bash, machine, run, started
 from tests.escapes.test_failing_closed import ANOTHER, on_machine
@@ -88,7 +88,7 @@ def test_deep_folders_of_a_huge_folder_are_not_protected_and_a_warning_says_so(h
     (deep / ".env").write_text(TOKEN)
     for folder in range(2):
         (here.work / f"many-{folder}").mkdir()
-        for number in range(SEARCHED_ENTRIES // 2):
+        for number in range(MAX_SCANNED_ENTRIES // 2):
             (here.work / f"many-{folder}/{number}").touch()
     here.hand_over()
     done = run(here, bash("cat z/deep/.env"), "--safe")

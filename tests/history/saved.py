@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ask.history.entries import CallRecord, Entry, insert_entry
+from ask.history.entries import HistoryEntry, ToolCallRecord, insert_entry
 from ask.history.store import Store
 from ask.messages import Message, ToolCall, Usage
 
@@ -15,23 +15,23 @@ NOW = time.time()
 NOTHING_USED = dict.fromkeys(Usage._fields)
 
 
-def user(text: str) -> Entry:
-    return Entry(NOW, Message("user", text))
+def user(text: str) -> HistoryEntry:
+    return HistoryEntry(NOW, Message("user", text))
 
 
-def assistant(text: str, *calls: CallRecord, **more: Any) -> Entry:
-    return Entry(NOW, Message("assistant", text, tuple(record.call for record in calls)), calls=calls, **more)
+def assistant(text: str, *calls: ToolCallRecord, **more: Any) -> HistoryEntry:
+    return HistoryEntry(NOW, Message("assistant", text, tuple(record.call for record in calls)), calls=calls, **more)
 
 
-def called(command: str, name: str = "bash", **outcome: Any) -> CallRecord:
-    return CallRecord(ToolCall(f"call_{command}", name, command), **outcome)
+def called(command: str, name: str = "bash", **outcome: Any) -> ToolCallRecord:
+    return ToolCallRecord(ToolCall(f"call_{command}", name, command), **outcome)
 
 
-def result(record: CallRecord, text: str) -> Entry:
-    return Entry(NOW, Message("tool", text, tool_call_id=record.call.id, tool_name=record.call.name))
+def result(record: ToolCallRecord, text: str) -> HistoryEntry:
+    return HistoryEntry(NOW, Message("tool", text, tool_call_id=record.call.id, tool_name=record.call.name))
 
 
-def save(path: Path, identity: str, *entries: Entry, ago: float = 0, title: str = "", **run: Any) -> None:
+def save(path: Path, identity: str, *entries: HistoryEntry, ago: float = 0, title: str = "", **run: Any) -> None:
     """Save a run, in a new conversation or one that exists.
 
     Args:
@@ -57,7 +57,7 @@ def save(path: Path, identity: str, *entries: Entry, ago: float = 0, title: str 
         **NOTHING_USED,
         **run,
     }
-    with Store(path) as store, store.writing() as connection:
+    with Store(path) as store, store.write_transaction() as connection:
         connection.execute(
             "INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",

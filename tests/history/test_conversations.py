@@ -7,12 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.context_window import SUMMARY
+from ask.context_window import SUMMARY_PREFIX
 from ask.errors import UsageError
 from ask.events import MessageAdded
-from ask.history.conversations import MAY_HAVE_RUN, NEVER_RAN, answered, continuation, find, messages_of
-from ask.history.conversations import newest_here as newest
-from ask.history.entries import CallRecord, Entry, Run
+from ask.history.conversations import (
+    INTERRUPTED_RESULT,
+    NOT_RUN_RESULT,
+    add_missing_results,
+    build_messages,
+    find_conversation,
+    load_conversation,
+)
+from ask.history.conversations import find_current_conversation as newest
+from ask.history.entries import HistoryEntry, Run, ToolCallRecord
 from ask.history.store import Store
 from ask.messages import Message, ToolCall, Usage
 from tests.saved import recorder, save_run
@@ -33,7 +40,7 @@ def newest_here(path: Path, terminal: str, directory: str) -> str:
 
 def found(path: Path, wanted: str) -> str:
     with Store(path, create=False) as store:
-        return find(store, wanted).id
+        return find_conversation(store, wanted).id
 
 
 def test_a_terminal_goes_on_with_its_own(path: Path) -> None:
@@ -98,7 +105,7 @@ def test_it_goes_on_with_whom_it_asked_last(path: Path) -> None:
     save_run(path, "abc", "one", provider="openai", model="a", system="Be kind.")
     save_run(path, "abc", "two", provider="gemini", model="b")
     with Store(path) as store:
-        going_on = continuation(store, find(store, "abc"))
+        going_on = load_conversation(store, find_conversation(store, "abc"))
     assert (going_on.id, going_on.provider, going_on.model, going_on.system) == ("abc", "gemini", "b", "")
     assert going_on.messages == (Message("user", "one"), Message("user", "two"))
 
@@ -107,12 +114,12 @@ def test_two_runs_at_once_are_told_one_after_the_other(path: Path) -> None:
     one, two = recorder(path), recorder(path)
     one.begin(Message("user", "one"))
     two.begin(Message("user", "two"))
-    one.show(MessageAdded(Message("assistant", "1")))
-    two.show(MessageAdded(Message("assistant", "2")))
+    one.on_event(MessageAdded(Message("assistant", "1")))
+    two.on_event(MessageAdded(Message("assistant", "2")))
     one.end(0)
     two.end(0)
     with Store(path) as store:
-        going_on = continuation(store, find(store, "abc"))
+        going_on = load_conversation(store, find_conversation(store, "abc"))
     assert [message.content for message in going_on.messages] == ["one", "1", "two", "2"]
 
 
@@ -121,25 +128,25 @@ def test_two_runs_at_once_are_told_one_after_the_other(path: Path) -> None:
 CALLS = (ToolCall("a", "bash", "{}"), ToolCall("b", "bash", "{}"), ToolCall("c", "read_file", "{}"))
 
 
-def calling(*started: float | None) -> Entry:
-    records = tuple(CallRecord(call, when) for call, when in zip(CALLS, started, strict=False))
-    return Entry(0, Message("assistant", "", tuple(record.call for record in records)), calls=records)
+def calling(*started: float | None) -> HistoryEntry:
+    records = tuple(ToolCallRecord(call, when) for call, when in zip(CALLS, started, strict=False))
+    return HistoryEntry(0, Message("assistant", "", tuple(record.call for record in records)), calls=records)
 
 
-def result(call: ToolCall) -> Entry:
-    return Entry(0, Message("tool", "done", (), call.id, call.name))
+def result(call: ToolCall) -> HistoryEntry:
+    return HistoryEntry(0, Message("tool", "done", (), call.id, call.name))
 
 
 def test_calls_without_a_result_are_answered_by_what_is_known_of_them() -> None:
-    told = list(answered([calling(1.0, 2.0, None), result(CALLS[0])]))
+    told = list(add_missing_results([calling(1.0, 2.0, None), result(CALLS[0])]))
     assert told[1:] == [
         Message("tool", "done", (), "a", "bash"),
-        Message("tool", MAY_HAVE_RUN, (), "b", "bash"),
-        Message("tool", NEVER_RAN, (), "c", "read_file"),
+        Message("tool", INTERRUPTED_RESULT, (), "b", "bash"),
+        Message("tool", NOT_RUN_RESULT, (), "c", "read_file"),
     ]
-    assert "interrupted" in MAY_HAVE_RUN
-    assert "may or may not have run" in MAY_HAVE_RUN
-    assert all(text.startswith("Error: ") for text in (MAY_HAVE_RUN, NEVER_RAN))
+    assert "interrupted" in INTERRUPTED_RESULT
+    assert "may or may not have run" in INTERRUPTED_RESULT
+    assert all(text.startswith("Error: ") for text in (INTERRUPTED_RESULT, NOT_RUN_RESULT))
 
 
 ROUNDS = st.lists(st.integers(0, 3), max_size=4)
@@ -149,14 +156,14 @@ ROUNDS = st.lists(st.integers(0, 3), max_size=4)
 def test_wherever_a_run_ends_every_call_has_its_result_at_once_and_in_order(
     rounds: list[int], cut: int, again: bool
 ) -> None:
-    entries: list[Entry] = [Entry(0, Message("user", "hi"))]
+    entries: list[HistoryEntry] = [HistoryEntry(0, Message("user", "hi"))]
     for count in rounds:
         entries += [calling(*[1.0] * count), *map(result, CALLS[:count])]
     entries = entries[:cut]
-    runs = [run_of(entries)] + [run_of([Entry(0, Message("user", "and now?"))])] * again
-    told = list(messages_of(runs))
+    runs = [run_of(entries)] + [run_of([HistoryEntry(0, Message("user", "and now?"))])] * again
+    told = list(build_messages(runs))
     check_pairs(told)
-    assert [message for message in told if message.content not in (MAY_HAVE_RUN, NEVER_RAN)] == [
+    assert [message for message in told if message.content not in (INTERRUPTED_RESULT, NOT_RUN_RESULT)] == [
         entry.message for run in runs for entry in run.entries
     ]
 
@@ -173,12 +180,12 @@ def check_pairs(told: Sequence[Message]) -> None:
     assert not open_calls
 
 
-def run_of(entries: Sequence[Entry], number: int = 1, compacts: int | None = None) -> Run:
+def run_of(entries: Sequence[HistoryEntry], number: int = 1, compacts: int | None = None) -> Run:
     return Run(number, compacts, 0, 0, "1", "openrouter", "m", "", "/", "", 0, "", 0, Usage(), tuple(entries))
 
 
 def spoken(number: int, asked: str, answer: str, *, compacts: int | None = None, whole: bool = True) -> Run:
-    entries = [Entry(0, Message("user", asked)), Entry(0, Message("assistant", answer), whole)]
+    entries = [HistoryEntry(0, Message("user", asked)), HistoryEntry(0, Message("assistant", answer), whole)]
     return run_of(entries, number, compacts)
 
 
@@ -186,16 +193,16 @@ ONE, TWO, THREE = spoken(1, "one", "1"), spoken(2, "two", "2"), spoken(5, "three
 
 
 def test_a_summary_stands_for_what_came_before_the_first_run_that_is_kept() -> None:
-    told = list(messages_of([ONE, TWO, spoken(3, "sum up", "all of it", compacts=2), THREE]))
-    assert [message.content for message in told] == [SUMMARY + "all of it", "two", "2", "three", "3"]
+    told = list(build_messages([ONE, TWO, spoken(3, "sum up", "all of it", compacts=2), THREE]))
+    assert [message.content for message in told] == [SUMMARY_PREFIX + "all of it", "two", "2", "three", "3"]
     assert told[0].role == "user"
 
 
 def test_the_last_summary_counts() -> None:
     runs = [ONE, spoken(2, "sum up", "first", compacts=2), THREE, spoken(6, "sum up", "second", compacts=5)]
-    assert [message.content for message in messages_of(runs)] == [SUMMARY + "second", "three", "3"]
+    assert [message.content for message in build_messages(runs)] == [SUMMARY_PREFIX + "second", "three", "3"]
 
 
 @pytest.mark.parametrize("failed", [spoken(3, "sum up", "all o", compacts=2, whole=False), run_of([], 3, 2)])
 def test_a_summary_that_did_not_come_about_changes_nothing(failed: Run) -> None:
-    assert [message.content for message in messages_of([ONE, failed, TWO])] == ["one", "1", "two", "2"]
+    assert [message.content for message in build_messages([ONE, failed, TWO])] == ["one", "1", "two", "2"]

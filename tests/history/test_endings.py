@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ask.agent.tool_runner import STOPPED
+from ask.agent.tool_runner import INTERRUPTED_RESULT
 from ask.history.entries import Run
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer
@@ -101,7 +101,7 @@ def test_signal_while_a_command_runs(ask: Ask, server: ModelServer, home: Home, 
     assert "may or may not have run" in told[3]
     assert "not run" in told[4]
     assert not (ask.cwd / "two").exists()
-    assert told[3] == f"Error: {STOPPED}"
+    assert told[3] == f"Error: {INTERRUPTED_RESULT}"
 
 
 def test_pipe_closed_while_the_answer_is_streamed(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -146,7 +146,7 @@ def test_truncated_or_filtered_answer(ask: Ask, server: ModelServer, home: Home,
     server.reply(wire.says("so far", finish=finish))
     assert ask("hi").code == 10
     run = check_saved(home, 10, ("assistant", "so far", False))
-    assert run.entries[1].finish == {"content_filter": "filter"}.get(finish, finish)
+    assert run.entries[1].finish_reason == {"content_filter": "filter"}.get(finish, finish)
     check_goes_on(ask, server, "user", "assistant", "user")
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.history.entries import LARGEST, CallRecord, Entry, insert_entry
+from ask.history.entries import MAX_SQLITE_INTEGER, HistoryEntry, ToolCallRecord, insert_entry
 from ask.history.store import Store
 from ask.messages import Attachment, Finish, Message, Native, ToolCall, Usage
-from ask.text import mend
+from ask.text import repair_surrogates
 from tests.saved import recorder, runs_in
 
 TEXT = st.text(st.characters(exclude_categories=()))
@@ -27,7 +27,7 @@ JSON = st.recursive(
 )
 CALLS = st.builds(ToolCall, TEXT, TEXT, TEXT)
 RECORDS = st.builds(
-    CallRecord,
+    ToolCallRecord,
     CALLS,
     *(st.none() | TIME, st.none() | TIME, st.none() | st.booleans(), st.none() | st.sampled_from(["allow", "deny"])),
     *(st.none() | st.just("--confirm: yes"), st.none() | st.integers(-64, 255)),
@@ -38,7 +38,7 @@ numbers = count()
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> Entry:
+def entries(draw: st.DrawFn) -> HistoryEntry:
     records = tuple(draw(st.lists(RECORDS, max_size=3)))
     message = Message(
         draw(st.sampled_from(["user", "assistant", "tool"])),
@@ -49,7 +49,7 @@ def entries(draw: st.DrawFn) -> Entry:
         draw(st.none() | NATIVE),
     )
     finish = draw(st.sampled_from(["", *Finish]))
-    return Entry(draw(TIME), message, draw(st.booleans()), draw(TEXT), finish, draw(USAGE), records)
+    return HistoryEntry(draw(TIME), message, draw(st.booleans()), draw(TEXT), finish, draw(USAGE), records)
 
 
 def mended(value: Any) -> Any:
@@ -60,8 +60,8 @@ def mended(value: Any) -> Any:
         parts = [mended(part) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, str):
-        return mend(str(value))
-    if isinstance(value, int) and not isinstance(value, bool) and value > LARGEST:
+        return repair_surrogates(str(value))
+    if isinstance(value, int) and not isinstance(value, bool) and value > MAX_SQLITE_INTEGER:
         return None
     return value
 
@@ -74,18 +74,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(kept=st.lists(entries(), max_size=3))
-def test_what_is_saved_comes_back_and_can_be_found(store: Store, kept: list[Entry]) -> None:
+def test_what_is_saved_comes_back_and_can_be_found(store: Store, kept: list[HistoryEntry]) -> None:
     name = f"c{next(numbers)}"
     run = recorder(store.path, name)
     run.begin(Message("user", "hi"))
-    with store.writing() as connection:
+    with store.write_transaction() as connection:
         [(number,)] = connection.execute("SELECT max(number) FROM runs")
         for entry in kept:
             insert_entry(connection, number, entry)
     run.end(0)
     [*_, read] = runs_in(store.path)
     assert list(read.entries[1:]) == [mended(entry) for entry in kept]
-    store.rows("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")
+    store.fetch_rows("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")
 
 
 @given(cost=st.sampled_from([math.inf, -math.inf, math.nan]))

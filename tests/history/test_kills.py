@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ask import Message, ToolCall
-from ask.history.conversations import MAY_HAVE_RUN, NEVER_RAN
+from ask.history.conversations import INTERRUPTED_RESULT, NOT_RUN_RESULT
 from ask.history.entries import Run
 from tests.model_server import DROP, ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, Running
@@ -135,7 +135,7 @@ def check_killed(task: Task) -> None:
 def made_up(killed: Run, answered: int) -> list[Message]:
     """The results that stand for those that never came."""
     records = [record for entry in killed.entries for record in entry.calls][answered:]
-    return [Message("tool", MAY_HAVE_RUN if record.started else NEVER_RAN) for record in records]
+    return [Message("tool", INTERRUPTED_RESULT if record.started else NOT_RUN_RESULT) for record in records]
 
 
 @pytest.fixture
@@ -217,4 +217,4 @@ def test_command_running_during_a_kill_is_reported_as_possibly_run(task: Task, h
     assert len(killed.entries) == 10
     check_killed(task)
     assert task.ran == list(range(ROUNDS))
-    assert task.heard[-1][11].content == MAY_HAVE_RUN
+    assert task.heard[-1][11].content == INTERRUPTED_RESULT

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ask.errors import LimitReached
-from ask.events import CallFinished, CallStarted, Event, MessageAdded, Notice
-from ask.history.entries import CallRecord, Run
-from ask.history.recorder import TITLE_LENGTH, Recorder
+from ask.errors import LimitReachedError
+from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallRequested
+from ask.history.entries import Run, ToolCallRecord
+from ask.history.recorder import MAX_TITLE_LENGTH, Recorder
 from ask.history.store import Store
 from ask.messages import Answer, Finish, Message, Native, ToolCall, Usage
 from ask.plugin_api.provider import TextDelta
@@ -33,8 +33,8 @@ DONE = MessageAdded(Message("assistant", "Two files."), answer=Answer("Two files
 
 def result(call: ToolCall, text: str = "a.txt") -> list[Event]:
     """What happens while a call is carried out."""
-    finished = CallFinished(call, text, False, "allow", "default", 0, 0.5)
-    return [CallStarted(call), finished, MessageAdded(Message("tool", text, (), call.id, call.name))]
+    finished = ToolCallFinished(call, text, False, "allow", "default", 0, 0.5)
+    return [ToolCallRequested(call), finished, MessageAdded(Message("tool", text, (), call.id, call.name))]
 
 
 EVENTS: list[Event] = [
@@ -55,7 +55,7 @@ def path(tmp_path: Path) -> Path:
 
 def play(run: Recorder, events: Sequence[Event]) -> None:
     for event in events:
-        run.show(event)
+        run.on_event(event)
 
 
 def only_run(path: Path) -> Run:
@@ -69,7 +69,7 @@ def test_a_run_is_saved_with_all_that_is_known_of_it(path: Path) -> None:
     run = recorder(path, **about)
     run.begin(Message("user", "Which files\nare here?"))
     play(run, EVENTS)
-    run.end(11, LimitReached("stopped", "go on"), USAGE)
+    run.end(11, LimitReachedError("stopped", "go on"), USAGE)
     [conversation] = conversations(path)
     assert (conversation.id, conversation.title) == ("abc", "Which files are here?")
     saved = only_run(path)
@@ -77,14 +77,14 @@ def test_a_run_is_saved_with_all_that_is_known_of_it(path: Path) -> None:
     assert saved._asdict().items() >= {**about, "provider": "openrouter", "model": "m", "version": VERSION}.items()
     assert (saved.exit_code, saved.error, saved.rounds, saved.usage, saved.compacts) == (11, "stopped", 1, USAGE, None)
     asked, calling, one, two, done = saved.entries
-    assert (asked.message, asked.whole) == (Message("user", "Which files\nare here?"), True)
-    assert (calling.message, calling.reasoning, calling.finish) == (CALLING.message, "Hm.", "tool_calls")
+    assert (asked.message, asked.complete) == (Message("user", "Which files\nare here?"), True)
+    assert (calling.message, calling.reasoning, calling.finish_reason) == (CALLING.message, "Hm.", "tool_calls")
     assert [record._replace(started=None) for record in calling.calls] == [
-        CallRecord(call, None, 0.5, False, "allow", "default", 0) for call in CALLS
+        ToolCallRecord(call, None, 0.5, False, "allow", "default", 0) for call in CALLS
     ]
     assert all(before <= (record.started or 0) <= time.time() for record in calling.calls)
     assert [entry.message.tool_call_id for entry in (one, two)] == ["call_1", "call_2"]
-    assert (done.message, done.usage, done.finish) == (DONE.message, USAGE, "stop")
+    assert (done.message, done.usage, done.finish_reason) == (DONE.message, USAGE, "stop")
 
 
 def test_totals_are_there_while_the_run_goes_on(path: Path) -> None:
@@ -93,7 +93,7 @@ def test_totals_are_there_while_the_run_goes_on(path: Path) -> None:
     play(run, EVENTS[:-1])
     saved = only_run(path)
     assert (saved.ended, saved.exit_code, saved.rounds, saved.usage) == (None, None, 1, USAGE)
-    run.show(DONE)
+    run.on_event(DONE)
     assert only_run(path).usage == USAGE + USAGE
     run.end(0)
     assert only_run(path).usage == USAGE + USAGE
@@ -107,7 +107,7 @@ def test_what_happened_is_saved_when_show_returns(path: Path, count: int) -> Non
     saved = only_run(path)
     added = [event.message for event in EVENTS[:count] if isinstance(event, MessageAdded)]
     assert [entry.message for entry in saved.entries[1:]] == added
-    started = [event for event in EVENTS[:count] if isinstance(event, CallStarted)]
+    started = [event for event in EVENTS[:count] if isinstance(event, ToolCallRequested)]
     records = [record for entry in saved.entries for record in entry.calls]
     assert [record.started is not None for record in records] == [i < len(started) for i in range(len(records))]
     run.end(1)
@@ -126,7 +126,7 @@ def test_a_title_is_short_and_harmless(path: Path) -> None:
     save_run(path, "abc", "\x1b[2J\u202e" + "x" * 1_000)
     [conversation] = conversations(path)
     assert conversation.title.startswith("\\x1b[2J\\u202exxx")
-    assert len(conversation.title) == TITLE_LENGTH
+    assert len(conversation.title) == MAX_TITLE_LENGTH
 
 
 def test_what_no_text_can_hold_is_mended(path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_history_that_cannot_be_written_is_told_once_and_the_run_goes_on(path:
     run.begin(Message("user", "hi"))
     play(run, EVENTS)
     run.end(0)
-    assert not run.saving
+    assert not run.is_saving
     assert notices == [f"this conversation is not saved: {path} is damaged: move it away, and a new one is made"]
     assert path.read_bytes() == b"no database" * 1_000
 
@@ -155,12 +155,12 @@ def test_a_conversation_that_is_deleted_meanwhile_stays_deleted(path: Path) -> N
     notices: list[str] = []
     run = recorder(path, notices=notices)
     run.begin(Message("user", "hi"))
-    run.show(CALLING)
-    with Store(path) as store, store.writing() as connection:
+    run.on_event(CALLING)
+    with Store(path) as store, store.write_transaction() as connection:
         connection.execute("DELETE FROM conversations")
     other = recorder(path, "other")
     other.begin(Message("user", "hi"))
-    other.show(CALLING)
+    other.on_event(CALLING)
     play(run, EVENTS[2:])
     run.end(0)
     other.end(0)
@@ -182,7 +182,7 @@ def test_what_happens_while_another_process_writes_is_saved_afterwards_as_it_hap
     run.end(0)
     saved = only_run(path)
     assert notices == []
-    assert run.saving
+    assert run.is_saving
     assert [entry.message for entry in saved.entries[1:]] == [
         event.message for event in EVENTS if isinstance(event, MessageAdded)
     ]

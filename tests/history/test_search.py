@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import FileError
-from ask.history.search import HIT, HIT_END, match_expression, search
+from ask.history.search import MATCH_END, MATCH_START, build_match_expression, search_conversations
 from ask.history.store import Store
 from tests.history.saved import assistant, called, result, save, user
 
@@ -33,7 +33,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def found(store: Store, *words: str, limit: int = -1) -> list[str]:
-    return [hit.conversation.id for hit in search(store, words, limit)]
+    return [hit.conversation.id for hit in search_conversations(store, words, limit)]
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_what_is_found(words: list[str], ids: list[str], store: Store) -> None:
 
 
 def test_a_conversation_is_found_once_by_its_last_message_with_the_words(store: Store) -> None:
-    hits = {hit.conversation.id: hit for hit in search(store, ["disk"])}
+    hits = {hit.conversation.id: hit for hit in search_conversations(store, ["disk"])}
     assert (hits["one"].role, hits["two"].role) == ("assistant", "user")
-    assert hits["one"].excerpt == f"Free some space on the {HIT}disk{HIT_END}."
+    assert hits["one"].excerpt == f"Free some space on the {MATCH_START}disk{MATCH_END}."
 
 
 def test_calls_and_results_are_found_too(store: Store) -> None:
-    (call,), (result,) = search(store, ["marzipan"]), search(store, ["tins"])
+    (call,), (result,) = search_conversations(store, ["marzipan"]), search_conversations(store, ["tins"])
     assert (call.role, result.role) == ("assistant", "tool")
-    assert f"{HIT}marzipan{HIT_END}" in call.excerpt
+    assert f"{MATCH_START}marzipan{MATCH_END}" in call.excerpt
 
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 0), (1, 1), (2, 2), (9, 3)])
@@ -97,7 +97,7 @@ def test_nothing_is_an_error_and_what_is_said_in_full_is_found(store: Store, wor
     ids = found(store, *words)
     assert set(ids) <= {"one", "two", "three", "four"}
     assert "four" not in found(store, "disk", "nowhere", *words)
-    if not match_expression(words):
+    if not build_match_expression(words):
         assert ids == []
 
 
@@ -108,7 +108,7 @@ def test_a_text_is_found_by_its_own_words(text: str) -> None:
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE texts USING fts5 (content)")
     connection.execute("INSERT INTO texts VALUES (?)", [text])
-    query = match_expression(text.replace('"', " ").replace("*", " ").split())
+    query = build_match_expression(text.replace('"', " ").replace("*", " ").split())
     count = connection.execute("SELECT count(*) FROM texts WHERE texts MATCH ?", [query or '""']).fetchone()[0]
     connection.close()
     assert count == bool(query)
@@ -128,4 +128,4 @@ def test_a_damaged_file_is_told_as_one(tmp_path: Path, damage: str) -> None:
         connection.executescript(damage)
     connection.close()
     with Store(path) as store, pytest.raises(FileError, match="is damaged"):
-        search(store, ["word"])
+        search_conversations(store, ["word"])

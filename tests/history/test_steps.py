@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ask.history.conversations import Called, steps
+from ask.history.conversations import ToolCallStep, pair_calls_with_results
 from tests.history.saved import NOW, assistant, called, result, user
 
 
@@ -11,20 +11,26 @@ def test_results_are_joined_to_their_calls_in_order() -> None:
     question, answer = user("q"), assistant("yes")
     asked = assistant("", first, second)
     entries = [question, asked, result(first, "1"), result(second, "2"), answer]
-    assert list(steps(entries)) == [question, asked, Called(first, "1"), Called(second, "2"), answer]
+    assert list(pair_calls_with_results(entries)) == [
+        question,
+        asked,
+        ToolCallStep(first, "1"),
+        ToolCallStep(second, "2"),
+        answer,
+    ]
 
 
 def test_a_call_without_a_result_says_whether_it_began() -> None:
     first, second = called("a", started=NOW), called("b")
     asked = assistant("", first, second)
-    _, began, waited = steps([asked])
-    assert isinstance(began, Called)
-    assert isinstance(waited, Called)
-    assert (began.seen, waited.seen) == (False, False)
+    _, began, waited = pair_calls_with_results([asked])
+    assert isinstance(began, ToolCallStep)
+    assert isinstance(waited, ToolCallStep)
+    assert (began.has_result, waited.has_result) == (False, False)
     assert "may or may not have run" in began.result
     assert "not run" in waited.result
 
 
 def test_a_result_that_answers_no_call_is_kept_as_it_is() -> None:
     stray = result(called("a"), "1")
-    assert list(steps([stray])) == [stray]
+    assert list(pair_calls_with_results([stray])) == [stray]

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.history.schema import APPLICATION_ID, VERSION
-from ask.history.store import Locked, Store, statements
+from ask.history.schema import APPLICATION_ID, SCHEMA_VERSION
+from ask.history.store import HistoryLockedError, Store, split_statements
 from tests.history.broken import BROKEN, content
 from tests.program import run
 from tests.saved import conversations, save_run
@@ -47,7 +47,7 @@ def test_a_new_one_is_marked_as_ours_and_at_the_current_version(path: Path) -> N
     Store(path).close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
@@ -67,7 +67,7 @@ def test_only_the_owner_can_read_it_whatever_the_umask(path: Path, umask: int) -
     path.parent.mkdir()
     before = os.umask(umask)
     try:
-        with Store(path) as store, store.writing() as connection:
+        with Store(path) as store, store.write_transaction() as connection:
             connection.execute(INSERT, ["abc"])
             made = sorted(path.parent.iterdir())
             modes = {stat.S_IMODE(one.stat().st_mode) for one in made}
@@ -83,9 +83,9 @@ def test_its_folder_is_the_owners_alone(path: Path) -> None:
 
 
 def test_nothing_lies_beside_it_once_all_have_closed_it(path: Path) -> None:
-    with Store(path) as one, Store(path) as other, one.writing() as connection:
+    with Store(path) as one, Store(path) as other, one.write_transaction() as connection:
         connection.execute(INSERT, ["abc"])
-        assert other.rows("SELECT * FROM conversations") == []
+        assert other.fetch_rows("SELECT * FROM conversations") == []
     assert os.listdir(path.parent) == ["history.db"]
 
 
@@ -100,7 +100,7 @@ def test_a_link_to_a_file_that_is_not_there_yet_is_followed(path: Path, tmp_path
 
 def test_one_that_is_missing_can_be_read_as_empty_and_is_not_made(path: Path) -> None:
     with Store(path, create=False) as store:
-        assert store.rows("SELECT * FROM conversations") == []
+        assert store.fetch_rows("SELECT * FROM conversations") == []
     assert not path.parent.exists()
 
 
@@ -128,7 +128,7 @@ def test_one_that_cannot_be_used_is_left_as_it_is(path: Path, name: str) -> None
 
 
 def insert(path: Path) -> None:
-    with Store(path) as store, store.writing() as connection:
+    with Store(path) as store, store.write_transaction() as connection:
         connection.execute(INSERT, ["new"])
 
 
@@ -137,22 +137,22 @@ def insert(path: Path) -> None:
 
 def test_all_of_a_block_is_written_or_nothing(path: Path) -> None:
     with Store(path) as store:
-        with store.writing() as connection:
+        with store.write_transaction() as connection:
             connection.execute(INSERT, ["one"])
-        with pytest.raises(ZeroDivisionError), store.writing() as connection:
+        with pytest.raises(ZeroDivisionError), store.write_transaction() as connection:
             connection.execute(INSERT, ["two"])
             raise ZeroDivisionError
-        with pytest.raises(FileError, match=r"UNIQUE"), store.writing() as connection:
+        with pytest.raises(FileError, match=r"UNIQUE"), store.write_transaction() as connection:
             connection.execute(INSERT, ["three"])
             connection.execute(INSERT, ["one"])
-        with store.writing() as connection:
+        with store.write_transaction() as connection:
             connection.execute(INSERT, ["four"])
     assert ids(path) == ["one", "four"]
 
 
 def test_a_signal_in_the_middle_waits_for_the_end(path: Path) -> None:
     with Store(path) as store:
-        with pytest.raises(KeyboardInterrupt), store.writing() as connection:
+        with pytest.raises(KeyboardInterrupt), store.write_transaction() as connection:
             signal.raise_signal(signal.SIGINT)
             connection.execute(INSERT, ["one"])
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
@@ -161,10 +161,10 @@ def test_a_signal_in_the_middle_waits_for_the_end(path: Path) -> None:
 
 def test_one_that_another_keeps_locked_is_waited_for_and_then_given_up(path: Path) -> None:
     Store(path).close()
-    with locked(path), Store(path, patience=0.05) as store:
-        with pytest.raises(Locked, match=r"history\.db .*0\.05 s"), store.writing():
+    with locked(path), Store(path, lock_timeout=0.05) as store:
+        with pytest.raises(HistoryLockedError, match=r"history\.db .*0\.05 s"), store.write_transaction():
             raise AssertionError
-        assert store.rows("SELECT * FROM conversations") == []
+        assert store.fetch_rows("SELECT * FROM conversations") == []
 
 
 def test_one_that_is_let_go_meanwhile_is_written(path: Path) -> None:
@@ -172,7 +172,7 @@ def test_one_that_is_let_go_meanwhile_is_written(path: Path) -> None:
     with locked(path) as other, Store(path) as store:
         timer = threading.Timer(0.05, other.execute, ["ROLLBACK"])
         timer.start()
-        with store.writing() as connection:
+        with store.write_transaction() as connection:
             connection.execute(INSERT, ["one"])
         timer.join()
     assert ids(path) == ["one"]
@@ -183,7 +183,7 @@ def test_ctrl_c_ends_the_waiting(path: Path) -> None:
     with locked(path), Store(path) as store:
         timer = threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGINT])
         timer.start()
-        with pytest.raises(KeyboardInterrupt), store.writing():
+        with pytest.raises(KeyboardInterrupt), store.write_transaction():
             raise AssertionError
         timer.join()
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
@@ -194,7 +194,7 @@ def test_ctrl_c_ends_the_waiting(path: Path) -> None:
 
 def test_a_script_is_split_where_its_statements_end() -> None:
     script = "CREATE TABLE a (b); -- c; d\nCREATE TRIGGER e AFTER INSERT ON a BEGIN SELECT ';'; SELECT 2; END;\n"
-    first, second, rest = statements(script)
+    first, second, rest = split_statements(script)
     assert rest == "\n;"
     assert first == "CREATE TABLE a (b);"
     assert second.strip().startswith("-- c; d\nCREATE TRIGGER")

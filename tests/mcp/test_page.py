@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ask.cli.mcp.add import command as add
+from ask.cli.mcp import add_command as add
+from ask.mcp.limited_stream import UNASKED_LIMIT
 from ask.mcp.process import MESSAGE_LIMIT
-from ask.mcp.server_config import START_TIMEOUT
-from ask.mcp.stream_limits import UNASKED_LIMIT
-from ask.mcp.tool_list_cache import FRESH
+from ask.mcp.server_config import DEFAULT_START_TIMEOUT
+from ask.mcp.tool_list_cache import MAX_AGE
 from ask.mcp.tool_listing import DESCRIPTION_LIMIT, NAME_LIMIT, SCHEMA_LIMIT, TOOLS_LIMIT
 from ask.mcp_settings import SERVER_KEYS
 from ask.settings import check_config
@@ -49,9 +49,9 @@ def test_numbers_are_those_of_the_code() -> None:
     assert f"more than {SCHEMA_LIMIT:,} characters" in PAGE
     assert f"more than {MESSAGE_LIMIT // 1_000_000} MB, or {UNASKED_LIMIT:,} messages" in PAGE
     assert f"over {NAME_LIMIT} characters" in PAGE
-    assert f"{START_TIMEOUT:g} by default" in PAGE
+    assert f"{DEFAULT_START_TIMEOUT:g} by default" in PAGE
     assert "is kept for a day" in PAGE
-    assert FRESH == 24 * 60 * 60
+    assert MAX_AGE == 24 * 60 * 60
 
 
 def test_the_options_in_the_examples_exist() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.mcp.server_config import Server
+from ask.mcp.server_config import ServerConfig
 from ask.mcp.server_requests import find_required_pages, find_roots
 from tests.mcp.setting import RAW, ask_with_calls, configure, program, received
 from tests.model_server import ModelServer
@@ -34,7 +34,7 @@ def test_roots_are_the_working_directory(ask: Ask, home: Home, server: ModelServ
     ],
 )
 def test_only_local_servers_get_the_working_directory(url: str, is_here: bool) -> None:
-    server = Server("one", Path("config.toml"), url=url)
+    server = ServerConfig("one", Path("config.toml"), url=url)
     assert find_roots(server, Path("/home/me")) == ([Path("/home/me")] if is_here else [])
 
 

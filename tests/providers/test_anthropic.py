@@ -11,7 +11,7 @@ import pytest
 
 from ask import Answer, ChatRequest, Finish, Message, Native, ToolCall, ToolSpec
 from ask.testing import ProviderContract
-from ask.testing.conversation import without_cache_markers
+from ask.testing.conversation import remove_cache_markers
 from providers.anthropic import provider as anthropic
 from tests.exchanges import Came, put
 from tests.model_server import ModelServer, Reply
@@ -86,12 +86,12 @@ def tool_use(call: ToolCall) -> Json:
 
 
 def body_of(*messages: Message, tools: Sequence[ToolSpec] = (TOOL,), **more: Any) -> Json:
-    return anthropic.body(ChatRequest(wire.MODEL, messages, tools, **more))
+    return anthropic.build_body(ChatRequest(wire.MODEL, messages, tools, **more))
 
 
 def messages_of(*messages: Message, **more: Any) -> list[tuple[str, list[Json]]]:
     """The messages in the body, without markers, as roles and blocks."""
-    body = without_cache_markers(body_of(*messages, **more))
+    body = remove_cache_markers(body_of(*messages, **more))
     return [(message["role"], message["content"]) for message in body["messages"]]
 
 
@@ -122,7 +122,7 @@ def test_requests_carry_the_key_and_the_version(server: ModelServer) -> None:
 def test_a_first_request_is_as_the_sdk_has_it() -> None:
     body = body_of(SYSTEM, QUESTION)
     assert wire.read_by_anthropic(body) == body
-    assert without_cache_markers(body) == {
+    assert remove_cache_markers(body) == {
         "model": wire.MODEL,
         "max_tokens": 32000,
         "system": [{"type": "text", "text": "Be kind."}],
@@ -247,7 +247,7 @@ def test_ten_rounds_extend_one_prefix_marked_at_its_ends() -> None:
         blocks = [*THOUGHT, *map(tool_use, calls)] if i % 2 else list(map(tool_use, calls))
         messages += [said("", calls, *blocks), *(result(call, f"{call.id} done") for call in calls)]
     for before, body in pairwise(bodies):
-        plain, shorter = (without_cache_markers(one) for one in (body, before))
+        plain, shorter = (remove_cache_markers(one) for one in (body, before))
         assert plain["messages"][: len(shorter["messages"])] == shorter["messages"]
         assert json.dumps([plain["tools"], plain["system"]]) == json.dumps([shorter["tools"], shorter["system"]])
         assert marked(body) == [len(before["messages"]) - 1, len(body["messages"]) - 1]
@@ -275,8 +275,8 @@ def test_thinking_goes_back_byte_for_byte_before_its_calls(server: ModelServer) 
     answer = came.turn.answer
     assert answer.reasoning == "I must look — ĝi."
     assert answer.native is not None
-    turn = Message("assistant", answer.text, came.turn.calls, native=answer.native)
-    found = messages_of(SYSTEM, QUESTION, turn, result(came.turn.calls[0], "a.txt"))
+    turn = Message("assistant", answer.text, came.turn.tool_calls, native=answer.native)
+    found = messages_of(SYSTEM, QUESTION, turn, result(came.turn.tool_calls[0], "a.txt"))
     assert found[1] == ("assistant", [*THOUGHT, {"type": "text", "text": "Let me see."}, tool_use(CALLS[0])])
 
 
@@ -350,7 +350,7 @@ def test_a_paused_answer_goes_back_as_it_is_and_is_continued(server: ModelServer
     query = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
     paused = [*wire.text(0, "I search."), *wire.block(1, search, query), *wire.block(2, found)]
     came = ask(server, wire.streams(wire.begins(), paused, wire.ends("pause_turn")))
-    assert (came.turn.answer.finish, came.turn.calls, came.outcome) == (Finish.CONTINUE, (), "ok")
+    assert (came.turn.answer.finish, came.turn.tool_calls, came.outcome) == (Finish.CONTINUE, (), "ok")
     turn = Message("assistant", came.turn.answer.text, native=came.turn.answer.native)
     body = body_of(SYSTEM, QUESTION, turn)
     content = [{"type": "text", "text": "I search."}, search | {"input": {"query": "x"}}, found]

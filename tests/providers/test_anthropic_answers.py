@@ -66,20 +66,20 @@ def test_what_the_stream_shows_comes_as_it_is_said() -> None:
 
 def test_calls_whose_arguments_are_not_whole_keep_their_text(server: ModelServer) -> None:
     came = ask(server, wire.streams(wire.begins(), wire.call(0, "bash", '{"command": "rm'), wire.ends("tool_use")))
-    assert [call.arguments for call in came.turn.calls] == ['{"command": "rm']
+    assert [call.arguments for call in came.turn.tool_calls] == ['{"command": "rm']
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "model_context_window_exceeded"])
 def test_calls_of_an_answer_that_was_too_long_are_withheld(server: ModelServer, reason: str) -> None:
     came = ask(server, wire.streams(wire.begins(), wire.call(0, "bash", '{"command": "rm'), wire.ends(reason)))
-    assert (came.turn.calls, came.outcome) == ((), "length")
+    assert (came.turn.tool_calls, came.outcome) == ((), "length")
 
 
 @pytest.mark.parametrize("parts", [[], [wire.ends()[:1]]], ids=["no end", "only a reason"])
 def test_without_its_end_an_answer_is_cut(server: ModelServer, parts: list[list[dict[str, Any]]]) -> None:
     call = wire.call(1, "bash", "{}")
     came = ask(server, wire.streams(wire.begins(), wire.text(0, "Hel"), call, *parts), wire.says("Hello."), tries=2)
-    assert (came.outcome, came.turn.answer.text, came.turn.calls) == ("cut", "Hel", ())
+    assert (came.outcome, came.turn.answer.text, came.turn.tool_calls) == ("cut", "Hel", ())
     assert len(server.requests) == 1
 
 
@@ -206,7 +206,7 @@ def test_what_is_too_long_says_to_send_less(status: int, kind: str, message: str
 
 def test_a_model_that_is_not_there_is_said_to_be_not_found(server: ModelServer) -> None:
     came = ask(server, whole_reply(wire.error("not_found_error", "model: claude-x"), 404))
-    assert str(came.turn.failure) == (
+    assert str(came.turn.error) == (
         "not found: model: claude-x (anthropic, 404): ask models -p anthropic lists the models"
     )
 
@@ -225,13 +225,13 @@ def test_a_refused_option_is_named_as_the_user_gave_it(
     server: ModelServer, option: str, value: Any, message: str
 ) -> None:
     came = ask(server, whole_reply(wire.error("invalid_request_error", message), 400), **{option: value})
-    assert isinstance(came.turn.failure, ParameterError)
-    assert came.turn.failure.advice.endswith(f" {option}")
+    assert isinstance(came.turn.error, ParameterError)
+    assert came.turn.error.advice.endswith(f" {option}")
 
 
 def test_an_event_that_is_not_json_is_an_error(server: ModelServer) -> None:
     came = ask(server, Reply((b"event: message_start\ndata: upstream died\n\n",), content_type="text/event-stream"))
-    assert "upstream died" in str(came.turn.failure)
+    assert "upstream died" in str(came.turn.error)
 
 
 # Models
@@ -288,13 +288,13 @@ def test_recorded_calls_are_answered_once_each_in_the_next_request(server: Model
     used = [block for block in said["content"] if block["type"] == "tool_use"]
     assert [(block["name"], block["input"]) for block in used] == list(came.calls)
     results = [(block["tool_use_id"], block["content"]) for block in answered["content"]]
-    assert results == [(call.id, result_of(call)) for call in came.turn.calls]
-    assert [block["id"] for block in used] == [call.id for call in came.turn.calls]
+    assert results == [(call.id, result_of(call)) for call in came.turn.tool_calls]
+    assert [block["id"] for block in used] == [call.id for call in came.turn.tool_calls]
 
 
 @pytest.mark.parametrize("recording", [one for one in RECORDED if one.outcome == "error"], ids=str)
 def test_recorded_error_is_one_plain_line(server: ModelServer, recording: Recording) -> None:
-    line = str(put_recording(anthropic, server, recording).turn.failure)
+    line = str(put_recording(anthropic, server, recording).turn.error)
     assert f"(anthropic, {recording.status}): " in line
     assert json.loads(recording.body)["error"]["message"].rstrip(".") in line
     assert "{" not in line

@@ -32,7 +32,7 @@ def ask(server: ModelServer, *replies: Reply, tries: int = 1) -> Came:
 
 def sent_back(came: Came) -> dict[str, Any]:
     """An answer, as the requests after it hold it."""
-    said = Message("assistant", came.turn.answer.text, came.turn.calls, native=came.turn.answer.native)
+    said = Message("assistant", came.turn.answer.text, came.turn.tool_calls, native=came.turn.answer.native)
     return deepseek.format_message(said, wire.MODEL)
 
 
@@ -85,13 +85,13 @@ def test_service_that_runs_out_of_resources_behind_some_text_keeps_it(server: Mo
     came = ask(server, wire.says("Hello, w", finish="insufficient_system_resource"), tries=2)
     assert (came.shown, came.outcome, came.notices) == ("Hello, w", "error", [])
     assert came.turn.answer.text == "Hello, w"
-    assert "ran out of resources" in str(came.turn.failure)
-    assert came.turn.calls == ()
+    assert "ran out of resources" in str(came.turn.error)
+    assert came.turn.tool_calls == ()
 
 
 def test_empty_account_says_where_to_pay(server: ModelServer) -> None:
     body = {"error": {"message": "Insufficient Balance", "type": "unknown_error", "param": None}}
-    failure = ask(server, wire.whole_reply(body, 402), tries=4).turn.failure
+    failure = ask(server, wire.whole_reply(body, 402), tries=4).turn.error
     assert isinstance(failure, ProviderError)
     assert str(failure).startswith("Insufficient Balance (deepseek, 402): ")
     assert "https://platform.deepseek.com/top_up" in str(failure)

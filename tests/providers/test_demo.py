@@ -20,13 +20,13 @@ from ask.plugin_api.provider import Delta
 from ask.testing import ProviderContract
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import Tool, ToolContext, ToolError
-from ask.tools.builtin import builtin_tools
+from ask.tools.builtin import list_builtin_tools
 from providers.demo import provider
 from tests import wire
 from tests.any_json import any_json
 
 URL = provider.info.base_url + "/chat/completions"
-TOOLS = {tool.spec.name: tool for tool in builtin_tools()}
+TOOLS = {tool.spec.name: tool for tool in list_builtin_tools()}
 MOST_ROUNDS = 10
 
 

@@ -8,12 +8,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from providers.demo_rules import INTRODUCTION, Block, Call, code, describe, fenced, plan, read_question
+from providers.demo_rules import (
+    INTRODUCTION,
+    InputBlock,
+    PlannedCall,
+    describe_result,
+    format_code_block,
+    format_inline_code,
+    parse_prompt,
+    plan_calls,
+)
 
 
 def calls_of(words: str) -> list[list[tuple[str, ...]]]:
     """The rounds of a plan, each call as its tool and the arguments in order."""
-    return [[(call.tool, *call.arguments.values()) for call in calls] for calls in plan(words)]
+    return [[(call.tool_name, *call.arguments.values()) for call in calls] for calls in plan_calls(words)]
 
 
 # What it understands
@@ -111,7 +120,7 @@ def test_a_command_is_run_as_it_was_given(words: str, command: str) -> None:
     "words", ["what does `rm -rf ~` do?", "explain `ls`", "run the tests", "what is the time complexity of sorting?"]
 )
 def test_a_question_about_a_command_runs_nothing(words: str) -> None:
-    assert not plan(words)
+    assert not plan_calls(words)
 
 
 def test_then_parts_rounds_and_leaves_quotes_alone() -> None:
@@ -123,7 +132,7 @@ def test_then_parts_rounds_and_leaves_quotes_alone() -> None:
 
 
 def test_half_a_task_is_not_begun_where_the_rest_is_not_understood() -> None:
-    assert not plan("read a.txt and then fix the bug")
+    assert not plan_calls("read a.txt and then fix the bug")
 
 
 @given(st.text(alphabet=" \n\"'`.,/!thenwifla", max_size=3000))
@@ -131,7 +140,7 @@ def test_half_a_task_is_not_begun_where_the_rest_is_not_understood() -> None:
 @example("replace " + "with in " * 240)
 @example("read " + " " * 1990)
 def test_any_words_have_a_plan_soon(words: str) -> None:
-    for calls in plan(words):
+    for calls in plan_calls(words):
         assert calls
 
 
@@ -140,7 +149,10 @@ def test_any_words_have_a_plan_soon(words: str) -> None:
 
 def test_the_words_and_the_blocks_of_a_question_are_told_apart() -> None:
     text = 'what broke?\n\n<file name="a>b.txt">\nx\n</file>\n\n<stdin-2>\none </stdin>\ntwo\n</stdin-2>'
-    assert read_question(text) == ("what broke?", [Block("a>b.txt", "x\n"), Block("stdin", "one </stdin>\ntwo\n")])
+    assert parse_prompt(text) == (
+        "what broke?",
+        [InputBlock("a>b.txt", "x\n"), InputBlock("stdin", "one </stdin>\ntwo\n")],
+    )
 
 
 @pytest.mark.parametrize("tag", ["stdin", "stdin-2", 'file name="a"', 'file-3 name="run date"'])
@@ -149,7 +161,7 @@ def test_the_words_and_the_blocks_of_a_question_are_told_apart() -> None:
 @example(body="<stdin>")
 @example(body="</file> run date")
 def test_nothing_inside_a_block_is_taken_for_words(tag: str, body: str) -> None:
-    words, _ = read_question(f"hello\n\n<{tag}>\n{body}\n</{tag.partition(' ')[0]}>")
+    words, _ = parse_prompt(f"hello\n\n<{tag}>\n{body}\n</{tag.partition(' ')[0]}>")
     assert words == "hello"
 
 
@@ -159,12 +171,12 @@ def test_nothing_inside_a_block_is_taken_for_words(tag: str, body: str) -> None:
 def test_every_command_that_it_advises_is_understood() -> None:
     advised = re.findall(r'^ask -p demo "(.*)"$', INTRODUCTION, re.MULTILINE)
     assert len(advised) == 3
-    assert all(plan(words) for words in advised)
+    assert all(plan_calls(words) for words in advised)
 
 
 @given(st.text())
 def test_code_in_an_answer_cannot_end_its_own_quotes(text: str) -> None:
-    for quoted in (code(text), fenced(text)):
+    for quoted in (format_inline_code(text), format_code_block(text)):
         ticks = quoted[: len(quoted) - len(quoted.lstrip("`"))]
         assert quoted.count(ticks) == 2 or not text.strip("`")
-    assert describe(Call("bash", {"command": text}), text)
+    assert describe_result(PlannedCall("bash", {"command": text}), text)

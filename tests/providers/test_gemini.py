@@ -9,8 +9,8 @@ import pytest
 
 from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec
 from ask.testing import ProviderContract
-from ask.testing.conversation import LONGER, ROUND, TALK, TOOLS
-from ask.tools.builtin import builtin_tools
+from ask.testing.conversation import LONG_CONVERSATION, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
+from ask.tools.builtin import list_builtin_tools
 from providers.gemini import provider as gemini
 from tests.model_server import ModelServer
 from tests.program import Ask
@@ -51,7 +51,7 @@ class TestGemini(ProviderContract):
 
 def body_of(messages: Any, model: str = wire.MODEL, **fields: Any) -> dict[str, Any]:
     """The body for a conversation, which Google's SDK would send just so."""
-    body = gemini.body(ChatRequest(model, messages, **fields))
+    body = gemini.build_body(ChatRequest(model, messages, **fields))
     assert wire.read_by_google(body) == wire.plain(body)
     return body
 
@@ -90,12 +90,12 @@ def result(output: str, name: str = "add", **more: Any) -> dict[str, Any]:
 )
 @pytest.mark.parametrize("model", ["m", "models/m"])
 def test_the_path_names_model_and_method_and_the_key_has_its_own_header(stream: bool, path: str, model: str) -> None:
-    http = gemini.provider_build_request(ChatRequest(model, TALK, stream=stream), "secret")
+    http = gemini.provider_build_request(ChatRequest(model, SHORT_CONVERSATION, stream=stream), "secret")
     assert (http.path, http.headers) == (path, {"x-goog-api-key": "secret"})
 
 
 def test_a_model_cannot_lead_out_of_its_place_in_the_path() -> None:
-    path = gemini.provider_build_request(ChatRequest("a?b#c \udcff", TALK), "").path
+    path = gemini.provider_build_request(ChatRequest("a?b#c \udcff", SHORT_CONVERSATION), "").path
     assert path == "/v1beta/models/a%3Fb%23c%20%3F:streamGenerateContent?alt=sse"
 
 
@@ -116,15 +116,17 @@ def test_turns_alternate_and_empty_texts_are_left_out() -> None:
 
 
 def test_own_tools_are_declared_as_google_would() -> None:
-    tools = [tool.spec for tool in builtin_tools()]
-    body = body_of(TALK, tools=tools)
+    tools = [tool.spec for tool in list_builtin_tools()]
+    body = body_of(SHORT_CONVERSATION, tools=tools)
     assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == [tool.name for tool in tools]
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
 
 
 def test_a_choice_of_none_keeps_the_tools_and_an_empty_list_is_never_sent() -> None:
-    assert body_of(ROUND, tools=TOOLS, tool_choice="none")["toolConfig"] == {"functionCallingConfig": {"mode": "NONE"}}
-    assert not {"tools", "toolConfig"} & body_of(ROUND).keys()
+    assert body_of(TOOL_CONVERSATION, tools=TOOLS, tool_choice="none")["toolConfig"] == {
+        "functionCallingConfig": {"mode": "NONE"}
+    }
+    assert not {"tools", "toolConfig"} & body_of(TOOL_CONVERSATION).keys()
     assert gemini.provider_format_tools([]) == []
 
 
@@ -154,7 +156,7 @@ def test_options_have_the_names_that_gemini_knows_and_others_pass_as_they_are() 
         "candidateCount": 1,
         "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
     }
-    body = gemini.body(ChatRequest(wire.MODEL, TALK, options=options))
+    body = gemini.build_body(ChatRequest(wire.MODEL, SHORT_CONVERSATION, options=options))
     assert body["generationConfig"] == {
         "temperature": 0.5,
         "topP": 0.9,
@@ -168,7 +170,9 @@ def test_options_have_the_names_that_gemini_knows_and_others_pass_as_they_are() 
     }
     assert body["safetySettings"] == options["safetySettings"]
     assert wire.read_by_google(body)["generationConfig"] == body["generationConfig"]
-    assert body_of(TALK, options={"stop": ["a", "b"]})["generationConfig"] == {"stopSequences": ["a", "b"]}
+    assert body_of(SHORT_CONVERSATION, options={"stop": ["a", "b"]})["generationConfig"] == {
+        "stopSequences": ["a", "b"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -183,12 +187,14 @@ def test_options_have_the_names_that_gemini_knows_and_others_pass_as_they_are() 
     ],
 )
 def test_effort_is_a_level_for_gemini_3_and_a_budget_before(model: str, effort: str, config: dict[str, Any]) -> None:
-    assert body_of(TALK, model, options={"reasoning_effort": effort})["generationConfig"] == {"thinkingConfig": config}
+    assert body_of(SHORT_CONVERSATION, model, options={"reasoning_effort": effort})["generationConfig"] == {
+        "thinkingConfig": config
+    }
 
 
 def test_a_schema_for_the_answer_is_sent_whole() -> None:
     schema = {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}, "additionalProperties": False}
-    config = body_of(TALK, schema=schema)["generationConfig"]
+    config = body_of(SHORT_CONVERSATION, schema=schema)["generationConfig"]
     assert config == {"responseMimeType": "application/json", "responseJsonSchema": schema}
 
 
@@ -243,7 +249,7 @@ def test_ids_go_back_where_gemini_gave_them_and_nowhere_else() -> None:
     assert contents[1]["parts"] == given
     assert contents[2]["parts"] == [result("1", id="fc-1"), result("2", id="fc-2")]
     assert '"id"' not in json.dumps(body_of(round_of(wire.whole(CALL, SECOND), "1", "2")))
-    assert '"id"' not in json.dumps(body_of(LONGER))
+    assert '"id"' not in json.dumps(body_of(LONG_CONVERSATION))
 
 
 def test_an_answer_without_marks_keeps_nothing() -> None:
@@ -265,7 +271,7 @@ def test_an_answer_without_marks_keeps_nothing() -> None:
 def test_calls_of_others_carry_the_sign_that_gemini_3_wants_instead_of_a_signature(
     model: str, signatures: list[str | None]
 ) -> None:
-    said_so = body_of(LONGER, model, tools=TOOLS)["contents"][1]["parts"][1:]
+    said_so = body_of(LONG_CONVERSATION, model, tools=TOOLS)["contents"][1]["parts"][1:]
     assert [part["functionCall"]["args"] for part in said_so] == [{"word": "lundi"}, {"word": "rostungur"}]
     assert [part.get("thoughtSignature") for part in said_so] == signatures
 

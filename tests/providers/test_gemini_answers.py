@@ -81,13 +81,13 @@ def test_an_answer_that_failed_is_asked_for_again(server: ModelServer, reason: A
 
 def test_calls_of_an_answer_that_failed_are_not_made(server: ModelServer) -> None:
     came = put(server, wire.streamed(*wire.chunks(wire.text("So."), wire.call(), finish="MALFORMED_FUNCTION_CALL")))
-    assert (came.outcome, came.turn.calls, came.turn.answer.text, came.notices) == ("error", (), "So.", [])
-    assert "a tool call that cannot be read (gemini)" in str(came.turn.failure)
+    assert (came.outcome, came.turn.tool_calls, came.turn.answer.text, came.notices) == ("error", (), "So.", [])
+    assert "a tool call that cannot be read (gemini)" in str(came.turn.error)
 
 
 def test_a_stream_without_a_finish_reason_was_cut(server: ModelServer) -> None:
     came = put(server, wire.streamed(*wire.chunks(wire.text("Hel"), wire.call(), finish=None)))
-    assert (came.outcome, came.shown, came.turn.calls) == ("cut", "Hel", ())
+    assert (came.outcome, came.shown, came.turn.tool_calls) == ("cut", "Hel", ())
 
 
 def test_a_finish_reason_beside_the_last_text_is_the_end(server: ModelServer) -> None:
@@ -265,8 +265,8 @@ def test_an_unfinished_call_goes_back_without_its_streaming_fields(server: Model
     server.reply(wire.streamed(*wire.chunks(part)) if stream else json_reply(wire.whole(part)))
     request = QUESTION._replace(stream=stream)
     turn = exchanges.put(gemini, server, request).turn
-    [call] = turn.calls
-    said = Message("assistant", "", turn.calls, native=turn.answer.native)
+    [call] = turn.tool_calls
+    said = Message("assistant", "", turn.tool_calls, native=turn.answer.native)
     result = Message("tool", "Error: no JSON", (), call.id, call.name)
     exchanges.put(gemini, server, request._replace(messages=[*QUESTION.messages, said, result]))
     _, model, _ = server.requests[1].json["contents"]

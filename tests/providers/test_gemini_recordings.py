@@ -49,7 +49,7 @@ def test_each_recorded_call_gets_one_result_behind_it(server: ModelServer, recor
     assert tuple((call["name"], call.get("args", {})) for call in calls) == recording.calls
     results = [part["functionResponse"] for part in returned["parts"]]
     assert [result["name"] for result in results] == [name for name, _ in recording.calls]
-    assert [result["response"]["output"] for result in results] == [result_of(call) for call in came.turn.calls]
+    assert [result["response"]["output"] for result in results] == [result_of(call) for call in came.turn.tool_calls]
     assert read_by_google(body) == plain(body)
 
 
@@ -62,7 +62,7 @@ def test_each_recorded_signature_goes_back(server: ModelServer, recording: Recor
 
 @pytest.mark.parametrize("recording", [one for one in RECORDED if one.outcome == "error"], ids=str)
 def test_recorded_error_is_one_line_of_its_own_words(server: ModelServer, recording: Recording) -> None:
-    failure = ask(server, recording).turn.failure
+    failure = ask(server, recording).turn.error
     said = json.loads(recording.body)["error"]["message"]
     assert failure is not None
     assert str(failure).startswith(f"{' '.join(said.split()).rstrip('.')} (gemini, {recording.status}): ")

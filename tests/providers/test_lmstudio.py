@@ -70,7 +70,7 @@ def test_an_error_event_in_a_stream_is_an_error(server: ModelServer, error: Any,
     server.reply(wire.streams(*([wire.text(before)] if before else []), event, done=False))
     came = put(lmstudio, server, REQUEST)
     assert (came.outcome, came.shown, came.turn.answer.text) == ("error", before, before)
-    assert getattr(came.turn.failure, "message", "") == OVERFLOW
+    assert getattr(came.turn.error, "message", "") == OVERFLOW
 
 
 @pytest.mark.parametrize("chunks", [[], [wire.finish()], [wire.chunk({"role": "assistant"}), wire.finish()]])
@@ -84,7 +84,7 @@ def test_a_stream_without_a_word_is_an_empty_answer_that_is_explained(server: Mo
 def test_a_call_in_the_text_is_text_and_noticed(server: ModelServer) -> None:
     server.reply(wire.says(LEAKED))
     came = put(lmstudio, server, REQUEST)
-    assert (came.outcome, came.shown, came.turn.calls) == ("ok", LEAKED, ())
+    assert (came.outcome, came.shown, came.turn.tool_calls) == ("ok", LEAKED, ())
     assert "wrote a tool call as text" in lmstudio.provider_notice(REQUEST, came.turn.answer)
 
 
@@ -100,7 +100,7 @@ def test_a_call_without_a_word_is_no_empty_answer(server: ModelServer, reason: s
     call = wire.call(0, id="1", name="list_dir", arguments='{"dirpath": "."}')
     server.reply(wire.streams(call, wire.finish(reason)))
     came = put(lmstudio, server, REQUEST)
-    assert (came.outcome, came.notices, len(came.turn.calls)) == ("ok", [], 1)
+    assert (came.outcome, came.notices, len(came.turn.tool_calls)) == ("ok", [], 1)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_call_without_a_word_is_no_empty_answer(server: ModelServer, reason: s
 )
 def test_a_refusal_is_told_in_its_words(server: ModelServer, error: Any) -> None:
     server.reply(Reply([json.dumps({"error": error}).encode()], 404))
-    told = str(put(lmstudio, server, REQUEST).turn.failure)
+    told = str(put(lmstudio, server, REQUEST).turn.error)
     assert told.startswith("No models loaded")
     assert told.endswith("(lmstudio, 404): ask models -p lmstudio lists the models")
 

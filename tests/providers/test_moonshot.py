@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ask import ChatRequest, Message, Native, ReasoningDelta, TextDelta, ToolCall
 from ask.testing import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, ProviderContract
-from ask.testing.samples import chat_stream, chat_whole
+from ask.testing.samples import make_chat_response, make_chat_stream
 from providers.moonshot import provider as moonshot
 from providers.moonshot_thinking import ThinkingSplitter
 from tests import wire
@@ -36,15 +36,15 @@ class TestMoonshot(ProviderContract):
 
 class TestThinkingInOldMarks(ProviderContract):
     provider = moonshot
-    samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": chat_stream(*letters(OLD))}
-    whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": chat_whole("stop", content=OLD)}
+    samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": make_chat_stream(*letters(OLD))}
+    whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": make_chat_response("stop", content=OLD)}
 
 
 @pytest.mark.slow
 class TestThinkingInOtherMarks(ProviderContract):
     provider = moonshot
-    samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": chat_stream(*letters(OTHER))}
-    whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": chat_whole("stop", content=OTHER)}
+    samples = CHAT_COMPLETIONS_SAMPLES | {"reasoning": make_chat_stream(*letters(OTHER))}
+    whole = CHAT_COMPLETIONS_WHOLE | {"reasoning": make_chat_response("stop", content=OTHER)}
 
 
 class TestRecordings(RecordingTests):
@@ -58,7 +58,7 @@ def ask(server: ModelServer, *replies: Reply) -> Came:
 
 def sent_back(came: Came) -> dict[str, Any]:
     """An answer, as the requests after it hold it."""
-    said = Message("assistant", came.turn.answer.text, came.turn.calls, native=came.turn.answer.native)
+    said = Message("assistant", came.turn.answer.text, came.turn.tool_calls, native=came.turn.answer.native)
     return moonshot.format_message(said, wire.MODEL)
 
 
@@ -120,7 +120,7 @@ def test_text_that_only_resembles_thinking_is_the_answer_to_the_last_character(s
 
 def split(pieces: list[str]) -> tuple[str, str]:
     splitter = ThinkingSplitter()
-    parts = [part for piece in pieces for part in splitter.feed(piece)] + splitter.end()
+    parts = [part for piece in pieces for part in splitter.feed(piece)] + splitter.finish()
     texts = ["".join(part.text for part in parts if isinstance(part, kind)) for kind in (ReasoningDelta, TextDelta)]
     return texts[0], texts[1]
 

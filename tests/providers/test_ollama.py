@@ -110,7 +110,7 @@ def check_recording(provider: Any, server: ModelServer, recording: Recording, wa
 @pytest.mark.parametrize("recording", RECORDED, ids=str)
 def test_recorded_answer_is_read_and_its_calls_are_answered(server: ModelServer, recording: Recording) -> None:
     came = check_recording(ollama, server, recording)
-    if not came.turn.calls:
+    if not came.turn.tool_calls:
         return
     body = put_results(ollama, server, recording, came)
     _, said, *results = body["messages"]
@@ -120,7 +120,7 @@ def test_recorded_answer_is_read_and_its_calls_are_answered(server: ModelServer,
     assert said["content"] == recording.text
     assert said.get("thinking", "") == came.turn.answer.reasoning
     assert [(one["role"], one["tool_name"], one["content"]) for one in results] == [
-        ("tool", call.name, result_of(call)) for call in came.turn.calls
+        ("tool", call.name, result_of(call)) for call in came.turn.tool_calls
     ]
     assert [one["tool_call_id"] for one in results] == [call["id"] for call in said["tool_calls"]]
     assert read_by_ollama(body) == without_newer(body)
@@ -138,9 +138,9 @@ def test_recorded_answer_is_the_same_however_its_bytes_are_cut(
 @pytest.mark.parametrize("recording", COMPATIBLE, ids=str)
 def test_its_compatible_endpoint_is_plain_chat_completions(server: ModelServer, recording: Recording) -> None:
     came = check_recording(CHAT_COMPLETIONS, server, recording)
-    if came.turn.calls:
+    if came.turn.tool_calls:
         body = put_results(CHAT_COMPLETIONS, server, recording, came)
-        assert [one["content"] for one in body["messages"][2:]] == [result_of(call) for call in came.turn.calls]
+        assert [one["content"] for one in body["messages"][2:]] == [result_of(call) for call in came.turn.tool_calls]
         assert wire.read_by_openai(body) == body
 
 
@@ -149,7 +149,7 @@ def test_its_compatible_endpoint_is_plain_chat_completions(server: ModelServer, 
 
 def test_calls_without_ids_get_some_that_differ(server: ModelServer) -> None:
     server.reply(streams(called("list_dir", {}), called("list_dir", None), called("list_dir", {}, id=""), done()))
-    calls = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn.calls
+    calls = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn.tool_calls
     assert [call.arguments for call in calls] == ["{}"] * 3
     assert len({call.id for call in calls}) == 3
     assert all(call.id for call in calls)
@@ -157,7 +157,7 @@ def test_calls_without_ids_get_some_that_differ(server: ModelServer) -> None:
 
 def test_calls_of_one_id_are_two(server: ModelServer) -> None:
     server.reply(streams(called("list_dir", {"dirpath": "é"}, id="1"), called("list_dir", "{}", id="1"), done()))
-    first, second = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn.calls
+    first, second = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn.tool_calls
     assert (first.id, first.arguments, second.arguments) == ("1", '{"dirpath": "é"}', "{}")
     assert second.id not in ("", "1")
 
@@ -183,15 +183,15 @@ def test_a_stream_that_is_not_done_was_cut(server: ModelServer) -> None:
 def test_an_error_in_a_stream_keeps_what_was_said(server: ModelServer, fields: Any, status: int | None) -> None:
     server.reply(streams(said("Hel"), called("list_dir", {}), OVERLOADED | fields))
     turn = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn
-    assert (turn.answer.text, turn.calls) == ("Hel", ())
-    assert getattr(turn.failure, "message", "") == "the runner is overloaded"
-    assert getattr(turn.failure, "status", 0) == status
+    assert (turn.answer.text, turn.tool_calls) == ("Hel", ())
+    assert getattr(turn.error, "message", "") == "the runner is overloaded"
+    assert getattr(turn.error, "status", 0) == status
 
 
 def test_what_is_not_ollama_is_said_to_be_something_else(server: ModelServer) -> None:
     server.reply(Reply([b"<!doctype html>\n<p>It works!\n"], content_type="text/html"))
     for stream in (True, False):
-        failure = put(ollama, server, ChatRequest(MODEL, TALK, stream=stream)).turn.failure
+        failure = put(ollama, server, ChatRequest(MODEL, TALK, stream=stream)).turn.error
         assert "<!doctype html>" in str(failure)
         assert ("not of its API" if stream else "check the base URL") in str(failure)
 
@@ -221,7 +221,7 @@ def test_errors_are_told_with_what_helps(status: int, message: str, remedy: Reme
 
 def test_a_refused_think_is_blamed_on_the_option(server: ModelServer) -> None:
     server.reply(wire.whole_reply({"error": '"llama3.1:8b" does not support thinking'}, 400))
-    failure = put(ollama, server, ChatRequest(MODEL, TALK, options={"think": True})).turn.failure
+    failure = put(ollama, server, ChatRequest(MODEL, TALK, options={"think": True})).turn.error
     assert getattr(failure, "exit_code", 0) == 7
     assert "think" in getattr(failure, "advice", "")
 

@@ -12,7 +12,7 @@ from ollama._types import Message as OllamaMessage
 from ollama._types import Options as OllamaOptions
 
 from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec, Usage
-from ask.tools.builtin import builtin_tools
+from ask.tools.builtin import list_builtin_tools
 from providers.ollama import provider as ollama
 from tests import wire
 from tests.exchanges import put_recording
@@ -57,19 +57,19 @@ def test_both_requests_of_a_round_fit_the_types_of_its_sdk(stream: bool) -> None
     thinking = Native("ollama", MODEL, {"thinking": "Hm."})
     for messages in (TALK, round_of("a.txt", "Error: there is no such folder", native=thinking)):
         request = ChatRequest(MODEL, messages, [LIST], options=options, stream=stream, schema={"type": "object"})
-        body = ollama.body(request)
+        body = ollama.build_body(request)
         assert read_by_ollama(body) == without_newer(body)
         assert body["stream"] is stream
 
 
 def test_the_tools_of_ask_fit_the_types_of_its_sdk() -> None:
-    tools = [tool.spec for tool in builtin_tools()]
-    body = ollama.body(ChatRequest(MODEL, TALK, tools))
+    tools = [tool.spec for tool in list_builtin_tools()]
+    body = ollama.build_body(ChatRequest(MODEL, TALK, tools))
     assert read_by_ollama(body) == body
 
 
 def test_calls_and_results_of_a_round_are_objects_in_order() -> None:
-    said, *results = ollama.body(ChatRequest(MODEL, round_of("a.txt", "b.txt"), [LIST]))["messages"][2:]
+    said, *results = ollama.build_body(ChatRequest(MODEL, round_of("a.txt", "b.txt"), [LIST]))["messages"][2:]
     function = {"name": "list_dir", "arguments": {"dirpath": "."}}
     assert said["tool_calls"] == [{"id": "call_0", "function": function}, {"id": "call_1", "function": function}]
     assert results[1] == {"role": "tool", "tool_name": "list_dir", "tool_call_id": "call_1", "content": "b.txt"}
@@ -78,7 +78,7 @@ def test_calls_and_results_of_a_round_are_objects_in_order() -> None:
 @pytest.mark.parametrize("written", ['{"a": 1e999}', '{"a": NaN}', "[1]", '{"a": ', "", '"x"'])
 def test_arguments_that_are_no_json_object_go_back_as_none(written: str) -> None:
     said = Message("assistant", "", (ToolCall("call_1", "list_dir", written),))
-    body = ollama.body(ChatRequest(MODEL, [*TALK, said]))
+    body = ollama.build_body(ChatRequest(MODEL, [*TALK, said]))
     assert body["messages"][2]["tool_calls"][0]["function"]["arguments"] == {}
 
 
@@ -89,20 +89,20 @@ def test_arguments_that_are_no_json_object_go_back_as_none(written: str) -> None
 def test_thinking_goes_back_to_models_of_the_same_name(wrote: str, asked: str, goes_back: bool) -> None:
     for name in ("ollama", "deepseek"):
         messages = round_of("a.txt", native=Native(name, wrote, {"thinking": "Hm."}))
-        said = ollama.body(ChatRequest(asked, messages))["messages"][2]
+        said = ollama.build_body(ChatRequest(asked, messages))["messages"][2]
         assert said.get("thinking") == ("Hm." if goes_back and name == "ollama" else None)
 
 
 def test_without_a_choice_no_tools_are_on_offer() -> None:
     request = ChatRequest(MODEL, round_of("a.txt"), [LIST], tool_choice="none")
-    assert "tools" not in ollama.body(request)
+    assert "tools" not in ollama.build_body(request)
 
 
 def test_parameters_lie_where_ollama_looks_for_them() -> None:
     given = {"temperature": 0, "top_p": 0.9, "seed": 7, "stop": "END", "max_tokens": 50, "num_gpu": 1, "num_ctx": 4096}
     options = {"temperature": 0, "top_p": 0.9, "seed": 7, "stop": ["END"], "num_predict": 50, "num_gpu": 1}
     beside = {"keep_alive": -1, "format": "json", "think": False, "truncate": False}
-    body = ollama.body(ChatRequest(MODEL, TALK, options={**given, **beside, "options": {"top_k": 4}}))
+    body = ollama.build_body(ChatRequest(MODEL, TALK, options={**given, **beside, "options": {"top_k": 4}}))
     assert body["options"] == options | {"num_ctx": 4096, "top_k": 4}
     assert beside.items() <= body.items()
 
@@ -111,14 +111,14 @@ def test_parameters_lie_where_ollama_looks_for_them() -> None:
     ("effort", "think"), [("none", False), ("minimal", "low"), ("low", "low"), ("high", "high"), (True, True)]
 )
 def test_reasoning_effort_is_called_think(effort: Any, think: Any) -> None:
-    body = ollama.body(ChatRequest(MODEL, TALK, options={"reasoning_effort": effort}))
+    body = ollama.build_body(ChatRequest(MODEL, TALK, options={"reasoning_effort": effort}))
     assert body["think"] == think
     assert "reasoning_effort" not in body | body["options"]
 
 
 def test_a_schema_is_the_format() -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
-    assert ollama.body(ChatRequest(MODEL, TALK, schema=schema))["format"] == schema
+    assert ollama.build_body(ChatRequest(MODEL, TALK, schema=schema))["format"] == schema
 
 
 def test_a_key_is_sent_where_there_is_one() -> None:
@@ -131,7 +131,7 @@ def test_a_key_is_sent_where_there_is_one() -> None:
 
 
 def context(messages: Any, **fields: Any) -> int:
-    size = ollama.body(ChatRequest(MODEL, messages, **fields))["options"]["num_ctx"]
+    size = ollama.build_body(ChatRequest(MODEL, messages, **fields))["options"]["num_ctx"]
     assert isinstance(size, int)
     return size
 

@@ -17,7 +17,7 @@ from tests.recording_tests import RecordingTests
 
 QUESTION = [Message("user", "hi")]
 TOOLS = [ToolSpec("bash", "Run a command", {"type": "object"})]
-NEEDS_NONE = "Function tools with reasoning_effort are not supported for gpt-6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."  # noqa: E501
+NEEDS_NONE = "Function tools with reasoning_effort are not supported for gpt-6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."
 NO_CREDIT = {"message": "You exceeded your current quota.", "param": None, "code": "insufficient_quota"}
 HAS_NO_NONE = "Unsupported value: 'reasoning_effort' does not support 'none' with this model."
 
@@ -99,24 +99,24 @@ def test_parameter_that_the_model_refuses_is_blamed_under_the_users_name(
     server: ModelServer, option: str, error: dict[str, Any]
 ) -> None:
     came = ask_refused(server, 400, error, options={option: 0.5})
-    assert isinstance(came.turn.failure, ParameterError)
-    assert came.turn.failure.advice.endswith(f" {option}")
+    assert isinstance(came.turn.error, ParameterError)
+    assert came.turn.error.advice.endswith(f" {option}")
 
 
 @pytest.mark.parametrize("message", [NEEDS_NONE, HAS_NO_NONE])
 def test_model_that_calls_no_tools_here_is_explained(server: ModelServer, message: str) -> None:
     came = ask_refused(server, 400, {"message": message, "param": "reasoning_effort", "code": None}, tools=TOOLS)
-    assert isinstance(came.turn.failure, ProviderError)
-    assert came.turn.failure.message == message
-    assert "--no-tools" in came.turn.failure.advice
+    assert isinstance(came.turn.error, ProviderError)
+    assert came.turn.error.message == message
+    assert "--no-tools" in came.turn.error.advice
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "credit_balance_exhausted"])
 def test_empty_account_is_not_asked_again(server: ModelServer, code: str) -> None:
     came = ask_refused(server, 429, NO_CREDIT | {"type": code, "code": code})
-    assert isinstance(came.turn.failure, ProviderError)
-    assert "billing" in came.turn.failure.advice
+    assert isinstance(came.turn.error, ProviderError)
+    assert "billing" in came.turn.error.advice
     assert (len(server.requests), came.notices) == (1, [])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ask import ChatRequest, Message, Native, ProviderError, Remedy, ToolCall
 from ask.testing import ProviderContract
-from ask.testing.conversation import without_cache_markers
+from ask.testing.conversation import remove_cache_markers
 from providers.openrouter import provider as openrouter
 from tests import wire
 from tests.model_server import ModelServer, Reply
@@ -112,7 +112,7 @@ def test_ten_rounds_of_claude_extend_one_prefix_marked_at_its_ends(ask: Ask, ser
     for before, body in pairwise(bodies):
         ends = [len(one["messages"]) - 1 for one in (before, body)]
         assert marked(body) == [0, *ends]
-        sent, sent_before = (json.dumps(without_cache_markers(one["messages"])) for one in (body, before))
+        sent, sent_before = (json.dumps(remove_cache_markers(one["messages"])) for one in (body, before))
         assert sent.startswith(sent_before.removesuffix("]"))
         assert json.dumps(body["tools"]) == json.dumps(before["tools"])
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 
 from ask import Answer, ChatRequest, Finish, Message
-from ask.client.provider_client import LONGEST_REASON
+from ask.client.provider_client import MAX_REASON_LENGTH
 from providers.anthropic import provider as anthropic
-from providers.anthropic_blocks import refusal_reason
+from providers.anthropic_blocks import format_refusal_reason
 from providers.gemini import provider as gemini
-from providers.gemini_response import told_reason
+from providers.gemini_response import format_filter_reason
 from tests import exchanges
 from tests.any_json import any_json
 from tests.model_server import ModelServer, Reply
@@ -36,9 +36,9 @@ def told(provider: Any, server: ModelServer, reply: Reply, stream: bool) -> str:
     server.reply(reply)
     turn = exchanges.put(provider, server, ASKED._replace(stream=stream)).turn
     assert turn.answer.finish is Finish.FILTER
-    assert turn.failure
-    assert turn.failure.exit_code == 10
-    return str(turn.failure)
+    assert turn.error
+    assert turn.error.exit_code == 10
+    return str(turn.error)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -101,7 +101,7 @@ def test_the_words_are_one_line_and_not_endless(server: ModelServer) -> None:
     _, separator, reason = line.partition("(cyber: one two word ")
     assert separator
     assert "\n" not in line
-    assert len(separator + reason) <= LONGEST_REASON + 2
+    assert len(separator + reason) <= MAX_REASON_LENGTH + 2
 
 
 def test_the_user_reads_it_in_the_one_line_of_the_error(ask: Ask, server: ModelServer) -> None:
@@ -125,7 +125,7 @@ def test_whatever_stands_there_is_text_or_nothing(value: Any) -> None:
         {"stop_reason": "refusal", "stop_details": value},
         {"stop_reason": "refusal", "stop_details": DETAILS | {"category": value}},
     ):
-        assert isinstance(refusal_reason(body), str)
+        assert isinstance(format_refusal_reason(body), str)
     for feedback in (value, {"blockReason": value or "SAFETY", "safetyRatings": value, "blockReasonMessage": value}):
         body = {"promptFeedback": feedback, "candidates": [{"safetyRatings": value, "finishMessage": value}]}
-        assert isinstance(told_reason(body, "SAFETY"), str)
+        assert isinstance(format_filter_reason(body, "SAFETY"), str)

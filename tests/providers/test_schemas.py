@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import ChatRequest, HttpRequest, Message, ProviderError, Remedy, ToolSpec
-from ask.plugin_api.strict_schema import strict_form
-from ask.schemas.short_form import parse
-from providers.anthropic_schema import anthropic_schema
+from ask.plugin_api.strict_schema import to_strict_schema
+from ask.schemas.short_form import parse_short_form
+from providers.anthropic_schema import to_anthropic_schema
 from providers.gemini import provider as gemini
 from providers.moonshot import provider as moonshot
 from providers.ollama import provider as ollama
@@ -23,7 +23,7 @@ from tests.test_schema_short_form import ONE, lists, objects
 from tests.wire import whole_reply
 from tests.wires import SERVICES, Wire
 
-SCHEMA = parse("name, age int|null, tags [string]")
+SCHEMA = parse_short_form("name, age int|null, tags [string]")
 TEXT = {"type": "string"}
 OPTIONAL = {"type": "object", "properties": {"a": TEXT}, "additionalProperties": False}
 TALK = (Message("system", "Answer in JSON that fits ..."), Message("user", "Who?"))
@@ -62,7 +62,7 @@ def test_without_tools_each_is_told_in_its_own_way(name: str, stream: bool) -> N
     body = body_of(SERVICES[name], schema=SCHEMA, stream=stream)
     told = sent(name, body)
     if name == "anthropic":
-        assert told == anthropic_schema(SCHEMA)
+        assert told == to_anthropic_schema(SCHEMA)
     else:
         assert told == (JSON_ALONE if name == "deepseek" else SCHEMA)
     assert sent(name, body_of(SERVICES[name])) is None
@@ -96,7 +96,7 @@ def test_a_schema_is_strict_where_it_can_be() -> None:
 
 
 def test_what_is_no_object_goes_in_words_alone() -> None:
-    for schema in (parse("[string]"), {"type": "integer"}, {"anyOf": [TEXT]}):
+    for schema in (parse_short_form("[string]"), {"type": "integer"}, {"anyOf": [TEXT]}):
         assert "response_format" not in openai.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
 
 
@@ -130,9 +130,9 @@ def test_openrouter_sends_it_beside_tools_to_vendors_that_take_it(model: str, be
 @pytest.mark.parametrize(
     ("schema", "sent"),
     [
-        (parse("a int, b? int"), parse("a int, b? int")),
+        (parse_short_form("a int, b? int"), parse_short_form("a int, b? int")),
         ({"type": "object", "properties": {"a": TEXT}}, OPTIONAL),
-        (parse("a?"), OPTIONAL),
+        (parse_short_form("a?"), OPTIONAL),
         ({"type": "integer", "minimum": 1, "description": "d"}, {"type": "integer", "description": "d"}),
         ({"type": ["integer", "null"]}, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
         ({"oneOf": [TEXT, {"type": "null"}]}, {"anyOf": [TEXT, {"type": "null"}]}),
@@ -149,7 +149,7 @@ def test_openrouter_sends_it_beside_tools_to_vendors_that_take_it(model: str, be
     ],
 )
 def test_anthropic_gets_what_it_can_hold_an_answer_to(schema: Json, sent: Json) -> None:
-    assert anthropic_schema(schema) == sent
+    assert to_anthropic_schema(schema) == sent
 
 
 @pytest.mark.parametrize(
@@ -170,16 +170,16 @@ def test_anthropic_gets_what_it_can_hold_an_answer_to(schema: Json, sent: Json) 
     ],
 )
 def test_anthropic_gets_no_schema_that_would_say_something_else(schema: Json) -> None:
-    assert anthropic_schema(schema) is None
+    assert to_anthropic_schema(schema) is None
     assert sent("anthropic", body_of(SERVICES["anthropic"], schema=schema)) is None
 
 
 @given(st.one_of(objects(ONE), lists(ONE)))
 def test_any_short_form_fits_the_types_of_every_sdk(short: str) -> None:
-    schema = parse(short)
+    schema = parse_short_form(short)
     for name in ("openai", "anthropic", "ollama", "gemini"):
         body_of(SERVICES[name], schema=schema)
-    assert strict_form(schema) in (None, schema)
+    assert to_strict_schema(schema) in (None, schema)
 
 
 # Gemini
@@ -222,8 +222,8 @@ REFUSALS = [
 def test_a_refusal_of_the_schema_is_known_as_one(server: ModelServer, provider: Any, status: int, message: str) -> None:
     server.reply(whole_reply({"error": {"message": message}}, status))
     came = put(provider, server, ChatRequest("model-1", TALK, schema=SCHEMA), tries=3)
-    assert isinstance(came.turn.failure, ProviderError)
-    assert came.turn.failure.remedy is Remedy.WITHOUT_SCHEMA
+    assert isinstance(came.turn.error, ProviderError)
+    assert came.turn.error.remedy is Remedy.WITHOUT_SCHEMA
     assert len(server.requests) == 1
 
 
@@ -231,5 +231,5 @@ def test_another_refusal_and_one_without_a_schema_are_not(server: ModelServer) -
     for schema, message in ((SCHEMA, "temperature is too high"), (None, "Invalid schema for response_format")):
         server.reply(whole_reply({"error": {"message": message}}, 400))
         came = put(openai, server, ChatRequest("gpt-6-sol", TALK, schema=schema))
-        assert isinstance(came.turn.failure, ProviderError)
-        assert came.turn.failure.remedy is Remedy.NONE
+        assert isinstance(came.turn.error, ProviderError)
+        assert came.turn.error.remedy is Remedy.NONE

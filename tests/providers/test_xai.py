@@ -37,13 +37,13 @@ def ask_refused(server: ModelServer, status: int, message: str, options: dict[st
 
 
 def test_error_is_the_sentence_beside_the_code(server: ModelServer) -> None:
-    failure = ask_refused(server, 404, "The model grok-beta was deprecated. Please use grok-3 instead.").turn.failure
+    failure = ask_refused(server, 404, "The model grok-beta was deprecated. Please use grok-3 instead.").turn.error
     assert isinstance(failure, ProviderError)
     assert failure.brief == "The model grok-beta was deprecated. Please use grok-3 instead (xai, 404)"
 
 
 def test_bad_key_is_told_though_it_is_a_400(server: ModelServer) -> None:
-    failure = ask_refused(server, 400, BAD_KEY).turn.failure
+    failure = ask_refused(server, 400, BAD_KEY).turn.error
     assert isinstance(failure, ProviderError)
     assert failure.message == BAD_KEY
     assert "ask keys set xai" in failure.advice
@@ -68,20 +68,20 @@ def test_behind_a_bad_key_the_next_one_is_tried(server: ModelServer) -> None:
     ],
 )
 def test_parameter_that_a_reasoning_model_refuses_is_blamed(server: ModelServer, option: str, message: str) -> None:
-    failure = ask_refused(server, 400, message, {option: "x"}).turn.failure
+    failure = ask_refused(server, 400, message, {option: "x"}).turn.error
     assert isinstance(failure, ParameterError)
     assert failure.advice.endswith(f" {option}")
 
 
 def test_error_about_something_else_blames_no_option(server: ModelServer) -> None:
     came = ask_refused(server, 400, "Each message must have at least one content element.", {"reasoning_effort": "low"})
-    assert isinstance(came.turn.failure, ProviderError)
+    assert isinstance(came.turn.error, ProviderError)
 
 
 def test_error_inside_a_stream_is_read_like_any_other(server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("Hello, w"), {"code": "Service unavailable", "error": "It is overloaded."}))
     came = put(xai, server, ChatRequest("grok-latest", [QUESTION]))
-    assert (came.shown, str(came.turn.failure).split(" (")[0]) == ("Hello, w", "It is overloaded")
+    assert (came.shown, str(came.turn.error).split(" (")[0]) == ("Hello, w", "It is overloaded")
 
 
 # Numbers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ask.render.amounts import dollars, duration, short
-from ask.render.times import age, local_time, timestamp
+from ask.render.amounts import format_compact_number, format_cost, format_duration
+from ask.render.times import format_age, format_local_time, format_timestamp
 
 
 @pytest.mark.parametrize(
@@ -13,17 +13,17 @@ from ask.render.times import age, local_time, timestamp
     [(0, "0"), (999, "999"), (1000, "1.0k"), (12_345, "12.3k"), (999_960, "1.0M"), (4_500_000_000, "4.5G")],
 )
 def test_numbers(number: int, text: str) -> None:
-    assert short(number) == text
+    assert format_compact_number(number) == text
 
 
 @pytest.mark.parametrize(("cost", "text"), [(None, ""), (0, "$0"), (0.00123, "$0.0012"), (12.345, "$12.35")])
 def test_costs(cost: float | None, text: str) -> None:
-    assert dollars(cost) == text
+    assert format_cost(cost) == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0.0 s"), (59.9, "59.9 s"), (90, "1.5 min"), (5400, "1.5 h")])
 def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def test_durations(seconds: float, text: str) -> None:
     [(-5, "now"), (59, "now"), (60, "1 min"), (7199, "1 h"), (86_400, "1 d"), (8 * 86_400, "1 w"), (4e9, "126 y")],
 )
 def test_ages(passed: float, text: str) -> None:
-    assert age(1e10 - passed, 1e10) == text
+    assert format_age(1e10 - passed, 1e10) == text
 
 
 def test_a_time_that_no_calendar_has_is_nothing() -> None:
-    assert timestamp(0) == "1970-01-01T00:00:00Z"
-    assert (timestamp(1e30), local_time(1e30)) == ("", "")
+    assert format_timestamp(0) == "1970-01-01T00:00:00Z"
+    assert (format_timestamp(1e30), format_local_time(1e30)) == ("", "")

@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ask.history.export_format import Saved, from_value
-from ask.render.conversation_parts import Part, prompt_parts
-from ask.render.markdown import as_document, literal
-from ask.render.safe_markdown import LONGEST, as_html, as_markdown, fenced
+from ask.history.export_format import ConversationExport, from_json_value
+from ask.render.conversation_parts import PromptPart, split_prompt
+from ask.render.markdown import escape_markdown, render_markdown_document
+from ask.render.safe_markdown import MAX_TEXT_LENGTH, format_code_block, to_html, to_safe_markdown
 from tests.any_conversation import CANARY, HOSTILE, TEXTS, conversations
 
 CALL = {"id": "1", "name": "bash", "arguments": '{"command": "ls"}', "started": 1, "seconds": 0.5, "exit_status": 2}
 TRUSTING = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 
 
-def saved(*messages: dict[str, Any], **run: Any) -> Saved:
+def saved(*messages: dict[str, Any], **run: Any) -> ConversationExport:
     about = {"format": "ask-conversation", "version": 1, "id": "abc", "title": "a *title*"}
-    return from_value({**about, "runs": [{"provider": "demo", "model": "m", "messages": list(messages), **run}]})
+    return from_json_value({**about, "runs": [{"provider": "demo", "model": "m", "messages": list(messages), **run}]})
 
 
-def document(*several: Saved) -> str:
+def document(*several: ConversationExport) -> str:
     runs = {id(one.conversation): one.runs for one in several}
-    return "".join(as_document([one.conversation for one in several], lambda one: runs[id(one)]))
+    return "".join(render_markdown_document([one.conversation for one in several], lambda one: runs[id(one)]))
 
 
 def outline(text: str) -> list[tuple[str, str]]:
@@ -88,7 +88,7 @@ def test_each_answer_ends_where_it_ends_and_holds_no_html(answers: list[str]) ->
 
 @given(TEXTS)
 def test_text_as_it_is_says_what_it_says(text: str) -> None:
-    shown = literal(" ".join(text.split()))
+    shown = escape_markdown(" ".join(text.split()))
     tokens = TRUSTING.parse(f"> {shown}")
     kinds = {child.type for token in tokens for child in token.children or ()}
     assert kinds <= {"text", "text_special", "softbreak", "hardbreak"}
@@ -99,13 +99,13 @@ def test_text_as_it_is_says_what_it_says(text: str) -> None:
 
 @given(TEXTS)
 def test_no_text_gets_out_of_a_fence(text: str) -> None:
-    (token,) = TRUSTING.parse(fenced(text))
+    (token,) = TRUSTING.parse(format_code_block(text))
     assert token.type == "fence"
 
 
 @given(conversations())
 def test_any_conversation_can_be_written(value: dict[str, Any]) -> None:
-    text = document(from_value(value))
+    text = document(from_json_value(value))
     text.encode()
     assert not set(text) & {"\x1b", "\x07", "\u202e", "\u2066", "\x9b", "\0", "\r"}
 
@@ -123,13 +123,15 @@ def test_any_conversation_can_be_written(value: dict[str, Any]) -> None:
     ],
 )
 def test_as_little_is_changed_as_is_safe(text: str, shown: str) -> None:
-    assert as_markdown(text) == shown
+    assert to_safe_markdown(text) == shown
 
 
-@pytest.mark.parametrize("text", ["[" * LONGEST, "![[" * 60_000, "x" * (LONGEST + 1), "`" * 1_000 + "[" * 5_001])
+@pytest.mark.parametrize(
+    "text", ["[" * MAX_TEXT_LENGTH, "![[" * 60_000, "x" * (MAX_TEXT_LENGTH + 1), "`" * 1_000 + "[" * 5_001]
+)
 def test_what_would_take_long_to_read_is_shown_as_it_is(text: str) -> None:
-    assert as_html(text) == f"<pre>{text}</pre>\n"
-    assert as_markdown(text) == fenced(text)
+    assert to_html(text) == f"<pre>{text}</pre>\n"
+    assert to_safe_markdown(text) == format_code_block(text)
 
 
 @pytest.mark.parametrize(
@@ -146,11 +148,11 @@ def test_what_would_take_long_to_read_is_shown_as_it_is(text: str) -> None:
     ],
 )
 def test_a_prompt_is_taken_apart_as_it_was_put_together(prompt: str, parts: list[Any]) -> None:
-    found = prompt_parts(prompt)
+    found = split_prompt(prompt)
     if isinstance(parts[0], str):
         assert [part.title or part.text for part in found] == parts
     else:
-        assert found == [Part(*part) for part in parts]
+        assert found == [PromptPart(*part) for part in parts]
 
 
 def test_several_conversations_are_apart() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ask.render.live_region import Bottom
-from ask.render.markdown_answer import MarkdownAnswer
+from ask.render.live_region import LiveRegion
+from ask.render.markdown_answer import MarkdownStreamRenderer
 from tests.render.test_markdown_blocks import BLOCKS, LINES
 from tests.screen import Screen
 
@@ -21,8 +21,8 @@ class Shown:
 
     def __init__(self, *, watched: bool) -> None:
         self.screen = Screen()
-        self.bottom = Bottom(self.write, -1, {})
-        self.answer = MarkdownAnswer(self.bottom, lambda: watched, rest=0)
+        self.bottom = LiveRegion(self.write, -1, {})
+        self.answer = MarkdownStreamRenderer(self.bottom, lambda: watched, rest_factor=0)
 
     def write(self, text: str) -> None:
         self.screen.feed(text.replace("\n", "\r\n").encode())
@@ -36,10 +36,10 @@ def test_a_streamed_answer_looks_like_a_complete_one(lines: list[str], size: int
     text = "\n".join(lines)
     whole, streamed = Shown(watched=False), Shown(watched=True)
     whole.answer.feed(text)
-    whole.answer.end()
+    whole.answer.finish()
     for place in range(0, len(text), size):
         streamed.answer.feed(text[place : place + size])
-    streamed.answer.end()
+    streamed.answer.finish()
     assert streamed.screen.lines == whole.screen.lines
 
 
@@ -53,8 +53,8 @@ def test_lines_of_others_are_shown_above_the_current_block(lines: list[str], pla
         disturbed.answer.feed(piece)
         disturbed.answer.hide()
         disturbed.write("notice\n")
-    alone.answer.end()
-    disturbed.answer.end()
+    alone.answer.finish()
+    disturbed.answer.finish()
     shown = [line for line in disturbed.screen.lines if line != "notice"]
     while shown and not shown[-1]:  # a gap before code of which there is none, which ends no screen
         shown.pop()
@@ -66,7 +66,7 @@ def lines_of(text: str, size: int = 4) -> list[str]:
     shown = Shown(watched=True)
     for place in range(0, len(text), size):
         shown.answer.feed(text[place : place + size])
-    shown.answer.end()
+    shown.answer.finish()
     return shown.screen.lines
 
 

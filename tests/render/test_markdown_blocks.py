@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.render.markdown_blocks import LONGEST, BlockReader, CodeBegun, CodeEnded, CodeLine, Piece, Unread, Whole
-from ask.render.markdown_rows import reader
+from ask.render.markdown_blocks import (
+    MAX_BLOCK_LENGTH,
+    BlockEvent,
+    BlockReader,
+    CodeEnd,
+    CodeLine,
+    CodeStart,
+    MarkdownBlock,
+    RawText,
+)
+from ask.render.markdown_rows import get_parser
 
 BLOCKS = [
     *(
@@ -49,20 +58,20 @@ LINES = [
 ]
 
 
-def pieces(*texts: str) -> list[Piece]:
+def pieces(*texts: str) -> list[BlockEvent]:
     blocks = BlockReader()
-    return [piece for text in texts for piece in blocks.feed(text)] + list(blocks.end())
+    return [piece for text in texts for piece in blocks.feed(text)] + list(blocks.finish())
 
 
-def source_of(taken: list[Piece]) -> list[str]:
+def source_of(taken: list[BlockEvent]) -> list[str]:
     """The lines of the text that was taken apart, without empty ones and fences."""
-    texts = "\n".join(piece.text for piece in taken if isinstance(piece, Whole | CodeLine | Unread))
+    texts = "\n".join(piece.text for piece in taken if isinstance(piece, MarkdownBlock | CodeLine | RawText))
     return [line.strip() for line in texts.split("\n") if line.strip()]
 
 
 def kinds(text: str) -> list[str]:
     """What a parser finds in a text, without where lists begin and end."""
-    found = [token.type for token in reader().parse(text) if token.level == 0 or token.type == "list_item_open"]
+    found = [token.type for token in get_parser().parse(text) if token.level == 0 or token.type == "list_item_open"]
     return [kind for kind in found if "list_" not in kind or kind == "list_item_open"]
 
 
@@ -86,50 +95,65 @@ def test_the_parts_are_read_as_the_whole_would_be(blocks: list[str]) -> None:
     text = "\n\n".join(block for block in blocks if not block.startswith("    "))
     parts: list[str] = []
     for piece in pieces(text):
-        parts += ["fence"] if isinstance(piece, CodeBegun) else kinds(piece.text) if isinstance(piece, Whole) else []
+        parts += (
+            ["fence"] if isinstance(piece, CodeStart) else kinds(piece.text) if isinstance(piece, MarkdownBlock) else []
+        )
     assert parts == kinds(text)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a\nb\n\nc", [Whole("a\nb", gap=False), Whole("c", gap=True)]),
-        ("a\n# b\nc", [Whole("a", gap=False), Whole("# b", gap=False), Whole("c", gap=False)]),
-        ("- a\n- b\n\n- c", [Whole("- a", gap=False), Whole("- b", gap=False), Whole("- c", gap=True)]),
-        ("In\n2. no list", [Whole("In\n2. no list", gap=False)]),
-        ("- a\nlazy\n\nnew", [Whole("- a\nlazy", gap=False), Whole("new", gap=True)]),
-        ("``` {.py x}\n a", [CodeBegun("py", gap=False), CodeLine(" a"), CodeEnded()]),
-        ("  ```\n  a\n b\n````", [CodeBegun("", gap=False), CodeLine("a"), CodeLine("b"), CodeEnded()]),
-        ("  ```\n\ta\tb", [CodeBegun("", gap=False), CodeLine("  a\tb"), CodeEnded()]),
-        ("``` `\nx", [Whole("``` `\nx", gap=False)]),
-        ("<pre>\na\n\n# b\n</pre>\nc", [Whole("<pre>\na\n\n# b\n</pre>", gap=False), Whole("c", gap=False)]),
+        ("a\nb\n\nc", [MarkdownBlock("a\nb", has_gap=False), MarkdownBlock("c", has_gap=True)]),
+        (
+            "a\n# b\nc",
+            [MarkdownBlock("a", has_gap=False), MarkdownBlock("# b", has_gap=False), MarkdownBlock("c", has_gap=False)],
+        ),
+        (
+            "- a\n- b\n\n- c",
+            [
+                MarkdownBlock("- a", has_gap=False),
+                MarkdownBlock("- b", has_gap=False),
+                MarkdownBlock("- c", has_gap=True),
+            ],
+        ),
+        ("In\n2. no list", [MarkdownBlock("In\n2. no list", has_gap=False)]),
+        ("- a\nlazy\n\nnew", [MarkdownBlock("- a\nlazy", has_gap=False), MarkdownBlock("new", has_gap=True)]),
+        ("``` {.py x}\n a", [CodeStart("py", has_gap=False), CodeLine(" a"), CodeEnd()]),
+        ("  ```\n  a\n b\n````", [CodeStart("", has_gap=False), CodeLine("a"), CodeLine("b"), CodeEnd()]),
+        ("  ```\n\ta\tb", [CodeStart("", has_gap=False), CodeLine("  a\tb"), CodeEnd()]),
+        ("``` `\nx", [MarkdownBlock("``` `\nx", has_gap=False)]),
+        (
+            "<pre>\na\n\n# b\n</pre>\nc",
+            [MarkdownBlock("<pre>\na\n\n# b\n</pre>", has_gap=False), MarkdownBlock("c", has_gap=False)],
+        ),
         (
             "a\n<!-- b\n\nc --> d\n\ne",
-            [Whole(t, gap=g) for t, g in (("a", False), ("<!-- b\n\nc --> d", False), ("e", True))],
+            [MarkdownBlock(t, has_gap=g) for t, g in (("a", False), ("<!-- b\n\nc --> d", False), ("e", True))],
         ),
         ("\n\n", []),
     ],
 )
-def test_blocks(text: str, expected: list[Piece]) -> None:
+def test_blocks(text: str, expected: list[BlockEvent]) -> None:
     assert pieces(text) == expected
 
 
 def test_a_block_that_is_too_long_is_let_through_up_to_its_end() -> None:
-    text = "word " * LONGEST
+    text = "word " * MAX_BLOCK_LENGTH
     blocks = BlockReader()
     streamed = [piece for place in range(0, len(text), 1000) for piece in blocks.feed(text[place : place + 1000])]
-    assert all(isinstance(piece, Unread) for piece in streamed)
-    assert max(len(piece.text) for piece in streamed if isinstance(piece, Unread)) <= LONGEST + 1000
-    rest = [*blocks.feed("end\n"), *blocks.feed("of it\n\n# New"), *blocks.end()]
-    assert "".join(p.text for p in [*streamed, *rest] if isinstance(p, Unread)) == f"{text}end\nof it\n"
-    assert rest[-1] == Whole("# New", gap=True)
+    assert all(isinstance(piece, RawText) for piece in streamed)
+    assert max(len(piece.text) for piece in streamed if isinstance(piece, RawText)) <= MAX_BLOCK_LENGTH + 1000
+    rest = [*blocks.feed("end\n"), *blocks.feed("of it\n\n# New"), *blocks.finish()]
+    assert "".join(p.text for p in [*streamed, *rest] if isinstance(p, RawText)) == f"{text}end\nof it\n"
+    assert rest[-1] == MarkdownBlock("# New", has_gap=True)
 
 
 @pytest.mark.parametrize("begun", ["#", "- ", "``", "```py", "  ", "12.", "|", "**", "| a | b", ">"])
 def test_what_may_become_anything_is_not_shown_yet(begun: str) -> None:
     blocks = BlockReader()
     assert list(blocks.feed(begun)) == []
-    assert blocks.under_way == ""
+    assert blocks.pending == ""
 
 
 def test_what_is_under_way_can_be_seen() -> None:
@@ -142,4 +166,4 @@ def test_what_is_under_way_can_be_seen() -> None:
         ("1\n``", ""),
     ):
         list(blocks.feed(text))
-        assert blocks.under_way == seen
+        assert blocks.pending == seen

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.confinement import Confinement
-from ask.safety.path_policy import confine
+from ask.safety.path_policy import build_sandbox_config
 from ask.safety.sandbox import Sandbox
+from ask.safety.sandbox_config import SandboxConfig
 from ask.tools.base import ToolContext, ToolResult
 from ask.tools.shell import BASH
 from tests.safety.ground import Ground, ground
@@ -20,20 +20,20 @@ Bash = Callable[..., ToolResult]
 
 
 @pytest.fixture
-def confinement(tmp_path: Path) -> Confinement:
+def confinement(tmp_path: Path) -> SandboxConfig:
     for name in ("work", "home", "config", "data"):
         (tmp_path / name).mkdir()
-    return confine(
+    return build_sandbox_config(
         tmp_path / "work",
-        config=tmp_path / "config",
-        data=tmp_path / "data",
-        spill=tmp_path / "data/results",
+        config_dir=tmp_path / "config",
+        data_dir=tmp_path / "data",
+        overflow_directory=tmp_path / "data/results",
         environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "SECRET": "1"},
     )
 
 
 @pytest.fixture
-def sandbox(confinement: Confinement) -> Iterator[Sandbox]:
+def sandbox(confinement: SandboxConfig) -> Iterator[Sandbox]:
     with Sandbox(confinement) as opened:
         yield opened
 
@@ -45,13 +45,13 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def context(confinement: Confinement, said: list[str]) -> ToolContext:
-    return ToolContext(confinement.directory, {"SECRET": "2"}, 20, confinement.spill, said.append)
+def context(confinement: SandboxConfig, said: list[str]) -> ToolContext:
+    return ToolContext(confinement.working_directory, {"SECRET": "2"}, 20, confinement.overflow_directory, said.append)
 
 
 @pytest.fixture
 def bash(sandbox: Sandbox, context: ToolContext) -> Bash:
-    tool = sandbox.confine(BASH)
+    tool = sandbox.wrap_tool(BASH)
     return lambda command, **more: tool.run({"command": command, **more}, context)
 
 

@@ -17,16 +17,16 @@ def main() -> None:
     asked: dict[str, Any] = json.loads(sys.stdin.readline())
     sys.path.append(asked["root"])
     from ask.errors import SafetyError
-    from ask.safety.confinement import Limits
-    from ask.safety.path_policy import confine
+    from ask.safety.path_policy import build_sandbox_config
     from ask.safety.sandbox import Sandbox
+    from ask.safety.sandbox_config import Limits
     from ask.tools.base import Tool, ToolContext, ToolError
-    from ask.tools.builtin import builtin_tools
+    from ask.tools.builtin import list_builtin_tools
 
     os.dup2(os.open(asked["open"], os.O_RDONLY), 77)
     work, data = Path(asked["work"]), Path(asked["data"])
     context = ToolContext(work, dict(os.environ), asked["timeout"], data / "results", lambda text: None)
-    tools = {tool.spec.name: tool for tool in builtin_tools()}
+    tools = {tool.spec.name: tool for tool in list_builtin_tools()}
     sandbox = None
 
     def say(what: Any) -> None:
@@ -40,17 +40,17 @@ def main() -> None:
 
     try:
         if asked["safe"]:
-            confinement = confine(
+            confinement = build_sandbox_config(
                 work,
                 [Path(folder) for folder in asked["allowed"]],
-                config=Path(asked["config"]),
-                data=data,
-                spill=data / "results",
+                config_dir=Path(asked["config"]),
+                data_dir=data,
+                overflow_directory=data / "results",
                 environment=os.environ,
                 limits=Limits(**asked["limits"]),
             )
             sandbox = Sandbox(confinement)
-            tools = {name: sandbox.confine(tool) for name, tool in tools.items()}
+            tools = {name: sandbox.wrap_tool(tool) for name, tool in tools.items()}
         say({"pid": os.getpid()})
         for name, arguments in asked["calls"]:
             say(run(tools[name], arguments))

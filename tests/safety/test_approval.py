@@ -25,7 +25,7 @@ ASKER = """
 import json, os, sys, termios
 from pathlib import Path
 from ask.errors import NetworkError
-from ask.safety.approval import Proposal, ask_on_terminal, confirm
+from ask.safety.approval import PendingToolCall, prompt_for_approval, confirm
 from ask.tools.base import ToolContext
 
 given = json.loads(sys.argv[1])
@@ -43,7 +43,7 @@ end = "\\r\\n" if given.get("raw") else "\\n"
 before = termios.tcgetattr(1) if os.isatty(1) else None
 try:
     for proposal in given["proposals"]:
-        reply = ask_on_terminal(Proposal(*proposal, context), explain=explain if "explain" in given else None)
+        reply = prompt_for_approval(PendingToolCall(*proposal, context), explain=explain if "explain" in given else None)
         print("reply:", json.dumps(reply and [*reply[:2]]), end=end, flush=True)
     if "question" in given:
         print("reply:", json.dumps(confirm(given["question"])), end=end)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.safety.description import describe, fold
-from ask.safety.policy import Proposal
+from ask.safety.description import describe_call, wrap_lines
+from ask.safety.policy import PendingToolCall
 from ask.safety.preview import Preview
 from ask.tools.base import ToolContext
 from tests.any_json import any_json
@@ -45,7 +45,7 @@ def show(
 ) -> list[str]:
     """The lines of the description."""
     context = ToolContext(Path(folder), {}, timeout, Path("/spill"), print)
-    return describe(Proposal(tool, arguments, context), preview or Preview()).split("\n")
+    return describe_call(PendingToolCall(tool, arguments, context), preview or Preview()).split("\n")
 
 
 def folder_of(text: str) -> str:
@@ -90,7 +90,7 @@ def test_the_question_is_printable_ascii_whatever_the_model_wrote(
     preview = Preview(lines[0], tuple(lines[1:]))
     question = "\n".join(show(tool, {name: value}, folder_of(folder), preview=preview))
     assert re.fullmatch(r"[ -~\n]*", question)
-    assert re.fullmatch(r"[ -~\n]*", "\n".join(fold(question, 40)))
+    assert re.fullmatch(r"[ -~\n]*", "\n".join(wrap_lines(question, 40)))
 
 
 @given(TEXTS)
@@ -126,7 +126,7 @@ def test_values_that_are_no_text_are_shown_as_json(value: object) -> None:
 
 def test_a_line_that_the_terminal_would_break_is_broken_with_a_mark() -> None:
     forged = "  command: ls #" + "x" * 25 + "The model wants to call read_file:"
-    assert fold(forged, 40) == [
+    assert wrap_lines(forged, 40) == [
         "  command: ls #xxxxxxxxxxxxxxxxxxxxxxxxx",
         "  > The model wants to call read_file:",
     ]
@@ -134,7 +134,7 @@ def test_a_line_that_the_terminal_would_break_is_broken_with_a_mark() -> None:
 
 @given(st.text(" ab\n", max_size=200), st.integers(20, 60))
 def test_a_folded_text_loses_nothing_and_fits(text: str, columns: int) -> None:
-    rows = fold(text, columns)
+    rows = wrap_lines(text, columns)
     assert all(len(row) <= columns for row in rows)
     assert "".join(rows).replace("  > ", "") == text.replace("\n", "")
 

@@ -37,7 +37,7 @@ def opened(state: Path, *folders: Path) -> MountPlaceholders:
 
 
 def hold(holders: MountPlaceholders, *folders: Path) -> None:
-    holders.hold({folder / name: is_folder for folder in folders for name, is_folder in NAMES.items()})
+    holders.create({folder / name: is_folder for folder in folders for name, is_folder in NAMES.items()})
 
 
 def names(folder: Path) -> set[str]:
@@ -159,7 +159,7 @@ sys.path.append({root!r})
 from pathlib import Path
 from ask.safety.placeholders import MountPlaceholders
 placeholders = MountPlaceholders(Path({state!r}), Path({spill!r}))
-placeholders.hold({{Path({work!r}) / name: is_folder for name, is_folder in {names!r}.items()}})
+placeholders.create({{Path({work!r}) / name: is_folder for name, is_folder in {names!r}.items()}})
 placeholders.start_cleaner()
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -7,17 +7,17 @@ import time
 import pytest
 
 from ask.messages import ToolSpec
-from ask.safety.command_rules import MAX_CHECKED, TRIPWIRES, Tripwire
-from ask.safety.policy import Decision, Policy, Verdict
+from ask.safety.deny_rules import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH, CommandDenyRule
+from ask.safety.policy import Decision, ToolPolicy, Verdict
 from ask.tools.base import Tool, ToolResult
-from ask.tools.builtin import builtin_tools
+from ask.tools.builtin import list_builtin_tools
 
-READING = [tool for tool in builtin_tools() if not tool.changes]
-CHANGING = [tool for tool in builtin_tools() if tool.changes]
+READING = [tool for tool in list_builtin_tools() if not tool.changes]
+CHANGING = [tool for tool in list_builtin_tools() if tool.changes]
 [BASH] = [tool for tool in CHANGING if tool.spec.name == "bash"]
 STRANGE = Tool(ToolSpec("fetch", "Fetches.", {}), lambda arguments, context: ToolResult(""), origin="ask-fetch")
 DELETE = {"command": "rm -rf ."}
-ASKED = Decision(Verdict.ASK, "--confirm", remedy="use --yes")
+ASKED = Decision(Verdict.ASK, "--confirm", hint="use --yes")
 
 
 def test_what_runs_or_writes_is_known_as_such() -> None:
@@ -27,40 +27,42 @@ def test_what_runs_or_writes_is_known_as_such() -> None:
 
 @pytest.mark.parametrize("yes", [False, True])
 def test_without_confirm_everything_is_allowed(yes: bool) -> None:
-    for tool in builtin_tools():
-        assert Policy(yes=yes).decide(tool) == Decision(Verdict.ALLOW, "unrestricted")
+    for tool in list_builtin_tools():
+        assert ToolPolicy(assume_yes=yes).decide(tool) == Decision(Verdict.ALLOW, "unrestricted")
 
 
 def test_with_confirm_what_changes_something_is_asked_about() -> None:
-    assert {Policy(confirm=True).decide(tool) for tool in CHANGING} == {ASKED}
+    assert {ToolPolicy(confirm=True).decide(tool) for tool in CHANGING} == {ASKED}
 
 
 def test_with_confirm_what_only_reads_is_allowed() -> None:
-    assert {Policy(confirm=True).decide(tool) for tool in READING} == {Decision(Verdict.ALLOW, "reads only")}
+    assert {ToolPolicy(confirm=True).decide(tool) for tool in READING} == {Decision(Verdict.ALLOW, "reads only")}
 
 
 def test_yes_answers_what_confirm_would_ask() -> None:
-    assert {Policy(confirm=True, yes=True).decide(tool) for tool in CHANGING} == {Decision(Verdict.ALLOW, "--yes")}
+    assert {ToolPolicy(confirm=True, assume_yes=True).decide(tool) for tool in CHANGING} == {
+        Decision(Verdict.ALLOW, "--yes")
+    }
 
 
 def test_safe_mode_lets_its_own_tools_work() -> None:
-    safe = Policy(safe=True, tripwires=TRIPWIRES)
-    for tool in builtin_tools():
+    safe = ToolPolicy(safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
+    for tool in list_builtin_tools():
         if not tool.host_of:
             allowed = safe.decide(tool, {"command": "rm -r x", "content": "rm -rf ."})
             assert allowed == Decision(Verdict.ALLOW, "--safe")
 
 
 def test_safe_mode_with_confirm_asks_and_yes_answers() -> None:
-    safe = Policy(confirm=True, safe=True, tripwires=TRIPWIRES)
+    safe = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     assert safe.decide(BASH, {"command": "ls"}) == ASKED
-    assert safe._replace(yes=True).decide(BASH, {"command": "ls"}) == Decision(Verdict.ALLOW, "--yes")
+    assert safe._replace(assume_yes=True).decide(BASH, {"command": "ls"}) == Decision(Verdict.ALLOW, "--yes")
     assert safe.decide(READING[0], {}) == Decision(Verdict.ALLOW, "reads only")
 
 
 @pytest.mark.parametrize(("confirm", "yes"), [(False, False), (True, False), (True, True)])
 def test_nothing_opens_what_safe_mode_closes(confirm: bool, yes: bool) -> None:
-    safe = Policy(confirm, yes, safe=True, tripwires=TRIPWIRES)
+    safe = ToolPolicy(confirm, yes, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     denied = safe.decide(BASH, DELETE)
     assert denied[:2] == (Verdict.DENY, "tripwire: rm -rf")
     assert denied.reason == "not run: rm -rf is refused in safe mode; name each file, or leave it to the user"
@@ -70,7 +72,7 @@ def test_nothing_opens_what_safe_mode_closes(confirm: bool, yes: bool) -> None:
 
 
 def test_a_tool_that_is_allowed_by_name_runs_in_safe_mode() -> None:
-    safe = Policy(safe=True, allowed_tools=frozenset({"fetch"}), tripwires=TRIPWIRES)
+    safe = ToolPolicy(safe_mode=True, allowed_tools=frozenset({"fetch"}), deny_rules=DEFAULT_DENY_RULES)
     assert safe.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "--allow-tool")
     assert safe.decide(STRANGE, DELETE).rule == "tripwire: rm -rf"
     asking = safe._replace(confirm=True)
@@ -78,24 +80,24 @@ def test_a_tool_that_is_allowed_by_name_runs_in_safe_mode() -> None:
 
 
 def test_without_safe_mode_no_wire_is_tripped_and_any_tool_runs() -> None:
-    plain = Policy(tripwires=TRIPWIRES)
+    plain = ToolPolicy(deny_rules=DEFAULT_DENY_RULES)
     assert plain.decide(BASH, DELETE) == Decision(Verdict.ALLOW, "unrestricted")
     assert plain.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "unrestricted")
 
 
 def test_the_users_own_wires_count() -> None:
-    safe = Policy(safe=True, tripwires=(Tripwire("curl", r"\bcurl\b"),))
+    safe = ToolPolicy(safe_mode=True, deny_rules=(CommandDenyRule("curl", r"\bcurl\b"),))
     assert safe.decide(BASH, {"command": "Curl x"}).rule == "tripwire: curl"
     assert safe.decide(BASH, DELETE).verdict is Verdict.ALLOW
     assert safe.decide(BASH, {"command": 5}).verdict is Verdict.ALLOW
 
 
 def test_a_command_that_is_too_long_is_refused_before_it_is_checked() -> None:
-    safe = Policy(safe=True, tripwires=TRIPWIRES)
+    safe = ToolPolicy(safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     before = time.process_time()
     denied = safe.decide(BASH, {"command": "rm " * 300_000})
     assert time.process_time() - before < 0.1
     assert denied[:2] == (Verdict.DENY, "command too long")
     assert "900,000 characters" in denied.reason
-    assert safe.decide(BASH, {"command": "x" * MAX_CHECKED}).verdict is Verdict.ALLOW
-    assert Policy().decide(BASH, {"command": "rm " * 300_000}).verdict is Verdict.ALLOW
+    assert safe.decide(BASH, {"command": "x" * MAX_COMMAND_LENGTH}).verdict is Verdict.ALLOW
+    assert ToolPolicy().decide(BASH, {"command": "rm " * 300_000}).verdict is Verdict.ALLOW

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ask.safety.policy import Proposal
-from ask.safety.preview import LINES, NO_PREVIEW, WIDTH, Preview, preview
+from ask.safety.policy import PendingToolCall
+from ask.safety.preview import MAX_DIFF_LINES, MAX_LINE_LENGTH, NO_PREVIEW, Preview, build_preview
 from ask.tools.base import ToolContext
 
 LIMIT = 10 * 1024 * 1024
@@ -30,7 +30,7 @@ class Bench:
 
     def __call__(self, tool: str, **arguments: object) -> Preview:
         context = ToolContext(self.folder, {}, 30, self.folder / "spill", print)
-        return preview(Proposal(tool, arguments, context), self.may_read)._replace(file=None)
+        return build_preview(PendingToolCall(tool, arguments, context), self.may_read)._replace(approved_file=None)
 
     def write(self, name: str, content: str) -> Preview:
         return self("write_file", filepath=name, content=content)
@@ -65,13 +65,16 @@ def test_overwriting_shows_the_difference(bench: Bench) -> None:
 def test_an_edit_shows_the_lines_around_it(bench: Bench) -> None:
     (bench.folder / "x").write_text("".join(f"{number}\n" for number in range(100)))
     shown = bench.edit("x", "50\n51", "fifty")
-    assert shown.lines == ("@@ -48,8 +48,7 @@", *(" 47", " 48", " 49", "-50", "-51", "+fifty", " 52", " 53", " 54"))
-    assert shown.instead_of == {"old_text", "new_text"}
+    assert shown.diff_lines == (
+        "@@ -48,8 +48,7 @@",
+        *(" 47", " 48", " 49", "-50", "-51", "+fifty", " 52", " 53", " 54"),
+    )
+    assert shown.shown_arguments == {"old_text", "new_text"}
 
 
 def test_bytes_that_are_no_text_and_other_line_ends_are_seen(bench: Bench) -> None:
     (bench.folder / "x").write_bytes(b"a\xff\r\nb\r\n")
-    assert bench.write("x", "a\n").lines == ("@@ -1,2 +1 @@", "-a\udcff\r", "-b\r", "+a")
+    assert bench.write("x", "a\n").diff_lines == ("@@ -1,2 +1 @@", "-a\udcff\r", "-b\r", "+a")
 
 
 def test_a_new_file_is_called_new(bench: Bench) -> None:
@@ -103,8 +106,8 @@ def test_special_files_are_neither_read_nor_waited_for(bench: Bench) -> None:
     assert "a pipe (FIFO)" in bench.write("pipe", "x").heading
     assert "a directory" in bench.write(".", "x").heading
     context = ToolContext(bench.folder, {}, 30, bench.folder, print)
-    device = Proposal("write_file", {"filepath": "/dev/zero", "content": "x"}, context)
-    assert "a device" in preview(device, lambda path: True).heading
+    device = PendingToolCall("write_file", {"filepath": "/dev/zero", "content": "x"}, context)
+    assert "a device" in build_preview(device, lambda path: True).heading
 
 
 def test_what_cannot_be_compared_is_told(bench: Bench) -> None:
@@ -121,19 +124,19 @@ def test_what_cannot_be_compared_is_told(bench: Bench) -> None:
     for name in ("loop", "a\0b", "", "\ud800", "x/y", "~nobody-of-that-name/x", "n" * 300):
         shown = bench.write(name, "x")
         assert shown.heading.startswith("no diff: ")
-        assert shown.lines == ()
+        assert shown.diff_lines == ()
 
 
 def test_too_much_is_not_compared_but_told(bench: Bench) -> None:
     (bench.folder / "x").write_text("a\nb\n" * 10_000)
     assert bench.write("x", "b\nc\na\n" * 10_000).heading.startswith("no diff: too much")
-    assert len(bench.write("x", "a\nb\n" * 9_999 + "a\n").lines) == 5
+    assert len(bench.write("x", "a\nb\n" * 9_999 + "a\n").diff_lines) == 5
 
 
 def test_a_long_diff_is_cut_and_says_so(bench: Bench) -> None:
     (bench.folder / "x").write_text("a\n")
     shown = bench.write("x", "b\n" * 1_000)
-    assert len(shown.lines) == LINES + 1
-    assert shown.lines[-1] == f"[... {1_002 - LINES:,} more lines of the diff ...]"
-    [_, _, long] = bench.write("x", "c" * 5_000 + "\n").lines
-    assert long == "+" + "c" * (WIDTH - 1) + "[... 3,001 more characters ...]"
+    assert len(shown.diff_lines) == MAX_DIFF_LINES + 1
+    assert shown.diff_lines[-1] == f"[... {1_002 - MAX_DIFF_LINES:,} more lines of the diff ...]"
+    [_, _, long] = bench.write("x", "c" * 5_000 + "\n").diff_lines
+    assert long == "+" + "c" * (MAX_LINE_LENGTH - 1) + "[... 3,001 more characters ...]"

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from ask.errors import SafetyError
-from ask.safety.confinement import Confinement, Limits
 from ask.safety.sandbox import Sandbox
+from ask.safety.sandbox_config import Limits, SandboxConfig
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.builtin import builtin_tools
-from ask.tools.output_limits import RESULT_LIMIT
+from ask.tools.builtin import list_builtin_tools
+from ask.tools.output_limits import MAX_RESULT_LENGTH
 from ask.tools.shell import BASH
 from tests.program import Running, is_running
 from tests.safety.conftest import Bash
@@ -32,18 +32,18 @@ def lose_worker(bash: Bash, context: ToolContext) -> None:
         bash("true")
 
 
-def as_source(confinement: Confinement) -> str:
+def as_source(confinement: SandboxConfig) -> str:
     """Python that makes it again."""
     return repr(confinement).replace("PosixPath", "Path")
 
 
 def tools(sandbox: Sandbox) -> dict[str, Tool]:
-    return {tool.spec.name: sandbox.confine(tool) for tool in builtin_tools()}
+    return {tool.spec.name: sandbox.wrap_tool(tool) for tool in list_builtin_tools()}
 
 
 def test_a_tool_is_the_same_but_for_where_it_runs(sandbox: Sandbox, context: ToolContext) -> None:
-    for tool in builtin_tools():
-        assert sandbox.confine(tool)._replace(run=tool.run) == tool
+    for tool in list_builtin_tools():
+        assert sandbox.wrap_tool(tool)._replace(run=tool.run) == tool
 
 
 def test_all_tools_do_their_work(sandbox: Sandbox, context: ToolContext) -> None:
@@ -80,18 +80,18 @@ def test_large_files_and_odd_text_come_through(sandbox: Sandbox, context: ToolCo
 def test_a_tool_that_is_not_ask_s_own_does_nothing(sandbox: Sandbox, context: ToolContext) -> None:
     strange = BASH._replace(spec=BASH.spec._replace(name="strange"))
     with pytest.raises(ToolError, match="does not have this tool"):
-        sandbox.confine(strange).run({"command": "touch x"}, context)
+        sandbox.wrap_tool(strange).run({"command": "touch x"}, context)
 
 
 def test_output_is_shown_as_it_comes(bash: Bash, context: ToolContext, sandbox: Sandbox) -> None:
     done = context.directory / "done"
     shown: list[tuple[str, bool]] = []
     watching = context._replace(on_output=lambda text: shown.append((text, done.exists())))
-    sandbox.confine(BASH).run({"command": "echo one; sleep 0.2; echo two >&2; sleep 0.2; touch done"}, watching)
+    sandbox.wrap_tool(BASH).run({"command": "echo one; sleep 0.2; echo two >&2; sleep 0.2; touch done"}, watching)
     assert shown == [("one\n", False), ("two\n", False)]
 
 
-def test_the_environment_is_the_few_variables(bash: Bash, confinement: Confinement) -> None:
+def test_the_environment_is_the_few_variables(bash: Bash, confinement: SandboxConfig) -> None:
     names = set(re.findall(r"^(\w+)=", bash("env -u BASH_ENV env").text, re.MULTILINE))
     assert names - {"PWD", "OLDPWD", "SHLVL", "_", "ASK_CALL"} == {"PATH", "HOME", "LANG", "TMPDIR"}
     assert bash("echo $HOME; ls -A ~; echo x > ~/x && cat ~/x").text.endswith(f"{confinement.home}\nx\n")
@@ -115,7 +115,7 @@ def test_an_output_too_long_for_a_result_is_kept_outside_and_can_be_read_inside(
     bash: Bash, sandbox: Sandbox, context: ToolContext
 ) -> None:
     text = bash("seq 1 20000").text
-    assert len(text) <= RESULT_LIMIT
+    assert len(text) <= MAX_RESULT_LENGTH
     found = re.search(r"the whole is in (\S+)", text)
     assert found
     path = Path(found[1])
@@ -128,13 +128,17 @@ def test_an_output_too_long_for_a_result_is_kept_outside_and_can_be_read_inside(
     assert "Read-only" in bash(f"echo x >> {path}").text
 
 
-def test_of_a_flood_only_the_beginning_is_kept_and_shown(bash: Bash, said: list[str], confinement: Confinement) -> None:
+def test_of_a_flood_only_the_beginning_is_kept_and_shown(
+    bash: Bash, said: list[str], confinement: SandboxConfig
+) -> None:
     text = bash("yes", timeout=0.5).text
     assert text.startswith("stopped after 0.5 s")
     assert "the first 1,048,576 bytes are in" in text
-    assert len("".join(said)) < confinement.limits.output + 100
+    assert len("".join(said)) < confinement.limits.output_size + 100
     assert "".join(said).endswith("[more output is not shown]\n")
-    assert [path.stat().st_size for path in confinement.spill.iterdir()] == [confinement.limits.output]
+    assert [path.stat().st_size for path in confinement.overflow_directory.iterdir()] == [
+        confinement.limits.output_size
+    ]
 
 
 @pytest.mark.parametrize(
@@ -163,13 +167,13 @@ def test_a_worker_that_does_not_answer_is_replaced(bash: Bash, sandbox: Sandbox,
     ]
     os.kill(worker, signal.SIGSTOP)
     with pytest.raises(ToolError, match="starts afresh"):
-        sandbox.confine(BASH).run({"command": "touch never"}, context._replace(command_timeout=-6.5))
+        sandbox.wrap_tool(BASH).run({"command": "touch never"}, context._replace(command_timeout=-6.5))
     assert not is_running(worker)
     assert "No such file" in bash("cat /tmp/x; ls never").text
 
 
 def test_what_is_done_while_it_starts_is_done_for_each_worker_and_ends_it_where_it_fails(
-    confinement: Confinement, context: ToolContext
+    confinement: SandboxConfig, context: ToolContext
 ) -> None:
     seen = []
 
@@ -178,10 +182,10 @@ def test_what_is_done_while_it_starts_is_done_for_each_worker_and_ends_it_where_
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    with Sandbox(confinement, meanwhile=look) as sandbox:
-        lose_worker(lambda command: sandbox.confine(BASH).run({"command": command}, context), context)
+    with Sandbox(confinement, during_start=look) as sandbox:
+        lose_worker(lambda command: sandbox.wrap_tool(BASH).run({"command": command}, context), context)
         with pytest.raises(KeyboardInterrupt):
-            sandbox.confine(BASH).run({"command": "true"}, context)
+            sandbox.wrap_tool(BASH).run({"command": "true"}, context)
         assert all(seen)
         assert processes(context.directory) == []
 
@@ -192,9 +196,9 @@ def test_a_worker_that_dies_is_replaced(bash: Bash, sandbox: Sandbox, context: T
 
 
 def test_what_was_guarded_at_the_start_is_guarded_in_every_sandbox_after(
-    confinement: Confinement, context: ToolContext
+    confinement: SandboxConfig, context: ToolContext
 ) -> None:
-    work = confinement.directory
+    work = confinement.working_directory
     for name in ("deep/pkg/.git/hooks", "cfg"):
         (work / name).mkdir(parents=True)
     for name in ("deep/pkg/.env", "cfg/s"):
@@ -203,7 +207,7 @@ def test_what_was_guarded_at_the_start_is_guarded_in_every_sandbox_after(
     with Sandbox(confinement) as sandbox:
 
         def bash(command: str) -> ToolResult:
-            return sandbox.confine(BASH).run({"command": command}, context)
+            return sandbox.wrap_tool(BASH).run({"command": command}, context)
 
         bash("rm .env; mkdir 00; touch 00/{1..3200}")
         lose_worker(bash, context)
@@ -213,12 +217,12 @@ def test_what_was_guarded_at_the_start_is_guarded_in_every_sandbox_after(
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(confinement: Confinement, step: int) -> None:
+def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(confinement: SandboxConfig, step: int) -> None:
     opens = f"""
 import json, sys
 sys.path[:0] = {sys.path!r}
 from pathlib import Path
-from ask.safety.confinement import Confinement, Limits
+from ask.safety.sandbox_config import SandboxConfig, Limits
 from ask.safety.sandbox import Sandbox
 print(flush=True)
 with Sandbox({as_source(confinement)}):
@@ -231,9 +235,9 @@ with Sandbox({as_source(confinement)}):
             running.signal(signal.SIGINT)
             running.finish()
     deadline = time.monotonic() + 10
-    while processes(confinement.directory) and time.monotonic() < deadline:
+    while processes(confinement.working_directory) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert processes(confinement.directory) == []
+    assert processes(confinement.working_directory) == []
 
 
 def test_an_interrupt_ends_the_call_and_all_of_it(bash: Bash, sandbox: Sandbox, context: ToolContext) -> None:
@@ -241,7 +245,7 @@ def test_an_interrupt_ends_the_call_and_all_of_it(bash: Bash, sandbox: Sandbox, 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sandbox.confine(BASH).run(
+        sandbox.wrap_tool(BASH).run(
             {"command": "seq 1 9999; setsid sleep 600 & sleep 600"}, context._replace(on_output=interrupt)
         )
     assert processes(context.directory) == []
@@ -284,11 +288,11 @@ def test_processes_that_end_are_not_counted(bash: Bash) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_limited_for_one_process_and_for_all(confinement: Confinement, context: ToolContext) -> None:
+def test_memory_is_limited_for_one_process_and_for_all(confinement: SandboxConfig, context: ToolContext) -> None:
     small = confinement._replace(limits=Limits(memory=200 << 20))
     block = 'x = bytearray(b"x") * ({size} << 20); print(len(x)); import time; time.sleep(20)'
     with Sandbox(small) as sandbox:
-        bash = sandbox.confine(BASH)
+        bash = sandbox.wrap_tool(BASH)
         one = bash.run({"command": f"/usr/bin/env python3 -c '{block.format(size=300)}'"}, context).text
         assert "MemoryError" in one
         several = " & ".join([f"python3 -c '{block.format(size=100)}'"] * 4)
@@ -296,18 +300,18 @@ def test_memory_is_limited_for_one_process_and_for_all(confinement: Confinement,
 
 
 @pytest.mark.slow
-def test_memory_that_belongs_to_no_process_is_not_counted(confinement: Confinement, context: ToolContext) -> None:
+def test_memory_that_belongs_to_no_process_is_not_counted(confinement: SandboxConfig, context: ToolContext) -> None:
     fills = "import os, time; os.posix_fallocate(os.memfd_create('x'), 0, 300 << 20); time.sleep(0.3); print('filled')"
     with Sandbox(confinement._replace(limits=Limits(memory=200 << 20))) as small:
-        said = small.confine(BASH).run({"command": f'python3 -c "{fills}"'}, context).text
+        said = small.wrap_tool(BASH).run({"command": f'python3 -c "{fills}"'}, context).text
     assert "filled" in said, "a known gap: say so in the documentation if it closes"
 
 
-def test_a_file_is_limited(confinement: Confinement, context: ToolContext) -> None:
+def test_a_file_is_limited(confinement: SandboxConfig, context: ToolContext) -> None:
     with Sandbox(confinement._replace(limits=Limits(file_size=1 << 20))) as sandbox:
-        sandbox.confine(BASH).run({"command": "head -c 5000000 /dev/zero > big"}, context)
+        sandbox.wrap_tool(BASH).run({"command": "head -c 5000000 /dev/zero > big"}, context)
         assert (context.directory / "big").stat().st_size == 1 << 20
-        full = sandbox.confine(BASH).run(
+        full = sandbox.wrap_tool(BASH).run(
             {"command": "head -c 5000000 /dev/zero > /tmp/big; stat -c %s /tmp/big"}, context
         )
         assert "1048576" in full.text
@@ -322,19 +326,19 @@ def test_what_is_allowed_can_be_written_too(here: Ground) -> None:
     assert sorted(path.name for path in (here.base / "outside").iterdir()) == ["new", "secret"]
 
 
-def test_a_worktree_s_git_file_stays_what_it_is(bash: Bash, sandbox: Sandbox, confinement: Confinement) -> None:
+def test_a_worktree_s_git_file_stays_what_it_is(bash: Bash, sandbox: Sandbox, confinement: SandboxConfig) -> None:
     sandbox.close()
-    git = confinement.directory / ".git"
+    git = confinement.working_directory / ".git"
     git.write_text("gitdir: /elsewhere/.git/worktrees/x\n")
     with Sandbox(confinement) as another:
-        context = ToolContext(confinement.directory, {}, 20, confinement.spill, lambda text: None)
+        context = ToolContext(confinement.working_directory, {}, 20, confinement.overflow_directory, lambda text: None)
         command = "echo x > .git; rm -f .git; mv .git x; ln -sf x .git; cat .git"
-        assert "gitdir: /elsewhere" in another.confine(BASH).run({"command": command}, context).text
+        assert "gitdir: /elsewhere" in another.wrap_tool(BASH).run({"command": command}, context).text
     assert git.read_text() == "gitdir: /elsewhere/.git/worktrees/x\n"
 
 
-def test_where_ask_cannot_write_its_notes_there_is_no_sandbox(confinement: Confinement) -> None:
-    confinement.state.write_text("a file where the folder should be")
+def test_where_ask_cannot_write_its_notes_there_is_no_sandbox(confinement: SandboxConfig) -> None:
+    confinement.state_folder.write_text("a file where the folder should be")
     with pytest.raises(SafetyError, match="--safe cannot use"):
         Sandbox(confinement)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.safety.seccomp import RULES, filter_path, make_filter
-from ask.safety.system_calls import LAST_NUMBER, MACHINES, NUMBERS, Machine
+from ask.safety.seccomp import RULES, build_filter, find_filter
+from ask.safety.system_calls import CALL_NUMBERS, LAST_CALL_NUMBER, MACHINES, Machine
 
 ALLOWED, KILLED = 0x7FFF0000, 0x80000000
 EPERM, ENOENT, ENOSYS, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EAFNOSUPPORT = (
@@ -102,36 +102,41 @@ CASES = [
     Case("setpriority", (2, 0, 19), EPERM),
     Case("sched_setscheduler", (1, 5), EPERM),
     *(Case(f"io_uring_{name}", (), ENOSYS) for name in ("setup", "enter", "register")),
-    *(Case(call, (), EPERM) for rule in RULES[:6] for call in rule.calls.split() if None not in NUMBERS[call]),
+    *(
+        Case(call, (), EPERM)
+        for rule in RULES[:6]
+        for call in rule.system_calls.split()
+        if None not in CALL_NUMBERS[call]
+    ),
 ]
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 def test_the_shipped_filter_is_the_one_that_the_source_makes(machine: Machine) -> None:
-    path = filter_path(machine.name)
+    path = find_filter(machine.name)
     assert path is not None
-    assert path.read_bytes() == make_filter(machine), "run python -m ask.safety.seccomp"
+    assert path.read_bytes() == build_filter(machine), "run python -m ask.safety.seccomp"
 
 
 def test_this_machine_has_one() -> None:
-    assert filter_path(platform.machine())
-    assert filter_path("pdp11") is None
+    assert find_filter(platform.machine())
+    assert find_filter("pdp11") is None
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.call} {case.arguments}")
 def test_it_decides(machine: Machine, case: Case) -> None:
-    number = machine.number(case.call)
+    number = machine.get_call_number(case.call)
     assert number is not None
-    assert decide(make_filter(machine), number, case.arguments) == case.decision
+    assert decide(build_filter(machine), number, case.arguments) == case.decision
 
 
-@pytest.mark.parametrize("call", [name for name, numbers in NUMBERS.items() if numbers[1] is None])
+@pytest.mark.parametrize("call", [name for name, numbers in CALL_NUMBERS.items() if numbers[1] is None])
 def test_calls_of_x86_alone_are_dealt_with_there(call: str) -> None:
     arguments = {"open": (0, 0o100, 0o4755), "mknod": (0, 0o060644), "chmod": (0, 0o4755), "creat": (0, 0o4755)}
-    number = MACHINES[0].number(call)
+    number = MACHINES[0].get_call_number(call)
     assert number is not None
-    assert decide(make_filter(MACHINES[0]), number, arguments.get(call, ())) == EPERM
+    assert decide(build_filter(MACHINES[0]), number, arguments.get(call, ())) == EPERM
 
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
@@ -139,12 +144,12 @@ def test_calls_of_x86_alone_are_dealt_with_there(call: str) -> None:
 def test_what_no_rule_names_is_allowed_and_what_is_unknown_is_not_there(
     machine: Machine, number: int, arguments: tuple[int, ...]
 ) -> None:
-    program = make_filter(machine)
-    named = {machine.number(call) for rule in RULES for call in rule.calls.split()}
+    program = build_filter(machine)
+    named = {machine.get_call_number(call) for rule in RULES for call in rule.system_calls.split()}
     decision = decide(program, number, arguments)
     if machine.name == "x86_64" and number & 0x40000000:
         assert decision == KILLED
-    elif number > LAST_NUMBER:
+    elif number > LAST_CALL_NUMBER:
         assert decision == ENOSYS
     elif number not in named:
         assert decision == ALLOWED
@@ -161,4 +166,4 @@ def test_those_that_must_never_be_open_are_named() -> None:
 
 
 def test_every_call_that_has_a_number_has_a_rule() -> None:
-    assert {call for rule in RULES for call in rule.calls.split()} == set(NUMBERS)
+    assert {call for rule in RULES for call in rule.system_calls.split()} == set(CALL_NUMBERS)

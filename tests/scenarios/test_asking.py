@@ -7,7 +7,7 @@ from datetime import date
 
 import pytest
 
-from ask.tools.builtin import builtin_tools
+from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import SEARCH_WEB
 from ask.version import VERSION
 from tests import wire
@@ -83,7 +83,7 @@ def test_s04_every_tool_is_offered_and_the_choice_is_the_models(ask: Ask, server
     server.reply(wire.says("Hello."))
     assert ask("hello").code == 0
     [body] = sent(server)
-    assert body["tools"] == [spec.as_function() for spec in (*(tool.spec for tool in builtin_tools()), SEARCH_WEB)]
+    assert body["tools"] == [spec.as_function() for spec in (*(tool.spec for tool in list_builtin_tools()), SEARCH_WEB)]
     assert offered(body) == TOOLS
     assert body["tool_choice"] == "auto"
 

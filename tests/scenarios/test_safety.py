@@ -14,10 +14,10 @@ import pytest
 
 from tests import wire
 from tests.model_server import ModelServer, Reply
-from tests.original_runs import tree
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, run_on_terminal
 from tests.saved import saved
 from tests.scenarios.sent import offered, results, sent
+from tests.undo.runs import tree
 
 TOUCH = ("bash", {"command": "echo x >> ran"})
 PROMPT = "Run this? "

@@ -17,8 +17,8 @@ import pytest
 from ask.client.certificates import CA_VARIABLES
 from ask.installation import format_install_command
 from ask.tools.base import ToolContext, ToolError
-from ask.tools.search_engine import Engine
-from ask.tools.web_search import DUCKDUCKGO, ENGINES, is_installed, search_tool
+from ask.tools.search_engine import SearchEngine
+from ask.tools.web_search import DUCKDUCKGO, ENGINE_BASE_URLS, create_search_tool, is_ddgs_installed
 from tests.program import run
 
 ROOT = Path(__file__).parents[2]
@@ -144,7 +144,11 @@ def behind(duck: Duck, context: ToolContext, authority: Path) -> ToolContext:
 
 
 def search(context: ToolContext, **arguments: object) -> str:
-    return search_tool(Engine(DUCKDUCKGO, ENGINES[DUCKDUCKGO])).run({"query": "nuts", **arguments}, context).text
+    return (
+        create_search_tool(SearchEngine(DUCKDUCKGO, ENGINE_BASE_URLS[DUCKDUCKGO]))
+        .run({"query": "nuts", **arguments}, context)
+        .text
+    )
 
 
 def refusal(context: ToolContext) -> str:
@@ -236,8 +240,8 @@ def test_a_broken_package_is_reported_with_the_command_to_reinstall_it(context: 
 
 
 def test_the_package_is_detected_without_importing_it() -> None:
-    assert is_installed()
-    code = "import sys; from ask.tools.web_search import is_installed; print(is_installed(), 'ddgs' in sys.modules)"
+    assert is_ddgs_installed()
+    code = "import sys; from ask.tools.web_search import is_ddgs_installed; print(is_ddgs_installed(), 'ddgs' in sys.modules)"
     assert run([sys.executable, "-c", code]).text == "True False\n"
     without_packages = [sys.executable, "-S", "-c", code]
     assert run(without_packages, env={"PYTHONPATH": str(ROOT)}).text == "False False\n"

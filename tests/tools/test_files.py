@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ask.tools.base import Tool
-from ask.tools.builtin import builtin_tools
-from ask.tools.file_access import FILE_LIMIT
+from ask.tools.builtin import list_builtin_tools
+from ask.tools.file_access import MAX_FILE_SIZE
 from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
-from ask.tools.output_limits import RESULT_LIMIT
+from ask.tools.output_limits import MAX_RESULT_LENGTH
 from ask.tools.web_search import SEARCH_WEB
 from tests.tools.conftest import Run, Unprivileged
 
@@ -29,7 +29,7 @@ def make_special(work: Path) -> None:
 
 
 def test_the_specifications_of_all_tools_stay_small() -> None:
-    specs = [*(tool.spec for tool in builtin_tools()), SEARCH_WEB]
+    specs = [*(tool.spec for tool in list_builtin_tools()), SEARCH_WEB]
     assert len(json.dumps([spec.as_function() for spec in specs])) < 2_550
 
 
@@ -87,7 +87,7 @@ def test_a_long_file_can_be_read_to_its_end_by_following_the_offsets(run: Run, w
     text, offset = "", 1
     while offset:
         part = run(READ_FILE, filepath="f", offset=offset)
-        assert len(part) <= RESULT_LIMIT
+        assert len(part) <= MAX_RESULT_LENGTH
         body, _, note = part.rpartition("[")
         text += body
         found = re.search(r"offset (\d+)", note)
@@ -98,7 +98,7 @@ def test_a_long_file_can_be_read_to_its_end_by_following_the_offsets(run: Run, w
 def test_a_line_too_long_for_a_result_is_cut_and_says_so(run: Run, work: Path) -> None:
     (work / "f").write_text("x" * 50_000 + "\nshort\n")
     text = run(READ_FILE, filepath="f")
-    assert len(text) <= RESULT_LIMIT
+    assert len(text) <= MAX_RESULT_LENGTH
     assert text.endswith("\n[line 1 of 2 is cut: 29,800 of its 50,001 characters]")
 
 
@@ -118,7 +118,7 @@ def test_a_binary_file_says_its_kind_and_size(refusal: Run, work: Path, name: st
 
 
 def test_a_file_of_ten_megabytes_is_read_and_a_larger_one_refused(run: Run, refusal: Run, work: Path) -> None:
-    (work / "f").write_bytes(b"0123456789abcde\n" * (FILE_LIMIT // 16))
+    (work / "f").write_bytes(b"0123456789abcde\n" * (MAX_FILE_SIZE // 16))
     assert "of 655,360" in run(READ_FILE, filepath="f")
     with (work / "f").open("ab") as file:
         file.write(b"x")

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from ask.tools.base import ToolError
-from ask.tools.http_get import BODY_LIMIT, Page, get
-from ask.tools.network_policy import Restricted
+from ask.tools.http_get import MAX_BODY_SIZE, FetchResponse, fetch_response
+from ask.tools.network_policy import NetworkPolicy
 from tests.model_server import DROP, HOLD, ModelServer, Repeat, Reply
 
 BOMB = zlib.compressobj(9, wbits=31)
@@ -42,9 +42,9 @@ def to(location: str, status: int = 302) -> Reply:
     return Reply((b"moved",), status=status, headers={"Location": location})
 
 
-def refusal(url: str, restricted: Restricted | None = None, seconds: float = 20) -> str:
+def refusal(url: str, restricted: NetworkPolicy | None = None, seconds: float = 20) -> str:
     with pytest.raises(ToolError) as caught:
-        get(url, seconds, restricted)
+        fetch_response(url, seconds, restricted)
     return str(caught.value)
 
 
@@ -60,15 +60,15 @@ class Names:
         return self.addresses[host]
 
 
-def restricted(names: Names, *hosts: str, reach: str = "127.") -> Restricted:
+def restricted(names: Names, *hosts: str, reach: str = "127.") -> NetworkPolicy:
     """Restricted, to what begins with `reach` in place of what is public."""
-    return Restricted(frozenset(hosts), names, lambda address: address.startswith(reach))
+    return NetworkPolicy(frozenset(hosts), names, lambda address: address.startswith(reach))
 
 
 def test_a_page_comes_with_all_that_was_told_of_it(server: ModelServer) -> None:
     server.reply(text(b"hello", framing="length"))
-    page = get(f"{place(server)}/a?b=c#d", 20, None)
-    assert page == Page(f"{place(server)}/a?b=c", "200 OK", False, "text/plain", b"hello", "", 5)
+    page = fetch_response(f"{place(server)}/a?b=c#d", 20, None)
+    assert page == FetchResponse(f"{place(server)}/a?b=c", "200 OK", False, "text/plain", b"hello", "", 5)
     assert server.requests[0].path == "/a?b=c"
 
 
@@ -76,7 +76,7 @@ def test_the_request_tells_nothing_of_the_user(server: ModelServer, tmp_path: Pa
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login user password secret\n")
     (tmp_path / ".netrc").chmod(0o600)
     server.reply(Reply((b"",), status=302, headers={"Location": "/next", "Set-Cookie": "a=b; Path=/"}), text(b"x"))
-    code = f"from ask.tools.http_get import get; print(get('{place(server)}/', 20, None).body)"
+    code = f"from ask.tools.http_get import fetch_response; print(fetch_response('{place(server)}/', 20, None).body)"
     env = {**os.environ, "HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=30)
     for request in server.requests:
@@ -88,7 +88,7 @@ def test_the_request_tells_nothing_of_the_user(server: ModelServer, tmp_path: Pa
 
 def test_redirects_are_followed_also_relative_ones(server: ModelServer) -> None:
     server.reply(to("b?x=\xc3\xa9", 301), to("/c", 303), to(f"//127.0.0.1:{port(server)}/e", 307), text(b"there"))
-    page = get(f"{place(server)}/dir/a", 20, None)
+    page = fetch_response(f"{place(server)}/dir/a", 20, None)
     assert [request.path for request in server.requests] == ["/dir/a", "/dir/b?x=%C3%A9", "/c", "/e"]
     assert page.url == f"{place(server)}/e"
 
@@ -108,13 +108,13 @@ def test_a_redirect_is_checked_as_the_url_is(server: ModelServer, location: str)
 
 def test_a_redirect_without_a_place_is_the_answer(server: ModelServer) -> None:
     server.reply(text(b"choose", status=300))
-    assert get(place(server), 20, None).body == b"choose"
+    assert fetch_response(place(server), 20, None).body == b"choose"
 
 
 def test_a_compressed_body_is_read(server: ModelServer) -> None:
     packed = gzip.compress(b"hello " * 1000)
     server.reply(text(packed, headers={"Content-Encoding": "gzip"}))
-    assert get(place(server), 20, None).body == b"hello " * 1000
+    assert fetch_response(place(server), 20, None).body == b"hello " * 1000
 
 
 @pytest.mark.parametrize("step", [10_000, 7])
@@ -122,20 +122,20 @@ def test_a_body_of_several_compressed_streams_is_read_whole(server: ModelServer,
     packed = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two") + bytes(50)
     pieces = [packed[i : i + step] for i in range(0, len(packed), step)]
     server.reply(text(*pieces, headers={"Content-Encoding": "gzip"}))
-    page = get(place(server), 20, None)
-    assert (page.body, page.note) == (b"one two", "")
+    page = fetch_response(place(server), 20, None)
+    assert (page.body, page.truncation_reason) == (b"one two", "")
 
 
 @pytest.mark.parametrize(
     ("reply", "size", "note"),
     [
-        (text(bytes(BODY_LIMIT)), BODY_LIMIT, ""),
-        (text(bytes(BODY_LIMIT + 1)), BODY_LIMIT, "cut at 10,000,000 bytes"),
-        (Reply((Repeat(bytes(1_000_000), 0),)), BODY_LIMIT, "cut at 10,000,000 bytes"),
-        (text(ZEROS, headers={"Content-Encoding": "gzip"}), BODY_LIMIT, "cut at 10,000,000 bytes"),
+        (text(bytes(MAX_BODY_SIZE)), MAX_BODY_SIZE, ""),
+        (text(bytes(MAX_BODY_SIZE + 1)), MAX_BODY_SIZE, "cut at 10,000,000 bytes"),
+        (Reply((Repeat(bytes(1_000_000), 0),)), MAX_BODY_SIZE, "cut at 10,000,000 bytes"),
+        (text(ZEROS, headers={"Content-Encoding": "gzip"}), MAX_BODY_SIZE, "cut at 10,000,000 bytes"),
         (
             text(gzip.compress(b"x") + ZEROS, headers={"Content-Encoding": "gzip"}),
-            BODY_LIMIT,
+            MAX_BODY_SIZE,
             "cut at 10,000,000 bytes",
         ),
         (text(gzip.compress(b"x")[:-9], headers={"Content-Encoding": "gzip"}), 1, "cut where its compression ends"),
@@ -147,8 +147,8 @@ def test_a_body_of_several_compressed_streams_is_read_whole(server: ModelServer,
 )
 def test_a_body_is_kept_as_far_as_it_goes(server: ModelServer, reply: Reply, size: int, note: str) -> None:
     server.reply(reply)
-    page = get(place(server), 20, None)
-    assert (len(page.body), page.note) == (size, note)
+    page = fetch_response(place(server), 20, None)
+    assert (len(page.body), page.truncation_reason) == (size, note)
 
 
 def test_a_compression_that_was_not_asked_for_is_refused(server: ModelServer) -> None:
@@ -158,7 +158,7 @@ def test_a_compression_that_was_not_asked_for_is_refused(server: ModelServer) ->
 
 def test_a_body_that_is_not_wanted_is_not_read(server: ModelServer) -> None:
     server.reply(Reply((b"x", HOLD), content_type="image/png"))
-    page = get(place(server), 20, None, lambda kind: kind != "image/png")
+    page = fetch_response(place(server), 20, None, lambda kind: kind != "image/png")
     assert page.body == b""
     server.wait_for_abandoned()
 
@@ -176,16 +176,16 @@ def test_the_time_holds_where_nothing_comes(server: ModelServer, reply: Reply) -
 def test_the_time_holds_for_a_body_that_does_not_end(server: ModelServer, reply: Reply) -> None:
     server.reply(reply)
     start = time.monotonic()
-    page = get(place(server), 0.5, None)
+    page = fetch_response(place(server), 0.5, None)
     assert page.body.startswith(b"x")
-    assert page.note == "cut after 0.5 s"
+    assert page.truncation_reason == "cut after 0.5 s"
     assert time.monotonic() - start < 5
     server.wait_for_abandoned()
 
 
 def test_the_body_of_a_redirect_is_not_read(server: ModelServer) -> None:
     server.reply(Reply((b"x", HOLD), status=302, headers={"Location": "/next"}), text(b"there"))
-    assert get(place(server), 20, None).body == b"there"
+    assert fetch_response(place(server), 20, None).body == b"there"
 
 
 @pytest.mark.slow
@@ -227,21 +227,21 @@ def test_a_server_that_says_nothing_is_told(server: ModelServer) -> None:
 def test_this_machine_is_reached_only_where_nothing_is_restricted(server: ModelServer, host: str) -> None:
     server.reply(text(b"secret"))
     url = f"http://{host}:{port(server)}/"
-    assert "public hosts only" in refusal(url, Restricted(frozenset({"localhost", "127.0.0.1"})))
+    assert "public hosts only" in refusal(url, NetworkPolicy(frozenset({"localhost", "127.0.0.1"})))
     assert not server.requests
     if host != "[::1]":
-        assert get(url, 20, None).body == b"secret"
+        assert fetch_response(url, 20, None).body == b"secret"
 
 
 @pytest.mark.parametrize("url", ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://[fe80::1]/"])
 def test_no_private_address_is_reached(url: str) -> None:
-    assert "public hosts only" in refusal(url, Restricted(frozenset()))
+    assert "public hosts only" in refusal(url, NetworkPolicy(frozenset()))
 
 
 def test_a_name_is_looked_up_once_and_the_connection_goes_there(server: ModelServer) -> None:
     server.reply(text(b"here"))
     names = Names(allowed_test=["127.0.0.1"])
-    page = get(f"http://Allowed.Test.:{port(server)}/x", 20, restricted(names))
+    page = fetch_response(f"http://Allowed.Test.:{port(server)}/x", 20, restricted(names))
     assert (page.body, page.url) == (b"here", f"http://allowed.test:{port(server)}/x")
     assert names.asked == ["allowed.test"]
     assert server.requests[0].headers["Host"] == f"allowed.test:{port(server)}"
@@ -257,7 +257,7 @@ def test_a_name_that_changes_its_address_is_checked_again_at_each_redirect(serve
     server.reply(to("/next"))
     names = Names(a_test=["127.0.0.1"])
     answers = iter((["127.0.0.1"], ["10.0.0.1"]))
-    rebinding = Restricted(frozenset(), lambda host, port: next(answers), restricted(names).may_reach)
+    rebinding = NetworkPolicy(frozenset(), lambda host, port: next(answers), restricted(names).is_allowed)
     assert "a.test is at 10.0.0.1" in refusal(f"http://a.test:{port(server)}/", rebinding)
     assert len(server.requests) == 1
 
@@ -265,7 +265,7 @@ def test_a_name_that_changes_its_address_is_checked_again_at_each_redirect(serve
 def test_the_next_address_is_tried_where_one_does_not_answer(server: ModelServer) -> None:
     server.reply(text(b"here"))
     names = Names(a_test=["127.0.0.9", "127.0.0.1"])
-    assert get(f"http://a.test:{port(server)}/", 20, restricted(names)).body == b"here"
+    assert fetch_response(f"http://a.test:{port(server)}/", 20, restricted(names)).body == b"here"
 
 
 def test_a_redirect_leads_to_another_host_only_where_that_is_allowed(server: ModelServer) -> None:
@@ -275,7 +275,7 @@ def test_a_redirect_leads_to_another_host_only_where_that_is_allowed(server: Mod
     start = f"http://a.test:{port(server)}/"
     assert refusal(start, restricted(names)).endswith(f"fetch {other}")
     assert len(server.requests) == 1
-    assert get(start, 20, restricted(names, "b.test")).body == b"there"
+    assert fetch_response(start, 20, restricted(names, "b.test")).body == b"there"
 
 
 def test_a_redirect_to_an_allowed_host_is_still_held_to_public_addresses(server: ModelServer) -> None:
@@ -288,7 +288,7 @@ def test_a_redirect_to_an_allowed_host_is_still_held_to_public_addresses(server:
 def test_a_name_that_is_not_known_is_told() -> None:
     names = Names(a_test=[])
     assert refusal("http://a.test/", restricted(names)).endswith("a.test: unknown host")
-    assert refusal("http://no-such-name.invalid/", Restricted(frozenset())).count("no-such-name") == 1
+    assert refusal("http://no-such-name.invalid/", NetworkPolicy(frozenset())).count("no-such-name") == 1
 
 
 @pytest.mark.parametrize("safe", [False, True])
@@ -296,11 +296,11 @@ def test_a_proxy_is_used_only_where_nothing_is_restricted(server: ModelServer, s
     code = """if True:
         import sys
         from ask.tools.base import ToolError
-        from ask.tools.http_get import get
-        from ask.tools.network_policy import Restricted
-        safe = Restricted(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
+        from ask.tools.http_get import fetch_response
+        from ask.tools.network_policy import NetworkPolicy
+        safe = NetworkPolicy(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
         try:
-            print(get("http://a.test:1/", 20, safe if sys.argv[1] == "True" else None).body.decode())
+            print(fetch_response("http://a.test:1/", 20, safe if sys.argv[1] == "True" else None).body.decode())
         except ToolError as error:
             print(error)
     """
@@ -362,11 +362,11 @@ def test_a_certificate_is_checked_for_the_name_not_the_address(
     code = """if True:
         import sys
         from ask.tools.base import ToolError
-        from ask.tools.http_get import get
-        from ask.tools.network_policy import Restricted
-        safe = Restricted(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
+        from ask.tools.http_get import fetch_response
+        from ask.tools.network_policy import NetworkPolicy
+        safe = NetworkPolicy(frozenset(), lambda host, port: ["127.0.0.1"], lambda address: True)
         try:
-            print(get(sys.argv[1], 20, safe).body.decode())
+            print(fetch_response(sys.argv[1], 20, safe).body.decode())
         except ToolError as error:
             print(error)
     """

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ask.tools.base import ToolError
-from ask.tools.page_text import LARGE, page_text, read_html
+from ask.tools.page_text import MAX_MARKDOWN_HTML_LENGTH, convert_html, extract_page_text
 
 URL = "https://example.com/docs/page.html"
 ARTICLE = """<!doctype html><html><head><title>Marzipan</title><script>track()</script></head><body>
@@ -30,7 +30,7 @@ ARTICLE = """<!doctype html><html><head><title>Marzipan</title><script>track()</
 
 
 def test_headings_links_lists_code_and_tables_are_kept() -> None:
-    assert read_html(ARTICLE, URL).splitlines() == [
+    assert convert_html(ARTICLE, URL).splitlines() == [
         "# Marzipan",
         "",
         "It is made of [almonds](https://example.com/almonds?x=1#y) and sugar,",
@@ -52,37 +52,37 @@ def test_headings_links_lists_code_and_tables_are_kept() -> None:
 
 
 def test_a_page_without_a_main_part_is_kept_whole() -> None:
-    assert read_html("<title>T</title><article>a</article><article>b</article><p>c", URL) == "T\n\na\n\nb\n\nc"
+    assert convert_html("<title>T</title><article>a</article><article>b</article><p>c", URL) == "T\n\na\n\nb\n\nc"
 
 
 def test_a_main_part_that_is_not_most_of_the_page_is_not_taken_for_it() -> None:
-    text = read_html(f"<main>Please wait</main><div>{'word ' * 50}</div>", URL)
+    text = convert_html(f"<main>Please wait</main><div>{'word ' * 50}</div>", URL)
     assert text.startswith("Please wait")
     assert text.count("word") == 50
 
 
 def test_a_page_of_links_keeps_them() -> None:
     html = "".join(f"<li><a href={number}>link {number}</a>" for number in range(50))
-    assert read_html(f"<ul>{html}</ul>", URL).count("](https://example.com/docs/") == 50
+    assert convert_html(f"<ul>{html}</ul>", URL).count("](https://example.com/docs/") == 50
 
 
 def test_elements_that_are_nested_without_end_do_no_harm() -> None:
-    assert "deep" in page_text("<div>" * 3_000 + "deep", URL, 20, os.environ)
+    assert "deep" in extract_page_text("<div>" * 3_000 + "deep", URL, 20, os.environ)
 
 
 @given(st.text(alphabet="<>/&;\"'= -![]?abcdeilnopruvst\n\0", max_size=200))
 @settings(max_examples=50)
 def test_anything_can_be_read(html: str) -> None:
-    read_html(html, URL)
+    convert_html(html, URL)
 
 
 def test_it_is_read_in_another_process_with_the_same_result() -> None:
-    assert page_text(ARTICLE, URL, 20, os.environ) == read_html(ARTICLE, URL)
+    assert extract_page_text(ARTICLE, URL, 20, os.environ) == convert_html(ARTICLE, URL)
 
 
 def test_without_the_extra_the_page_is_still_readable(tmp_path: Path) -> None:
     (tmp_path / "markdownify.py").write_text("raise ImportError('not installed')\n")
-    text = page_text(ARTICLE, URL, 20, {**os.environ, "PYTHONPATH": str(tmp_path)})
+    text = extract_page_text(ARTICLE, URL, 20, {**os.environ, "PYTHONPATH": str(tmp_path)})
     assert "# Marzipan" in text
     assert "[almonds](https://example.com/almonds?x=1#y)" in text
     assert "imprint" not in text
@@ -91,7 +91,7 @@ def test_without_the_extra_the_page_is_still_readable(tmp_path: Path) -> None:
 def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     for name in ("bs4", "lxml", "markdownify", "resource", "ask"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
-    code = f"import os; from ask.tools.page_text import page_text; print(page_text('<p>fine', {URL!r}, 20, os.environ))"
+    code = f"import os; from ask.tools.page_text import extract_page_text; print(extract_page_text('<p>fine', {URL!r}, 20, os.environ))"
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "fine\n"
     assert not (tmp_path / "run").exists()
@@ -99,13 +99,16 @@ def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_very_long_page_is_read_too() -> None:
-    rows = "<tr><td><a href=x>y</a>" * (LARGE // 20)
-    assert page_text(f"<table>{rows}", URL, 100, os.environ).count("](https://example.com/docs/x)") == LARGE // 20
+    rows = "<tr><td><a href=x>y</a>" * (MAX_MARKDOWN_HTML_LENGTH // 20)
+    assert (
+        extract_page_text(f"<table>{rows}", URL, 100, os.environ).count("](https://example.com/docs/x)")
+        == MAX_MARKDOWN_HTML_LENGTH // 20
+    )
 
 
 def test_one_that_takes_too_long_is_ended() -> None:
     with pytest.raises(ToolError, match="could not be read in time"):
-        page_text("<table>" + "<tr><td><a href=x>y</a>" * 50_000, URL, 0.5, os.environ)
+        extract_page_text("<table>" + "<tr><td><a href=x>y</a>" * 50_000, URL, 0.5, os.environ)
 
 
 PAGES = [
@@ -123,13 +126,13 @@ PAGES = [
 
 @pytest.mark.parametrize(("html", "text"), PAGES)
 def test_links_redirects_frames_and_code_are_kept(html: str, text: str) -> None:
-    assert read_html(html, URL) == text
+    assert convert_html(html, URL) == text
 
 
 def test_without_beautiful_soup_the_same_is_read() -> None:
     code = (
-        "import json, sys; sys.modules['bs4'] = None; from ask.tools.page_text import read_html; "
-        "print(json.dumps([read_html(html, sys.argv[1]) for html in json.load(sys.stdin)]))"
+        "import json, sys; sys.modules['bs4'] = None; from ask.tools.page_text import convert_html; "
+        "print(json.dumps([convert_html(html, sys.argv[1]) for html in json.load(sys.stdin)]))"
     )
     pages = json.dumps([html for html, _ in PAGES])
     done = subprocess.run([sys.executable, "-c", code, URL], input=pages, capture_output=True, text=True, check=True)
@@ -154,4 +157,4 @@ def test_without_beautiful_soup_the_same_is_read() -> None:
     ],
 )
 def test_what_nobody_sees_is_left_out_and_what_is_seen_is_kept(html: str, text: str) -> None:
-    assert read_html(html, URL) == text
+    assert convert_html(html, URL) == text

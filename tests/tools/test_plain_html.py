@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.tools.plain_html import to_text
+from ask.tools.plain_html import to_plain_text
 
 
 def read(html: str) -> str:
-    return to_text(html, lambda href: href)
+    return to_plain_text(html, lambda href: href)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ask.tools.base import ToolContext, ToolError, ToolResult
-from ask.tools.output_limits import RESULT_LIMIT
+from ask.tools.output_limits import MAX_RESULT_LENGTH
 from ask.tools.shell import BASH
 from tests.tools.conftest import ROOT
 
@@ -267,7 +267,7 @@ def test_a_character_split_over_writes_survives(bash: Bash, said: list[str]) -> 
 @pytest.mark.parametrize(("out", "err"), [(20_000, 0), (20_000, 10), (10, 20_000), (20_000, 20_000), (4_000, 4_000)])
 def test_a_long_output_keeps_both_ends_of_both_streams_and_names_the_whole(bash: Bash, out: int, err: int) -> None:
     text = bash(f"seq 1 {out}; seq 1 {err} >&2").text
-    assert RESULT_LIMIT * 0.9 < len(text) <= RESULT_LIMIT
+    assert MAX_RESULT_LENGTH * 0.9 < len(text) <= MAX_RESULT_LENGTH
     whole = {"stdout": out, "stderr": err}
     sections = dict(re.findall(r"^(stdout|stderr):\n(.*?)(?=\nstderr:|\Z)", text, re.DOTALL | re.MULTILINE))
     assert sections.keys() == {label for label, count in whole.items() if count}
@@ -286,7 +286,7 @@ def test_a_long_output_keeps_both_ends_of_both_streams_and_names_the_whole(bash:
 def test_a_flood_is_stopped_and_shortened(context: ToolContext) -> None:
     text = BASH.run({"command": "yes", "timeout": 0.5}, context._replace(on_output=lambda text: None)).text
     assert text.startswith("stopped after 0.5 s")
-    assert len(text) <= RESULT_LIMIT
+    assert len(text) <= MAX_RESULT_LENGTH
 
 
 FLOODED = """

@@ -9,7 +9,7 @@ import click
 from ask.cli.ask import AskCommand
 from ask.cli.ask import command as ask_command
 
-LEFT_OUT = frozenset({"cmd", "code", "compact", "no_stdin", "schema", "version"})
+EXCLUDED_OPTIONS = frozenset({"cmd", "code", "compact", "no_stdin", "schema", "version"})
 """The options of `ask` that have no meaning here, by the names of their parameters."""
 
 
@@ -17,10 +17,12 @@ class ChatCommand(AskCommand):
     """Takes the options of `ask`, and tells of what can be typed."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from ask.cli.chat.slash_commands import WORDS
+        from ask.cli.chat.slash_commands import SLASH_COMMANDS
 
         with formatter.section("In the chat"):
-            formatter.write_dl([(f"/{name} {word.takes}".strip(), word.meaning) for name, word in WORDS.items()])
+            formatter.write_dl(
+                [(f"/{name} {word.arguments}".strip(), word.description) for name, word in SLASH_COMMANDS.items()]
+            )
         formatter.write_paragraph()
         formatter.write_text("Alt-Enter begins a new line, Tab completes, Ctrl-C stops an answer, Ctrl-D leaves.")
 
@@ -28,7 +30,7 @@ class ChatCommand(AskCommand):
 @click.command(
     "chat",
     cls=ChatCommand,
-    params=[param for param in ask_command.params if param.name not in LEFT_OUT],
+    params=[param for param in ask_command.params if param.name not in EXCLUDED_OPTIONS],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.pass_context
@@ -38,7 +40,7 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     It begins with PROMPT, where that is given. Where standard input is no terminal, each line of it is a message.
     The conversation goes on later with ask -c, or ask chat -c.
     """
-    from ask.cli.chat.loop import chat
+    from ask.cli.chat.loop import run_chat
 
     defaults = ask_command.make_context("ask", []).params
-    return chat({**defaults, **flags, "no_stdin": True}, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])
+    return run_chat({**defaults, **flags, "no_stdin": True}, ctx.meta["ask.words"], ctx.meta["ask.literal_options"])

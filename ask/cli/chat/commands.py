@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from ask.cli.chat.session import Session
-from ask.cli.chat.slash_commands import FAREWELLS, WORDS, Order
+from ask.cli.chat.session import ChatSession
+from ask.cli.chat.slash_commands import EXIT_COMMANDS, SLASH_COMMANDS, SlashCommandCall
 from ask.errors import UsageError
 
-KEYS = {
+KEY_BINDINGS = {
     "Enter": "sends the message",
     "Alt-Enter, Ctrl-J": "begins a new line",
     "Tab": "completes commands, models, and file names behind @",
@@ -19,102 +19,104 @@ KEYS = {
     "Ctrl-C": "stops the answer; at the prompt, clears the line",
     "Ctrl-D": "leaves",
 }
-MOST_NAMED = 3
+MAX_NAMED_FILES = 3
 """Files of which each is told; more are counted."""
 
 
-def carry_out(order: Order, session: Session) -> None:
+def execute_command(call: SlashCommandCall, session: ChatSession) -> None:
     """Carry out a command.
 
     Raises:
         AskError: it makes no sense, or failed.
     """
-    COMMANDS[order.name](session, order.argument)
+    COMMANDS[call.name](session, call.argument)
 
 
-def model(session: Session, name: str) -> None:
+def model(session: ChatSession, name: str) -> None:
     """/model"""
     if name:
-        session.choose_model(name)
-    tell_target(session)
+        session.select_model(name)
+    print_endpoint(session)
 
 
-def provider(session: Session, name: str) -> None:
+def provider(session: ChatSession, name: str) -> None:
     """/provider"""
     if name:
-        session.choose_provider(name)
-    tell_target(session)
+        session.select_provider(name)
+    print_endpoint(session)
     if not name:
-        session.tell(f"There are {', '.join(session.workspace.names)}")
+        session.print_line(f"There are {', '.join(session.app.provider_names)}")
 
 
-def tell_target(session: Session) -> None:
+def print_endpoint(session: ChatSession) -> None:
     """Say who is asked."""
-    target = session.question.target
-    session.tell(f"Asking {target.model} of {target.name}")
+    target = session.request.endpoint
+    session.print_line(f"Asking {target.model} of {target.provider_name}")
 
 
-def system(session: Session, text: str) -> None:
+def system(session: ChatSession, text: str) -> None:
     """/system"""
     if text:
-        session.add_to_system("" if text == "-" else text)
-    added = session.question.system
-    session.tell(f"Added to the system prompt:\n{added}" if added else "Nothing is added to the system prompt")
+        session.set_extra_system_prompt("" if text == "-" else text)
+    added = session.request.extra_system_prompt
+    session.print_line(f"Added to the system prompt:\n{added}" if added else "Nothing is added to the system prompt")
 
 
-def tools(session: Session, word: str) -> None:
+def tools(session: ChatSession, mode: str) -> None:
     """/tools"""
-    if word in ("on", "off"):
-        session.offer_tools(wanted=word == "on")
-    elif word not in ("", "list"):
-        raise UsageError(f"/tools takes on, off or list, not {word!r}", "--disable-tool leaves single ones out")
-    names = [tool.spec.name for tool in session.question.tools]
-    session.tell(f"The model may call {', '.join(names)}" if names else "The model may call no tools")
+    if mode in ("on", "off"):
+        session.enable_tools(enabled=mode == "on")
+    elif mode not in ("", "list"):
+        raise UsageError(f"/tools takes on, off or list, not {mode!r}", "--disable-tool leaves single ones out")
+    names = [tool.spec.name for tool in session.request.tools]
+    session.print_line(f"The model may call {', '.join(names)}" if names else "The model may call no tools")
 
 
-def safe(session: Session, word: str) -> None:
+def safe(session: ChatSession, mode: str) -> None:
     """/safe"""
-    if word not in ("", "on"):
-        raise UsageError(f"/safe takes on, not {word!r}", "what is confined stays so until the chat ends")
-    if word:
-        session.confine()
-    confined = session.question.confined
+    if mode not in ("", "on"):
+        raise UsageError(f"/safe takes on, not {mode!r}", "what is confined stays so until the chat ends")
+    if mode:
+        session.enable_safe_mode()
+    confined = session.request.safe_mode
     if confined is None:
-        session.tell("Safe mode is off: /safe on turns it on")
+        session.print_line("Safe mode is off: /safe on turns it on")
     else:
-        session.tell(f"Safe mode is on: tools can change {', '.join(map(str, confined.folders))} and nothing else")
+        session.print_line(
+            f"Safe mode is on: tools can change {', '.join(map(str, confined.writable_folders))} and nothing else"
+        )
 
 
-def file(session: Session, path: str) -> None:
+def file(session: ChatSession, path: str) -> None:
     """/file"""
-    from ask.attachments import told_of
+    from ask.attachments import describe_attachment
 
-    given = session.add_file(path)
-    texts = given.texts[:-1] if given.left_out else given.texts
-    if len(texts) > MOST_NAMED:
-        session.tell(f"{len(texts)} texts of {path} go with the next message")
-    for name, text in texts if len(texts) <= MOST_NAMED else ():
+    given = session.attach_files(path)
+    texts = given.texts[:-1] if given.skipped_files else given.texts
+    if len(texts) > MAX_NAMED_FILES:
+        session.print_line(f"{len(texts)} texts of {path} go with the next message")
+    for name, text in texts if len(texts) <= MAX_NAMED_FILES else ():
         lines = len(text.splitlines())
-        session.tell(f"{name} goes with the next message ({lines} {'line' if lines == 1 else 'lines'})")
-    if given.left_out:
-        more = "; ..." if len(given.left_out) > MOST_NAMED else ""
-        session.tell(f"Left out, as it is no text: {'; '.join(given.left_out[:MOST_NAMED])}{more}")
+        session.print_line(f"{name} goes with the next message ({lines} {'line' if lines == 1 else 'lines'})")
+    if given.skipped_files:
+        more = "; ..." if len(given.skipped_files) > MAX_NAMED_FILES else ""
+        session.print_line(f"Left out, as it is no text: {'; '.join(given.skipped_files[:MAX_NAMED_FILES])}{more}")
     for attachment in given.attachments:
-        session.tell(f"{told_of(attachment)} goes with the next message")
+        session.print_line(f"{describe_attachment(attachment)} goes with the next message")
 
 
-def retry(session: Session, _: str) -> None:
+def retry(session: ChatSession, _: str) -> None:
     """/retry"""
-    session.retry()
+    session.retry_last_message()
 
 
-def drop(session: Session, _: str) -> None:
+def drop(session: ChatSession, _: str) -> None:
     """/drop"""
-    session.drop()
-    session.tell("The last message and its answer are taken out of the conversation")
+    session.drop_last_message()
+    session.print_line("The last message and its answer are taken out of the conversation")
 
 
-def undo(session: Session, options: str) -> None:
+def undo(session: ChatSession, options: str) -> None:
     """/undo"""
     import click
 
@@ -125,7 +127,7 @@ def undo(session: Session, options: str) -> None:
     except ValueError:
         words = [options]
     try:
-        with command.make_context("/undo", [session.question.conversation, *words]) as context:
+        with command.make_context("/undo", [session.request.conversation_id, *words]) as context:
             command.invoke(context)
     except (click.Abort, click.exceptions.Exit):
         pass  # the user does not want it, or only its help
@@ -133,51 +135,51 @@ def undo(session: Session, options: str) -> None:
         raise UsageError(error.format_message().rstrip("."), "/undo --help tells what it takes") from None
 
 
-def compact(session: Session, _: str) -> None:
+def compact(session: ChatSession, _: str) -> None:
     """/compact"""
     session.compact()
 
 
-def save(session: Session, path: str) -> None:
+def save(session: ChatSession, path: str) -> None:
     """/save"""
     from pathlib import Path
 
-    from ask.cli.history.export import export
+    from ask.cli.history import export_conversations
 
-    if not session.saved:
+    if not session.is_saved:
         raise UsageError("nothing is saved of this conversation", "ask chat without --no-save saves it as it goes")
-    export(session.workspace, [session.question.conversation], str(Path(path).expanduser()))
-    session.tell(f"Written to {path}")
+    export_conversations(session.app, [session.request.conversation_id], str(Path(path).expanduser()))
+    session.print_line(f"Written to {path}")
 
 
-def cost(session: Session, _: str) -> None:
+def cost(session: ChatSession, _: str) -> None:
     """/cost"""
-    from ask.render.plain import used
+    from ask.render.plain import format_usage
 
-    count = "1 message" if session.messages == 1 else f"{session.messages} messages"
-    session.tell(f"{count}, {used(session.used)}")
+    count = "1 message" if session.message_count == 1 else f"{session.message_count} messages"
+    session.print_line(f"{count}, {format_usage(session.totals)}")
 
 
-def clear(session: Session, _: str) -> None:
+def clear(session: ChatSession, _: str) -> None:
     """/clear"""
-    session.clear()
-    session.tell("This is a new conversation")
+    session.start_new_conversation()
+    session.print_line("This is a new conversation")
 
 
-def help_(session: Session, _: str) -> None:
+def help_(session: ChatSession, _: str) -> None:
     """/help"""
-    rows = [(f"/{name} {word.takes}".strip(), word.meaning) for name, word in WORDS.items()]
-    rows += [*KEYS.items(), ("//...", "sends a message that begins with a slash")]
+    rows = [(f"/{name} {word.arguments}".strip(), word.description) for name, word in SLASH_COMMANDS.items()]
+    rows += [*KEY_BINDINGS.items(), ("//...", "sends a message that begins with a slash")]
     width = max(len(typed) for typed, _ in rows)
-    session.tell("\n".join(f"{typed:{width}}  {meaning}" for typed, meaning in rows))
+    session.print_line("\n".join(f"{typed:{width}}  {meaning}" for typed, meaning in rows))
 
 
-def leaves(text: str) -> bool:
+def is_exit_command(text: str) -> bool:
     """Whether what was typed means to leave."""
-    return text.strip().lower() in FAREWELLS
+    return text.strip().lower() in EXIT_COMMANDS
 
 
-COMMANDS: Mapping[str, Callable[[Session, str], None]] = MappingProxyType(
+COMMANDS: Mapping[str, Callable[[ChatSession, str], None]] = MappingProxyType(
     {
         one.__name__.rstrip("_"): one
         for one in (

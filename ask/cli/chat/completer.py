@@ -8,12 +8,12 @@ from contextlib import suppress
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from ask.cli.chat.session import Session
-from ask.cli.chat.slash_commands import WORDS
-from ask.completion import SAFE, listed, models
+from ask.cli.chat.session import ChatSession
+from ask.cli.chat.slash_commands import SLASH_COMMANDS
+from ask.completion import SAFE_WORD, complete_models, list_model_ids
 from ask.errors import AskError
 
-FILES = ("file", "save")
+FILE_COMMANDS = ("file", "save")
 
 
 class ChatCompleter(Completer):
@@ -23,7 +23,7 @@ class ChatCompleter(Completer):
         session: the chat, which knows providers and models.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ChatSession) -> None:
         self._session = session
         self._paths = PathCompleter(expanduser=True)
 
@@ -31,36 +31,40 @@ class ChatCompleter(Completer):
         text = document.text_before_cursor
         with suppress(AskError, OSError):
             if text.startswith("/") and "\n" not in text:
-                yield from self._of_command(text, complete_event)
+                yield from self._complete_command(text, complete_event)
             elif (word := text.split()[-1:] or [""])[0].startswith("@") and text.endswith(word[0]):
-                yield from self._files(word[0][1:], complete_event)
+                yield from self._complete_path(word[0][1:], complete_event)
 
-    def _of_command(self, text: str, event: CompleteEvent) -> Iterator[Completion]:
+    def _complete_command(self, text: str, event: CompleteEvent) -> Iterator[Completion]:
         name, space, typed = text[1:].partition(" ")
         if not space:
-            words = ((word, known) for word, known in WORDS.items() if word.startswith(name))
+            words = ((word, known) for word, known in SLASH_COMMANDS.items() if word.startswith(name))
             for word, known in words:
-                written = f"/{word} " if known.takes else f"/{word}"
-                yield Completion(written, -len(text), display=f"/{word}", display_meta=known.meaning)
-        elif name in FILES:
-            yield from self._files(typed.lstrip(), event)
+                written = f"/{word} " if known.arguments else f"/{word}"
+                yield Completion(written, -len(text), display=f"/{word}", display_meta=known.description)
+        elif name in FILE_COMMANDS:
+            yield from self._complete_path(typed.lstrip(), event)
         elif name == "system" and typed.startswith("@"):
-            yield from self._files(typed[1:], event)
+            yield from self._complete_path(typed[1:], event)
         else:
-            offered = dict.fromkeys(self._arguments(name, typed))
+            offered = dict.fromkeys(self._list_arguments(name, typed))
             yield from (Completion(one, -len(typed)) for one in offered if one.startswith(typed))
 
-    def _arguments(self, name: str, typed: str) -> Iterator[str]:
-        workspace = self._session.workspace
+    def _list_arguments(self, name: str, typed: str) -> Iterator[str]:
+        workspace = self._session.app
         if name == "provider":
-            yield from workspace.names
+            yield from workspace.provider_names
         elif name == "model":
-            yield from filter(SAFE.fullmatch, listed(workspace.places, self._session.question.target.name))
+            yield from filter(
+                SAFE_WORD.fullmatch, list_model_ids(workspace.app_dirs, self._session.request.endpoint.provider_name)
+            )
             yield from (
-                one for one, _ in models(workspace.places, workspace.environment, typed, "") if SAFE.fullmatch(one)
+                one
+                for one, _ in complete_models(workspace.app_dirs, workspace.environment, typed, "")
+                if SAFE_WORD.fullmatch(one)
             )
         elif name in ("tools", "safe"):
-            yield from WORDS[name].takes.strip("[]").split("|")
+            yield from SLASH_COMMANDS[name].arguments.strip("[]").split("|")
 
-    def _files(self, typed: str, event: CompleteEvent) -> Iterable[Completion]:
+    def _complete_path(self, typed: str, event: CompleteEvent) -> Iterable[Completion]:
         return self._paths.get_completions(Document(typed, len(typed)), event)

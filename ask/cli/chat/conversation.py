@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ask.agent.request import Question
-from ask.agent.workspace import Workspace
-from ask.context_window import SUMMARY, Told
+from ask.agent.app_context import AppContext
+from ask.agent.request import RunRequest
+from ask.context_window import SUMMARY_PREFIX, ReportedUsage
 from ask.errors import FileError, UsageError
 from ask.messages import Message
 
@@ -14,79 +14,81 @@ if TYPE_CHECKING:
     from ask.history.entries import Run
 
 
-class Exchange(NamedTuple):
+class ChatTurn(NamedTuple):
     """The user's last message and what came of it.
 
     Attributes:
-        place: of the message in the conversation.
-        asked: the message.
-        answered: whether anything was said to it.
-        run: the number of its run in the history; None where it is not saved.
+        message_index: of the message in the conversation.
+        user_message: the message.
+        has_response: whether anything was said to it.
+        run_number: the number of its run in the history; None where it is not saved.
     """
 
-    place: int
-    asked: Message
-    answered: bool
-    run: int | None
+    message_index: int
+    user_message: Message
+    has_response: bool
+    run_number: int | None
 
 
-def read_again(question: Question, workspace: Workspace) -> Question:
+def reload_conversation(request: RunRequest, app: AppContext) -> RunRequest:
     """The question with what is saved of its conversation, as `ask -c` would go on; unchanged where nothing is."""
-    if not question.settings.save:
-        return question
-    from ask.history.conversations import continuation, find
+    if not request.settings.save:
+        return request
+    from ask.history.conversations import find_conversation, load_conversation
     from ask.history.store import Store
 
     try:
-        with Store(workspace.history, create=False) as store:
-            past = continuation(store, find(store, question.conversation))
+        with Store(app.history_file, create=False) as store:
+            past = load_conversation(store, find_conversation(store, request.conversation_id))
     except (FileError, UsageError):
-        return question  # what is known of it has to do
-    same = (past.provider, past.model) == (question.target.name, question.target.model)
-    return question._replace(past=past.messages, told=past.told if same else Told())
+        return request  # what is known of it has to do
+    same = (past.provider, past.model) == (request.endpoint.provider_name, request.endpoint.model)
+    return request._replace(
+        message_history=past.messages, reported_usage=past.reported_usage if same else ReportedUsage()
+    )
 
 
-def last_exchange(question: Question, workspace: Workspace) -> Exchange:
+def find_last_turn(request: RunRequest, app: AppContext) -> ChatTurn:
     """The last message of a conversation and its answer.
 
     Raises:
         UsageError: there is none, or the conversation has gone on elsewhere.
         FileError: the history cannot be read.
     """
-    past = question.past
+    past = request.message_history
     place = max((place for place, message in enumerate(past) if message.role == "user"), default=-1)
-    if place < 0 or past[place].content.startswith(SUMMARY):
+    if place < 0 or past[place].content.startswith(SUMMARY_PREFIX):
         raise UsageError("there is no message yet", "type one")
-    run = last_run(question, workspace) if question.settings.save else None
+    run = read_last_run(request, app) if request.settings.save else None
     if run and run.entries[0].message.content != past[place].content:
         raise UsageError("the conversation has gone on elsewhere", "leave, and take it up with ask chat -c")
-    return Exchange(place, past[place], place < len(past) - 1, run.number if run else None)
+    return ChatTurn(place, past[place], place < len(past) - 1, run.number if run else None)
 
 
-def last_run(question: Question, workspace: Workspace) -> Run | None:
+def read_last_run(request: RunRequest, app: AppContext) -> Run | None:
     """The newest run of the conversation that no summary stands for; None where there is none."""
-    from ask.history.conversations import find, verbatim
+    from ask.history.conversations import find_conversation, select_unsummarized_runs
     from ask.history.entries import read_runs
     from ask.history.store import Store
 
-    with Store(workspace.history, create=False) as store:
+    with Store(app.history_file, create=False) as store:
         try:
-            runs = verbatim(read_runs(store, find(store, question.conversation)))
+            runs = select_unsummarized_runs(read_runs(store, find_conversation(store, request.conversation_id)))
         except UsageError:  # nothing could be saved
             return None
     return runs[-1] if runs else None
 
 
-def delete(run: int | None, workspace: Workspace) -> None:
+def delete_saved_run(run_number: int | None, app: AppContext) -> None:
     """Delete the run of that number, if any.
 
     Raises:
         FileError: the history cannot be written.
     """
-    if run is None:
+    if run_number is None:
         return
     from ask.history.deletion import delete_run
     from ask.history.store import Store
 
-    with Store(workspace.history, create=False) as store:
-        delete_run(store, run)
+    with Store(app.history_file, create=False) as store:
+        delete_run(store, run_number)

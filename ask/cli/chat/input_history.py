@@ -9,14 +9,14 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory
 
-from ask.atomic_files import PRIVATE_FILE, locked, write_private_file
+from ask.atomic_files import PRIVATE_FILE_MODE, lock_file, write_private_file
 from ask.errors import FileError
 
-MOST = 1_000_000
+MAX_HISTORY_BYTES = 1_000_000
 """Bytes; of a longer file the newest half is kept."""
 
 
-class KeptHistory(FileHistory):
+class PromptHistory(FileHistory):
     """A file of what was typed. Where it cannot be read or written, what was typed is known in this chat alone.
 
     Args:
@@ -31,25 +31,25 @@ class KeptHistory(FileHistory):
 
     def load_history_strings(self) -> Iterable[str]:
         with suppress(OSError, FileError):
-            with locked(self._path):
-                shorten(self._path)
+            with lock_file(self._path):
+                truncate_history(self._path)
             return list(super().load_history_strings())
         return []
 
     def store_string(self, string: str) -> None:
-        with suppress(OSError, FileError), locked(self._path):
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE))
+        with suppress(OSError, FileError), lock_file(self._path):
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE))
             super().store_string(self._redact(string))
 
 
-def shorten(path: Path) -> None:
+def truncate_history(path: Path) -> None:
     """Keep the newest half of a file that has become too long.
 
     Raises:
         OSError: it cannot be written.
     """
-    if not path.exists() or path.stat().st_size <= MOST:
+    if not path.exists() or path.stat().st_size <= MAX_HISTORY_BYTES:
         return
-    newest = path.read_bytes()[-MOST // 2 :]
+    newest = path.read_bytes()[-MAX_HISTORY_BYTES // 2 :]
     _, mark, whole = newest.partition(b"\n# ")
     write_private_file(path, mark + whole)

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ask.agent.workspace import Workspace
-from ask.cli.chat.commands import carry_out, leaves
-from ask.cli.chat.session import Session
-from ask.cli.chat.slash_commands import Order, read_line
-from ask.cli.error_reporting import reporting
+from ask.agent.app_context import AppContext
+from ask.cli.chat.commands import execute_command, is_exit_command
+from ask.cli.chat.session import ChatSession
+from ask.cli.chat.slash_commands import SlashCommandCall, parse_input
+from ask.cli.error_reporting import redact_errors
 from ask.cli.run import warn_literal_options
-from ask.console import Console
-from ask.errors import AskError, FileError, Interrupted, ReaderGone, UsageError
-from ask.inputs.text import decode
-from ask.text import as_text, one_line
+from ask.console import StderrConsole
+from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
+from ask.inputs.text import decode_text
+from ask.text import decode_argument, format_one_line
 
 
-def chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
+def run_chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
     """Talk until the user leaves; return the exit code.
 
     Args:
@@ -30,76 +30,76 @@ def chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequen
     Raises:
         AskError: there can be no chat.
     """
-    workspace = Workspace(quiet=flags["quiet"])
-    console = Console(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
-    with reporting(console, verbose=flags["verbose"]), ExitStack() as cleanup:
+    workspace = AppContext(quiet=flags["quiet"])
+    console = StderrConsole(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
+    with redact_errors(console, verbose=flags["verbose"]), ExitStack() as cleanup:
         warn_literal_options(literal_options, console)
-        session = Session(flags, workspace, console, cleanup)
-        cleanup.callback(say_where, session)
-        first = as_text(" ".join(words))
-        if not on_terminal():
-            return answer_lines(session, first)
-        talk(session, first)
+        session = ChatSession(flags, workspace, console, cleanup)
+        cleanup.callback(print_conversation_id, session)
+        first = decode_argument(" ".join(words))
+        if not is_interactive():
+            return run_piped_chat(session, first)
+        run_interactive_chat(session, first)
     return 0
 
 
-def on_terminal() -> bool:
+def is_interactive() -> bool:
     """Whether somebody types, and sees what they type."""
     shown = (sys.stdout, sys.stderr)
     return sys.stdin is not None and sys.stdin.isatty() and any(one is not None and one.isatty() for one in shown)
 
 
-def say_where(session: Session) -> None:
+def print_conversation_id(session: ChatSession) -> None:
     """Name the conversation, which can be gone on with."""
-    if session.saved:
-        session.console.dim(f"· conversation {session.question.conversation}\n")
+    if session.is_saved:
+        session.console.print_dim(f"· conversation {session.request.conversation_id}\n")
 
 
 # On a terminal
 
 
-def talk(session: Session, text: str) -> None:
+def run_interactive_chat(session: ChatSession, first_message: str) -> None:
     """Take messages and commands, until the user leaves.
 
     Args:
         session: the chat.
-        text: the first message; "" for none.
+        first_message: the first message; "" for none.
     """
-    from ask.cli.chat.prompt import Prompt
-    from ask.cli.chat.terminal_state import terminal_kept
+    from ask.cli.chat.prompt import ChatPrompt
+    from ask.cli.chat.terminal_state import preserve_terminal
 
-    greet(session)
-    with terminal_kept(), Prompt(session) as prompt:
+    print_greeting(session)
+    with preserve_terminal(), ChatPrompt(session) as prompt:
         before = ""
         while True:
             try:
-                text = text or prompt.read(before)
-                before, text, typed = "", "", text
-                if leaves(typed):
+                first_message = first_message or prompt.read_message(before)
+                before, first_message, typed = "", "", first_message
+                if is_exit_command(typed):
                     return
                 if typed.strip():
-                    before = answer(session, typed)
+                    before = handle_input(session, typed)
             except EOFError:
                 return
             except KeyboardInterrupt:
-                text = before = ""
-            except Interrupted as error:
-                if error.exit_code != Interrupted.exit_code:
+                first_message = before = ""
+            except RunInterruptedError as error:
+                if error.exit_code != RunInterruptedError.exit_code:
                     raise
-                prompt.discard_typed()
-                session.tell(f"ask: {one_line(str(error))}")
+                prompt.discard_typeahead()
+                session.print_line(f"ask: {format_one_line(str(error))}")
 
 
-def greet(session: Session) -> None:
+def print_greeting(session: ChatSession) -> None:
     """Say with whom one talks, and how to leave."""
-    question = session.question
-    target = f"{question.target.model} of {question.target.name}"
-    messages = sum(message.role == "user" for message in question.past)
-    past = f", going on with {question.conversation} ({messages} messages)" if messages else ""
-    session.console.line(f"ask: this is {target}{past}; /help tells what can be typed, Ctrl-D leaves")
+    question = session.request
+    target = f"{question.endpoint.model} of {question.endpoint.provider_name}"
+    messages = sum(message.role == "user" for message in question.message_history)
+    past = f", going on with {question.conversation_id} ({messages} messages)" if messages else ""
+    session.console.print_line(f"ask: this is {target}{past}; /help tells what can be typed, Ctrl-D leaves")
 
 
-def answer(session: Session, typed: str) -> str:
+def handle_input(session: ChatSession, text: str) -> str:
     """Carry out a command or send a message; what is to be typed differently.
 
     Raises:
@@ -107,27 +107,27 @@ def answer(session: Session, typed: str) -> str:
         Interrupted: Ctrl-C or another signal ended it.
     """
     try:
-        order = read_line(typed)
+        order = parse_input(text)
     except UsageError as error:
-        session.tell(f"ask: {error}")
-        return typed
+        session.print_line(f"ask: {error}")
+        return text
     try:
-        with reporting(session.console, verbose=session.flags["verbose"]):
-            if isinstance(order, Order):
-                carry_out(order, session)
+        with redact_errors(session.console, verbose=session.flags["verbose"]):
+            if isinstance(order, SlashCommandCall):
+                execute_command(order, session)
             else:
-                session.say(order)
-    except (ReaderGone, Interrupted):
+                session.send_message(order)
+    except (BrokenOutputError, RunInterruptedError):
         raise
     except AskError as failure:
-        session.tell(f"ask: {one_line(str(failure))}")
+        session.print_line(f"ask: {format_one_line(str(failure))}")
     return ""
 
 
 # Without a terminal
 
 
-def answer_lines(session: Session, first: str) -> int:
+def run_piped_chat(session: ChatSession, first_message: str) -> int:
     """Answer each line of standard input; the exit code of the last failure, 0 without any.
 
     A line is a message, whatever it begins with: it may be somebody else's.
@@ -137,28 +137,28 @@ def answer_lines(session: Session, first: str) -> int:
         Interrupted: Ctrl-C.
     """
     code = 0
-    for text in messages(first, session.question.settings.stdin_limit):
-        if leaves(text):
+    for text in read_messages(first_message, session.request.settings.stdin_limit):
+        if is_exit_command(text):
             break
         try:
-            with reporting(session.console, verbose=session.flags["verbose"]):
-                session.say(text)
-        except (ReaderGone, Interrupted):
+            with redact_errors(session.console, verbose=session.flags["verbose"]):
+                session.send_message(text)
+        except (BrokenOutputError, RunInterruptedError):
             raise
         except AskError as failure:
             code = failure.exit_code
-            session.tell(f"ask: {one_line(str(failure))}")
+            session.print_line(f"ask: {format_one_line(str(failure))}")
     return code
 
 
-def messages(first: str, limit: int) -> Iterator[str]:
+def read_messages(first_message: str, limit: int) -> Iterator[str]:
     """The first message, if there is one, then each line of standard input that is not empty, as it comes.
 
     Raises:
         FileError: it cannot be read, holds no text, or has a line of more than `limit` bytes.
     """
-    if first:
-        yield first
+    if first_message:
+        yield first_message
     while sys.stdin is not None:
         try:
             line = sys.stdin.buffer.readline(limit + 1)
@@ -169,6 +169,6 @@ def messages(first: str, limit: int) -> Iterator[str]:
             raise FileError(f"a line of standard input is longer than {limit} bytes", advice)
         if not line:
             return
-        text = decode(line, "standard input").strip()
+        text = decode_text(line, "standard input").strip()
         if text:
             yield text

@@ -12,12 +12,12 @@ from typing import Any
 
 from prompt_toolkit import Application
 
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
-INPUT, LOCAL = 0, 3  # places in what tcgetattr returns
+TERMINATION_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+IFLAG, LFLAG = 0, 3  # places in what tcgetattr returns
 
 
 @contextmanager
-def terminal_kept() -> Iterator[None]:
+def preserve_terminal() -> Iterator[None]:
     """Keep what is typed meanwhile out of answers, key by key for the next prompt, and restore the terminal at the end.
 
     The prompt must see each Enter as the key and not as a newline, so that every typed line is a message of its own.
@@ -26,8 +26,8 @@ def terminal_kept() -> Iterator[None]:
     before = modes = None
     with suppress(termios.error):
         before, modes = termios.tcgetattr(descriptor), termios.tcgetattr(descriptor)
-        modes[INPUT] &= ~termios.ICRNL
-        modes[LOCAL] &= ~(termios.ECHO | termios.ICANON)
+        modes[IFLAG] &= ~termios.ICRNL
+        modes[LFLAG] &= ~(termios.ECHO | termios.ICANON)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)
     try:
         yield
@@ -38,26 +38,26 @@ def terminal_kept() -> Iterator[None]:
 
 
 @contextmanager
-def ended_in_order(prompt: Application[Any]) -> Iterator[None]:
+def exit_prompt_on_signal(application: Application[Any]) -> Iterator[None]:
     """Have a signal that ends the program end the prompt first: an exception in the middle of its loop may hang it.
 
     The prompt raises SystemExit then.
     """
 
-    def end(number: int, _: FrameType | None) -> None:
+    def handle_signal(number: int, _: FrameType | None) -> None:
         ending = SystemExit(128 + number)
-        if prompt.loop is None or not prompt.is_running:
+        if application.loop is None or not application.is_running:
             raise ending
-        prompt.loop.call_soon_threadsafe(leave, ending)
+        application.loop.call_soon_threadsafe(exit_prompt, ending)
 
-    def leave(ending: SystemExit) -> None:
-        if prompt.future is not None and not prompt.future.done():
-            prompt.exit(exception=ending)
+    def exit_prompt(system_exit: SystemExit) -> None:
+        if application.future is not None and not application.future.done():
+            application.exit(exception=system_exit)
 
-    before = {ending: signal.getsignal(ending) for ending in ENDINGS}
+    before = {ending: signal.getsignal(ending) for ending in TERMINATION_SIGNALS}
     heard = [ending for ending, handler in before.items() if callable(handler)]
     for ending in heard:
-        signal.signal(ending, end)
+        signal.signal(ending, handle_signal)
     try:
         yield
     finally:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
-ATTRIBUTE = "__ask_tool__"
+TOOL_ATTRIBUTE = "__ask_tool__"
 
 
-class Mark(NamedTuple):
+class ToolOptions(NamedTuple):
     """What the decorator says of a function; "" leaves it to the function itself."""
 
     name: str = ""
@@ -39,13 +39,13 @@ def tool(
     def mark(function: F) -> F:
         if isinstance(function, type) or not callable(function):
             raise TypeError("@tool marks functions; a name is given as @tool(name=...)")
-        setattr(function, ATTRIBUTE, Mark(name, description, changes))
+        setattr(function, TOOL_ATTRIBUTE, ToolOptions(name, description, changes))
         return function
 
     return mark if function is None else mark(function)
 
 
-def mark_of(value: object) -> Mark | None:
+def get_tool_options(value: object) -> ToolOptions | None:
     """What the decorator said of a function; None where it is not marked."""
-    mark = getattr(value, ATTRIBUTE, None)
-    return mark if isinstance(mark, Mark) and callable(value) else None
+    mark = getattr(value, TOOL_ATTRIBUTE, None)
+    return mark if isinstance(mark, ToolOptions) and callable(value) else None

@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool, ToolContext, ToolResult
-from ask.tools.plugins.decorator import Mark, mark_of
-from ask.tools.plugins.type_hints import UNIONS, UNKNOWN, Field, NoTool, object_shape, resolved
+from ask.tools.plugins.decorator import ToolOptions, get_tool_options
+from ask.tools.plugins.type_hints import (
+    NO_DEFAULT,
+    UNION_TYPES,
+    ObjectField,
+    ToolDefinitionError,
+    make_object_adapter,
+    resolve_hints,
+)
 
 if TYPE_CHECKING:
     from asyncio import Runner
 
-VARIADIC = {
+VARIADIC_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: ("*", "a list"),
     inspect.Parameter.VAR_KEYWORD: ("**", "a dict"),
 }
@@ -34,15 +41,15 @@ def as_tool(function: Callable[..., Any]) -> Tool:
         TypeError: it cannot be one; says which parameter is in the way.
     """
     if isinstance(function, type) or not callable(function):
-        raise NoTool(f"{getattr(function, '__qualname__', function)!r} is no function")
-    mark = mark_of(function) or Mark()
+        raise ToolDefinitionError(f"{getattr(function, '__qualname__', function)!r} is no function")
+    mark = get_tool_options(function) or ToolOptions()
     name = mark.name or getattr(function, "__name__", "")
     try:
-        told, described = _docstring(function)
-        fields, contexts = _fields(function, described)
-        shape = object_shape(fields, dict)
-    except NoTool as fault:
-        raise NoTool(f"{name}: {fault}") from None
+        told, described = _parse_docstring(function)
+        fields, contexts = _read_parameters(function, described)
+        shape = make_object_adapter(fields, dict)
+    except ToolDefinitionError as fault:
+        raise ToolDefinitionError(f"{name}: {fault}") from None
     positional = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
@@ -53,12 +60,12 @@ def as_tool(function: Callable[..., Any]) -> Tool:
         named = {**shape.convert(arguments), **dict.fromkeys(contexts, context)}
         given = [named.pop(one) for one in positional if one in named]
         value = function(*given, **named)
-        return as_result(_awaited(value) if inspect.isawaitable(value) else value)
+        return to_tool_result(_run_awaitable(value) if inspect.isawaitable(value) else value)
 
     return Tool(ToolSpec(name, mark.description or told, shape.schema), run, mark.changes)
 
 
-def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """What it says of the function, and of each parameter; in the style of Google, NumPy, or Sphinx."""
     text = inspect.getdoc(function) or ""
     if "\n" not in text and not text.startswith(":"):
@@ -77,45 +84,47 @@ def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     return told, described
 
 
-def _fields(function: Callable[..., Any], described: Mapping[str, str]) -> tuple[list[Field], list[str]]:
+def _read_parameters(
+    function: Callable[..., Any], descriptions: Mapping[str, str]
+) -> tuple[list[ObjectField], list[str]]:
     """The parameters that the model fills in, and the names of those that take the context."""
     try:
         signature = inspect.signature(function)
     except ValueError:
-        raise NoTool("it does not tell its parameters") from None
-    hints = resolved(function)
+        raise ToolDefinitionError("it does not tell its parameters") from None
+    hints = resolve_hints(function)
     fields, contexts = [], []
     for name, parameter in signature.parameters.items():
-        if parameter.kind in VARIADIC:
-            stars, instead = VARIADIC[parameter.kind]
-            raise NoTool(f"{stars}{name} stands for any number of values; make it {instead}", (name,))
+        if parameter.kind in VARIADIC_KINDS:
+            stars, instead = VARIADIC_KINDS[parameter.kind]
+            raise ToolDefinitionError(f"{stars}{name} stands for any number of values; make it {instead}", (name,))
         required = parameter.default is parameter.empty
         hint = hints.get(name, parameter.empty if required else type(parameter.default))
         if hint is parameter.empty or (name not in hints and parameter.default is None):
-            raise NoTool("no type hint", (name,))
-        if _takes_context(hint):
+            raise ToolDefinitionError("no type hint", (name,))
+        if _is_context_hint(hint):
             contexts.append(name)
         else:
-            default = UNKNOWN if required else parameter.default
-            fields.append(Field(name, hint, required, described.get(name, ""), default))
+            default = NO_DEFAULT if required else parameter.default
+            fields.append(ObjectField(name, hint, required, descriptions.get(name, ""), default))
     return fields, contexts
 
 
-def _takes_context(hint: Any) -> bool:
+def _is_context_hint(hint: Any) -> bool:
     if hasattr(hint, "__metadata__"):
-        return _takes_context(hint.__origin__)
-    return hint is ToolContext or (get_origin(hint) in UNIONS and ToolContext in get_args(hint))
+        return _is_context_hint(hint.__origin__)
+    return hint is ToolContext or (get_origin(hint) in UNION_TYPES and ToolContext in get_args(hint))
 
 
-def _awaited(value: Awaitable[Any]) -> Any:
-    async def wait() -> Any:
-        return await value
+def _run_awaitable(awaitable: Awaitable[Any]) -> Any:
+    async def wait_for_value() -> Any:
+        return await awaitable
 
-    return _runner().run(wait())
+    return _get_runner().run(wait_for_value())
 
 
 @cache
-def _runner() -> Runner:
+def _get_runner() -> Runner:
     """One event loop for all calls: what a tool keeps open between two of them belongs to it."""
     from asyncio import Runner
 
@@ -124,19 +133,19 @@ def _runner() -> Runner:
     return runner
 
 
-def as_result(value: Any) -> ToolResult:
+def to_tool_result(value: Any) -> ToolResult:
     """What a function returned, as the model gets it: text as it is, nothing for None, all else as JSON."""
     if isinstance(value, ToolResult):
         return value
     if value is None or isinstance(value, str):
         return ToolResult(value or "")
     try:
-        return ToolResult(json.dumps(value, ensure_ascii=False, default=_written))
+        return ToolResult(json.dumps(value, ensure_ascii=False, default=_encode_json_value))
     except (TypeError, ValueError, RecursionError):
         return ToolResult(str(value))
 
 
-def _written(value: Any) -> Any:
+def _encode_json_value(value: Any) -> Any:
     """A value that JSON has not, in its terms."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

@@ -17,27 +17,27 @@ from typing import Any, NamedTuple
 from ask.messages import ToolSpec
 from ask.parsing import as_dict, as_list
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.output_limits import RESULT_LIMIT, Capture
+from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
 from ask.tools.plugins.process import PluginProcess
-from ask.worker_channel import CALL, DONE, READY, START, TEXT, WorkerLate, WorkerLost
+from ask.worker_channel import CALL, DONE, READY, START, TEXT, WorkerDiedError, WorkerTimeoutError
 
-AFRESH = "What it held in memory is gone; the next call starts it anew"
+RESTART_NOTE = "What it held in memory is gone; the next call starts it anew"
 
 
-class Broken(Exception):
+class PluginLoadError(Exception):
     """A plugin that cannot be loaded, and why."""
 
 
-class Around(NamedTuple):
+class PluginEnvironment(NamedTuple):
     """What is around a plugin's process: where it starts, its environment, and seconds that it may take to load."""
 
     directory: Path
     environment: Mapping[str, str]
-    patience: float
+    load_timeout: float
 
 
-class Source:
-    """Where tools come from. Its process starts at once; `tools` waits for what it tells of them.
+class ToolPlugin:
+    """Where tools come from. Its process starts at once; `load_tools` waits for what it tells of them.
 
     Args:
         origin: what the user knows it by.
@@ -50,17 +50,21 @@ class Source:
     """
 
     def __init__(
-        self, origin: str, targets: Sequence[tuple[str, str, bool]], around: Around, further_path: Sequence[str] = ()
+        self,
+        origin: str,
+        targets: Sequence[tuple[str, str, bool]],
+        plugin_environment: PluginEnvironment,
+        extra_import_path: Sequence[str] = (),
     ) -> None:
         self.origin = origin
-        self._path = [*sys.path, *further_path]
+        self._import_path = [*sys.path, *extra_import_path]
         self._targets = targets
-        self._around = around
+        self._plugin_environment = plugin_environment
         self._process: PluginProcess | None = None
-        self._started = time.monotonic()
-        self._process = self._start()
+        self._start_time = time.monotonic()
+        self._process = self._start_process()
 
-    def tools(self) -> list[Tool]:
+    def load_tools(self) -> list[Tool]:
         """Its tools.
 
         Raises:
@@ -68,118 +72,120 @@ class Source:
         """
         assert self._process, "it was started"  # noqa: S101
         try:
-            told = self._introduce(self._process)
+            told = self._initialize_worker(self._process)
         except BaseException:
-            self.close(at_once=True)
+            self.close(immediately=True)
             raise
-        return [self._tool(*as_list(row)) for row in as_list(told.get("tools"))]
+        return [self._create_tool(*as_list(row)) for row in as_list(told.get("tools"))]
 
-    def close(self, *, at_once: bool = False) -> None:
-        """End its process; `at_once` without giving it time to end by itself."""
+    def close(self, *, immediately: bool = False) -> None:
+        """End its process; `immediately` without giving it time to end by itself."""
         process, self._process = self._process, None
         if process is not None:
-            (process.end if at_once else process.let_go)()
+            (process.kill if immediately else process.shut_down)()
 
-    def _tool(self, name: str, description: str, parameters: Mapping[str, Any], changes: bool) -> Tool:
+    def _create_tool(self, name: str, description: str, parameters: Mapping[str, Any], changes: bool) -> Tool:
         def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-            return self._call(name, arguments, context)
+            return self._run_tool(name, arguments, context)
 
         return Tool(ToolSpec(name, description, parameters), run, changes, self.origin)
 
-    def _start(self) -> PluginProcess:
+    def _start_process(self) -> PluginProcess:
         try:
-            return PluginProcess(self._around.directory, self._around.environment)
+            return PluginProcess(self._plugin_environment.directory, self._plugin_environment.environment)
         except OSError as fault:
-            raise Broken(f"no process can be started ({fault.strerror})") from fault
+            raise PluginLoadError(f"no process can be started ({fault.strerror})") from fault
 
-    def _introduce(self, process: PluginProcess) -> dict[str, Any]:
+    def _initialize_worker(self, process: PluginProcess) -> dict[str, Any]:
         """Have the plugin loaded; what it tells of its tools.
 
         Raises:
             Broken: it does not load.
         """
-        start = {"path": self._path, "targets": self._targets}
-        deadline = self._started + self._around.patience
+        start = {"path": self._import_path, "targets": self._targets}
+        deadline = self._start_time + self._plugin_environment.load_timeout
         try:
-            for kind, payload in process.exchange(START, start, deadline, lambda _: None):
+            for kind, payload in process.exchange_frames(START, start, deadline, lambda _: None):
                 told = as_dict(json.loads(payload)) if kind == READY else {}
                 if told.get("problem") or not told:
-                    raise Broken(str(told.get("problem") or "it says what makes no sense"))
+                    raise PluginLoadError(str(told.get("problem") or "it says what makes no sense"))
                 return told
-        except WorkerLost as lost:
-            raise Broken(f"its process ended ({lost})") from None
-        except WorkerLate:
-            raise Broken(f"it is not loaded after {self._around.patience:g} s") from None
-        raise Broken("it says nothing")
+        except WorkerDiedError as lost:
+            raise PluginLoadError(f"its process ended ({lost})") from None
+        except WorkerTimeoutError:
+            raise PluginLoadError(f"it is not loaded after {self._plugin_environment.load_timeout:g} s") from None
+        raise PluginLoadError("it says nothing")
 
-    def _call(self, name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         """Carry out a call.
 
         Raises:
             ToolError: it failed, took too long, or the process is no more.
         """
-        process = self._process or self._again()
+        process = self._process or self._restart_process()
         call = {
-            "tool": name,
+            "tool": tool_name,
             "arguments": arguments,
             "directory": str(context.directory),
             "timeout": context.command_timeout,
             "spill": str(context.spill_directory),
             "hosts": None if context.restrict_hosts is None else sorted(context.restrict_hosts),
         }
-        with self._kept_whole(context) as capture:
+        with self._open_capture(context) as capture:
             redacted = context.redactor.open_stream()
 
-            def show(text: str) -> None:
+            def report_output(text: str) -> None:
                 if told := redacted.feed(text):
                     context.on_output(told)
 
             deadline = time.monotonic() + context.command_timeout
-            rest = self._answer(process.exchange(CALL, call, deadline, show), capture, context)
-            process.finish_output(show)
+            rest = self._read_result(process.exchange_frames(CALL, call, deadline, report_output), capture, context)
+            process.drain_output(report_output)
             if told := redacted.finish():
                 context.on_output(told)
-            text = capture.shorten(RESULT_LIMIT)
+            text = capture.truncate(MAX_RESULT_LENGTH)
         if rest.get("error"):
             raise ToolError(text)
         status = rest.get("exit_status")
         return ToolResult(text, rest.get("failed") is True, status if type(status) is int else None)
 
-    def _again(self) -> PluginProcess:
+    def _restart_process(self) -> PluginProcess:
         """A new process, the plugin loaded.
 
         Raises:
             ToolError: there can be none.
         """
         try:
-            self._started = time.monotonic()
-            self._process = self._start()
-            self._introduce(self._process)
-        except Broken as fault:
-            self.close(at_once=True)
+            self._start_time = time.monotonic()
+            self._process = self._start_process()
+            self._initialize_worker(self._process)
+        except PluginLoadError as fault:
+            self.close(immediately=True)
             raise ToolError(f"nothing was run: {fault}") from None
         except BaseException:
-            self.close(at_once=True)
+            self.close(immediately=True)
             raise
         return self._process
 
     @contextmanager
-    def _kept_whole(self, context: ToolContext) -> Iterator[Capture]:
+    def _open_capture(self, context: ToolContext) -> Iterator[OutputCapture]:
         """What gathers the result of a call; whatever goes wrong ends the process, and no file is left of it."""
-        capture = Capture(context.spill_directory, "result")
+        capture = OutputCapture(context.spill_directory, "result")
         try:
             yield capture
         except BaseException as fault:
             capture.discard()
-            self.close(at_once=True)
-            if isinstance(fault, WorkerLate):
+            self.close(immediately=True)
+            if isinstance(fault, WorkerTimeoutError):
                 seconds = f"{context.command_timeout:g} s"
-                raise ToolError(f"stopped after {seconds}, with all that it had started. {AFRESH}") from None
-            if isinstance(fault, WorkerLost):
-                raise ToolError(f"its process ended during the call ({fault}). {AFRESH}") from None
+                raise ToolError(f"stopped after {seconds}, with all that it had started. {RESTART_NOTE}") from None
+            if isinstance(fault, WorkerDiedError):
+                raise ToolError(f"its process ended during the call ({fault}). {RESTART_NOTE}") from None
             raise
 
-    def _answer(self, replies: Iterator[tuple[bytes, bytes]], capture: Capture, context: ToolContext) -> dict[str, Any]:
+    def _read_result(
+        self, replies: Iterator[tuple[bytes, bytes]], capture: OutputCapture, context: ToolContext
+    ) -> dict[str, Any]:
         """Gather the text of a result; what is told beside it."""
         redacted = context.redactor.open_stream()
         for kind, payload in replies:
@@ -193,4 +199,4 @@ class Source:
                     break
             else:
                 break
-        raise WorkerLost("it says what makes no sense")
+        raise WorkerDiedError("it says what makes no sense")

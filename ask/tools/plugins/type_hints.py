@@ -12,91 +12,93 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
-Schema = dict[str, Any]
+SchemaDict = dict[str, Any]
 
 
-UNKNOWN: Any = object()
+NO_DEFAULT: Any = object()
 """The default of what has none, or one that cannot be told."""
 
 
-class NoTool(TypeError):
+class ToolDefinitionError(TypeError):
     """What cannot be made a tool, and why.
 
     Args:
         reason: why.
-        place: the parameter that is in the way, and which part of it; () where it is none.
+        parameter_path: the parameter that is in the way, and which part of it; () where it is none.
     """
 
-    def __init__(self, reason: str, place: tuple[str, ...] = ()) -> None:
-        super().__init__(f"the parameter {'.'.join(place)}: {reason}" if place else reason)
-        self.reason, self.place = reason, place
+    def __init__(self, reason: str, parameter_path: tuple[str, ...] = ()) -> None:
+        super().__init__(f"the parameter {'.'.join(parameter_path)}: {reason}" if parameter_path else reason)
+        self.reason, self.parameter_path = reason, parameter_path
 
 
-def same(value: Any) -> Any:
+def return_unchanged(value: Any) -> Any:
     """The value itself."""
     return value
 
 
-class Shape(NamedTuple):
+class TypeAdapter(NamedTuple):
     """A hint's schema, and what makes a Python value of a JSON value that fits it."""
 
-    schema: Schema
-    convert: Callable[[Any], Any] = same
+    schema: SchemaDict
+    convert: Callable[[Any], Any] = return_unchanged
 
 
-class Field(NamedTuple):
+class ObjectField(NamedTuple):
     """A named part of an object; `name` is its key in JSON."""
 
     name: str
     hint: Any
     required: bool
     description: str = ""
-    default: Any = UNKNOWN
+    default: Any = NO_DEFAULT
 
 
-PLAIN: Mapping[Any, Shape] = {
-    str: Shape({"type": "string"}),
-    int: Shape({"type": "integer"}, int),
-    float: Shape({"type": "number"}, float),
-    bool: Shape({"type": "boolean"}),
-    None: Shape({"type": "null"}),
-    type(None): Shape({"type": "null"}),
-    Any: Shape({}),
-    object: Shape({}),
-    Path: Shape({"type": "string"}, Path),
+SCALAR_ADAPTERS: Mapping[Any, TypeAdapter] = {
+    str: TypeAdapter({"type": "string"}),
+    int: TypeAdapter({"type": "integer"}, int),
+    float: TypeAdapter({"type": "number"}, float),
+    bool: TypeAdapter({"type": "boolean"}),
+    None: TypeAdapter({"type": "null"}),
+    type(None): TypeAdapter({"type": "null"}),
+    Any: TypeAdapter({}),
+    object: TypeAdapter({}),
+    Path: TypeAdapter({"type": "string"}, Path),
 }
-LISTS: Mapping[Any, Callable[[Any], Any]] = {
+SEQUENCE_TYPES: Mapping[Any, Callable[[Any], Any]] = {
     **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
     tuple: tuple,
     **dict.fromkeys((set, abc.Set, abc.MutableSet), set),
     frozenset: frozenset,
 }
-MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
-UNIONS = (Union, types.UnionType)
-JSON_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+MAPPING_TYPES = (dict, abc.Mapping, abc.MutableMapping)
+UNION_TYPES = (Union, types.UnionType)
+JSON_TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 
-def shape_of(hint: Any, inside: tuple[Any, ...] = ()) -> Shape:
-    """The shape that a hint has; `inside` are the classes that it is a part of.
+def make_type_adapter(hint: Any, enclosing_types: tuple[Any, ...] = ()) -> TypeAdapter:
+    """The shape that a hint has; `enclosing_types` are the classes that it is a part of.
 
     Raises:
         NoTool: it has none.
     """
     origin = get_origin(hint)
     if hasattr(hint, "__metadata__"):
-        return _annotated(shape_of(hint.__origin__, inside), hint.__metadata__)
+        return _apply_metadata(make_type_adapter(hint.__origin__, enclosing_types), hint.__metadata__)
     if origin is Literal:
-        return Shape(_enum(hint, get_args(hint)), _by_value(get_args(hint)))
-    if origin in UNIONS:
-        return _union([shape_of(part, inside) for part in get_args(hint)])
-    other = _another_name_of(hint)
+        return TypeAdapter(_make_enum_schema(hint, get_args(hint)), _make_value_lookup(get_args(hint)))
+    if origin in UNION_TYPES:
+        return _make_union_adapter([make_type_adapter(part, enclosing_types) for part in get_args(hint)])
+    other = _unwrap_alias(hint)
     if other is not None:
-        return shape_of(other, inside)
-    return _container(hint, inside) or _class(hint, inside)
+        return make_type_adapter(other, enclosing_types)
+    return _make_container_adapter(hint, enclosing_types) or _make_class_adapter(hint, enclosing_types)
 
 
-def object_shape(fields: Sequence[Field], make: Callable[..., Any], inside: tuple[Any, ...] = ()) -> Shape:
-    """The shape of an object with these fields, made by `make` from those that are given.
+def make_object_adapter(
+    fields: Sequence[ObjectField], factory: Callable[..., Any], enclosing_types: tuple[Any, ...] = ()
+) -> TypeAdapter:
+    """The shape of an object with these fields, made by `factory` from those that are given.
 
     Raises:
         NoTool: a field has none; says which.
@@ -104,28 +106,28 @@ def object_shape(fields: Sequence[Field], make: Callable[..., Any], inside: tupl
     shapes = {}
     for field in fields:
         try:
-            shape = shape_of(without_none(field.hint) if omits_none(field) else field.hint, inside)
-        except NoTool as fault:
-            raise NoTool(fault.reason, (field.name, *fault.place)) from None
+            shape = make_type_adapter(remove_none(field.hint) if can_omit_none(field) else field.hint, enclosing_types)
+        except ToolDefinitionError as fault:
+            raise ToolDefinitionError(fault.reason, (field.name, *fault.parameter_path)) from None
         told = {"description": field.description} if field.description else {}
         shapes[field.name] = shape._replace(schema={**shape.schema, **({} if "description" in shape.schema else told)})
     properties = {name: shape.schema for name, shape in shapes.items()}
     for field in fields:
-        default = plain(field.default)
+        default = to_json_value(field.default)
         if default is not None:
             properties[field.name] = {**properties[field.name], "default": default}
-    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    schema: SchemaDict = {"type": "object", "properties": properties, "additionalProperties": False}
     required = [field.name for field in fields if field.required]
     if required:
         schema["required"] = required
 
     def convert(value: Any) -> Any:
-        return make(**{name: shapes[name].convert(part) for name, part in value.items() if name in shapes})
+        return factory(**{name: shapes[name].convert(part) for name, part in value.items() if name in shapes})
 
-    return Shape(schema, convert)
+    return TypeAdapter(schema, convert)
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """A value as JSON has it; None where it has not."""
     value = value.value if isinstance(value, enum.Enum) else value
     try:
@@ -134,72 +136,72 @@ def plain(value: Any) -> Any:
         return None
 
 
-def omits_none(field: Field) -> bool:
+def can_omit_none(field: ObjectField) -> bool:
     """Whether to leave out a part is the same as to give None, so that the model need not know of None."""
     return not field.required and field.default is None
 
 
-def without_none(hint: Any) -> Any:
+def remove_none(hint: Any) -> Any:
     """The hint without None, where it has something else too."""
     if hasattr(hint, "__metadata__"):
-        return typing.Annotated[(without_none(hint.__origin__), *hint.__metadata__)]
+        return typing.Annotated[(remove_none(hint.__origin__), *hint.__metadata__)]
     parts = tuple(part for part in get_args(hint) if part is not type(None))
-    return Union[parts] if get_origin(hint) in UNIONS and parts else hint  # noqa: UP007 - it is made at run time
+    return Union[parts] if get_origin(hint) in UNION_TYPES and parts else hint  # noqa: UP007 - it is made at run time
 
 
-def named(hint: Any) -> str:
+def format_hint(hint: Any) -> str:
     """A hint as its author wrote it, about."""
     return hint.__qualname__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
 
 
-def _annotated(shape: Shape, notes: Sequence[Any]) -> Shape:
-    for note in notes:
+def _apply_metadata(adapter: TypeAdapter, metadata: Sequence[Any]) -> TypeAdapter:
+    for note in metadata:
         said = note if isinstance(note, str) else getattr(note, "documentation", None)
         if isinstance(said, str):
-            return shape._replace(schema={**shape.schema, "description": said})
-    return shape
+            return adapter._replace(schema={**adapter.schema, "description": said})
+    return adapter
 
 
-def _enum(hint: Any, values: Sequence[Any]) -> Schema:
+def _make_enum_schema(hint: Any, values: Sequence[Any]) -> SchemaDict:
     in_json = [value.value if isinstance(value, enum.Enum) else value for value in values]
-    names = {JSON_NAMES.get(type(value)) for value in in_json}
+    names = {JSON_TYPE_NAMES.get(type(value)) for value in in_json}
     if None in names or not in_json:
-        raise NoTool(f"{named(hint)} has values that JSON has not")
+        raise ToolDefinitionError(f"{format_hint(hint)} has values that JSON has not")
     return {"type": names.pop(), "enum": in_json} if len(names) == 1 else {"enum": in_json}
 
 
-def _by_value(values: Sequence[Any]) -> Callable[[Any], Any]:
+def _make_value_lookup(values: Sequence[Any]) -> Callable[[Any], Any]:
     """What finds the value that JSON's stands for; true is not 1."""
 
-    def convert(given: Any) -> Any:
+    def convert(json_value: Any) -> Any:
         for value in values:
             in_json = value.value if isinstance(value, enum.Enum) else value
-            if in_json == given and isinstance(in_json, bool) == isinstance(given, bool):
+            if in_json == json_value and isinstance(in_json, bool) == isinstance(json_value, bool):
                 return value
-        raise ValueError(f"{given!r} is none of {values}")
+        raise ValueError(f"{json_value!r} is none of {values}")
 
     return convert
 
 
-def _union(parts: Sequence[Shape]) -> Shape:
-    schemas = [part.schema for part in parts]
+def _make_union_adapter(adapters: Sequence[TypeAdapter]) -> TypeAdapter:
+    schemas = [part.schema for part in adapters]
     if {} in schemas:
-        return Shape({})
-    merged: Schema = {"anyOf": schemas}
+        return TypeAdapter({})
+    merged: SchemaDict = {"anyOf": schemas}
     if all(schema.keys() == {"type"} for schema in schemas):
         merged = {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
-    if all(part.convert is same for part in parts):
-        return Shape(merged)
+    if all(part.convert is return_unchanged for part in adapters):
+        return TypeAdapter(merged)
 
     def convert(value: Any) -> Any:
-        from ask.schemas.schema import Schema as Checked
+        from ask.schemas.schema import JsonSchema as Checked
 
-        return next(part.convert(value) for part in parts if not Checked(part.schema).problem(value))
+        return next(part.convert(value) for part in adapters if not Checked(part.schema).describe_problems(value))
 
-    return Shape(merged, convert)
+    return TypeAdapter(merged, convert)
 
 
-def _another_name_of(hint: Any) -> Any:
+def _unwrap_alias(hint: Any) -> Any:
     """What a hint stands for that only names or wraps another; None for any other hint."""
     if get_origin(hint) in (Required, NotRequired):
         return get_args(hint)[0]
@@ -208,85 +210,93 @@ def _another_name_of(hint: Any) -> Any:
     return getattr(hint, "__supertype__", None) or getattr(hint, "__value__", None)  # NewType, type Name = ...
 
 
-def _container(hint: Any, inside: tuple[Any, ...]) -> Shape | None:
+def _make_container_adapter(hint: Any, enclosing_types: tuple[Any, ...]) -> TypeAdapter | None:
     """The shape of a plain type, list or mapping; None for any other hint."""
     container = get_origin(hint) or hint
     if not isinstance(container, abc.Hashable):
         return None
-    if container in LISTS:
-        return _list(hint, LISTS[container], get_args(hint), inside)
-    if container in MAPPINGS:
-        return _mapping(hint, get_args(hint), inside)
-    return PLAIN.get(hint)
+    if container in SEQUENCE_TYPES:
+        return _make_list_adapter(hint, SEQUENCE_TYPES[container], get_args(hint), enclosing_types)
+    if container in MAPPING_TYPES:
+        return _make_mapping_adapter(hint, get_args(hint), enclosing_types)
+    return SCALAR_ADAPTERS.get(hint)
 
 
-def _list(hint: Any, make: Callable[[Any], Any], arguments: tuple[Any, ...], inside: tuple[Any, ...]) -> Shape:
-    if make is tuple and arguments and arguments[1:] != (...,):
-        return _fixed(hint, arguments, inside)
-    item = shape_of(arguments[0], inside) if arguments else Shape({})
-    schema: Schema = {"type": "array", "items": item.schema}
-    if make in (set, frozenset):
+def _make_list_adapter(
+    hint: Any, factory: Callable[[Any], Any], type_arguments: tuple[Any, ...], enclosing_types: tuple[Any, ...]
+) -> TypeAdapter:
+    if factory is tuple and type_arguments and type_arguments[1:] != (...,):
+        return _make_fixed_tuple_adapter(hint, type_arguments, enclosing_types)
+    item = make_type_adapter(type_arguments[0], enclosing_types) if type_arguments else TypeAdapter({})
+    schema: SchemaDict = {"type": "array", "items": item.schema}
+    if factory in (set, frozenset):
         schema["uniqueItems"] = True
-    return Shape(schema, lambda values: make(map(item.convert, values)))
+    return TypeAdapter(schema, lambda values: factory(map(item.convert, values)))
 
 
-def _fixed(hint: Any, arguments: tuple[Any, ...], inside: tuple[Any, ...]) -> Shape:
-    if any(argument != arguments[0] for argument in arguments):
-        raise NoTool(f"{named(hint)} mixes types, for which not every provider has a schema; use a dataclass")
-    item, count = shape_of(arguments[0], inside), len(arguments)
+def _make_fixed_tuple_adapter(
+    hint: Any, type_arguments: tuple[Any, ...], enclosing_types: tuple[Any, ...]
+) -> TypeAdapter:
+    if any(argument != type_arguments[0] for argument in type_arguments):
+        raise ToolDefinitionError(
+            f"{format_hint(hint)} mixes types, for which not every provider has a schema; use a dataclass"
+        )
+    item, count = make_type_adapter(type_arguments[0], enclosing_types), len(type_arguments)
     schema = {"type": "array", "items": item.schema, "minItems": count, "maxItems": count}
-    return Shape(schema, lambda values: tuple(map(item.convert, values)))
+    return TypeAdapter(schema, lambda values: tuple(map(item.convert, values)))
 
 
-def _mapping(hint: Any, arguments: tuple[Any, ...], inside: tuple[Any, ...]) -> Shape:
-    if not arguments:
-        return Shape({"type": "object"})
-    if arguments[0] is not str:
-        raise NoTool(f"{named(hint)} has keys that are not str, as all keys of JSON are")
-    item = shape_of(arguments[1], inside)
+def _make_mapping_adapter(hint: Any, type_arguments: tuple[Any, ...], enclosing_types: tuple[Any, ...]) -> TypeAdapter:
+    if not type_arguments:
+        return TypeAdapter({"type": "object"})
+    if type_arguments[0] is not str:
+        raise ToolDefinitionError(f"{format_hint(hint)} has keys that are not str, as all keys of JSON are")
+    item = make_type_adapter(type_arguments[1], enclosing_types)
     schema = {"type": "object", "additionalProperties": item.schema or True}
-    return Shape(schema, lambda values: {name: item.convert(value) for name, value in values.items()})
+    return TypeAdapter(schema, lambda values: {name: item.convert(value) for name, value in values.items()})
 
 
-def _class(hint: Any, inside: tuple[Any, ...]) -> Shape:
+def _make_class_adapter(hint: Any, enclosing_types: tuple[Any, ...]) -> TypeAdapter:
     if not isinstance(hint, type):
-        raise NoTool(f"{named(hint)} has no JSON Schema")
+        raise ToolDefinitionError(f"{format_hint(hint)} has no JSON Schema")
     if issubclass(hint, enum.Enum):
         members = list(hint)
-        return Shape(_enum(hint, members), _by_value(members))
-    if hint in inside:
-        raise NoTool(f"{named(hint)} refers to itself")
-    inside = (*inside, hint)
+        return TypeAdapter(_make_enum_schema(hint, members), _make_value_lookup(members))
+    if hint in enclosing_types:
+        raise ToolDefinitionError(f"{format_hint(hint)} refers to itself")
+    enclosing_types = (*enclosing_types, hint)
     if typing.is_typeddict(hint):
-        return object_shape(list(_keys(hint)), dict, inside)
+        return make_object_adapter(list(_iter_typed_dict_fields(hint)), dict, enclosing_types)
     if dataclasses.is_dataclass(hint):
-        return object_shape(list(_attributes(hint)), hint, inside)
+        return make_object_adapter(list(_iter_dataclass_fields(hint)), hint, enclosing_types)
     if issubclass(hint, tuple) and hasattr(hint, "_fields"):
-        hints, defaults = resolved(hint), getattr(hint, "_field_defaults", {})
+        hints, defaults = resolve_hints(hint), getattr(hint, "_field_defaults", {})
         names = [str(name) for name in hint._fields]
-        fields = [Field(n, hints.get(n, Any), n not in defaults, default=defaults.get(n, UNKNOWN)) for n in names]
-        return object_shape(fields, hint, inside)
-    raise NoTool(f"{named(hint)} has no JSON Schema")
+        fields = [
+            ObjectField(n, hints.get(n, Any), n not in defaults, default=defaults.get(n, NO_DEFAULT)) for n in names
+        ]
+        return make_object_adapter(fields, hint, enclosing_types)
+    raise ToolDefinitionError(f"{format_hint(hint)} has no JSON Schema")
 
 
-def _keys(hint: Any) -> Iterator[Field]:
-    for name, part in resolved(hint).items():
+def _iter_typed_dict_fields(hint: Any) -> Iterator[ObjectField]:
+    for name, part in resolve_hints(hint).items():
         origin = get_origin(part)
         # Where hints are strings, the class itself has not understood these two.
         required = origin is Required or (origin is not NotRequired and name in hint.__required_keys__)
-        yield Field(name, part, required)
+        yield ObjectField(name, part, required)
 
 
-def _attributes(hint: Any) -> Iterator[Field]:
-    hints = resolved(hint)
+def _iter_dataclass_fields(hint: Any) -> Iterator[ObjectField]:
+    hints = resolve_hints(hint)
     for field in dataclasses.fields(hint):
         if field.init:
             optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-            default = UNKNOWN if field.default is dataclasses.MISSING else field.default
-            yield Field(field.name, hints[field.name], not optional, default=default)
+            default = NO_DEFAULT if field.default is dataclasses.MISSING else field.default
+            yield ObjectField(field.name, hints[field.name], not optional, default=default)
 
 
-def resolved(value: Any) -> dict[str, Any]:
+def resolve_hints(value: Any) -> dict[str, Any]:
     """The hints of a class or function, by name.
 
     Raises:
@@ -295,4 +305,4 @@ def resolved(value: Any) -> dict[str, Any]:
     try:
         return typing.get_type_hints(value, include_extras=True)
     except Exception as fault:  # noqa: BLE001 - a hint is code of its author's
-        raise NoTool(f"its type hints cannot be read ({type(fault).__name__}: {fault})") from None
+        raise ToolDefinitionError(f"its type hints cannot be read ({type(fault).__name__}: {fault})") from None

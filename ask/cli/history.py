@@ -1,0 +1,433 @@
+"""`ask history`: list, show, search, export, import and delete saved conversations."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from ask.agent.app_context import AppContext
+from ask.agent.request import generate_conversation_id
+from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.console import StandardOutput, StderrConsole, should_use_color
+from ask.errors import FileError, UsageError
+from ask.history.conversations import find_conversation
+from ask.history.deletion import delete_conversations, find_unused_conversations
+from ask.history.entries import Conversation, read_runs
+from ask.history.export_format import ConversationExport, read_exports, to_json_line, to_json_value
+from ask.history.importer import ImportStatus, import_conversations
+from ask.history.listing import NO_LIMIT, find_newest_conversation, list_conversations
+from ask.history.search import build_match_expression, search_conversations
+from ask.history.statistics import compute_statistics
+from ask.history.store import Store
+from ask.render.chart import to_statistics_dict, write_charts
+from ask.render.conversation_table import format_overview_line, to_overview_dict, to_overview_row
+from ask.render.file_output import FileOutput
+from ask.render.html_page import render_html_page
+from ask.render.markdown import render_markdown_document
+from ask.render.search_results import to_hit_row, write_hit
+from ask.render.table import write_table
+from ask.render.transcript import TranscriptWriter
+from ask.safety import approval
+from ask.settings import AppDirs, get_working_directory
+from ask.text import decode_argument, format_one_line
+from ask.undo.pruning import delete_backups
+
+if TYPE_CHECKING:
+    from ask.history.importer import ImportResult
+
+
+@click.group("history", cls=CommandGroup, default="list")
+def command() -> None:
+    """See, search and keep the saved conversations. Without a command it lists them."""
+
+
+TERMINAL_LIST_LIMIT = 20
+"""How many are listed there, where nothing else is said."""
+
+
+@command.command("list", short_help="List the conversations, the newest first.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(0), help="List the newest N; 0 lists all.")
+@click.option("--here", is_flag=True, help="List those that took place in this directory.")
+@JSON_OPTION
+def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
+    """List the conversations, the newest first: the newest 20 on a terminal, all in a pipe.
+
+    The number, the id and any beginning of it that no other has name a conversation, also for --resume.
+    """
+    # Not by way of a workspace, which loads all that providers need.
+    history, output = AppDirs.from_environment(os.environ).history_file, StandardOutput()
+    console = StderrConsole(os.environ, quiet=not output.is_terminal, plain=False)
+    to_terminal = output.is_terminal and not as_json
+    wanted = limit if limit is not None else TERMINAL_LIST_LIMIT if to_terminal else 0
+    directory = get_recorded_directory() if here else ""
+    with Store(history, create=False) as store:
+        found = list_conversations(store, wanted + 1 if wanted else NO_LIMIT, directory, include_details=as_json)
+    listed = found[: wanted or None]
+    if as_json:
+        write_table(output, [to_overview_dict(overview) for overview in listed], as_json=True)
+    elif to_terminal:
+        now = time.time()
+        write_table(output, [to_overview_row(overview, now) for overview in listed], as_json=False)
+    else:
+        output.write("".join(map(format_overview_line, listed)))
+    if not found:
+        console.print_line("ask: no conversation is saved" + (" from this directory" if here else ""))
+    elif limit is None and len(found) > len(listed):
+        console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
+
+
+def get_recorded_directory() -> str:
+    """The working directory as runs are saved with it.
+
+    Raises:
+        FileError: it is gone.
+    """
+    return decode_argument(str(get_working_directory()))
+
+
+@command.command("show", short_help="Show a conversation.")
+@click.argument("wanted", metavar="[ID]", required=False)
+@click.option("-n", "--last", metavar="N", type=click.IntRange(1), help="Show the last N runs.")
+@click.option("--tools", is_flag=True, help="Show tool calls with all arguments and their results.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as an export holds it.")
+def show_command(*, wanted: str | None, last: int | None, tools: bool, as_json: bool) -> None:
+    """Show a conversation, the newest where none is named.
+
+    ID is an id, a beginning of it that no other has, or a number in the list.
+    """
+    workspace = AppContext()
+    output = StandardOutput(color=should_use_color(workspace.environment))
+    with Store(workspace.history_file, create=False) as store, store.read_transaction():
+        conversation = (
+            find_conversation(store, decode_argument(wanted)) if wanted is not None else find_newest_conversation(store)
+        )
+        runs = read_runs(store, conversation)
+    runs = runs[-last:] if last else runs
+    if as_json:
+        output.write(
+            json.dumps(to_json_value(ConversationExport(conversation, runs)), ensure_ascii=False, indent=2) + "\n"
+        )
+    else:
+        TranscriptWriter(output, show_tool_details=tools).write_runs(runs)
+
+
+SEARCH_LIMIT = 20
+
+
+@command.command("search", short_help="Find words in all conversations.")
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "-n", "--limit", metavar="N", type=click.IntRange(0), default=SEARCH_LIMIT, help="Find N (20); 0 finds all."
+)
+@JSON_OPTION
+def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Find the conversations with a message that holds all WORDS, the newest first.
+
+    Neither case nor accents count. "Several words" in quotes are a phrase, and a word with a * behind it stands for
+    all that begin so. What tools were called with and what they returned is searched too.
+    """
+    workspace = AppContext()
+    output = StandardOutput(color=should_use_color(workspace.environment))
+    looked_for = list(map(decode_argument, words))
+    if not build_match_expression(looked_for):
+        raise UsageError("there is no letter or digit in what to search for", "ask history search --help")
+    with Store(workspace.history_file, create=False) as store, store.read_transaction():
+        hits = search_conversations(store, looked_for, limit or -1)
+    if as_json or not output.is_terminal:
+        write_table(output, [to_hit_row(hit) for hit in hits], as_json=as_json)
+        return
+    now = time.time()
+    for hit in hits:
+        write_hit(output, hit, now)
+    if not hits:
+        StderrConsole(workspace.environment, quiet=False, plain=False).print_line("ask: nothing was found")
+
+
+EXPORT_FORMATS = ("md", "json", "html")
+FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
+"""What a file's name asks for; any other asks for Markdown."""
+STDOUT = "-"
+
+
+@command.command("export", short_help="Write conversations as Markdown, JSON or a web page.")
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Export all conversations, the oldest first.")
+@click.option(
+    "--format", "form", type=click.Choice(EXPORT_FORMATS), help="Write it so; else as the file's name ends, or md."
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("-o", "--output", metavar="FILE", default=STDOUT, help="Write to this file, in place of what it holds.")
+def export_command(*, ids: tuple[str, ...], everything: bool, form: str | None, as_json: bool, output: str) -> None:
+    """Export conversations, by default the newest, named as --resume takes them.
+
+    JSON has a line for each conversation, with all there is; ask history import reads it. A web page needs nothing
+    else: no network, no scripts.
+    """
+    if ids and everything:
+        raise UsageError("--all and an ID name different things", "use one of them")
+    if as_json and form not in (None, "json"):
+        raise UsageError(f"--json and --format {form} name different formats", "use one of them")
+    form = "json" if as_json else form or ""
+    export_conversations(AppContext(), ids, output, form, all_conversations=everything)
+
+
+def export_conversations(
+    app: AppContext, ids: Iterable[str], output: str, format_name: str = "", *, all_conversations: bool = False
+) -> None:
+    """Write conversations to a file, or to standard output for "-".
+
+    Args:
+        app: where they are saved.
+        ids: which, as --resume takes them; none for the newest.
+        output: the file.
+        format_name: one of `EXPORT_FORMATS`; "" for what the file's name asks for.
+        all_conversations: all there are.
+
+    Raises:
+        UsageError: there is no such conversation.
+        FileError: one of the files cannot be read or written.
+    """
+    format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
+    with Store(app.history_file, create=False) as store, store.read_transaction():
+        pieces = format_export(
+            format_name, store, select_conversations_to_export(store, ids, all_conversations=all_conversations)
+        )
+        if output == STDOUT:
+            write_chunks(pieces, StandardOutput())
+        else:
+            with FileOutput(Path(output)) as file:
+                write_chunks(pieces, file)
+
+
+def select_conversations_to_export(store: Store, ids: Iterable[str], *, all_conversations: bool) -> list[Conversation]:
+    """The conversations to export.
+
+    Raises:
+        UsageError: there is no such one, or none at all.
+    """
+    if all_conversations:
+        return [Conversation(*row) for row in store.fetch_rows("SELECT * FROM conversations ORDER BY number")]
+    if not ids and not store.fetch_rows("SELECT 1 FROM conversations LIMIT 1"):
+        raise UsageError("there is no conversation to export", "they are saved as you ask")
+    return list(dict.fromkeys(find_conversation(store, decode_argument(wanted)) for wanted in ids or ("1",)))
+
+
+def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:
+    """The export, piece by piece; each conversation is read when its turn comes."""
+    if format_name == "json":
+        return (
+            to_json_line(ConversationExport(conversation, read_runs(store, conversation)))
+            for conversation in conversations
+        )
+    if format_name == "html":
+        return render_html_page(conversations, lambda conversation: read_runs(store, conversation))
+    return render_markdown_document(conversations, lambda conversation: read_runs(store, conversation))
+
+
+def write_chunks(chunks: Iterable[str], output: StandardOutput | FileOutput) -> None:
+    """Write the pieces in order."""
+    for piece in chunks:
+        output.write(piece)
+
+
+STDIN = "-"
+ImportFile = tuple[str, BinaryIO]
+"""A file to read, and what errors call it."""
+
+
+@command.command("import", short_help="Take in what was exported as JSON.")
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.option("--as-new", is_flag=True, help="Give one whose id stands for another conversation here a new id.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of what became of each.")
+def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> None:
+    """Import conversations from FILE, or from standard input: all in it, or none.
+
+    One that is here already is left alone. One that differs from what is here under its id is refused.
+    """
+    if (STDIN in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
+        raise UsageError("there is nothing to import", "name a file that ask history export --json wrote")
+    with ExitStack() as stack:
+        sources = [stack.enter_context(open_import_file(name)) for name in files or (STDIN,)]
+        for _ in read_imported_conversations(sources):
+            pass  # all of it is read once before any is saved, so that no other process waits for a slow reader
+        with Store(AppContext().history_file) as store:
+            taken = import_conversations(
+                store, read_imported_conversations(sources), generate_conversation_id if as_new else None
+            )
+    print_import_results(taken, as_json=as_json)
+
+
+@contextmanager
+def open_import_file(name: str) -> Iterator[ImportFile]:
+    """The file of that name, or a copy of it, so that it can be read more than once.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    shown = "standard input" if name == STDIN else decode_argument(name)
+    with ExitStack() as stack:
+        try:
+            file = sys.stdin.buffer if name == STDIN else stack.enter_context(Path(name).open("rb"))
+            if name == STDIN or not Path(name).is_file():
+                copy = stack.enter_context(TemporaryFile())
+                copyfileobj(file, copy)
+                file = copy
+        except (OSError, ValueError) as fault:
+            raise FileError(f"cannot read {shown} ({getattr(fault, 'strerror', None) or fault})") from fault
+        yield shown, file
+
+
+def read_imported_conversations(files: Sequence[ImportFile]) -> Iterator[ConversationExport]:
+    """All conversations in the files."""
+    for name, file in files:
+        file.seek(0)
+        yield from read_exports(file, name)
+
+
+def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> None:
+    """Say what became of the conversations."""
+    if as_json:
+        write_table(StandardOutput(), [{**one._asdict(), "became": one.became.value} for one in results], as_json=True)
+        return
+    for one in results:
+        if one.became is ImportStatus.RENAMED:
+            click.echo(f"{one.id} stands for another conversation here; imported as {one.here}.", err=True)
+    present = sum(one.became is ImportStatus.ALREADY_PRESENT for one in results)
+    imported = len(results) - present
+    if imported or not present:
+        click.echo(f"Imported {format_conversation_count(imported)}.", err=True)
+    if present:
+        click.echo(f"Left {format_conversation_count(present)} alone, already here.", err=True)
+
+
+def format_conversation_count(count: int) -> str:
+    """So many conversations, in words."""
+    return "1 conversation" if count == 1 else f"{count:,} conversations"
+
+
+SECONDS_PER_UNIT = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
+MAX_LISTED = 10
+"""How many are named before the question; what goes is named one by one."""
+
+
+def parse_age(text: str) -> float:
+    """A length of time such as 30d, in seconds.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    match = re.fullmatch(r"([0-9]{1,6})([hdwy])", text)
+    if not match:
+        raise click.BadParameter(f"{text!r} is no length of time such as 12h, 30d, 8w or 1y")
+    return int(match[1]) * SECONDS_PER_UNIT[match[2]]
+
+
+@command.command("delete", short_help="Delete conversations.")
+@click.argument("wanted", metavar="[ID]...", nargs=-1)
+@click.option(
+    "--older-than", metavar="AGE", type=parse_age, help="Those not gone on with for so long: 12h, 30d, 8w, 1y."
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@JSON_OPTION
+def delete_command(*, wanted: tuple[str, ...], older_than: float | None, yes: bool, as_json: bool) -> None:
+    """Delete conversations for good. On a terminal it asks first.
+
+    ID is an id, a beginning of it that no other has, or a number in the list. What tools wrote, and the log of what
+    they did, stay.
+    """
+    if not wanted and older_than is None:
+        raise UsageError("nothing is named to delete", "ask history delete ID, or --older-than AGE")
+    workspace, output = AppContext(), StandardOutput()
+    console = StderrConsole(workspace.environment, quiet=False, plain=False)
+    with Store(workspace.history_file, create=False) as store:
+        chosen = select_conversations_to_delete(store, list(map(decode_argument, wanted)), older_than)
+        if chosen and not yes:
+            confirm_deletion(chosen, console)
+        if chosen:
+            delete_conversations(store, chosen)
+            delete_backups(workspace.app_dirs.data, {conversation.id for conversation in chosen})
+    for conversation in [] if as_json else chosen:
+        console.print_line(f"Deleted {conversation.id} {format_one_line(conversation.title)}")
+    if as_json:
+        rows = [{"id": conversation.id, "title": conversation.title} for conversation in chosen]
+        write_table(output, rows, as_json=True)
+    elif not chosen:
+        console.print_line("ask: no conversation is that old")
+
+
+def select_conversations_to_delete(
+    store: Store, identifiers: Sequence[str], older_than: float | None
+) -> list[Conversation]:
+    """The conversations that are named or old, each once.
+
+    Raises:
+        UsageError: one that is named does not exist.
+        FileError: the history cannot be read.
+    """
+    with store.read_transaction():
+        found = [find_conversation(store, name) for name in identifiers]
+        if older_than is not None:
+            found += find_unused_conversations(store, time.time() - older_than)
+    return list(dict.fromkeys(found))
+
+
+def confirm_deletion(conversations: Sequence[Conversation], console: StderrConsole) -> None:
+    """Ask whether to delete them.
+
+    Raises:
+        UsageError: nobody can be asked.
+        click.Abort: the answer is no.
+    """
+    if sys.stdin is None or not sys.stdin.isatty() or not console.is_terminal:
+        raise UsageError("nobody can be asked whether to delete", "--yes deletes without asking")
+    for conversation in conversations[:MAX_LISTED]:
+        console.print_line(f"{conversation.id}  {format_one_line(conversation.title)}")
+    if len(conversations) > MAX_LISTED:
+        console.print_line(f"and {len(conversations) - MAX_LISTED} more")
+    what = "this conversation" if len(conversations) == 1 else f"these {len(conversations)} conversations"
+    if not approval.confirm(f"Delete {what}?"):
+        raise click.Abort
+
+
+DEFAULT_DAYS = 30
+MAX_DAYS = 100_000
+
+
+@command.command("stats", short_help="Tell runs, tokens and cost by day, model and tool.")
+@click.option(
+    "--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=DEFAULT_DAYS, help="Count the last N days (30)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def stats_command(*, days: int, as_json: bool) -> None:
+    """Tell runs, tokens and cost by day and model, and calls by tool, of the last 30 days.
+
+    A bar is in proportion to the tokens, or to the calls. A pipe gets rows that begin with day, model or tool. What is
+    not saved is not counted.
+    """
+    workspace, output = AppContext(), StandardOutput()
+    first = date.today() - timedelta(days=days - 1)
+    since = datetime.combine(first, datetime.min.time()).timestamp()
+    with Store(workspace.history_file, create=False) as store, store.read_transaction():
+        used = compute_statistics(store, since)
+    if as_json:
+        output.write(
+            json.dumps({"since": first.isoformat(), **to_statistics_dict(used)}, indent=2, ensure_ascii=False) + "\n"
+        )
+    elif used.total.runs:
+        write_charts(output, used, first.isoformat())
+    elif output.is_terminal:
+        StderrConsole(workspace.environment, quiet=False, plain=False).print_line(
+            "ask: no run is saved from these days"
+        )

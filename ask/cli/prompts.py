@@ -1,0 +1,124 @@
+"""`ask prompts`: list, show, create and edit named prompts."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from ask.agent.app_context import AppContext
+from ask.atomic_files import lock_file
+from ask.cli.editor import edit_file
+from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.config_file import replace_file_content
+from ask.console import StandardOutput, StderrConsole
+from ask.errors import UsageError
+from ask.render.table import write_table
+from ask.templates.files import (
+    check_template_name,
+    find_template,
+    find_template_file,
+    get_user_template_path,
+    list_template_files,
+    read_all_templates,
+    read_template_text,
+    validate_template_file,
+)
+from ask.text import decode_argument
+
+
+@click.group("prompts", cls=CommandGroup, default="list")
+def command() -> None:
+    """See and keep named prompts, which `ask -t NAME` asks with. Without a command it lists them."""
+
+
+@command.command("list", short_help="List the named prompts, yours and those that come with ask.")
+@JSON_OPTION
+def list_command(*, as_json: bool) -> None:
+    """List the named prompts with their tasks; ask -t takes NAME or NAME:TASK.
+
+    Yours are in the folder prompts beside config.toml, and come before those of the same name that come with ask.
+    """
+    workspace = AppContext()
+    console = StderrConsole(workspace.environment, quiet=False, plain=False)
+    rows = [
+        {
+            "name": template.name,
+            "from": "you" if template.file.parent == workspace.prompts_directory else "ask",
+            "tasks": list(template.tasks) if as_json else ", ".join(template.tasks),
+            "description": template.description,
+        }
+        for template in read_all_templates(workspace.prompts_directory, lambda text: console.print_line(f"ask: {text}"))
+    ]
+    write_table(StandardOutput(), rows, as_json=as_json, wrap_last=True)
+
+
+@command.command("show", short_help="Print a named prompt.")
+@click.argument("wanted", metavar="NAME")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with what the file says.")
+def show_command(*, wanted: str, as_json: bool) -> None:
+    """Print the file of a named prompt, or of NAME:TASK the text that is asked."""
+    template = find_template(decode_argument(wanted), AppContext().prompts_directory)
+    if as_json:
+        value = {**template._asdict(), "file": decode_argument(str(template.file)), "variables": template.variables}
+        value |= {"options": dict(template.options), "tasks": dict(template.tasks)}
+        text = json.dumps(value, ensure_ascii=False, indent=2)
+    else:
+        text = template.prompt if ":" in wanted else read_template_text(template.file)
+    StandardOutput().write(text.rstrip("\n") + "\n")
+
+
+NEW_PROMPT_TEMPLATE = """\
++++
+# Asked with `ask -t {name}`. What is not set stays as it is without this prompt; # makes a line a comment.
+description = ""
+# system = "Added to the system prompt: who the model is to be, and what it must keep to."
+# provider = "openrouter"
+# model = "openai/gpt-5"
+# tools = false                        # none; or a list of those that may be offered: ["read_file", "list_dir"]
+
+# [options]                            # as with -o
+# temperature = 0.2
+
+# [tasks]                              # `ask -t {name}:short` asks this instead of the text below
+# short = "Say it in one sentence: {{{{input}}}}"
++++
+Here stands what is asked. {{{{input}}}} is where the words, files and piped text go; without it, they come at the end.
+{{{{tone|plain}}}} is filled in by --var tone=VALUE, and is "plain" without it.
+"""
+
+
+@command.command("new", short_help="Make one of your own.")
+@click.argument("name", metavar="NAME")
+def new_command(*, name: str) -> None:
+    """Make a named prompt of your own, and print where it is. On a terminal the editor opens."""
+    name = decode_argument(name)
+    check_template_name(name)
+    workspace = AppContext()
+    path = get_user_template_path(name, workspace.prompts_directory)
+    with lock_file(path):
+        if name in list_template_files(workspace.prompts_directory):
+            advice = f"ask prompts edit {name} changes it, or a copy of it"
+            raise UsageError(f"there is a prompt {name} already", advice)
+        replace_file_content(path, NEW_PROMPT_TEMPLATE.format(name=name).encode())
+    StandardOutput().write(f"{decode_argument(str(path))}\n")
+    if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        edit_file(path, b"", validate_template_file, StderrConsole(workspace.environment, quiet=False, plain=False))
+
+
+@command.command("edit", short_help="Change one of yours, or a copy of one that comes with ask.")
+@click.argument("name", metavar="NAME")
+def edit_command(*, name: str) -> None:
+    """Change a named prompt in the editor that VISUAL or EDITOR names.
+
+    Of one that comes with ask you edit a copy, which is kept as yours once you change it. What you write takes its
+    place once it is valid; as long as it is not, go on editing, or give it up.
+    """
+    workspace = AppContext()
+    name = decode_argument(name)
+    file = find_template_file(name, workspace.prompts_directory)
+    console = StderrConsole(workspace.environment, quiet=False, plain=False)
+    edit_file(
+        get_user_template_path(name, workspace.prompts_directory), file.read_bytes(), validate_template_file, console
+    )

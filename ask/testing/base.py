@@ -1,0 +1,103 @@
+# ruff: noqa: S101 - the contract is checked by assertions
+"""The provider under test, its hooks called as the host calls them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, ClassVar
+
+from ask import (
+    Answer,
+    ChatCompletions,
+    ChatRequest,
+    HttpRequest,
+    Message,
+    Provider,
+    ProviderInfo,
+    ServerEvent,
+    StreamReader,
+    ToolCall,
+)
+from ask.testing.conversation import KEY, SHORT_CONVERSATION
+from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
+
+
+class ContractBase:
+    """What an author sets, as `ProviderContract` explains, and what the tests do with it."""
+
+    provider: ClassVar[Provider | ModuleType]
+    samples: ClassVar[Mapping[str, Sequence[ServerEvent]] | None] = None
+    whole: ClassVar[Mapping[str, Mapping[str, Any]] | None] = None
+
+    @property
+    def info(self) -> ProviderInfo:
+        info = self.call("provider_info")
+        assert isinstance(info, ProviderInfo), "provider_info returns a ProviderInfo"
+        return info
+
+    @property
+    def model(self) -> str:
+        return self.info.default_model or "contract-model"
+
+    @property
+    def streams(self) -> Mapping[str, Sequence[ServerEvent]]:
+        stock = CHAT_COMPLETIONS_SAMPLES if isinstance(self.provider, ChatCompletions) else {}
+        return stock if self.samples is None else self.samples
+
+    @property
+    def wholes(self) -> Mapping[str, Mapping[str, Any]]:
+        stock = CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
+        return stock if self.whole is None else self.whole
+
+    def call(self, hook: str, **arguments: Any) -> Any:
+        """Call a hook as the host does."""
+        function = getattr(self.provider, hook)
+        return function(**{name: arguments[name] for name in list_host_arguments(function)})
+
+    def takes(self, media_type: str) -> bool:
+        """Whether a message may hold such a file; a module that does not say takes none."""
+        if not hasattr(self.provider, "provider_takes_attachment"):
+            return False
+        taken = self.call("provider_takes_attachment", model=self.model, media_type=media_type)
+        assert isinstance(taken, bool), "provider_takes_attachment returns True or False"
+        return taken
+
+    def build(
+        self, messages: Sequence[Message] = SHORT_CONVERSATION, key: str = KEY, model: str = "", **fields: Any
+    ) -> HttpRequest:
+        """The request for a conversation, which must be JSON."""
+        request = ChatRequest(model or self.model, messages, **fields)
+        http = self.call("provider_build_request", request=request, key=key)
+        assert isinstance(http, HttpRequest), "provider_build_request returns an HttpRequest"
+        json.dumps(http.body, allow_nan=False)
+        return http
+
+    def read(self, response: Mapping[str, Any]) -> tuple[Answer, list[ToolCall]]:
+        """The answer and the calls in a response."""
+        answer = self.call("provider_parse_response", response=response)
+        assert isinstance(answer, Answer), "provider_parse_response returns an Answer"
+        calls = self.call("provider_parse_tool_calls", response=response)
+        assert all(isinstance(call, ToolCall) for call in calls), "provider_parse_tool_calls returns ToolCalls"
+        assert all(isinstance(text, str) for call in calls for text in (call.id, call.name, call.arguments))
+        assert all(call.id for call in calls), "every call has an id, invented where the provider sends none"
+        assert len({call.id for call in calls}) == len(calls), "the calls of one answer have different ids"
+        return answer, calls
+
+    def feed(self, events: Iterable[ServerEvent]) -> tuple[StreamReader, list[Any]]:
+        """A fresh reader after these events, and the deltas it returned."""
+        reader = self.call("provider_stream_reader")
+        return reader, [delta for event in events for delta in reader.feed(event)]
+
+
+def list_hook_names() -> list[str]:
+    """The names of all hooks."""
+    return [name for name in vars(Provider) if name.startswith("provider_")]
+
+
+def list_host_arguments(function: Any) -> list[str]:
+    """The arguments that the host passes to a hook: by keyword, and those without a default alone."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]

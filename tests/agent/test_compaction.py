@@ -1,0 +1,270 @@
+"""`--compact`: a summary takes the place of what is old, on every wire, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ask import Message, ToolCall
+from ask.agent.system_prompt import read_prompt
+from ask.context_window import SUMMARY_PREFIX
+from ask.history.conversations import build_messages, find_reported_usage, plan_compaction
+from ask.history.entries import HistoryEntry, Run
+from ask.messages import Usage
+from tests import wire
+from tests.model_server import DROP, ModelServer, Reply
+from tests.program import TEST_KEY, Ask, Home, make_home
+from tests.wires import SERVICES, Thought, Wire
+
+INSTRUCTION = read_prompt("compact")
+LIST = ToolCall("call_1", "list_dir", '{"dirpath": "."}')
+CHOSEN = {"ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}
+
+
+@pytest.fixture
+def ask(ask: Ask) -> Ask:
+    return Ask({**ask.env, **CHOSEN}, ask.cwd)
+
+
+def begin(ask: Ask, server: ModelServer, *questions: str) -> None:
+    """A conversation of so many questions, each answered in capitals."""
+    for place, question in enumerate(questions):
+        server.reply(wire.says(question.upper()))
+        assert ask(*["-c"][:place], question).code == 0
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with a conversation of two questions. Its data are also in `begun`, as they are now."""
+    home = make_home(tmp_path_factory.mktemp("two"))
+    with ModelServer() as server:
+        env = {**home.env, **CHOSEN, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}
+        begin(Ask(env, home.work), server, "one one one", "two")
+    shutil.copytree(home.data, home.path / "begun")
+    return home
+
+
+@pytest.fixture
+def begun(ask: Ask, two: Home) -> Ask:
+    """`ask` where two questions were asked, and no more: which conversation goes on depends on the place."""
+    shutil.rmtree(two.data)
+    shutil.copytree(two.path / "begun", two.data)
+    return Ask({**ask.env, **two.env}, two.work)
+
+
+def said(server: ModelServer, place: int = -1) -> list[str]:
+    """What a request tells behind the system prompt."""
+    messages = server.requests[place].json["messages"]
+    return [message["content"] or "" for message in messages[1:]]
+
+
+def rows(home: Home, query: str) -> list[Any]:
+    with sqlite3.connect(home.data / "history.db") as connection:
+        return connection.execute(query).fetchall()
+
+
+# What is asked
+
+
+def test_alone_it_prints_the_summary_and_the_next_question_goes_on_from_it(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one one one", "two two two", "three")
+    server.reply(wire.says("They counted to two."), wire.says("FOUR"))
+    result = ask("-c", "--compact")
+    assert (result.text, result.code) == ("They counted to two.\n", 0)
+    assert "summary" in result.stderr
+    assert "4 messages" in result.stderr
+    assert said(server) == ["one one one", "ONE ONE ONE", "two two two", "TWO TWO TWO", INSTRUCTION]
+    assert server.requests[-1].json["tool_choice"] == "none"
+    first = server.requests[0].json["messages"][0]
+    assert server.requests[-1].json["messages"][0] == first
+    assert ask("-c", "four").text == "FOUR\n"
+    assert said(server) == [f"{SUMMARY_PREFIX}They counted to two.\n\nthree", "THREE", "four"]
+
+
+def test_with_a_question_only_its_answer_is_printed(begun: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("They counted."), wire.says("THREE"))
+    result = begun("-c", "--compact", "three")
+    assert (result.text, result.code) == ("THREE\n", 0)
+    assert said(server) == [f"{SUMMARY_PREFIX}They counted.\n\ntwo", "TWO", "three"]
+
+
+def test_in_json_the_summary_is_the_text(begun: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("They counted."))
+    assert json.loads(begun("-c", "--compact", "--json").stdout)["text"] == "They counted."
+
+
+def test_a_single_exchange_is_summarised_as_a_whole(ask: Ask, server: ModelServer) -> None:
+    begin(ask, server, "one")
+    server.reply(wire.says("They began."), wire.says("TWO"))
+    assert ask("-c", "--compact").code == 0
+    assert said(server) == ["one", "ONE", INSTRUCTION]
+    assert ask("-c", "two").code == 0
+    assert said(server) == [f"{SUMMARY_PREFIX}They began.\n\ntwo"]
+
+
+def test_a_summary_is_summarised_again_with_what_came_since(begun: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("A summary."), wire.says("THREE"), wire.says("Another."), wire.says("FOUR"))
+    assert begun("-c", "--compact", "three").code == 0
+    assert begun("-c", "--compact").code == 0
+    assert said(server) == [f"{SUMMARY_PREFIX}A summary.\n\ntwo", "TWO", INSTRUCTION]
+    assert begun("-c", "four").code == 0
+    assert said(server) == [f"{SUMMARY_PREFIX}Another.\n\nthree", "THREE", "four"]
+
+
+def test_tool_calls_in_a_summary_are_not_run(begun: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "touch made"}), content="A summary."))
+    assert begun("-c", "--compact").code == 0
+    assert not list(begun.cwd.iterdir())
+
+
+def test_another_model_may_write_it_and_the_conversation_stays_with_its_own(begun: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("A summary."), wire.says("THREE"))
+    assert begun("-c", "--compact", "-m", "test/cheap").code == 0
+    assert server.requests[-1].json["model"] == "test/cheap"
+    assert begun("-c", "three").code == 0
+    assert server.requests[-1].json["model"] == wire.MODEL
+
+
+def test_all_that_was_said_stays_saved(begun: Ask, server: ModelServer, two: Home) -> None:
+    before = rows(two, "SELECT number, content FROM messages ORDER BY number")
+    server.reply(wire.says("A summary."))
+    assert begun("-c", "--compact").code == 0
+    assert rows(two, "SELECT number, content FROM messages ORDER BY number")[: len(before)] == before
+    assert rows(two, "SELECT compacts FROM runs ORDER BY number") == [(None,), (None,), (2,)]
+    assert rows(two, "SELECT count(*) FROM conversations") == [(1,)]
+
+
+def test_a_conversation_that_is_too_long_is_summarised_in_what_fits(ask: Ask, server: ModelServer, home: Home) -> None:
+    begin(ask, server, *[f"{number} " + "word " * 1_000 for number in range(5)])
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("context_limit = 9000\n")
+    server.reply(lambda request: wire.whole_reply({"data": []}) if request.method == "GET" else wire.says("In short."))
+    result = ask("-c", "--compact")
+    assert (result.text, result.code) == ("In short.\n", 0)
+    asked = [text[:6] for text in said(server)]
+    assert "0 word" not in asked
+    assert asked[-3:] == ["3 word", "3 WORD", INSTRUCTION[:6]]
+    assert "9,000 tokens" in result.stderr
+
+
+# What changes nothing
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (wire.fails(400, "no"), 6),
+        (wire.streams(wire.text("They co"), DROP), 10),
+        (wire.says("They co", finish="length"), 10),
+        (wire.calls(("list_dir", {"dirpath": "."})), 10),
+        (wire.streams(wire.finish()), 10),
+    ],
+    ids=["refused", "cut", "length", "calls alone", "empty"],
+)
+def test_a_failed_summary_changes_nothing_and_stops(begun: Ask, server: ModelServer, reply: Reply, code: int) -> None:
+    server.reply(reply, reply, wire.says("AGAIN"))
+    for words in ([], ["three"]):
+        assert begun("-c", "--compact", *words).code == code
+        assert said(server)[-1] == INSTRUCTION
+    assert begun("-c", "again").code == 0
+    assert said(server) == ["one one one", "ONE ONE ONE", "two", "TWO", "again"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--compact"], ["--compact", "-c", "--resume"]),
+        (["--compact", "hi"], ["--compact", "-c", "--resume"]),
+        (["-c", "--compact", "--no-save"], ["--compact", "--no-save"]),
+    ],
+)
+def test_compact_without_a_conversation_or_without_saving_is_an_error(
+    begun: Ask, server: ModelServer, arguments: Sequence[str], words: Sequence[str]
+) -> None:
+    result = begun(*arguments)
+    assert (result.code, result.stderr.count("\n")) == (2, 1)
+    assert all(word in result.stderr for word in words)
+    assert not server.requests
+
+
+# On every wire
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("deepseek", "lmstudio", "moonshot", "xai") else [])
+        for name in SERVICES
+    ],
+)
+def test_every_provider_accepts_the_summary_and_what_follows(
+    name: str, home: Home, server: ModelServer, ask: Ask
+) -> None:
+    service = SERVICES[name]
+    env = environment(service, server, home)
+    command = Ask(env, ask.cwd)
+    thought = Thought("Pondering.", "cHJpdmF0ZQ==")
+    server.reply(
+        service.says(thought, "Let me see.", LIST),
+        service.says(thought, "Nothing is here, as far as I can see."),
+        service.says("Fine."),
+        service.says("They looked, and saw nothing."),
+        service.says("Well."),
+    )
+    for arguments in (["what is here?"], ["-c", "good"], ["-c", "--compact"], ["-c", "and now?"]):
+        result = command("-p", name, "-m", service.model, *arguments)
+        assert result.code == 0, result.stderr
+    *_, summary, after = (service.heard(request.json) for request in server.requests)
+    assert [message.role for message in summary] == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert summary[-1].content == INSTRUCTION
+    assert [message.role for message in after] == ["system", "user", "assistant", "user"]
+    assert after[1].content == f"{SUMMARY_PREFIX}They looked, and saw nothing.\n\ngood"
+    assert "Pondering" not in json.dumps(server.requests[-1].json)
+
+
+def environment(service: Wire, server: ModelServer, home: Home) -> dict[str, str]:
+    base = server.base_url.removesuffix("/api/v1") + service.address
+    prefix = service.name.upper()
+    keys = dict.fromkeys(service.provider.info.key_env, TEST_KEY)
+    return {**home.env, **keys, f"{prefix}_BASE_URL": base}
+
+
+# What stands for what
+
+
+def run(number: int, *texts: str, compacts: int | None = None, tokens: int | None = None) -> Run:
+    messages = [Message("user" if place % 2 == 0 else "assistant", text) for place, text in enumerate(texts)]
+    entries = tuple(
+        HistoryEntry(0, message, usage=Usage(tokens if message.role == "assistant" else None)) for message in messages
+    )
+    return Run(number, compacts, 0, 0, "1", "p", "m", "", "/", "", 0, "", 0, Usage(), entries)
+
+
+def test_the_newest_exchange_stays_unless_it_is_the_longer_part() -> None:
+    short, long = run(1, "a" * 100, "b" * 100), run(2, "c", "d" * 300)
+    assert plan_compaction([short, run(2, "c", "d")]).first_kept_run == 2
+    assert plan_compaction([short, long]).first_kept_run == 3
+    assert plan_compaction([short, run(2, "c", "d"), run(3, "INSTRUCTION", "S", compacts=2)]).first_kept_run == 4
+
+
+def test_after_two_summaries_the_newer_counts() -> None:
+    runs = [run(1, "a", "A"), run(2, "b", "B"), run(3, "i", "S", compacts=2), run(4, "c", "C")]
+    part = plan_compaction(runs)
+    assert part.first_kept_run == 4
+    assert [message.content for message in part.messages] == [f"{SUMMARY_PREFIX}S", "b", "B"]
+    runs.append(run(5, "i", "T", compacts=4))
+    assert [message.content for message in build_messages(runs)] == [f"{SUMMARY_PREFIX}T", "c", "C"]
+
+
+def test_what_was_told_counts_where_it_is_the_most_and_of_this_conversation() -> None:
+    runs = [run(1, "a", "A", tokens=500), run(2, "b", "B", tokens=800), run(3, "c", "C", tokens=600)]
+    assert find_reported_usage("p", "m", runs, list(build_messages(runs))) == (800, 3)
+    assert find_reported_usage("p", "other", runs, list(build_messages(runs))) == (0, 0)
+    runs += [run(4, "i", "S", compacts=3, tokens=900), run(5, "d", "D", tokens=70)]
+    assert find_reported_usage("p", "m", runs, list(build_messages(runs))) == (70, 4)
+    assert find_reported_usage("p", "m", [], []) == (0, 0)

@@ -1,0 +1,237 @@
+"""The loop, between a real exchange and real tools: what it sends, what it keeps and what it tells, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ask import Answer, ChatCompletions, Finish, Message, Native, TextDelta, ToolSpec, Usage
+from ask.agent.tool_loop import Agent, RunParameters, RunResult
+from ask.agent.tool_runner import ToolRunner
+from ask.client.provider_client import ProviderClient
+from ask.client.transport import Transport
+from ask.errors import (
+    IncompleteResponseError,
+    IncompleteStreamError,
+    LimitReachedError,
+    ProviderError,
+    RunInterruptedError,
+    SafetyError,
+)
+from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
+from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider import CallDelta
+from ask.redaction import NO_SECRETS
+from ask.safety.policy import ToolPolicy
+from ask.safety.tool_call_log import AuditLog
+from ask.tools.base import Tool, ToolContext, ToolResult
+from tests import wire
+from tests.model_server import DROP, ModelServer
+
+START = [Message("user", "Go.")]
+STOP_HERE = "stop here"
+
+
+class Pausing(ChatCompletions):
+    """A service that pauses in the middle of a turn, and has models that cannot call tools."""
+
+    def provider_supports_tools(self, model: str) -> bool:
+        return model != "plain"
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        answer = super().provider_parse_response(response)
+        if response["choices"][0]["finish_reason"] != "pause":
+            return answer
+        native = Native(self.info.name, wire.MODEL, {"paused": True})
+        return Answer(answer.text, answer.reasoning, Finish.CONTINUE, answer.usage, native)
+
+
+def say(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    if arguments["word"] == STOP_HERE:
+        raise KeyboardInterrupt
+    return ToolResult(arguments["word"].upper())
+
+
+PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+SAY = Tool(ToolSpec("say", "Says a word.", PARAMETERS), say, changes=True)
+
+
+class Bench:
+    """An agent that talks to the server, and all that it told."""
+
+    def __init__(self, server: ModelServer, folder: Path) -> None:
+        self.events: list[Event] = []
+        self._server = server
+        self._folder = folder
+
+    def run(
+        self, *, model: str = wire.MODEL, max_rounds: int = 10, stream: bool = True, confirm: bool = False
+    ) -> RunResult:
+        provider = check_provider(Pausing(name="test", base_url=self._server.base_url, needs_key=False), "test", "")
+        exchange = ProviderClient(
+            provider,
+            Transport(self._server.base_url, 10),
+            "",
+            tries=2,
+            backoff=0.01,
+            on_notice=lambda text: self.events.append(Notice(text)),
+        )
+        calls = ToolRunner(
+            [SAY],
+            ToolContext(self._folder, {}, 30, self._folder / "results", lambda text: None),
+            ToolPolicy(confirm=confirm),
+            request_approval=lambda *_: None,
+            audit_log=AuditLog(self._folder / "audit.jsonl", "conversation"),
+            redactor=NO_SECRETS,
+            on_event=self.events.append,
+        )
+        job = RunParameters(model, lambda tools: "Be brief.", [SAY.spec], stream=stream, max_rounds=max_rounds)
+        return Agent(exchange, calls, self.events.append).run(START, job)
+
+    @property
+    def kept(self) -> list[Message]:
+        """The messages that were told of."""
+        return [event.message for event in self.events if isinstance(event, MessageAdded)]
+
+
+@pytest.fixture
+def bench(server: ModelServer, tmp_path: Path) -> Bench:
+    return Bench(server, tmp_path)
+
+
+def word(text: str) -> wire.Call:
+    return ("say", {"word": text})
+
+
+def test_events_come_in_the_order_in_which_things_happen(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a"), word("b"), content="I say."), wire.says("Said."))
+    outcome = bench.run()
+    assert outcome.error is None
+    kinds = [type(event) for event in bench.events]
+    # What came together of a text is one piece of it.
+    assert [kind for place, kind in enumerate(kinds) if kind is not TextDelta or kinds[place - 1] is not TextDelta] == [
+        *(RequestStarted, TextDelta, CallDelta, CallDelta, MessageAdded),
+        *(ToolCallRequested, ToolCallStarted, ToolCallFinished, MessageAdded) * 2,
+        *(RequestStarted, TextDelta, MessageAdded),
+    ]
+
+
+def test_all_that_was_told_is_the_conversation(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a"), word("b"), content="I say."), wire.says("Said."))
+    outcome = bench.run()
+    assert outcome.messages == [*START, *bench.kept]
+    assert [(m.role, m.content, m.tool_call_id, m.tool_name) for m in bench.kept] == [
+        ("assistant", "I say.", "", ""),
+        ("tool", "A", "call_0", "say"),
+        ("tool", "B", "call_1", "say"),
+        ("assistant", "Said.", "", ""),
+    ]
+    assert (outcome.rounds, outcome.finish_reason) == (1, Finish.STOP)
+
+
+def test_what_all_requests_used_is_added_up(bench: Bench, server: ModelServer) -> None:
+    last = [
+        wire.text("Said."),
+        wire.finish(),
+        wire.usage(100, 50, cost=0.5, prompt_tokens_details={"cached_tokens": 7}),
+    ]
+    server.reply(wire.calls(word("a")), wire.streams(*last))
+    assert bench.run().usage == Usage(110, 55, 7, 0.5)
+
+
+def test_a_pause_is_answered_by_sending_on_what_was_said(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.says("I think,", finish="pause"), wire.says("so I am."))
+    outcome = bench.run()
+    assert outcome.error is None
+    assert [message.content for message in bench.kept] == ["I think,", "so I am."]
+    assert bench.kept[0].native == Native("test", wire.MODEL, {"paused": True})
+    assert server.requests[1].json["messages"][-1] == {"role": "assistant", "content": "I think,", "paused": True}
+
+
+def test_pauses_without_end_reach_the_limit(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.says("And", finish="pause"))
+    outcome = bench.run(max_rounds=3)
+    assert isinstance(outcome.error, LimitReachedError)
+    assert len(server.requests) == 4
+
+
+def test_a_model_that_cannot_call_tools_is_sent_none(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    assert bench.run(model="plain").error is None
+    assert not server.requests[0].json.keys() & {"tools", "tool_choice"}
+    first = bench.events[0]
+    assert isinstance(first, Notice)
+    assert "plain" in first.text
+    assert "tools" in first.text
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_streamed_or_not_the_conversation_is_the_same(bench: Bench, server: ModelServer, stream: bool) -> None:
+    server.reply(wire.calls(word("a"), content="I say.", whole=not stream), wire.says("Said.", whole=not stream))
+    outcome = bench.run(stream=stream)
+    assert [message.content for message in outcome.messages[1:]] == ["I say.", "A", "Said."]
+    assert outcome.usage == Usage(20, 10)
+
+
+def test_an_interruption_still_answers_every_call_in_order(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a"), word(STOP_HERE), word("c")))
+    outcome = bench.run()
+    assert isinstance(outcome.error, RunInterruptedError)
+    results = outcome.messages[2:]
+    assert [message.tool_call_id for message in results] == ["call_0", "call_1", "call_2"]
+    finished, stopped, never_started = (message.content for message in results)
+    assert finished == "A"
+    assert all(text.startswith("Error: ") and "interrupted" in text for text in (stopped, never_started))
+    assert "not run" in never_started
+    assert "not run" not in stopped
+    assert len(server.requests) == 1
+
+
+def test_at_the_limit_no_call_is_kept_unanswered(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.calls(word("b"), content="One more."))
+    outcome = bench.run(max_rounds=1)
+    assert isinstance(outcome.error, LimitReachedError)
+    assert outcome.messages[-1] == Message("assistant", "One more.")
+
+
+def test_a_cut_answer_is_kept_without_its_calls(bench: Bench, server: ModelServer) -> None:
+    fragments = [wire.text("I say"), wire.call(0, id="c", name="say", arguments='{"word": "a"}')]
+    server.reply(wire.streams(*fragments, DROP))
+    outcome = bench.run()
+    assert isinstance(outcome.error, IncompleteStreamError)
+    assert outcome.messages[-1] == Message("assistant", "I say")
+    assert outcome.finish_reason is Finish.CUT
+    assert bench.events[-1] == MessageAdded(Message("assistant", "I say"), False, Answer("I say", finish=Finish.CUT))
+
+
+def test_an_error_in_a_later_round_keeps_the_rounds_before_it(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.fails(400, "too long"))
+    outcome = bench.run()
+    assert isinstance(outcome.error, ProviderError)
+    assert [message.role for message in outcome.messages] == ["user", "assistant", "tool"]
+    assert outcome.rounds == 1
+
+
+def test_an_empty_answer_after_a_tool_call_is_no_success(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.streams(wire.finish()))
+    outcome = bench.run()
+    assert isinstance(outcome.error, IncompleteResponseError)
+    assert outcome.finish_reason is Finish.EMPTY
+
+
+def test_a_denial_for_want_of_a_human_outlasts_a_good_answer(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.says("I may not."))
+    outcome = bench.run(confirm=True)
+    assert isinstance(outcome.error, SafetyError)
+    assert outcome.messages[-1].content == "I may not."
+
+
+def test_a_failed_request_is_tried_again_within_the_round(bench: Bench, server: ModelServer) -> None:
+    server.reply(wire.calls(word("a")), wire.fails(503), wire.says("Said."))
+    outcome = bench.run()
+    assert (outcome.error, outcome.rounds) == (None, 1)
+    assert server.requests[1].body == server.requests[2].body
+    assert sum(isinstance(event, Notice) for event in bench.events) == 1

@@ -1,0 +1,241 @@
+"""One tool call at a time: what is run, what is not, and what the model, the user and the log are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ask.agent.tool_runner import ToolRunner
+from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
+from ask.messages import ToolCall, ToolSpec
+from ask.redaction import Redactor
+from ask.safety.approval import ApprovalChoice, ApprovalResponse
+from ask.safety.deny_rules import DEFAULT_DENY_RULES
+from ask.safety.policy import PendingToolCall, ToolPolicy, Verdict
+from ask.safety.tool_call_log import AuditLog
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+
+SECRET = "sk-secret-0123456789"
+PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+COMMAND = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+Work = Callable[[str], ToolResult]
+YES = ApprovalResponse(ApprovalChoice.YES)
+PLAIN, CONFIRM = ToolPolicy(), ToolPolicy(confirm=True)
+
+
+class Bench:
+    """A runner with the tools `say` and `run`, and all that it told. `asked` holds what the human was shown."""
+
+    def __init__(
+        self, folder: Path, work: Work, policy: ToolPolicy = PLAIN, answer: ApprovalResponse | None = YES
+    ) -> None:
+        self.events: list[Event] = []
+        self.asked: list[PendingToolCall] = []
+        self.folder = folder
+        self.answer = answer
+        self.context = ToolContext(folder, {}, 30, folder / "results", lambda text: None)
+        self._log = folder / "data" / "audit.jsonl"
+        self.runner = ToolRunner(
+            [
+                Tool(ToolSpec("say", "Says a word.", PARAMETERS), lambda given, _: work(given["word"]), changes=True),
+                Tool(ToolSpec("run", "Runs.", COMMAND), lambda given, _: work(given["command"]), changes=True),
+            ],
+            self.context,
+            policy,
+            request_approval=self.approve,
+            audit_log=AuditLog(self._log, "conversation"),
+            redactor=Redactor([SECRET]),
+            on_event=self.events.append,
+        )
+
+    def approve(self, proposal: PendingToolCall) -> ApprovalResponse | None:
+        self.asked.append(proposal)
+        return self.answer
+
+    def run(self, command: str) -> str:
+        return self.runner.execute(ToolCall("call_1", "run", json.dumps({"command": command}))).result
+
+    def call(self, word: object = "hi", name: str = "say") -> str:
+        arguments = word if isinstance(word, str) and word.startswith("{") else json.dumps({"word": word})
+        return self.runner.execute(ToolCall("call_1", name, arguments)).result
+
+    @property
+    def logged(self) -> list[dict[str, str]]:
+        """The lines of the log."""
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    @property
+    def rules(self) -> list[tuple[str, str]]:
+        """The decision and rule of each call in the log."""
+        return [(line["decision"], line["rule"]) for line in self.logged]
+
+    @property
+    def finished(self) -> list[ToolCallFinished]:
+        return [event for event in self.events if isinstance(event, ToolCallFinished)]
+
+
+def interrupt(word: str) -> ToolResult:
+    raise KeyboardInterrupt
+
+
+def test_a_call_is_told_before_and_after_it_is_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda word: ToolResult(word.upper(), exit_status=4))
+    assert bench.call() == "HI"
+    started, running, finished = bench.events
+    call = ToolCall("call_1", "say", '{"word": "hi"}')
+    assert (started, running) == (ToolCallRequested(call), ToolCallStarted(call))
+    assert isinstance(finished, ToolCallFinished)
+    assert (finished.result, finished.failed, finished.verdict, finished.exit_status) == ("HI", False, "allow", 4)
+    assert bench.rules == [("allow", "unrestricted")]
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "rule", "words"),
+    [
+        ("hi", "shout", "not offered", "say, run"),
+        ("{", "say", "unreadable", "JSON"),
+        ("{}", "say", "unreadable", "'word'"),
+        (5, "say", "unreadable", "'word' must be string, not integer"),
+    ],
+)
+def test_an_invalid_call_is_not_run(tmp_path: Path, word: object, name: str, rule: str, words: str) -> None:
+    said: list[str] = []
+    bench = Bench(tmp_path, lambda word: said.append(word) or ToolResult(""))  # type: ignore[func-returns-value]
+    result = bench.call(word, name)
+    assert result.startswith("Error: ")
+    assert words in result
+    assert said == []
+    assert bench.rules == [("deny", rule)]
+
+
+def test_what_a_tool_says_went_wrong_is_the_result(tmp_path: Path) -> None:
+    def fail(word: str) -> ToolResult:
+        raise ToolError(f"{word} cannot be said")
+
+    bench = Bench(tmp_path, fail)
+    assert bench.call() == "Error: hi cannot be said"
+    assert bench.rules == [("allow", "unrestricted")]
+
+
+def test_a_tools_own_fault_does_not_end_the_conversation(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda word: ToolResult(word[9]))
+    assert bench.call() == "Error: the tool failed: IndexError: string index out of range"
+    assert bench.rules == [("allow", "unrestricted")]
+
+
+def test_the_third_of_the_same_calls_is_not_run_until_another_comes(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolResult)
+    words = ["a", "a", "a", "a", "b", "a", "a", "b", "a"]
+    refused = [bench.call(word).startswith("Error: not run") for word in words]
+    assert refused == [False, False, True, True, False, False, False, False, False]
+    assert bench.rules[2] == ("deny", "repeated")
+
+
+def test_the_human_is_asked_with_place_and_time(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolResult, CONFIRM)
+    assert bench.call() == "hi"
+    assert bench.asked == [PendingToolCall("say", {"word": "hi"}, bench.context)]
+    assert bench.rules == [("allow", "--confirm: yes")]
+
+
+def test_the_user_is_not_asked_about_an_invalid_call(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolResult, CONFIRM)
+    bench.call("{")
+    assert bench.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "rule"),
+    [
+        (ApprovalResponse(ApprovalChoice.NO), "Error: the user declined this call", "--confirm: no"),
+        (None, "Error: denied: nobody is there to approve it", "--confirm: nobody to ask"),
+    ],
+)
+def test_without_a_yes_it_is_not_run(tmp_path: Path, answer: ApprovalResponse | None, result: str, rule: str) -> None:
+    bench = Bench(tmp_path, ToolResult, CONFIRM, answer)
+    assert bench.call() == result
+    assert bench.rules == [("deny", rule)]
+    assert (bench.runner.unattended_denial is not None) is (answer is None)
+
+
+def test_always_counts_for_that_tool_in_this_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ToolResult, CONFIRM, ApprovalResponse(ApprovalChoice.ALWAYS))
+    assert [bench.call("a"), bench.call("b")] == ["a", "b"]
+    bench.answer = ApprovalResponse(ApprovalChoice.NO)
+    assert bench.call("c") == "c"
+    assert bench.run("d") == "Error: the user declined this call"
+    assert [proposal.tool_name for proposal in bench.asked] == ["say", "run"]
+    assert bench.rules == [("allow", "--confirm: always")] * 3 + [("deny", "--confirm: no")]
+    assert Bench(tmp_path, ToolResult, CONFIRM, ApprovalResponse(ApprovalChoice.NO)).call("a").startswith("Error: ")
+
+
+def test_always_opens_nothing_that_safe_mode_closes(tmp_path: Path) -> None:
+    policy = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
+    bench = Bench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.ALWAYS))
+    assert bench.run("ls") == "ls"
+    assert bench.run("rm -rf .").startswith("Error: not run: rm -rf is refused in safe mode")
+    assert bench.rules == [("allow", "--confirm: always"), ("deny", "tripwire: rm -rf")]
+
+
+def test_what_the_user_made_of_a_command_runs_and_is_logged_and_the_model_is_told(tmp_path: Path) -> None:
+    bench = Bench(
+        tmp_path, lambda word: ToolResult(word.upper()), CONFIRM, ApprovalResponse(ApprovalChoice.EDITED, "ls \u00e9")
+    )
+    assert bench.run("rm x") == "[the user changed the command to: ls \u00e9]\nLS \u00c9"
+    assert bench.rules == [("allow", "--confirm: edited")]
+    assert json.loads(bench.logged[0]["arguments"]) == {"command": "ls \u00e9"}
+    assert bench.finished[0].call == ToolCall("call_1", "run", bench.logged[0]["arguments"])
+
+
+def test_the_model_is_told_of_the_change_when_the_command_fails_too(tmp_path: Path) -> None:
+    def fail(word: str) -> ToolResult:
+        raise ToolError(f"no {word}")
+
+    bench = Bench(tmp_path, fail, CONFIRM, ApprovalResponse(ApprovalChoice.EDITED, "ls"))
+    assert bench.run("rm x") == "[the user changed the command to: ls]\nError: no ls"
+    bench = Bench(tmp_path, interrupt, CONFIRM, ApprovalResponse(ApprovalChoice.EDITED, "ls"))
+    assert bench.run("rm x").startswith("[the user changed the command to: ls]\nError: interrupted")
+
+
+def test_what_the_user_made_of_a_command_may_not_do_more_than_the_model(tmp_path: Path) -> None:
+    policy = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
+    bench = Bench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.EDITED, "rm -rf ."))
+    told = "Error: [the user changed the command to: rm -rf .]\nnot run: rm -rf is refused"
+    assert bench.run("ls").startswith(told)
+    assert bench.rules == [("deny", "--confirm: edited, tripwire: rm -rf")]
+
+
+def test_after_an_interruption_nothing_is_run_but_all_is_answered(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, interrupt)
+    assert bench.call("a") == "Error: interrupted by the user; it may or may not have run"
+    assert bench.runner.interruption
+    assert bench.call("b") == "Error: not run: interrupted by the user"
+    assert bench.rules == [("allow", "unrestricted"), ("deny", "interrupted")]
+    assert [(event.failed, event.verdict) for event in bench.finished] == [(True, Verdict.ALLOW), (True, Verdict.DENY)]
+
+
+def test_keys_are_taken_out_before_the_result_is_cut(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, lambda word: ToolResult(SECRET * 5_000))
+    result = bench.call(SECRET)
+    assert len(result) <= 30_000
+    assert result.startswith("[key removed]" * 1_000)
+    assert SECRET[:4] not in result
+    [spilled] = (tmp_path / "results").iterdir()
+    assert str(spilled) in result
+    assert spilled.read_text() == "[key removed]" * 5_000
+    assert SECRET not in (tmp_path / "data" / "audit.jsonl").read_text()
+
+
+def test_halves_of_characters_do_not_reach_the_model(tmp_path: Path) -> None:
+    assert Bench(tmp_path, lambda word: ToolResult("a\ud800b")).call() == "a\ufffdb"
+
+
+def test_a_log_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    bench = Bench(tmp_path, ToolResult)
+    assert [bench.call("a"), bench.call("b")] == ["a", "b"]
+    [notice] = [event for event in bench.events if isinstance(event, Notice)]
+    assert notice.text.startswith("cannot write the audit log")

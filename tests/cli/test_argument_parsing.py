@@ -1,0 +1,289 @@
+"""Which arguments are options and which are the question: as a pure rule, and as a user's shell passes them on."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ask.cli import COMMANDS, find_command
+from ask.cli.argument_parsing import OptionNames, ParsedCommandLine, parse_command_line
+from ask.cli.ask import command
+from ask.errors import UsageError
+from tests import wire
+from tests.cli.chat.chat_session import PROMPT
+from tests.model_server import ModelServer
+from tests.program import CTRL_C, Ask, Home, run_on_terminal
+
+NAMES = OptionNames({"-q", "--quiet", "-v", "--json"}, {"-p", "--provider", "-m", "-o"})
+SHORT, LONG = ["-q", "-v", "-p", "-m", "-o", "-qv"], ["--quiet", "--json", "--provider", "--provider=x"]
+
+words = st.text("ab 整 -", max_size=4).filter(lambda word: not word.startswith("-") or word[1:2] in ("", " "))
+values = st.sampled_from(["demo", "a b", "-x", "", "temperature=1"])
+options = (
+    st.sampled_from([["-q"], ["--quiet"], ["-qv"], ["-pdemo"], ["--provider=x"], ["--nonsense"], ["-qpdemo"]])
+    | st.builds(lambda name, value: [name, value], st.sampled_from(["-p", "--provider", "-m", "-o", "-qp"]), values)
+)  # fmt: skip
+option_lists = st.lists(options, max_size=3).map(lambda found: [part for option in found for part in option])
+texts = words | st.sampled_from(["-rf", "-y", "--amend", "-x"])
+
+
+def parse(*arguments: str) -> ParsedCommandLine:
+    return parse_command_line(arguments, NAMES)
+
+
+@given(option_lists, words, option_lists)
+def test_options_may_surround_a_question_that_is_one_argument(before: list[str], word: str, after: list[str]) -> None:
+    assert parse(*before, word, *after) == ParsedCommandLine((*before, *after), (word,))
+
+
+@given(option_lists, words, words, st.lists(texts | st.sampled_from(SHORT), max_size=4))
+def test_short_options_after_several_words_are_text(before: list[str], one: str, two: str, rest: list[str]) -> None:
+    found = parse(*before, one, two, *rest)
+    assert (list(found.options), list(found.words)) == (before, [one, two, *rest])
+    assert list(found.literal_options) == [word for word in rest if word in SHORT[:-1]]
+    assert not found.misplaced_option
+
+
+@given(option_lists, st.lists(words, min_size=2), st.sampled_from(LONG), st.lists(texts))
+def test_own_long_options_after_several_words_are_an_error(
+    before: list[str], question: list[str], long: str, rest: list[str]
+) -> None:
+    assert parse(*before, *question, long, *rest).misplaced_option == long
+
+
+@given(option_lists, words, st.sampled_from([*SHORT, "-pdemo", "--json"]), words, words)
+def test_options_between_words_are_an_error(before: list[str], one: str, option: str, two: str, three: str) -> None:
+    assert parse(*before, one, option, two, three).misplaced_option == option
+
+
+@given(option_lists, st.lists(words, max_size=1), st.lists(texts | st.sampled_from(SHORT)))
+def test_two_dashes_end_the_options(before: list[str], question: list[str], rest: list[str]) -> None:
+    found = parse(*before, *question, "--", *rest)
+    assert (list(found.options), list(found.words)) == (before, [*question, *rest])
+
+
+@pytest.mark.parametrize("arguments", [["-p", "--"], ["-p", "--json"], ["hi", "-qp", "-v"], ["--provider", "--json=x"]])
+def test_an_option_is_not_the_value_of_another(arguments: list[str]) -> None:
+    with pytest.raises(UsageError, match="needs a value"):
+        parse(*arguments)
+
+
+def test_a_long_option_with_one_dash_is_an_error() -> None:
+    with pytest.raises(UsageError, match="write --provider"):
+        parse("hi", "-provider", "x")
+
+
+# A question's text never decides whether the options behind it count
+
+
+OPTIONS = [name for option in command.params for name in (*option.opts, *option.secondary_opts)]
+questions = (
+    st.text()
+    | st.sampled_from([*OPTIONS, *COMMANDS, "--", "-", "---", "-safe", "--safe=no"])
+    | st.tuples(st.sampled_from([*OPTIONS, "-", "--", ""]), st.text()).map("".join)
+    | st.tuples(st.sampled_from([*OPTIONS, *COMMANDS]), st.text()).map(" ".join)
+)
+
+
+@given(questions, st.sampled_from([["--safe"], ["-q", "--safe"], ["--safe", "-m", "x"], ["--plain", "--safe"]]))
+@example("cleanup", ["--safe"])
+@example("整理してください", ["--safe"])
+@example("--", ["--safe"])
+@example("-s", ["--safe"])
+def test_whatever_the_question_is_options_after_it_count(question: str, after: list[str]) -> None:
+    name, rest = find_command([question, *after])
+    if name not in ("ask", "chat"):
+        return  # a command that sends no question
+    try:
+        context = command.make_context(name, list(rest))
+    except (UsageError, click.ClickException, click.exceptions.Exit):
+        return
+    assert context.params["safe"] is True
+
+
+@pytest.mark.parametrize("question", ["cleanup", "整理してください", "clean up", ""])
+def test_safe_after_a_question_of_any_kind_confines_it(
+    question: str, ask: Ask, server: ModelServer, home: Home
+) -> None:
+    server.reply(wire.calls(("bash", {"command": f"echo x > {home.path}/escaped; echo tried"})), wire.says("Done."))
+    assert ask(question, "--safe", stdin=b"Please tidy").code == 0
+    assert "tried" in str(server.requests[1].json["messages"][-1]["content"])
+    assert not (home.path / "escaped").exists()
+
+
+def test_a_script_gets_an_error_where_an_option_would_be_lost(ask: Ask, server: ModelServer) -> None:
+    lost = ["clean up --safe", "'clean up' -f a now", "-- --safe", "-s --safe", "hi --json --events"]
+    for line in lost:
+        assert ask(*shlex.split(line), stdin=b"text\n").code == 2
+    assert server.requests == []
+
+
+# Through the program
+
+
+def question(server: ModelServer) -> str:
+    """The user's message in the only request."""
+    (request,) = server.requests
+    return wire.asked(request.json)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ("what does rm -f do -y", "what does rm -f do -y"),
+        ("what does git commit --amend do", "what does git commit --amend do"),
+        ("-- what does --safe do", "what does --safe do"),
+        ("why -popenrouter --timeout 9", "why"),
+        ("ls -la means", "ls -la means"),
+        ("'why?  here' -p openrouter", "why?  here"),
+        ("-p openrouter 'why?  here'", "why?  here"),
+        ("-- -p foo", "-p foo"),
+        ("'a b' -- -q", "a b -q"),
+        ("'a b' c -q", "a b c -q"),
+        ("-qv -popenrouter --timeout=9 hi", "hi"),
+        ("-qp openrouter hi", "hi"),
+        ("--provider=openrouter -- --json means what", "--json means what"),
+        ("- hello", "- hello"),
+        ("-- models are great", "models are great"),
+        ("'models are great'", "models are great"),
+        ("-q models", "models"),
+        ("Models", "Models"),
+        ("what is -V and -h", "what is -V and -h"),
+        ("why 'is  this' \"so\" '' ?", "why is  this so  ?"),
+        ("-s '' how ärgerlich 🎉", "how ärgerlich 🎉"),
+    ],
+)
+def test_exactly_these_words_are_asked(arguments: str, asked: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    result = ask(*shlex.split(arguments))
+    assert (result.code, result.text) == (0, "yes\n")
+    assert "Traceback" not in result.stderr
+    assert question(server) == asked
+
+
+def test_a_shell_passes_on_quoted_words_and_other_bytes(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    assert ask.shell("ask -q why 'is  this' $'caf\\xe9' '' ?").text == "yes\n"
+    assert question(server) == "why is  this caf\\xe9  ?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ("--provder x hi", "--provider"),
+        ("'why is this' --no-tool", "--no-tools"),
+        ("what does rm -f do --safe", "--safe"),
+        ("tar -v means", "-v"),
+        ("'a b' -q 'c d'", "-q"),
+        ("-- --json", "--json"),
+        ("cleanup -safe", "--safe"),
+        ("--max-round=3 hi", "--max-rounds"),
+        ("-Z hi", "-Z"),
+        ("-qZ hi", "-Z"),
+        ("-p", "-p"),
+        ("--max-rounds 0 hi", "--max-rounds"),
+        ("--timeout abc hi", "--timeout"),
+        ("--timeout nan hi", "--timeout"),
+        ("--timeout inf hi", "--timeout"),
+        ("--quiet=3 hi", "--quiet"),
+        ("models are great", "ask -- models are great"),
+        ("providers of food", "ask -- providers of food"),
+        ("tools 'of the trade'", "ask -- "),
+        ("keys to success", "ask -- keys to success"),
+        ("models --cheapest", "see ask models --help"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_what_was_meant(
+    arguments: str, named: str, ask: Ask, server: ModelServer
+) -> None:
+    result = ask(*shlex.split(arguments))
+    assert (result.code, result.stdout) == (2, b"")
+    assert result.stderr.startswith("ask: ")
+    assert result.stderr.count("\n") == 1
+    assert named in result.stderr
+    assert server.requests == []
+
+
+def test_a_suggested_question_can_be_pasted_into_a_shell(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    line = ask("tools", "that don't", "cost $5", "x").stderr
+    assert ask.shell(line.partition("as a question: ")[2]).code == 0
+    assert question(server) == "tools that don't cost $5 x"
+
+
+@pytest.mark.slow
+def test_short_options_in_the_question_are_named_on_a_terminal_only(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    named = "not as options: -y -q\n"
+    arguments = ["what", "does", "-y", "do", "with", "-q", "and", "-rf"]
+    assert named in ask.on_terminal(*arguments).text
+    assert ask(*arguments).stderr == ""
+    assert named not in ask.on_terminal("-q", *arguments).text
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["-V"], ["--help"], ["-h"], ["models", "--help"]])
+def test_help_and_version_need_no_installation_that_works(arguments: list[str], home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "config.toml").write_text("not toml")
+    result = Ask(home.env, home.work)(*arguments)
+    assert (result.code, result.stderr) == (0, "")
+    assert b"ask" in result.stdout
+
+
+def test_help_of_a_command_is_what_its_option_shows(ask: Ask) -> None:
+    for names in ([], ["keys"], ["history", "list"], ["chat"], ["help"]):
+        shown = ask("help", *names)
+        assert (shown.code, shown.text) == (0, ask(*names, "--help").text)
+    assert ask("version").text == ask("--version").text
+
+
+@pytest.mark.parametrize(
+    "arguments", ["help me write a commit message", "help histroy", "version control explained", "help history of rome"]
+)
+def test_help_and_version_begin_questions_too(arguments: str, ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    assert ask(*arguments.split()).text == "yes\n"
+    assert question(server) == arguments
+
+
+@pytest.mark.slow
+def test_a_mistyped_command_is_confirmed_on_a_terminal(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    for word, answer in (("histroy", "n\n"), ("chta", "\n"), ("tool", CTRL_C)):
+        assert ask.on_terminal(word, answers=[("[y/N]", answer)]).code == 130
+    assert server.requests == []
+    assert ask.on_terminal("Models", answers=[("[y/N]", "y\n")]).code == 0
+    assert question(server) == "Models"
+
+
+@pytest.mark.slow
+def test_a_mistyped_command_is_a_question_where_any_stream_is_no_terminal(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    for line in ("ask histroy </dev/null", "ask chta | cat", "true | ask tool"):
+        assert run_on_terminal(["bash", "-c", line], env=ask.env, cwd=ask.cwd).code == 0
+    assert [wire.asked(request.json) for request in server.requests] == ["histroy", "chta", "tool"]
+
+
+@pytest.mark.slow
+def test_other_words_are_sent_from_a_terminal_at_once(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    for arguments in (["what"], ["--", "histroy"], ["histroy", "please"], ["-p", "openrouter", "save"]):
+        assert ask.on_terminal(*arguments).code == 0
+    assert len(server.requests) == 4
+
+
+def test_ask_alone_on_a_terminal_opens_a_chat(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.says("yes"))
+    assert ask.on_terminal(answers=[(PROMPT, "hello\r"), ("yes", ""), (PROMPT, "exit\r")]).code == 0
+    assert question(server) == "hello"
+    for script in ("ask | cat; exit ${PIPESTATUS[0]}", "ask < /dev/null", "ask -q"):
+        assert run_on_terminal(["bash", "-c", script], env=ask.env, cwd=ask.cwd).code == 2
+
+
+def test_help_lists_the_subcommands(ask: Ask) -> None:
+    shown = ask("--help").text
+    assert all(f"\n  {name} " in shown for name in ("keys", "models", "providers", "tools"))

@@ -1,0 +1,508 @@
+"""`ask config`: typed and validated changes of config.toml, its comments kept, and never an invalid file."""
+
+from __future__ import annotations
+
+import json
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ask.cli.config import format_value, parse_key, parse_value
+from ask.config_file import UNSET, find_value, update_toml
+from ask.errors import AskError
+from ask.settings import (
+    CONFIG_KEYS,
+    KEY_DESCRIPTIONS,
+    PROVIDER_KEYS,
+    SEARCH_ENGINES,
+    Config,
+    Settings,
+    get_default_value,
+    resolve_settings,
+)
+from tests.program import Ask, Home, Result, run
+
+COMMENTED = """\
+# mine
+max_rounds = 3  # few
+
+# which tools
+[tools]
+disabled = ["bash"]
+confirm = true # always
+
+[providers.groq]
+base_url = "https://groq.test/v1"   # there
+"""
+
+
+@pytest.fixture
+def path(home: Home) -> Path:
+    """Where config.toml is; its folder is there."""
+    home.config.mkdir()
+    return home.config / "config.toml"
+
+
+def content(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text())
+
+
+def is_refused(result: Result, code: int, *told: str) -> None:
+    assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1)
+    assert all(text in result.stderr for text in told), result.stderr
+
+
+# Setting
+
+WORDS = [
+    ("provider", "openrouter", "openrouter"),
+    ("model", "5", "5"),
+    ("system", "two\nlines \"and\" 'quotes' # ü", "two\nlines \"and\" 'quotes' # ü"),
+    ("max_rounds", "5", 5),
+    ("max_cost", "2", 2),
+    ("max_cost", "0.5", 0.5),
+    ("stream", "false", False),
+    ("stream", "on", True),
+    ("tools.disabled", "bash, fetch_url", ["bash", "fetch_url"]),
+    ("tools.disabled", '["a,b"]', ["a,b"]),
+    ("tools.disabled", "", []),
+    ("network.backoff", "0", 0),
+    ("aliases.gpt-4.1", "openai:gpt-4.1", "openai:gpt-4.1"),
+    ("aliases.key", "x", "x"),
+    ("options.temperature", "0.2", 0.2),
+    ("options.stop", '["a", "b"]', ["a", "b"]),
+    ("options.reasoning", '{"effort": "high"}', {"effort": "high"}),
+    ("options.user", "me", "me"),
+    ("providers.my.own.base_url", "http://localhost:1/v1", "http://localhost:1/v1"),
+    ("providers.groq.key_env", "GROQ_KEY", "GROQ_KEY"),
+]
+
+
+@pytest.mark.parametrize(("key", "word", "value"), WORDS)
+def test_a_value_is_read_by_the_type_of_its_key_and_given_back_as_it_was_typed(
+    key: str, word: str, value: object
+) -> None:
+    found = parse_key(key)
+    text, _ = update_toml("", found.parts, parse_value(found, word))
+    kept = find_value(tomllib.loads(text), found.parts)
+    assert (type(kept), kept) == (type(value), value)
+    assert parse_value(found, format_value(key, kept)) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "value"),
+    [
+        ("system", "two\nlines \"and\" 'quotes' # ü", "two\nlines \"and\" 'quotes' # ü"),
+        ("tools.disabled", '["a,b"]', ["a,b"]),
+        ("options.reasoning", '{"effort": "high"}', {"effort": "high"}),
+        ("providers.my.own.base_url", "http://localhost:1/v1", "http://localhost:1/v1"),
+    ],
+)
+def test_what_is_set_is_in_the_file_and_printed_as_it_was_typed(
+    ask: Ask, home: Home, key: str, word: str, value: object
+) -> None:
+    result = ask("config", "set", key, word)
+    assert (result.code, result.text, result.stderr) == (0, "", "")
+    assert find_value(content(home.config / "config.toml"), parse_key(key).parts) == value
+    shown = ask("config", "get", key)
+    assert (shown.code, shown.text) == (0, f"{word}\n")
+    assert json.loads(ask("config", "get", "--json", key).text) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("max_rounds", "many"), 2, "max_rounds"),
+        (("max_rounds", "2.5"), 2, "max_rounds"),
+        (("max_rounds", "0"), 2, "above 0"),
+        (("timeout", "nan"), 2, "timeout"),
+        (("network.backoff", "-1"), 2, "network.backoff"),
+        (("tools.enabled", "maybe"), 2, "true or false"),
+        (("tools.disabled", "[1]"), 2, "tools.disabled"),
+        (("tools.disabled", "["), 2, "tools.disabled"),
+        (("options.temperature", "9"), 7, "from 0 to 2"),
+        (("options.user", "null"), 2, "null"),
+        (("options.x", '[{"a": null}]'), 2, "null"),
+        (("options.model", "x"), 2, "use -m"),
+        (("options.a.b", "1"), 2, "options.a, as JSON"),
+        (("max_round", "1"), 2, "did you mean max_rounds?"),
+        (("tool.enabled", "1"), 2, "did you mean tools.enabled?"),
+        (("providers.groq.base-url", "x"), 2, "did you mean providers.groq.base_url?"),
+        (("tools", "x"), 2, "tools"),
+        (("aliases", "x"), 2, "aliases"),
+        (("", "x"), 2, "key"),
+        (("providers.groq.api_key", "sk-secret"), 2, "ask keys set groq"),
+        (("keys.openai", "sk-secret"), 2, "ask keys set openai"),
+        (("OPENROUTER_API_KEY", "sk-secret"), 2, "ask keys set openrouter"),
+        (("options.api_key", "sk-secret"), 2, "ask keys set"),
+        (("key", "sk-secret"), 2, "ask keys set PROVIDER"),
+    ],
+)
+def test_an_invalid_key_or_value_is_refused_with_a_hint(words: tuple[str, str], code: int, told: str) -> None:
+    key, word = words
+    with pytest.raises(AskError) as refused:
+        parse_value(parse_key(key), word)
+    line = str(refused.value)
+    assert (refused.value.exit_code, told in line, "sk-secret" in line, "\n" in line) == (code, True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("max_rounds", "many"), 2, "max_rounds"),
+        (("options.temperature", "9"), 7, "from 0 to 2"),
+        (("providers.groq.api_key", "sk-secret"), 2, "ask keys set groq"),
+    ],
+)
+def test_an_invalid_value_is_not_written(ask: Ask, home: Home, words: tuple[str, str], code: int, told: str) -> None:
+    result = ask("config", "set", *words)
+    is_refused(result, code, told)
+    assert "sk-secret" not in result.stderr
+    assert not home.config.exists()
+
+
+def test_comments_stay_where_they_are(ask: Ask, path: Path) -> None:
+    path.write_text(COMMENTED)
+    changes = [("max_rounds", "7"), ("tools.confirm", "false"), ("providers.groq.base_url", "http://x/v1")]
+    for key, word in changes:
+        assert ask("config", "set", key, word).stderr == ""
+    expected = COMMENTED.replace("= 3 ", "= 7 ").replace("= true", "= false").replace("https://groq.test", "http://x")
+    assert path.read_text() == expected
+    for key, word in [("model", "m"), ("tools.enabled", "no"), ("options.seed", "1"), ("providers.groq.model", "l")]:
+        assert ask("config", "set", key, word).stderr == ""
+    lines = path.read_text().splitlines()
+    assert all(line in lines for line in expected.splitlines())
+    assert content(path)["model"] == "m"
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "word"),
+    [
+        ('[tools]\ndisabled = [\n  "bash",  # dangerous\n]\n', "tools.disabled", "fetch_url"),
+        ("# dotted\nproviders.groq.model = 'a'\ntools.confirm = true\n", "providers.new.model", "b"),
+    ],
+)
+def test_lost_comments_are_reported(ask: Ask, path: Path, text: str, key: str, word: str) -> None:
+    path.write_text(text)
+    result = ask("config", "set", key, word)
+    assert result.code == 0
+    kept = "#" in path.read_text()
+    assert kept == (result.stderr == "")
+    assert kept or (result.stderr.count("\n") == 1 and str(path) in result.stderr)
+    assert ask("config", "get", key).text == f"{word}\n"
+
+
+NAMES = st.sampled_from(["a", "b", "c d", "e.f", "ü", "#", ""])
+LEAVES = st.booleans() | st.integers(-5, 5) | st.text("a#\"'\n=[]", max_size=4)
+INNER = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=2))
+TABLES = st.dictionaries(NAMES, INNER | st.dictionaries(NAMES, INNER, max_size=3), max_size=4)
+
+
+@settings(max_examples=200)
+@given(values=TABLES, parts=st.lists(NAMES, min_size=1, max_size=3).map(tuple), value=LEAVES | st.just(UNSET))
+def test_setting_a_value_changes_nothing_else_in_any_file(
+    values: dict[str, Any], parts: tuple[str, ...], value: object
+) -> None:
+    if any(find_value(values, parts[:size]) is not UNSET for size in range(1, len(parts))) and not isinstance(
+        find_value(values, parts[:-1]), Mapping
+    ):
+        return  # a value is in the way, as none is that passed the check
+    text = "# first\n" + tomli_w.dumps(values)
+    fresh, kept = update_toml(text, parts, value)
+    after = tomllib.loads(fresh)
+    assert find_value(after, parts) == value
+    assert "# first" in fresh or not kept
+    if value is not UNSET:
+        without = update_toml(fresh, parts, UNSET)[0]
+        before = update_toml(text, parts, UNSET)[0] if find_value(values, parts) is not UNSET else text
+        assert pruned(tomllib.loads(without)) == pruned(tomllib.loads(before))
+
+
+def pruned(value: Any) -> Any:
+    """The value without empty tables, which go with their last value."""
+    if not isinstance(value, dict):
+        return value
+    inner = {name: pruned(each) for name, each in value.items()}
+    return {name: each for name, each in inner.items() if each != {}}
+
+
+# The file
+
+
+def test_a_new_file_is_private_and_an_old_one_keeps_its_mode_behind_a_link(ask: Ask, home: Home) -> None:
+    assert ask("config", "set", "max_rounds", "4").code == 0
+    path = home.config / "config.toml"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    real = home.path / "dotfiles" / "ask.toml"
+    real.parent.mkdir()
+    path.rename(real)
+    real.chmod(0o640)
+    path.symlink_to(real)
+    assert ask("config", "set", "max_rounds", "5").code == 0
+    assert path.is_symlink()
+    assert (content(real), stat.S_IMODE(real.stat().st_mode)) == ({"max_rounds": 5}, 0o640)
+    assert [file.name for file in (*home.config.iterdir(), *real.parent.iterdir())] == ["config.toml", "ask.toml"]
+
+
+def test_a_file_that_is_not_valid_is_left_alone(ask: Ask, path: Path) -> None:
+    for text in ("max_rounds = \n", "max_rounds = 'x'\n", "[[tools]]\n"):
+        path.write_text(text)
+        is_refused(ask("config", "set", "model", "m"), 4, str(path))
+        assert path.read_text() == text
+    path.write_text("max_rounds = 'x'  # wrong\n")
+    assert ask("config", "set", "max_rounds", "5").code == 0
+    assert path.read_text() == "max_rounds = 5  # wrong\n"
+
+
+def test_a_file_that_cannot_be_written_is_one_line(ask: Ask, path: Path) -> None:
+    is_refused(ask("config", "set", "model", "m", env={"XDG_CONFIG_HOME": "/proc/none"}), 9, "/proc/none")
+    path.mkdir()
+    is_refused(ask("config", "set", "model", "m"), 4, "Is a directory")
+
+
+def test_changes_at_the_same_time_are_all_made(ask: Ask, home: Home) -> None:
+    script = "for i in 1 2 3 4 5 6; do ask config set aliases.a$i m$i & done; wait"
+    assert ask.shell(script).stderr == ""
+    made = content(home.config / "config.toml")
+    assert made == {"aliases": {f"a{number}": f"m{number}" for number in range(1, 7)}}
+
+
+def test_overriding_variables_and_unknown_providers_are_reported(ask: Ask) -> None:
+    result = ask("config", "set", "tools.enabled", "true", env={"ASK_TOOLS": "0"})
+    assert (result.code, result.stderr) == (0, "ask: $ASK_TOOLS is set, and comes before config.toml\n")
+    result = ask("config", "set", "provider", "opnrouter")
+    assert (result.code, "'opnrouter'" in result.stderr) == (0, True)
+
+
+# Taking out
+
+
+def test_unset_removes_settings_tables_and_unknown_keys(ask: Ask, path: Path) -> None:
+    path.write_text(f"{COMMENTED}\n[aliases]\nfast = 'x'\n'a.b' = 'y'\n\n[modle]\nx = 1\n")
+    for key in ("max_rounds", "providers.groq", "aliases.a.b", "modle.x", "tools.confirm"):
+        assert ask("config", "unset", key).code == 0
+    assert content(path) == {"tools": {"disabled": ["bash"]}, "aliases": {"fast": "x"}}
+    assert path.read_text().startswith("# mine\n")
+    assert "# which tools\n[tools]\n" in path.read_text()
+    assert ask("config", "unset", "aliases").code == 0
+    assert content(path) == {"tools": {"disabled": ["bash"]}}
+
+
+def test_unsetting_a_missing_key_is_an_error(ask: Ask) -> None:
+    is_refused(ask("config", "unset", "model"), 4, "model")
+    is_refused(ask("config", "unset", "modle"), 2, "did you mean model?")
+
+
+# Seeing
+
+
+def rows(ask: Ask, **env: str) -> dict[str, tuple[Any, str]]:
+    listed = json.loads(ask("config", "list", "--json", env=env).text)
+    return {row["key"]: (row["value"], row["from"]) for row in listed}
+
+
+def test_every_key_is_listed_with_its_default(ask: Ask) -> None:
+    listed = rows(ask, OPENROUTER_BASE_URL="")
+    assert list(listed) == list(CONFIG_KEYS)
+    assert {origin for _, origin in listed.values()} == {"default"}
+    assert listed["max_rounds"][0] == 10
+    assert listed["model"][0] is None
+    assert listed["tools.disabled"][0] == []
+
+
+def test_a_value_is_listed_with_where_it_is_from(ask: Ask, path: Path) -> None:
+    path.write_text(f"model = 'm'\nprovider = 'demo'\n{COMMENTED}\n[aliases]\nfast = 'x'\n[options]\nseed = 1\n")
+    listed = rows(ask, OPENROUTER_BASE_URL="http://or/v1", ASK_TOOLS="0")
+    assert listed["max_rounds"] == (3, "config.toml")
+    assert listed["model"] == ("m", "config.toml")
+    assert listed["tools.enabled"] == (False, "ASK_TOOLS")
+    assert listed["tools.disabled"] == (["bash"], "config.toml")
+    assert listed["aliases.fast"] == ("x", "config.toml")
+    assert listed["options.seed"] == (1, "config.toml")
+    assert listed["providers.groq.base_url"] == ("https://groq.test/v1", "config.toml")
+    assert listed["providers.openrouter.base_url"] == ("http://or/v1", "OPENROUTER_BASE_URL")
+    other = rows(ask, ASK_PROVIDER="openrouter")
+    assert (other["provider"], other["model"]) == (("openrouter", "ASK_PROVIDER"), (None, "default"))
+    assert rows(ask, ASK_MODEL="e")["model"] == ("e", "ASK_MODEL")
+
+
+@pytest.mark.parametrize(
+    ("variables", "tools", "safe"),
+    [
+        ({"ASK_TOOLS": "off", "ASK_SAFE": "Yes"}, (False, "ASK_TOOLS"), (True, "ASK_SAFE")),
+        ({"ASK_TOOLS": "ON", "ASK_SAFE": "no"}, (True, "ASK_TOOLS"), (False, "default")),
+        ({"ASK_TOOLS": "", "ASK_SAFE": ""}, (True, "default"), (False, "default")),
+    ],
+)
+def test_a_variable_that_is_on_or_off_is_listed_as_a_run_reads_it(
+    ask: Ask, *, variables: dict[str, str], tools: tuple[bool, str], safe: tuple[bool, str]
+) -> None:
+    listed = rows(ask, **variables)
+    assert (listed["tools.enabled"], listed["safe.enabled"]) == (tools, safe)
+
+
+def test_a_pipe_gets_a_line_for_each_and_a_terminal_a_heading(ask: Ask) -> None:
+    listed = ask("config", "list").text
+    assert ask("config").text == listed
+    assert all(line.count("\t") == 3 for line in listed.splitlines())
+    assert ask.on_terminal("config").text.startswith("KEY ")
+
+
+def test_a_value_that_counts_is_printed_for_scripts(ask: Ask, path: Path) -> None:
+    path.write_text(COMMENTED)
+    for key, text in [
+        ("max_rounds", "3"),
+        ("timeout", "300"),
+        ("tools.confirm", "true"),
+        ("providers.groq.base_url", "https://groq.test/v1"),
+        ("providers.groq", '{"base_url": "https://groq.test/v1"}'),
+        ("tools", '{"disabled": ["bash"], "confirm": true}'),
+    ]:
+        shown = ask("config", "get", key)
+        assert (shown.text, shown.code) == (f"{text}\n", 0)
+    assert ask("config", "get", "providers.groq.base_url", env={"GROQ_BASE_URL": "http://x"}).text == "http://x\n"
+    for key in ("model", "providers.groq.model", "aliases.x", "options.x"):
+        is_refused(ask("config", "get", key), 4, key)
+    is_refused(ask("config", "get", "modle"), 2, "did you mean model?")
+
+
+def test_a_warning_about_the_file_is_told(ask: Ask, path: Path) -> None:
+    path.write_text("modle = 'x'\n")
+    for arguments in (["list"], ["set", "max_rounds", "3"]):
+        assert "did you mean model?" in ask("config", *arguments).stderr
+
+
+def test_the_path_is_printed_whether_or_not_it_is_there(ask: Ask, home: Home) -> None:
+    assert ask("config", "path").text == f"{home.config}/config.toml\n"
+    assert not home.config.exists()
+
+
+def test_nothing_but_a_path_needs_a_valid_file(ask: Ask, path: Path) -> None:
+    path.write_text("model = ")
+    assert ask("config", "path").code == 0
+    for arguments in (["list"], ["get", "model"], ["unset", "model"]):
+        is_refused(ask("config", *arguments), 4, "TOML")
+
+
+# Editing
+
+
+def editor(home: Home, script: str) -> dict[str, str]:
+    """An environment whose editor is a bash script that gets the file as $1."""
+    program = home.path / "my editor"
+    program.write_text(f"#!/bin/bash\n{script}\n")
+    program.chmod(0o755)
+    return {"VISUAL": f"'{program}'", "EDITOR": "false"}
+
+
+def test_the_edited_file_replaces_the_old_one(ask: Ask, home: Home) -> None:
+    env = editor(home, 'grep -q settings "$1" && echo "max_rounds = 5 # five" > "$1"')
+    result = ask("config", "edit", env=env)
+    assert (result.code, result.text, result.stderr) == (0, "", "")
+    assert (home.config / "config.toml").read_text() == "max_rounds = 5 # five\n"
+    unchanged = ask("config", "edit", env=editor(home, "true"))
+    assert (unchanged.code, unchanged.stderr) == (0, "ask: nothing was changed\n")
+
+
+def test_an_unchanged_empty_file_is_not_created(ask: Ask, home: Home) -> None:
+    assert ask("config", "edit", env=editor(home, "true")).code == 0
+    assert not home.config.exists()
+
+
+@pytest.mark.parametrize("text", ["max_rounds = ", "max_rounds = 0", "[[tools]]"])
+def test_an_invalid_edit_is_discarded_without_a_terminal(ask: Ask, path: Path, home: Home, text: str) -> None:
+    path.write_text(COMMENTED)
+    result = ask("config", "edit", env=editor(home, f'echo "{text}" > "$1"'))
+    is_refused(result, 4, str(path))
+    assert path.read_text() == COMMENTED
+
+
+AGAIN = "Edit it again?"
+COUNTING = """
+echo x >> "$0.count"
+[[ $(wc -l < "$0.count") == 2 ]] && echo 'model = "second"' > "$1" || echo 'model = ' > "$1"
+"""
+
+
+@pytest.mark.slow
+def test_an_invalid_edit_can_be_corrected_on_a_terminal(ask: Ask, path: Path, home: Home) -> None:
+    path.write_text(COMMENTED)
+    env = editor(home, COUNTING)
+    assert ask.on_terminal("config", "edit", env=env, answers=[(AGAIN, "\n")]).code == 0
+    assert content(path) == {"model": "second"}
+    for answer in ("n\n", "\x04"):
+        given_up = ask.on_terminal("config", "edit", env=env, answers=[(AGAIN, answer)])
+        assert given_up.code == 4
+        assert "nothing was changed" in given_up.text
+    assert content(path) == {"model": "second"}
+
+
+def test_an_editor_that_fails_changes_nothing(ask: Ask, path: Path, home: Home) -> None:
+    path.write_text(COMMENTED)
+    is_refused(ask("config", "edit", env=editor(home, 'echo > "$1"; exit 1')), 3)
+    is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "EDITOR", "/no/such/editor")
+    assert path.read_text() == COMMENTED
+
+
+def test_a_change_from_elsewhere_meanwhile_is_not_lost(ask: Ask, path: Path, home: Home) -> None:
+    env = editor(home, 'ask config set max_rounds 9; echo "max_rounds = 8" > "$1"')
+    is_refused(ask("config", "edit", env=env), 4, f"{path}.edited")
+    assert (content(path), Path(f"{path}.edited").read_text()) == ({"max_rounds": 9}, "max_rounds = 8\n")
+
+
+def test_an_editor_may_have_arguments(home: Home, ask: Ask) -> None:
+    result = run(["bash", "-c", "EDITOR='tee -a' ask config edit <<< 'max_rounds = 6'"], env=ask.env, cwd=home.work)
+    assert (result.code, result.stderr) == (0, "")
+    assert content(home.config / "config.toml") == {"max_rounds": 6}
+
+
+# Words
+
+
+@pytest.mark.parametrize(
+    "arguments", [["of", "rome"], ["set", "model"], ["get"], ["path", "x"], ["set", "a", "b", "c"]]
+)
+def test_words_that_make_no_sense_are_a_usage_error(ask: Ask, arguments: list[str]) -> None:
+    is_refused(ask("config", *arguments), 2, "--help", "ask -- config")
+
+
+# The keys
+
+
+def test_every_key_has_a_meaning_and_its_default_is_that_of_a_run() -> None:
+    assert list(KEY_DESCRIPTIONS) == list(CONFIG_KEYS)
+    examples: dict[Any, Any] = {str: "x", int: 7, float: 7, bool: None, list: ["x"]}
+    for key, kind in CONFIG_KEYS.items():
+        value = examples[kind if isinstance(kind, type) else kind[-1]]
+        value = not get_default_value(key) if value is None else value
+        section, _, name = key.rpartition(".")
+        config = Config({section: {name: value}} if section else {name: value})
+        changed = resolve_settings({}, {}, config)
+        differing = [field for field in Settings._fields if getattr(changed, field) != getattr(Settings(), field)]
+        assert key in ("provider", "model") or [get_default_value(key)] == [
+            getattr(Settings(), one) for one in differing
+        ]
+
+
+@given(
+    st.sampled_from([*CONFIG_KEYS, "aliases.x", "options.x", *(f"providers.a.{name}" for name in PROVIDER_KEYS)]),
+    st.data(),
+)
+def test_a_value_as_a_word_is_that_value_again(key: str, data: st.DataObject) -> None:
+    found = parse_key(key)
+    examples = {
+        str: st.sampled_from(SEARCH_ENGINES) if key == "search.engine" else st.text(),
+        int: st.integers(1, 1_000_000),
+        float: st.floats(0.001, 1e6),
+        bool: st.booleans(),
+        list: st.lists(st.text(), max_size=3),
+    }
+    value = data.draw(st.one_of([examples[kind] for kind in found.types or (str, int, list, bool)]))
+    assert parse_value(found, format_value(key, value)) == value

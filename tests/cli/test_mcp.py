@@ -1,0 +1,260 @@
+"""`ask mcp`: lists, adds, removes and tries servers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from ask.errors import MissingDependencyError
+from tests import wire
+from tests.mcp.setting import RAW, configure, offered, program
+from tests.model_server import ModelServer
+from tests.needed import need
+from tests.program import Ask, Home, run
+
+ROOT = Path(__file__).parents[2]
+
+
+def servers_in(home: Home) -> dict[str, Any]:
+    """What config.toml says of servers."""
+    return dict(tomllib.loads((home.config / "config.toml").read_text()).get("mcp", {}).get("servers", {}))
+
+
+def test_a_command_is_added_tried_called_and_removed(ask: Ask, home: Home, server: ModelServer) -> None:
+    added = ask("mcp", "add", "raw", "--env", "TOKEN=$SECRET", "--timeout", "60", "--", sys.executable, RAW, "good")
+    assert (added.code, added.text) == (0, "")
+    assert str(home.config / "config.toml") in added.stderr
+    assert "ask mcp test raw" in added.stderr
+    table = {"command": sys.executable, "args": [RAW, "good"], "env": {"TOKEN": "$SECRET"}, "timeout": 60.0}
+    assert servers_in(home) == {"raw": table}
+    env = {"SECRET": "hush"}
+    tried = ask("mcp", "test", "--json", env=env, timeout=60)
+    [row] = json.loads(tried.text)
+    seconds = row.pop("seconds")
+    assert row == {"name": "raw", "state": "ok", "version": "raw 1.2.3", "tools": 20, "found": ""}
+    assert seconds >= 0
+    server.reply(wire.says("done"))
+    assert ask("hi", env=env, timeout=60).text == "done\n"
+    assert "raw__echo" in offered(server.requests[0])
+    assert ask("mcp", "remove", "raw").code == 0
+    assert servers_in(home) == {}
+    assert ask("mcp").text == ""
+
+
+def test_a_url_is_added_with_its_headers(ask: Ask, home: Home) -> None:
+    url = "https://user:pass@example.com/mcp?key=hush"
+    headers = ["--header", "Authorization=Bearer $TOKEN", "--header", "X-Other: b=c:d"]
+    assert ask("mcp", "add", "web", url, *headers, "--only", "a", "--only", "b").code == 0
+    told = {"Authorization": "Bearer $TOKEN", "X-Other": "b=c:d"}
+    assert servers_in(home) == {"web": {"url": url, "headers": told, "tools": ["a", "b"]}}
+    assert ask("mcp").text == f"web\thttp\thttps://example.com/mcp?...\tyes\t{home.config / 'config.toml'}\n"
+    [row] = json.loads(ask("mcp", "list", "--json").text)
+    assert (row["headers"], row["tools"]) == (["Authorization", "X-Other"], ["a", "b"])
+    assert ask("mcp", "add", "old", "http://localhost/sse", "--sse").code == 0
+    assert servers_in(home)["old"] == {"url": "http://localhost/sse", "type": "sse"}
+
+
+def test_comments_survive_adding_and_removing_servers(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    path = home.config / "config.toml"
+    before = '# mine\nmodel = "m" # this\n\n[mcp.servers.a]\n# first\ncommand = "x"\n'
+    path.write_text(before)
+    assert ask("mcp", "add", "b", "y", "--cwd", "/tmp").code == 0
+    assert path.read_text().startswith(before)
+    assert str(path) in ask("mcp", "remove", "b").stderr
+    assert path.read_text().strip() == before.strip()
+    removed = ask("mcp", "remove", "a")
+    assert any("comments" in line and str(path) in line for line in removed.stderr.splitlines())
+
+
+def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home: Home) -> None:
+    entries = {
+        "one": {"command": "touch", "args": ["ran"]},
+        "two": {"type": "http", "url": "http://localhost/mcp", "headers": {"A": "b"}},
+        "bad": {},
+    }
+    (home.work / ".mcp.json").write_text(json.dumps({"mcpServers": entries}))
+    assert ask("mcp").text == ""
+    refused = ask("mcp", "add", "--from", ".mcp.json")
+    assert refused.code == 4
+    assert "mcp.servers.bad" in refused.stderr
+    assert ask("mcp", "add", "--from", ".mcp.json", "one", "two").code == 0
+    assert servers_in(home) == {
+        "one": {"command": "touch", "args": ["ran"]},
+        "two": {"url": "http://localhost/mcp", "headers": {"A": "b"}},
+    }
+    assert not (home.work / "ran").exists()
+
+
+def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) -> None:
+    home.config.mkdir()
+    (home.config / "mcp.json").write_text('{"mcpServers": {"one": {"command": "x", "args": ["a b"]}}}')
+    (home.work / "more.json").write_text('{"servers": {"two": {"command": "y", "disabled": true}}}')
+    (home.config / "config.toml").write_text(tomli_w.dumps({"mcp": {"files": [str(home.work / "more.json")]}}))
+    rows = [line.split("\t") for line in ask("mcp", "list").text.splitlines()]
+    assert rows == [
+        ["one", "stdio", "x 'a b'", "yes", str(home.config / "mcp.json")],
+        ["two", "stdio", "y", "no", str(home.work / "more.json")],
+    ]
+    refused = ask("mcp", "remove", "one")
+    assert refused.code == 2
+    assert str(home.config / "mcp.json") in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "server"),
+        (["x"], "URL"),
+        (["a b", "x"], "'a b'"),
+        (["known", "x"], "ask mcp remove known"),
+        (["x", "http://a", "b"], "'b'"),
+        (["x", "http://a", "--env", "A=b"], "--env"),
+        (["x", "y", "--header", "A=b"], "--header"),
+        (["x", "y", "--sse"], "--sse"),
+        (["x", "y", "--env", "A"], "--env"),
+        (["x", "y", "--timeout", "nan"], "timeout"),
+        (["--from", "f", "--env", "A=b"], "--from"),
+        (["x", "y", "--port", "3"], "--port"),
+    ],
+)
+def test_a_server_that_cannot_be_added_is_an_error(words: list[str], said: str, ask: Ask, home: Home) -> None:
+    configure(home, {"known": {"command": "x"}})
+    result = ask("mcp", "add", *words)
+    assert (result.code, result.text, result.stderr.count("\n")) == (2, "", 1)
+    assert said in result.stderr
+    assert servers_in(home) == {"known": {"command": "x"}}
+
+
+def test_an_unknown_server_is_reported_with_the_nearest_name(ask: Ask, home: Home) -> None:
+    configure(home, {"time": {"command": "x"}})
+    for command in (["remove", "tiem"], ["test", "tiem"], ["list", "tiem"]):
+        result = ask("mcp", *command)
+        assert (result.code, result.stderr.count("\n")) == (2, 1)
+        assert "'tiem'" in result.stderr
+        assert "did you mean time?" in result.stderr
+
+
+def test_the_tools_of_a_server_are_listed(ask: Ask, home: Home) -> None:
+    configure(home, {"raw": program(RAW, tools=["echo", "env"]), "gone": {"command": "no-such"}})
+    result = ask("mcp", "list", "raw", timeout=60)
+    assert result.text.splitlines() == [
+        "raw__echo\ttext?\tDoes echo.\tno\traw",
+        "raw__env\ttext?\tDoes env.\tyes\traw",
+    ]
+    every = ask("mcp", "list", "--tools", "--json", timeout=60)
+    assert [row["name"] for row in json.loads(every.text)] == ["raw__echo", "raw__env"]
+    assert "'no-such'" in every.stderr
+    assert ask("mcp", "list", "gone").code == 4
+
+
+def test_a_server_that_fails_is_listed_beside_the_others(ask: Ask, home: Home) -> None:
+    configure(home, {"raw": program(RAW), "exits": program(RAW, "exits"), "off": program(RAW, "exits", enabled=False)})
+    result = ask("mcp", "test", timeout=60)
+    assert result.code == 4
+    assert result.stderr.startswith("ask: 1 MCP server ")
+    rows = [line.split("\t") for line in result.text.splitlines()]
+    assert [row[:2] for row in rows] == [["raw", "ok"], ["exits", "failed"]]
+    assert "exit status 3" in rows[1][5]
+    assert ask("mcp", "test", "raw", timeout=60).code == 0
+
+
+def test_testing_without_a_configured_server_is_an_error(ask: Ask) -> None:
+    result = ask("mcp", "test")
+    assert (result.code, result.stderr.count("\n")) == (2, 1)
+    assert "ask mcp add --help" in result.stderr
+
+
+def test_the_tools_are_among_those_that_ask_tools_lists(ask: Ask, home: Home) -> None:
+    configure(home, {"raw": program(RAW, tools=["echo"])})
+    rows = json.loads(ask("tools", "--json", timeout=60).text)
+    [row] = [row for row in rows if row["name"] == "raw__echo"]
+    assert (row["from"], row["runs_or_writes"]) == ("mcp:raw", False)
+
+
+def test_doctor_names_the_servers_without_starting_them(ask: Ask, home: Home) -> None:
+    def found() -> list[list[str]]:
+        rows = [line.split("\t") for line in ask("doctor", "--offline").text.splitlines()]
+        return [row for row in rows if row[1] == "mcp"]
+
+    assert [row[:2] for row in found()] == [["ok", "mcp"]]
+    configure(home, {"raw": program(RAW), "gone": {"command": "no-such"}, "lacks": {"command": "x", "args": ["${NO}"]}})
+    gone, lacks, servers = found()
+    assert [gone[0], lacks[0], servers[0]] == ["warning", "warning", "ok"]
+    assert "gone" in gone[2]
+    assert "'no-such'" in gone[2]
+    assert "lacks" in lacks[2]
+    assert "$NO" in lacks[2]
+    assert "raw, gone, lacks" in servers[2]
+    assert not (home.work / "received").exists()
+
+
+# Safe mode
+
+
+def test_safe_mode_starts_only_servers_of_which_a_tool_is_allowed(ask: Ask, home: Home, server: ModelServer) -> None:
+    need("bwrap")
+    configure(home, {"raw": program(RAW), "other": program(RAW)}, tools={"disabled": ["other__die"]})
+    server.reply(wire.says("done"))
+    assert ask("--safe", "hi", timeout=60).text == "done\n"
+    assert not (home.work / "received").exists()
+    assert offered(server.requests[0]) == {}
+    assert ask("--safe", "--allow-tool", "raw__echo", "hi", timeout=60).text == "done\n"
+    assert list(offered(server.requests[1])) == ["raw__echo"]
+    assert (home.work / "received").read_text().count('"pid"') == 1
+
+
+# Without the extra
+
+
+@pytest.fixture
+def bare(ask: Ask, home: Home) -> list[str]:
+    """A command that is `ask` where all is installed but the SDK."""
+    packages = home.path / "packages"
+    packages.mkdir()
+    (installed,) = {Path(path) for path in sys.path if path.endswith("site-packages")}
+    for entry in installed.iterdir():
+        if not entry.name.startswith(("mcp", "__editable__")):
+            (packages / entry.name).symlink_to(entry)
+    for name, folder in (("ask", "ask"), ("ask_providers", "providers"), ("ask_prompts", "prompts")):
+        (packages / name).symlink_to(ROOT / folder)
+    start = f"import sys; sys.path.append({str(packages)!r}); from ask.__main__ import main; main()"
+    return [sys._base_executable, "-I", "-c", start]  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_without_the_extra_everything_else_works(bare: list[str], ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW)}, tools={"disabled": ["raw__die"]})
+    server.reply(wire.says("done"))
+    result = run([*bare, "hi"], env=ask.env, cwd=home.work)
+    assert (result.code, result.text) == (0, "done\n")
+    assert "package mcp" in result.stderr
+    advice = result.stderr.removesuffix("\n").rpartition(": ")[2]
+    assert shlex.split(advice)[-1].endswith("[mcp]")
+    tried = run([*bare, "mcp", "test"], env=ask.env, cwd=home.work)
+    assert (tried.code, tried.stderr.count("\n")) == (MissingDependencyError.exit_code, 1)
+    assert advice in tried.stderr
+    listed = run([*bare, "mcp", "list"], env=ask.env, cwd=home.work)
+    assert listed.code == 0
+    assert listed.text.startswith("raw\tstdio\t")
+    checked = run([*bare, "doctor", "--offline"], env=ask.env, cwd=home.work)
+    [row] = [line.split("\t") for line in checked.text.splitlines() if line.split("\t")[1] == "mcp"]
+    assert "raw" in row[2]
+    assert row[3] == advice
+
+
+def test_a_broken_mcp_package_is_one_line(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW)})
+    (home.path / "mcp.py").write_text("raise ImportError('too old')\n")
+    server.reply(wire.says("done"))
+    result = ask("hi", env={"PYTHONPATH": str(home.path)})
+    assert (result.code, result.text) == (0, "done\n")
+    [line] = [line for line in result.stderr.splitlines() if "mcp" in line and "(too old)" in line]
+    assert line.endswith("[mcp]'")

@@ -1,0 +1,101 @@
+"""Which parameter an error is about: the words that services use for it, and those that mean something else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ask.client.error_classification import classify_error, convert_to_parameter_error, is_option_named
+from ask.errors import ParameterError, ProviderError, Remedy
+from tests.model_server import ModelServer, Reply
+from tests.program import Ask
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("temperature", "Unsupported value: 'temperature' does not support 0.2 with this model."),
+        ("temperature", "`temperature` is deprecated for this model."),
+        ("temperature", "Invalid value at 'generation_config.temperature' (TYPE_FLOAT), \"hot\""),
+        ("temperature", "temperature: range: 0..1"),
+        ("temperature", "invalid temperature: only 1 is allowed for this model"),
+        ("temperature", "Temperature must be at most 2"),
+        ("temperature", "The value is wrong.\ntemperature must be at most 2"),
+        ("stop", "Argument not supported on this model: stop"),
+        ("stop", "Unsupported parameter: stop."),
+        ("stop", "stop does not go with this model"),
+        ("seed", "seed: Extra inputs are not permitted"),
+        ("top_p", "Only one of temperature and top_p goes"),
+        ("max_tokens", "Invalid max_tokens value, the valid range is [1, 8192]"),
+        ("think", 'invalid think value: "huge"'),
+        ("a(b", "parameter a(b"),
+    ],
+)
+def test_a_parameter_is_named_as_services_do(option: str, message: str) -> None:
+    assert is_option_named(option, message)
+    error = convert_to_parameter_error(ProviderError(message, 400), {"other": 1, option: 2})
+    assert isinstance(error, ParameterError)
+    assert error.advice.endswith(f" {option}")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("stop", "the server had to stop before the answer was whole"),
+        ("stop", "messages may not end with a stop sequence"),
+        ("temperature", "the temperature of the machine room is too high"),
+        ("user", "messages must alternate between user and assistant"),
+        ("user", "the first message of the user may not be empty"),
+        ("seed", "no seed funding: pay first"),
+        ("think", "we think that this prompt breaks our policy"),
+        ("model", "this model has no tools"),
+        ("stop", "do not use nonstop words"),
+        ("top_p", "stop_points are no top_points"),
+    ],
+)
+def test_a_word_of_the_message_is_no_parameter(option: str, message: str) -> None:
+    error = ProviderError(message, 400)
+    assert convert_to_parameter_error(error, {option: 1}) is error
+
+
+def test_what_the_provider_names_itself_is_believed_whatever_the_text() -> None:
+    error = ProviderError("that is too much", 422)
+    error.parameter = "seed"
+    assert isinstance(convert_to_parameter_error(error, {"seed": 1}), ParameterError)
+    assert convert_to_parameter_error(error, {"stop": 1}) is error
+
+
+@pytest.mark.parametrize("status", [None, 401, 429, 500])
+def test_other_errors_are_no_parameter_s(status: int | None) -> None:
+    error = ProviderError("'seed' is not supported", status)
+    assert convert_to_parameter_error(error, {"seed": 1}) is error
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException - context window exceeded",
+        "ContextWindowExceededError: the request is refused",
+        "Context window exceeded",
+    ],
+)
+def test_an_exceeded_context_window_is_recognized_as_too_long(message: str) -> None:
+    assert classify_error(ProviderError(message, 400)).remedy is Remedy.SHORTER
+
+
+@pytest.mark.parametrize("kind", ["image", "audio"])
+def test_input_that_a_model_does_not_take_is_not_sent_again(kind: str) -> None:
+    message = f"{kind} input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+    error = classify_error(ProviderError(message, 500, Remedy.RETRY()))
+    assert error.remedy is Remedy.NONE
+    assert "model" in error.advice
+    other = classify_error(ProviderError("the model crashed", 500, Remedy.RETRY()))
+    assert other.remedy == Remedy.RETRY()
+
+
+def test_an_image_for_a_local_server_without_vision_is_sent_once(ask: Ask, server: ModelServer) -> None:
+    body = {"error": {"code": 500, "message": "image input is not supported - hint: ...", "type": "server_error"}}
+    server.reply(Reply((json.dumps(body).encode(),), status=500))
+    result = ask("-p", "lmstudio", "-m", "m", "hi", env={"LMSTUDIO_BASE_URL": server.base_url})
+    assert (result.code, len(server.requests)) == (6, 1)

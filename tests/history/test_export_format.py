@@ -1,0 +1,253 @@
+"""Conversations leave a history and come into another one with nothing lost; what is no conversation stays out."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.errors import FileError
+from ask.history.entries import Conversation, read_runs
+from ask.history.export_format import ConversationExport, from_json_value, read_exports, to_json_line, to_json_value
+from ask.history.importer import ImportStatus, import_conversations
+from ask.history.store import Store
+from tests.any_conversation import conversations
+from tests.any_json import any_json, with_any_part
+
+SMALL: dict[str, Any] = {
+    "format": "ask-conversation",
+    "version": 1,
+    "id": "abc",
+    "runs": [{"provider": "demo", "model": "m", "messages": [{"role": "user", "content": "hi"}]}],
+}
+CALLS = [{"id": "1", "name": "bash", "arguments": "{}"}]
+RESULT = {"role": "tool", "tool_call_id": "1"}
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    return {**SMALL, **changes}
+
+
+def with_run(**changes: Any) -> dict[str, Any]:
+    return small(runs=[{**SMALL["runs"][0], **changes}])
+
+
+def with_messages(*messages: dict[str, Any]) -> dict[str, Any]:
+    return with_run(messages=list(messages))
+
+
+def in_memory() -> Store:
+    """An empty history that is no file."""
+    return Store(Path("none"), create=False)
+
+
+def exported(store: Store) -> str:
+    found = [Conversation(*row) for row in store.fetch_rows("SELECT * FROM conversations ORDER BY number")]
+    return "".join(to_json_line(ConversationExport(one, read_runs(store, one))) for one in found)
+
+
+def read(data: bytes | str) -> list[ConversationExport]:
+    return list(read_exports(io.BytesIO(data.encode() if isinstance(data, str) else data), "file"))
+
+
+@given(st.lists(conversations(), max_size=2, unique_by=lambda one: one["id"]))
+def test_any_conversation_comes_through_an_export_and_an_import_as_it_was(values: list[dict[str, Any]]) -> None:
+    lines = "".join(to_json_line(from_json_value(value)) for value in values)
+    with in_memory() as store:
+        assert {one.became for one in import_conversations(store, read(lines), None)} <= {ImportStatus.IMPORTED}
+        assert exported(store) == lines
+        assert {one.became for one in import_conversations(store, read(lines), None)} <= {ImportStatus.ALREADY_PRESENT}
+        assert exported(store) == lines
+
+
+@given(conversations())
+def test_every_field_is_written_as_it_was_read(value: dict[str, Any]) -> None:
+    again = to_json_value(from_json_value(value))
+    assert json.dumps(again, sort_keys=True) == json.dumps(value, sort_keys=True)
+
+
+def test_every_column_of_every_table_is_in_the_form(tmp_path: Path) -> None:
+    message = {"role": "assistant", "calls": CALLS, "attachments": [{"name": "", "media_type": "", "data": ""}]}
+    saved = from_json_value(with_messages(message))
+    value = to_json_value(saved)
+    (run,) = value["runs"]
+    (message,) = run["messages"]
+    parts = {
+        "conversations": value,
+        "runs": {**run, **run["usage"]},
+        "messages": {**message, **message["usage"]},
+        "calls": message["calls"][0],
+        "attachments": message["attachments"][0],
+    }
+    with Store(tmp_path / "h.db") as store:
+        for table, part in parts.items():
+            columns = {row["name"] for row in store.fetch_rows(f"PRAGMA table_info({table})")}
+            assert columns - {"number", "conversation", "run", "message", "place"} <= part.keys()
+
+
+def test_what_may_be_missing_has_a_default() -> None:
+    ((conversation, (run,)),) = read(json.dumps(SMALL))
+    assert (conversation.id, conversation.title, run.provider, run.exit_code) == ("abc", "", "demo", None)
+    assert run.entries[0].complete
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        lambda a, b: f"{a}\n{b}",
+        lambda a, b: f"\ufeff\n{a}\r\n\n{b}\n",
+        lambda a, b: f"[{a}, {b}]",
+        lambda a, b: json.dumps([json.loads(a), json.loads(b)], indent=2),
+        lambda a, b: json.dumps(json.loads(a), indent=1) + "\n" + json.dumps(json.loads(b), indent=1),
+        lambda a, b: f"{a} {b}",
+    ],
+    ids=["lines", "lines from Windows", "array", "pretty array", "as jq writes", "on one line"],
+)
+def test_several_conversations_are_read_in_any_layout(layout: Any) -> None:
+    text = layout(json.dumps(SMALL), json.dumps(small(id="def")))
+    assert [saved.conversation.id for saved in read(text)] == ["abc", "def"]
+
+
+def test_an_empty_file_holds_none() -> None:
+    assert read("") == read("\n \n") == read("[]") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (1, "it is not an object"),
+        ({}, "format is missing"),
+        (small(format="other"), "format is not 'ask-conversation'"),
+        (small(version=2), "version 2 of the form is not known to this ask"),
+        (small(version="1"), "version is not"),
+        (small(id="../../etc"), "id is not an id"),
+        (small(id="12"), "id is not an id"),
+        (small(title=None), "title is not text"),
+        (small(created=1e300), "created is not a time"),
+        (small(created=float("nan")), "created is not a time"),
+        (small(runs=[]), "the conversation has no runs"),
+        (small(more=1), "there is no field 'more'"),
+        (with_run(provider=None), "run 1: provider is not text"),
+        (with_run(rounds=2**63), "run 1: rounds is not a whole number"),
+        (with_run(exit_code=True), "run 1: exit_code is not a whole number"),
+        (with_run(compacts=2), "run 1: compacts names no run"),
+        (with_run(usage={"cost": "1"}), "run 1: usage: cost is not a number"),
+        (with_messages({"role": "system"}), "run 1, message 1: role is not one of user, assistant, tool"),
+        (with_messages({"role": []}), "run 1, message 1: role is not one of"),
+        (with_messages({"role": "user", "content": 1}), "run 1, message 1: content is not text"),
+        (with_messages({"role": "user", "calls": CALLS}), "only an assistant calls tools"),
+        (with_messages({"role": "assistant", "calls": [{}]}), "a call: id is missing"),
+        (with_messages({"role": "user", "attachments": [{"name": "", "media_type": "", "data": "%"}]}), "not base64"),
+        (with_messages({"role": "user", "native": {"provider": "", "model": "", "data": []}}), "data is not an object"),
+        (with_messages(RESULT), "run 1, message 1: it is the result of no call before it"),
+        (
+            with_messages({"role": "assistant", "calls": CALLS}, RESULT, RESULT),
+            "message 3: it is the result of no call",
+        ),
+        (with_messages({"role": "assistant", "calls": CALLS}, {"role": "user"}, RESULT), "message 3: it is the result"),
+    ],
+)
+def test_what_is_no_conversation_is_refused_with_the_place(value: Any, reason: str) -> None:
+    with pytest.raises(FileError, match="file, line 2: ") as caught:
+        read(json.dumps(SMALL) + "\n" + json.dumps(value))
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"\xff\xfe{", "not UTF-8"),
+        (b"# A title", "this is not JSON"),
+        (b'{"a": \n', "this is not JSON"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"9" * 10_000, "too long a number"),
+        (json.dumps(SMALL).encode() + b"\n{", "line 2: this is not JSON"),
+        (json.dumps(SMALL).encode() + b"\n\xff", "line 2 is not UTF-8"),
+    ],
+)
+def test_garbage_is_refused(data: bytes, reason: str) -> None:
+    with pytest.raises(FileError, match=r"^file") as caught:
+        read(data)
+    assert reason in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@given(conversations().flatmap(with_any_part))
+def test_a_conversation_with_any_part_replaced_is_read_or_refused_and_what_is_read_can_be_saved(value: Any) -> None:
+    try:
+        saved = from_json_value(value)
+    except FileError:
+        return
+    with in_memory() as store:
+        import_conversations(store, [saved], None)
+        assert exported(store) == to_json_line(saved)
+
+
+@given(any_json())
+def test_any_json_at_all_is_refused(value: Any) -> None:
+    with pytest.raises(FileError):
+        from_json_value(value)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_at_all_are_refused_or_empty(data: bytes) -> None:
+    try:
+        assert read(data) == []
+    except FileError as fault:
+        assert str(fault)
+
+
+def test_another_conversation_of_the_same_id_is_refused_or_gets_a_new_one(tmp_path: Path) -> None:
+    other = from_json_value(small(title="other"))
+    with Store(tmp_path / "h.db") as store:
+        import_conversations(store, [from_json_value(SMALL)], None)
+        before = exported(store)
+        with pytest.raises(FileError, match=r"abc.*--as-new"):
+            import_conversations(store, [from_json_value(small(id="def")), other], None)
+        assert exported(store) == before, "all or none"
+        (taken,) = import_conversations(store, [other], lambda: "fed")
+        assert (taken.became, taken.id, taken.here) == (ImportStatus.RENAMED, "abc", "fed")
+        assert exported(store) == before + to_json_line(other).replace('"abc"', '"fed"')
+
+
+def test_a_summary_stands_for_the_same_runs_wherever_it_is_taken_in(tmp_path: Path) -> None:
+    runs = [{**SMALL["runs"][0], "compacts": compacts} for compacts in (None, None, 1, 4)]
+    with Store(tmp_path / "h.db") as store:
+        import_conversations(store, [from_json_value(small(id="first")), from_json_value(small(runs=runs))], None)
+        _, *numbers = [row["number"] for row in store.fetch_rows("SELECT number FROM runs ORDER BY number")]
+        compacts = [row["compacts"] for row in store.fetch_rows("SELECT compacts FROM runs ORDER BY number")]
+        assert compacts == [None, None, None, numbers[1], numbers[3] + 1]
+        assert [run["compacts"] for run in json.loads(exported(store).splitlines()[1])["runs"]] == [None, None, 1, 4]
+
+
+def test_what_is_taken_in_is_found_by_its_words(tmp_path: Path) -> None:
+    with Store(tmp_path / "h.db") as store:
+        import_conversations(store, [from_json_value(with_messages({"role": "user", "content": "marzipan"}))], None)
+        assert len(store.fetch_rows("SELECT rowid FROM texts WHERE texts MATCH 'marzipan'")) == 1
+
+
+def test_the_snapshot_of_an_export_is_of_one_moment(tmp_path: Path) -> None:
+    with Store(tmp_path / "h.db") as store, Store(tmp_path / "h.db") as other:
+        import_conversations(store, [from_json_value(SMALL)], None)
+        with store.read_transaction():
+            before = exported(store)
+            import_conversations(other, [from_json_value(small(id="def"))], None)
+            assert exported(store) == before
+        assert exported(store) == before + to_json_line(from_json_value(small(id="def")))
+
+
+def test_nothing_is_taken_in_when_reading_fails_half_way(tmp_path: Path) -> None:
+    with Store(tmp_path / "h.db") as store:
+        with pytest.raises(FileError):
+            import_conversations(store, read_exports(io.BytesIO(json.dumps(SMALL).encode() + b"\n{"), "file"), None)
+        assert exported(store) == ""
+    with sqlite3.connect(tmp_path / "h.db") as connection:
+        assert connection.execute("SELECT count(*) FROM texts").fetchone() == (0,)
+    connection.close()

@@ -1,0 +1,406 @@
+"""A server with a saved list of tools is started only when one of them is called."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import Any
+
+import pytest
+
+from tests import wire
+from tests.cli.chat.chat_session import Chat
+from tests.mcp.setting import (
+    RAW,
+    ask_with_calls,
+    configure,
+    kept_file,
+    offered,
+    pids,
+    program,
+    received,
+    told,
+)
+from tests.mcp.test_endings import methods, wait_until
+from tests.mcp.test_http import start_server
+from tests.model_server import ModelServer
+from tests.needed import need
+from tests.program import CTRL_C, Ask, Home, is_running, make_home
+from tests.test_startup import watch
+
+HELLO: wire.Call = ("raw__echo", {"text": "hello"})
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home in which the raw server was started once."""
+    home = make_home(tmp_path_factory.mktemp("used"))
+    configure(home, {"raw": program(RAW)})
+    assert Ask(home.env, home.work)("-p", "demo", "hi", timeout=60).code == 0
+    assert len(pids(home)) == 1
+    return home
+
+
+@pytest.fixture
+def raw(used: Home, home: Home) -> None:
+    """The raw server, whose list is kept."""
+    shutil.copytree(used.path, home.path, dirs_exist_ok=True)
+
+
+def set_mode(home: Home, mode: str) -> None:
+    """Have the raw server do something else when it is next started."""
+    (home.work / "mode").write_text(mode)
+
+
+def system_prompts(server: ModelServer) -> list[str]:
+    return [request.json["messages"][0]["content"] for request in server.requests]
+
+
+def all_tools(server: ModelServer) -> list[Any]:
+    return [request.json["tools"] for request in server.requests]
+
+
+# Saved lists
+
+
+def test_saved_tools_are_offered_unchanged_without_starting_the_server(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    configure(home, {"raw": program(RAW)})
+    server.reply(wire.says("done"))
+    for _ in range(2):
+        assert ask("hi", timeout=60).text == "done\n"
+        assert len(pids(home)) == 1
+    assert "raw__echo" in offered(server.requests[1])
+    assert all_tools(server)[0] == all_tools(server)[1]
+    assert system_prompts(server)[0] == system_prompts(server)[1]
+    assert kept_file(home).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("raw")
+def test_neither_the_sdk_nor_asyncio_is_loaded_for_a_saved_list(home: Home) -> None:
+    modules = watch(home, "-p", "demo", "hi").modules
+    heavy = ("mcp", "mcp_types", "asyncio", "anyio", "pydantic", "httpx2")
+    assert "ask.mcp.tool_list_cache" in modules
+    assert not {name for name in modules if name.split(".")[0] in heavy or name == "ask.mcp.servers"}
+    assert len(pids(home)) == 1
+
+
+def test_the_saved_list_contains_no_secrets(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW, env={"TOKEN": "$SECRET", "OTHER": "0ther-v4lue"})})
+    server.reply(wire.says("done"))
+    for secret in ("s3cr3t-one", "s3cr3t-one", "s3cr3t-two"):
+        assert ask("hi", env={"SECRET": secret}, timeout=60).code == 0
+        assert not any(value in kept_file(home).read_text() for value in (secret, "0ther-v4lue"))
+    assert len(pids(home)) == 2, "a different value means a different server"
+
+
+def test_a_changed_script_is_started_again(ask: Ask, home: Home, server: ModelServer) -> None:
+    script = home.work / "server.py"
+    shutil.copy(RAW, script)
+    configure(home, {"raw": program("server.py")})
+    server.reply(wire.says("done"))
+    for starts in (1, 1, 2, 2):
+        if starts > len(pids(home)):
+            script.write_text(script.read_text().replace("Does {name}.", "Does {name} better."))
+        assert ask("hi", timeout=60).text == "done\n"
+        assert len(pids(home)) == starts
+    assert offered(server.requests[3])["raw__env"]["description"] == "Does env better."
+
+
+@pytest.mark.usefixtures("raw")
+def test_an_expired_list_is_fetched_again(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("done"))
+    table = json.loads(kept_file(home).read_text())
+    kept_file(home).write_text(json.dumps({**table, "time": table["time"] - 86_400}))
+    for _ in range(2):
+        assert ask("hi", timeout=60).text == "done\n"
+        assert len(pids(home)) == 2
+
+
+@pytest.mark.usefixtures("raw")
+def test_an_unreadable_list_is_replaced(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.says("done"))
+    kept_file(home).write_bytes(b'{"format": 1, "tools": 5}')  # test_kept has all else that is no list
+    for _ in range(2):
+        result = ask("hi", timeout=60)
+        assert (result.text, "Traceback" in result.stderr, len(pids(home))) == ("done\n", False, 2)
+
+
+def test_a_run_works_where_no_list_can_be_saved(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW)})
+    kept_file(home).parent.parent.mkdir(parents=True)
+    kept_file(home).parent.write_text("mine")
+    for _ in range(2):
+        result, answers = ask_with_calls(ask, server, [HELLO])
+        assert (result.text, answers, "ask: " in result.stderr) == ("done\n", ["hello"], False)
+    assert len(pids(home)) == 2
+    assert kept_file(home).parent.read_text() == "mine"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("raw")
+def test_a_cache_that_is_read_only_is_read(ask: Ask, home: Home, server: ModelServer) -> None:
+    need("bwrap")
+    cache = home.env["XDG_CACHE_HOME"]
+    server.reply(wire.calls(HELLO), wire.says("done"))
+    result = ask.shell(f"bwrap --dev-bind / / --ro-bind {cache} {cache} -- ask hi", timeout=60)
+    assert (result.text, "ask: " in result.stderr) == ("done\n", False)
+    assert told(server.requests[-1]) == "hello"
+    assert len(pids(home)) == 2
+
+
+@pytest.mark.slow
+def test_two_parallel_runs_save_a_complete_list(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW)})
+    server.reply(wire.says("done"))
+    with ask.start("hi") as one, ask.start("hi") as other:
+        assert [one.finish(60).text, other.finish(60).text] == ["done\n", "done\n"]
+    assert [path.name for path in kept_file(home).parent.iterdir()] == ["raw.json"]
+    assert ask("hi").text == "done\n"
+    assert len(pids(home)) == 2
+    assert all_tools(server)[0] == all_tools(server)[1] == all_tools(server)[2]
+
+
+def test_warnings_about_omitted_tools_are_repeated_in_every_run(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW, "many")})
+    server.reply(wire.says("done"))
+    first, second = (ask("hi", timeout=60).stderr for _ in range(2))
+    assert "1,000 tools" in first
+    assert first == second
+    assert len(pids(home)) == 1
+    assert all_tools(server)[0] == all_tools(server)[1]
+
+
+def test_only_servers_without_a_saved_list_are_started(ask: Ask, home: Home, server: ModelServer) -> None:
+    servers = {name: program(RAW, cwd=name) for name in ("one", "two")}
+    for name in servers:
+        (home.work / name).mkdir()
+    server.reply(wire.says("done"))
+    for names in (["one"], ["one", "two"], ["one", "two"]):
+        configure(home, {name: servers[name] for name in names})
+        assert ask("hi", timeout=60).text == "done\n"
+    starts = {name: (home.work / name / "received").read_text().count('"pid"') for name in servers}
+    assert starts == {"one": 1, "two": 1}
+    assert [name.partition("__")[0] for name in offered(server.requests[2])] == ["one"] * 20 + ["two"] * 20
+
+
+# The first call
+
+
+@pytest.mark.usefixtures("raw")
+def test_the_first_call_starts_the_server_for_the_rest_of_the_run(ask: Ask, home: Home, server: ModelServer) -> None:
+    result, answers = ask_with_calls(ask, server, [HELLO, ("raw__echo", {"text": "again"}), ("raw__fails", {})])
+    assert (result.code, answers) == (0, ["hello", "again", "it went wrong"])
+    assert len(pids(home)) == 2
+    assert received(home)[-1] == {"method": "end of input"}
+    assert not is_running(pids(home)[-1])
+
+
+@pytest.mark.usefixtures("raw")
+def test_a_terminal_shows_that_the_server_is_starting(ask: Ask, server: ModelServer) -> None:
+    server.reply(wire.calls(HELLO), wire.says("done"), wire.says("none"))
+    called, uncalled = (ask.on_terminal("hi", timeout=60).text for _ in range(2))
+    assert "starting raw\x1b[0m\r\x1b[2K" in called, "and takes it away again"
+    assert "starting" not in uncalled
+
+
+@pytest.mark.usefixtures("raw")
+def test_a_chat_starts_the_server_once(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(
+        *(wire.says("none"), wire.calls(HELLO), wire.says("first")),
+        *(wire.calls(("raw__echo", {"text": "2"})), wire.says("second")),
+    )
+    result = ask("chat", stdin=b"zero\none\ntwo\n", timeout=60)
+    assert result.text == "none\nfirst\nsecond\n"
+    assert len(pids(home)) == 2
+    assert received(home)[-1] == {"method": "end of input"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("raw")
+def test_an_interrupted_start_is_retried_in_a_chat(ask: Ask, home: Home, server: ModelServer) -> None:
+    set_mode(home, "silent")
+    server.reply(wire.calls(HELLO), wire.calls(("raw__echo", {"text": "then"})), wire.says("done"))
+    with Chat(ask) as chat:
+        chat.type_in("one\r")
+        wait_until(lambda: methods(home).count("server/discover") == 2, "the server was not started")
+        chat.type_in(CTRL_C)
+        chat.prompted()
+        silent = pids(home)[-1]
+        wait_until(lambda: not is_running(silent), "the silent server still runs")
+        set_mode(home, "good")
+        chat.type_in("two\r")
+        chat.running.wait_for("done", 60)
+        chat.prompted()
+        assert chat.leave().code == 0
+    assert told(server.requests[-1]) == "then"
+    assert len(pids(home)) == 3
+
+
+# Servers that changed
+
+
+@pytest.mark.usefixtures("raw")
+def test_a_server_that_no_longer_starts_is_reported_in_the_results_and_by_the_next_run(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    set_mode(home, "exits")
+    result, answers = ask_with_calls(ask, server, [HELLO, ("raw__env", {})])
+    assert (result.code, result.text) == (0, "done\n")
+    for answer in answers:
+        assert answer.startswith("Error: ")
+        assert all(value in answer for value in ("raw", "exit status 3", "no such database", home.env["XDG_DATA_HOME"]))
+    assert not kept_file(home).exists()
+    server.reply(wire.says("done"))
+    after = ask("hi", timeout=60)
+    assert "no such database" in after.stderr
+    assert offered(server.requests[-1]) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("raw")
+def test_a_silent_server_is_waited_for_once(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, {"raw": program(RAW, timeout=3)})
+    assert ask("mcp", "test", timeout=60).code == 0
+    set_mode(home, "silent")
+    _, answers = ask_with_calls(ask, server, [HELLO, ("raw__env", {}), ("raw__fails", {})])
+    assert len(set(answers)) == 1
+    assert answers[0].startswith("Error: ")
+    assert "3 s" in answers[0]
+    assert len(pids(home)) == 3
+
+
+@pytest.mark.usefixtures("raw")
+def test_a_call_to_a_removed_tool_fails_and_the_next_run_has_the_new_list(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    set_mode(home, "fewer")
+    _, answers = ask_with_calls(ask, server, [("raw__fails", {}), HELLO, HELLO])
+    failed, *gone = answers
+    assert failed == "it went wrong"
+    assert len(gone) == 2
+    assert all("nothing was run" in answer and "'echo'" in answer for answer in gone)
+    assert len({json.dumps(tools) for tools in all_tools(server)}) == 1, "the request prefix stays the same"
+    server.reply(wire.says("done"))
+    assert ask("hi").text == "done\n"
+    assert "raw__echo" not in offered(server.requests[-1])
+    assert "raw__env" in offered(server.requests[-1])
+    assert len(pids(home)) == 2
+
+
+@pytest.mark.usefixtures("raw")
+def test_a_tool_that_is_no_longer_read_only_needs_approval(ask: Ask, home: Home, server: ModelServer) -> None:
+    set_mode(home, "writes")
+    _, [answer] = ask_with_calls(ask, server, [HELLO], "--confirm")
+    assert "nothing was run" in answer
+    assert "'echo'" in answer
+    assert not [entry for entry in received(home) if entry.get("method") == "tools/call"]
+    result, [answer] = ask_with_calls(ask, server, [HELLO], "--confirm")
+    assert (result.code, "denied" in answer) == (8, True)
+
+
+@pytest.mark.usefixtures("raw")
+def test_a_broken_sdk_is_reported(ask: Ask, home: Home, server: ModelServer) -> None:
+    (home.path / "mcp.py").write_text("raise ImportError('too old')\n")
+    server.reply(wire.calls(HELLO), wire.says("done"))
+    assert ask("hi", env={"PYTHONPATH": str(home.path)}).text == "done\n"
+    assert told(server.requests[-1]).startswith("Error: ")
+    assert "too old" in told(server.requests[-1])
+
+
+@pytest.mark.slow
+def test_a_remote_server_is_connected_to_at_the_first_call(ask: Ask, home: Home, server: ModelServer) -> None:
+    port, running = start_server()
+    configure(home, {"web": {"url": f"http://127.0.0.1:{port}/mcp", "timeout": 60}})
+    calls: list[wire.Call] = [("web__add", {"a": 1, "b": 2})]
+    with running:
+        for _ in range(2):
+            _, answers = ask_with_calls(ask, server, calls)
+            assert answers == ["3"]
+    server.reply(wire.says("done"))
+    assert ask("hi").stderr == "", "no call needs it"
+    _, [answer] = ask_with_calls(ask, server, calls)
+    assert answer.startswith("Error: ")
+    assert "web" in answer
+    assert "web" in ask("hi", timeout=60).stderr
+
+
+# Safe mode, and the commands
+
+
+@pytest.mark.usefixtures("raw")
+def test_safe_mode_offers_only_allowed_tools_of_a_saved_list(ask: Ask, home: Home, server: ModelServer) -> None:
+    need("bwrap")
+    server.reply(wire.says("done"))
+    assert ask("--safe", "hi", timeout=60).text == "done\n"
+    assert offered(server.requests[-1]) == {}
+    assert ask("--safe", "--allow-tool", "raw__echo", "hi", timeout=60).text == "done\n"
+    assert list(offered(server.requests[-1])) == ["raw__echo"]
+    assert len(pids(home)) == 1
+    _, answers = ask_with_calls(ask, server, [HELLO, ("raw__env", {})], "--safe", "--allow-tool", "raw__echo")
+    assert answers[0] == "hello"
+    assert answers[1].startswith("Error: ")
+    assert "'raw__env'" in answers[1]
+    assert len(pids(home)) == 2
+
+
+@pytest.mark.usefixtures("raw")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("test",),
+        pytest.param(("test", "raw"), marks=pytest.mark.slow),
+        pytest.param(("list", "raw"), marks=pytest.mark.slow),
+        ("list", "--tools"),
+    ],
+)
+def test_the_commands_start_the_server_and_save_its_list(command: tuple[str, ...], ask: Ask, home: Home) -> None:
+    set_mode(home, "fewer")
+    assert ask("mcp", *command, timeout=60).code == 0
+    assert len(pids(home)) == 2
+    assert "raw__echo" not in [row["name"] for row in json.loads(ask("tools", "--json").text)]
+    set_mode(home, "exits")
+    assert ask("mcp", *command, timeout=60).code == 4
+    assert not kept_file(home).exists()
+
+
+@pytest.mark.usefixtures("raw")
+def test_adding_or_removing_a_server_deletes_its_saved_list(ask: Ask, home: Home) -> None:
+    assert kept_file(home).exists()
+    assert ask("mcp", "remove", "raw").code == 0
+    assert not kept_file(home).exists()
+    kept_file(home).write_text("of another one")
+    assert ask("mcp", "add", "raw", "--", sys.executable, RAW).code == 0
+    assert not kept_file(home).exists()
+
+
+@pytest.mark.usefixtures("raw")
+def test_ask_tools_shows_the_saved_list(ask: Ask, home: Home) -> None:
+    rows = {row["name"]: row for row in json.loads(ask("tools", "--json").text)}
+    assert (rows["raw__echo"]["from"], rows["raw__echo"]["offered"]) == ("mcp:raw", True)
+    assert len(pids(home)) == 1
+
+
+def test_ask_tools_does_not_start_servers_in_safe_mode(ask: Ask, home: Home) -> None:
+    (home.work / "mine.py").write_text('def mine() -> None:\n    """Do it."""\n')
+
+    def listed(*allowed: str) -> tuple[dict[str, Any], str]:
+        safe = {"enabled": True, "allow_tools": [*allowed]}
+        configure(home, {"raw": program(RAW), "off": program(RAW, enabled=False)}, safe=safe)
+        result = ask("tools", "--json", "--tool", "mine.py:mine", timeout=60)
+        return {row["name"]: row for row in json.loads(result.text)}, result.stderr
+
+    rows, said = listed()
+    assert said.count("\n") == 1
+    assert "ask mcp list raw" in said
+    assert pids(home) == []
+    assert not [name for name in rows if "__" in name]
+    assert rows["mine"]["offered"] is False, "other tools are listed"
+    rows, said = listed("raw__echo")
+    assert (rows["raw__echo"]["offered"], rows["raw__env"]["offered"], said) == (True, False, "")
+    assert len(pids(home)) == 1
+    rows, said = listed()
+    assert (rows["raw__echo"]["safe"], said) == ("only with --allow-tool raw__echo", "")
+    assert len(pids(home)) == 1

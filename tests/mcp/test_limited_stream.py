@@ -1,0 +1,49 @@
+"""The number of unrequested messages that a server may send is limited."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterable
+
+import pytest
+
+from ask.mcp.limited_stream import UNASKED_LIMIT, LimitedStream
+from ask.mcp.process import parse_message
+
+NOTICE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}'
+REQUEST = b'{"jsonrpc": "2.0", "id": "p1", "method": "ping"}'
+RUBBISH = b"rubbish"
+ANSWERS = [
+    b'{"jsonrpc": "2.0", "id": 1, "result": {}}',
+    b'{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": ""}}',
+]
+
+
+async def stream_of(messages: Iterable[bytes]) -> AsyncIterator[object]:
+    read = {message: parse_message(message) for message in (NOTICE, REQUEST, RUBBISH, *ANSWERS)}
+    for message in messages:
+        yield read[message]
+
+
+def read(messages: Iterable[bytes]) -> tuple[int, str]:
+    """How many messages of a server are read, and why no more are."""
+    counted = LimitedStream(stream_of(messages))
+
+    async def count() -> int:
+        return len([message async for message in counted])
+
+    return asyncio.run(count()), counted.failure
+
+
+@pytest.mark.parametrize("message", [NOTICE, REQUEST, RUBBISH])
+def test_an_endless_stream_is_read_up_to_the_limit(message: bytes) -> None:
+    count, fault = read(itertools.repeat(message))
+    assert count == UNASKED_LIMIT
+    assert f"{UNASKED_LIMIT:,} messages" in fault
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_a_response_resets_the_count(answer: bytes) -> None:
+    most = [NOTICE] * UNASKED_LIMIT
+    assert read([*most, answer, *most]) == (2 * UNASKED_LIMIT + 1, "")

@@ -1,0 +1,249 @@
+"""The configuration of servers: config.toml, JSON files of other programs, and environment variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.errors import ConfigError
+from ask.mcp.server_config import (
+    ServerConfig,
+    find_servers,
+    normalize_server_name,
+    parse_server_table,
+    read_servers,
+    to_server_table,
+)
+from ask.mcp.variables import expand_variables
+from ask.mcp_settings import SERVER_KEYS, SERVER_NAME_PATTERN, check_server_tables
+from ask.settings import Config, check_config
+from tests.mcp.values import json_values
+
+PATH = Path("config.toml")
+WHOLE: dict[str, Any] = {
+    "command": "npx",
+    "args": ["-y", "it"],
+    "env": {"A": "$B"},
+    "cwd": "~/x",
+    "timeout": 30,
+    "enabled": False,
+    "tools": ["one"],
+}
+
+
+def checked(table: Any, name: str = "one") -> list[str]:
+    return check_config(PATH, {"mcp": {"servers": {name: table}}})
+
+
+@pytest.mark.parametrize(
+    "table", [WHOLE, {"url": "https://x/", "headers": {"A": "b"}, "type": "sse"}, {"enabled": False}]
+)
+def test_a_table_is_read_and_written_as_it_is(table: dict[str, Any]) -> None:
+    assert checked(table) == []
+    assert to_server_table(parse_server_table("one", table, PATH)) == {
+        **table,
+        **({"type": "sse"} if "url" in table else {}),
+    }
+
+
+def test_an_unknown_key_is_a_warning_with_the_nearest() -> None:
+    [warning] = checked({"command": "x", "arg": []})
+    assert {"arg", "args", "mcp.servers.one"} <= set(re.findall(r"[\w.]+", warning))
+    assert warning.startswith("config.toml: ")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({}, ["command", "URL"]),
+        ({"command": "x", "url": "http://x"}, ["command", "URL"]),
+        ({"command": ["x"]}, ["mcp.servers.one.command", "string"]),
+        ({"command": "x\0"}, ["mcp.servers.one.command", "string"]),
+        ({"command": "x", "args": "y"}, ["mcp.servers.one.args", "list"]),
+        ({"command": "x", "env": {"A": 1}}, ["mcp.servers.one.env", "table"]),
+        ({"command": "x", "timeout": 0}, ["mcp.servers.one.timeout", "seconds"]),
+        ({"command": "x", "timeout": float("nan")}, ["mcp.servers.one.timeout", "seconds"]),
+        ({"command": "x", "enabled": 1}, ["mcp.servers.one.enabled", "true", "false"]),
+        ({"command": "x", "type": "http"}, ["command", "type", "stdio"]),
+        ({"url": "http://x", "type": "stdio"}, ["URL", "type", "http", "sse"]),
+        ({"url": "file:///x"}, ["mcp.servers.one.url", "http://", "https://"]),
+        (5, ["table"]),
+    ],
+)
+def test_an_invalid_table_is_refused(table: Any, words: Sequence[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        checked(table)
+    message = error.value.message
+    assert str(PATH) in message
+    assert all(word in message for word in ["mcp.servers.one", *words]), message
+
+
+@pytest.mark.parametrize("name", ["a b", "", "a__b", "ä", "x" * 33, "a.b"])
+def test_an_invalid_name_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        checked(WHOLE, name)
+    assert repr(name) in error.value.message
+
+
+def test_no_secret_is_in_an_error() -> None:
+    for table in (
+        {"command": "x", "env": {"A": 1, "B": "hush"}},
+        {"url": "hush"},
+        {"url": "http://x", "headers": ["hush"]},
+    ):
+        with pytest.raises(ConfigError) as error:
+            checked(table)
+        assert "hush" not in str(error.value)
+
+
+@given(json_values())
+def test_any_table_is_read_or_refused(value: Any) -> None:
+    for servers in (value, {"one": value}, {"one": {"command": "x", "env": value, "args": value}}):
+        try:
+            list(check_server_tables(PATH, servers))
+        except ConfigError:
+            continue
+        for name, table in servers.items():
+            assert parse_server_table(name, table, PATH).name == name
+
+
+# JSON files
+
+
+def read(tmp_path: Path, text: str) -> dict[str, ServerConfig]:
+    file = tmp_path / "mcp.json"
+    file.write_text(text)
+    return dict(read_servers(file).servers)
+
+
+def test_the_format_of_claude_and_cursor(tmp_path: Path) -> None:
+    entries = {
+        "fs": {
+            "command": "npx",
+            "args": ["-y", "fs", "/tmp"],
+            "env": {"PORT": 5},
+            "alwaysAllow": ["x"],
+            "timeout": 60_000,
+        },
+        "web": {"type": "http", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${T}"}},
+        "old": {"type": "sse", "url": "https://x/sse", "disabled": True},
+        "wind": {"serverUrl": "https://x/", "tools": ["*"]},
+        "some": {"command": "x", "type": "stdio", "tools": ["a"]},
+    }
+    servers = read(tmp_path, json.dumps({"mcpServers": entries}))
+    origin = tmp_path / "mcp.json"
+    assert list(servers.values()) == [
+        ServerConfig("fs", origin, command="npx", args=("-y", "fs", "/tmp"), env={"PORT": "5"}),
+        ServerConfig("web", origin, "http", url="https://x/mcp", headers={"Authorization": "Bearer ${T}"}),
+        ServerConfig("old", origin, "sse", url="https://x/sse", enabled=False),
+        ServerConfig("wind", origin, "http", url="https://x/"),
+        ServerConfig("some", origin, command="x", tools=("a",)),
+    ]
+
+
+def test_the_format_of_vs_code_with_comments_and_trailing_commas(tmp_path: Path) -> None:
+    text = """{ // of mine
+      "inputs": [], /* none */
+      "servers": {"a": {"type": "stdio", "command": "x", "args": ["// no comment", "a,]", "/* nor */",], }, },
+    }"""
+    assert read(tmp_path, text)["a"].args == ("// no comment", "a,]", "/* nor */")
+
+
+def test_an_invalid_entry_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    entries = {"bad": {"args": []}, "good": {"command": "x"}, "a b": {"command": "y"}, "a.b": {"command": "z"}}
+    file.write_text(json.dumps({"mcpServers": entries}))
+    found = read_servers(file)
+    assert list(found.servers) == ["good", "a_b"]
+    without_command, same_name = found.warnings
+    assert without_command.startswith(f"{file}: mcp.servers.bad ")
+    assert same_name.startswith(f"{file}: ")
+    assert "'a.b'" in same_name
+    assert "a_b" in same_name
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", "{}", '{"mcpServers": 5}', "[" * 100_000, "\xff", '{"mcpServers": {},,}']
+)
+def test_an_invalid_file_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        read(tmp_path, text)
+
+
+@given(st.text())
+def test_any_name_can_be_made_valid(name: str) -> None:
+    assert SERVER_NAME_PATTERN.fullmatch(normalize_server_name(name))
+
+
+@given(json_values())
+def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+    folder = tmp_path_factory.mktemp("json")
+    for content in (value, {"mcpServers": value}, {"servers": {"x": value}}):
+        try:
+            found = read(folder, json.dumps(content))
+        except ConfigError:
+            continue
+        assert all(isinstance(one, ServerConfig) for one in found.values())
+
+
+# All of it
+
+
+def test_config_toml_takes_precedence_then_the_folder_then_other_files(tmp_path: Path) -> None:
+    def servers(*names: str, command: str) -> str:
+        return json.dumps({"mcpServers": {name: {"command": command} for name in names}})
+
+    (tmp_path / "mcp.json").write_text(servers("a", "b", command="folder"))
+    (tmp_path / "other.json").write_text(servers("a", "b", "c", command="other"))
+    files = ["other.json", str(tmp_path / "none.json")]
+    config = Config({"mcp": {"files": files, "servers": {"a": {"command": "toml"}}}})
+    found = find_servers(config, tmp_path)
+    assert {name: one.command for name, one in found.servers.items()} == {"a": "toml", "b": "folder", "c": "other"}
+    [warning] = found.warnings
+    assert f"{tmp_path}/none.json (No such file or directory)" in warning
+
+
+# Variables
+
+
+def filled(**parts: Any) -> ServerConfig:
+    environment = {"A": "1", "LONG_NAME": "2", "EMPTY": ""}
+    return expand_variables(ServerConfig("one", PATH, **parts), environment, Path("/project"))
+
+
+def test_variables_in_braces_are_expanded_everywhere_and_bare_ones_in_env_and_headers() -> None:
+    text = "$A-${A}-${env:LONG_NAME}-${NO:-else}-${EMPTY}-$$A"
+    server = filled(
+        command="${A}", args=(text.replace("$$A", "$1"),), env={"X": text}, headers={"Y": "Bearer $LONG_NAME"}
+    )
+    assert server.command == "1"
+    assert server.args == ("$A-1-2-else--$1",)
+    assert server.env == {"X": "1-1-2-else--$A"}
+    assert server.headers == {"Y": "Bearer 2"}
+    assert filled(cwd="${workspaceFolder}/x").cwd == "/project/x"
+
+
+@pytest.mark.parametrize(
+    ("parts", "place"),
+    [({"args": ("${NO}",)}, "args"), ({"env": {"X": "$NO"}}, "env.X"), ({"url": "http://${NO}"}, "url")],
+)
+def test_an_unset_variable_is_named(parts: dict[str, Any], place: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        filled(**parts)
+    assert {"one", place, "$NO"} <= set(re.findall(r"[\w.$]+", error.value.message))
+
+
+def test_an_input_of_vs_code_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"\$input:key"):
+        filled(env={"X": "${input:key}"})
+
+
+def test_all_keys_are_fields_of_a_server() -> None:
+    assert set(SERVER_KEYS) == {*ServerConfig._fields} - {"name", "origin"}

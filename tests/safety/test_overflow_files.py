@@ -1,0 +1,55 @@
+"""Spilled files: the worker says what is in them, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ask.safety.overflow_files import OverflowFileError, OverflowFiles
+
+NAME = b"stdout-0123456789abcdef.txt"
+
+
+@pytest.mark.parametrize(
+    "name", [b"", b"x", b"../" + NAME, b"/tmp/" + NAME, NAME + b"\n", NAME + b"\0", b"stdout-xyz.txt", NAME.upper()]
+)
+def test_a_name_that_is_not_one_is_refused(tmp_path: Path, name: bytes) -> None:
+    with pytest.raises(OverflowFileError):
+        OverflowFiles(tmp_path, 100).open(name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / NAME.decode()
+    path.symlink_to(tmp_path / "target")
+    spills = OverflowFiles(tmp_path, 100)
+    spills.open(NAME)
+    spills.write(NAME + b"\nx")
+    spills.close(keep=True)
+    assert not (tmp_path / "target").exists()
+
+
+def test_it_keeps_what_fits_and_refuses_more(tmp_path: Path) -> None:
+    spills = OverflowFiles(tmp_path, 10)
+    spills.open(NAME)
+    spills.write(NAME + b"\n12345")
+    spills.write(NAME + b"\n\n6789")
+    for bad in (NAME + b"\nx", b"unknown\nx", NAME):
+        if bad != NAME:
+            with pytest.raises(OverflowFileError):
+                spills.write(bad)
+    spills.close(keep=True)
+    assert (tmp_path / NAME.decode()).read_bytes() == b"12345\n6789"
+
+
+def test_twice_or_too_many_is_refused(tmp_path: Path) -> None:
+    spills = OverflowFiles(tmp_path, 10)
+    spills.open(NAME)
+    with pytest.raises(OverflowFileError):
+        spills.open(NAME)
+    with pytest.raises(OverflowFileError):
+        for number in range(10):
+            spills.open(b"stderr-%016x.txt" % number)
+    spills.close(keep=False)
+    assert list(tmp_path.iterdir()) == []

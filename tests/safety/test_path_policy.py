@@ -1,0 +1,144 @@
+"""What a run may write: where it may not start, and what of the user's programs is shown."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ask.errors import SafetyError
+from ask.safety.path_policy import build_sandbox_config
+from ask.safety.sandbox_config import SandboxConfig
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for name in ("home/work", "home/.config/ask", "home/.local/share/ask", "home/.local/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path / "home"
+
+
+def confined(home: Path, directory: Path, *allowed: Path, path: str = "/usr/bin", **more: Any) -> SandboxConfig:
+    return build_sandbox_config(
+        directory,
+        allowed,
+        config_dir=home / ".config/ask",
+        data_dir=home / ".local/share/ask",
+        overflow_directory=home / ".local/share/ask/results",
+        environment={"HOME": str(home), "PATH": path, "TERM": "xterm", "KEY": "1", "CI": "2"},
+        **more,
+    )
+
+
+def test_names_are_resolved_once(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(home / "work")
+    (tmp_path / "more").mkdir()
+    found = confined(home, tmp_path / "link", tmp_path / "link/../../more")
+    assert found.working_directory == home / "work"
+    assert found.allowed_folders == (tmp_path / "more",)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("/", "holds the system"),
+        ("/usr", "holds the system"),
+        ("/etc", "holds the system"),
+        ("/proc/self", "belongs to the kernel"),
+        ("/dev/shm", "belongs to the kernel"),
+        ("HOME", "holds your home directory"),
+        ("HOME/..", "holds your home directory"),
+        ("HOME/.config", "ask's own configuration"),
+        ("HOME/.config/ask", "ask's own configuration"),
+        ("HOME/.local/share", "ask's own data"),
+        ("HOME/.local/share/ask/results", "ask's own data"),
+        (str(Path(__file__).parents[2]), "ask's own code|Python takes ask's modules"),
+        (str(Path(__file__).parents[2] / "ask/tools"), "ask's own code"),
+        (str(Path(__file__).parents[2] / "providers"), "ask's own code"),
+        (str(Path(os.__file__).parent), "ask's own code|Python takes ask's modules"),
+        (sys.prefix, "ask's own code|Python takes ask's modules"),
+        ("HOME/missing", "there is no folder"),
+        ("HOME/file", "is no folder"),
+    ],
+)
+def test_where_it_cannot_hold_it_does_not_start(home: Path, name: str, why: str) -> None:
+    (home / "file").touch()
+    (home / ".local/share/ask/results").mkdir()
+    folder = Path(name.replace("HOME", str(home)))
+    for directory, allowed in ((folder, []), (home / "work", [folder])):
+        with pytest.raises(SafetyError, match=why) as caught:
+            confined(home, directory, *allowed)
+        assert caught.value.exit_code == 8
+        assert caught.value.advice
+
+
+def test_a_link_to_such_a_place_is_no_way_round(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(home)
+    with pytest.raises(SafetyError, match="home directory"):
+        confined(home, tmp_path / "link")
+
+
+def test_the_environment_is_what_is_needed_and_what_is_admitted(home: Path) -> None:
+    environment = confined(home, home / "work", extra_variables=["CI", "MISSING"]).environment
+    assert environment == {
+        "PATH": "/usr/bin",
+        "TERM": "xterm",
+        "LANG": "C.UTF-8",
+        "CI": "2",
+        "HOME": str(home),
+        "TMPDIR": "/tmp",
+    }
+
+
+def test_toolchains_are_shown_whole_but_nothing_private(home: Path, tmp_path: Path) -> None:
+    for name in ("bin", "lib", ".local/lib", "node/bin", "node/lib/node_modules", ".cargo/bin", ".pyenv/versions"):
+        (home / name).mkdir(parents=True)
+    (home / ".pyenv/shims").mkdir()
+    (tmp_path / "closed").mkdir(mode=0)
+    search = [
+        f"{home}/{name}" for name in ("node/bin", ".cargo/bin", ".pyenv/shims", ".local/bin", "bin", ".", "missing")
+    ]
+    shown = confined(
+        home, home / "work", path=":".join([*search, "relative", "", str(tmp_path / "closed/bin")])
+    ).readable_folders
+    under_home = {str(path.relative_to(home)) for path in shown if path.is_relative_to(home)}
+    assert under_home == {"node", ".cargo/bin", ".pyenv", ".local/bin", "bin"}
+
+
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        ("bin lib .env", "bin"),
+        ("bin lib/python .git", "bin"),
+        ("shims lib", "shims"),
+        ("bin lib/python3.12/os.py", ""),
+        ("bin pyvenv.cfg", ""),
+        ("bin lib/rustlib", ""),
+    ],
+)
+def test_a_project_with_programs_on_path_is_no_toolchain(home: Path, tmp_path: Path, made: str, shown: str) -> None:
+    for name in made.split():
+        (tmp_path / "project" / name).mkdir(parents=True)
+    programs = tmp_path / "project" / made.split(maxsplit=1)[0]
+    readable = confined(home, home / "work", path=str(programs)).readable_folders
+    assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
+
+
+def test_a_folder_in_which_the_kernel_s_files_are_mounted_is_refused(
+    home: Path, record_property: Callable[[str, object], None]
+) -> None:
+    place = home / "work/an image/proc"
+    place.mkdir(parents=True)
+    if subprocess.run(["mount", "-t", "proc", "proc", str(place)], capture_output=True, check=False).returncode:
+        record_property("not tried here", "a proc mounted in the folder (the kernel or a container forbids it)")
+        return
+    try:
+        with pytest.raises(SafetyError, match="an image/proc is: it belongs to the kernel"):
+            confined(home, home / "work")
+    finally:
+        subprocess.run(["umount", str(place)], check=True)

@@ -1,0 +1,90 @@
+"""The arguments for bubblewrap: pure, whole and in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ask.safety.sandbox_config import (
+    BindMount,
+    HostFilesystem,
+    Limits,
+    SandboxConfig,
+    build_bubblewrap_arguments,
+    list_bind_mounts,
+)
+
+HOME = Path("/home/u")
+CONFINEMENT = SandboxConfig(
+    working_directory=HOME / "work",
+    allowed_folders=(HOME / "more", HOME / "work/inner"),
+    readable_folders=(HOME / "python", HOME / "work/.venv"),
+    secret_folders=(HOME / ".config/ask",),
+    overflow_directory=HOME / ".local/share/ask/results",
+    state_folder=HOME / ".local/share/ask/safe",
+    home=HOME,
+    environment={},
+    limits=Limits(temporary_size=1000),
+)
+VIEW = HostFilesystem(
+    root_links=(("usr/bin", Path("/bin")),),
+    system_folders=(Path("/etc"), Path("/usr")),
+    pinned_folders=(HOME / "work/a",),
+    protected_paths=(HOME / "work/.git",),
+    hidden_files=(HOME / "work/.env", Path("/etc/shadow")),
+    hidden_folders=(Path("/etc/private"),),
+)
+ARGUMENTS = build_bubblewrap_arguments(CONFINEMENT, VIEW, ["python", "-c", "x"], filter_fd=7, info_fd=8, mounted_fd=9)
+
+
+def place(*words: str) -> int:
+    """Where these arguments stand, one behind the other."""
+    return next(at for at in range(len(ARGUMENTS)) if ARGUMENTS[at : at + len(words)] == list(words))
+
+
+def test_all_walls_are_up() -> None:
+    for wall in (
+        *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-net"),
+        *("--unshare-cgroup-try", "--new-session", "--die-with-parent", "--as-pid-1"),
+    ):
+        assert place(wall) < place("--proc")
+    assert place("--cap-drop", "ALL") < place("--seccomp", "7") < place("--info-fd", "8")
+    assert not {"--share-net", "--dev-bind", "--cap-add", "--bind-try"} & set(ARGUMENTS)
+
+
+def test_only_what_may_be_written_is_bound_so() -> None:
+    writable = [ARGUMENTS[at + 1] for at, word in enumerate(ARGUMENTS) if word == "--bind"]
+    assert writable == [str(HOME / "more"), str(HOME / "work"), str(HOME / "work/a"), str(HOME / "work/inner")]
+
+
+def test_later_mounts_cover_earlier_ones() -> None:
+    order = [
+        place("--proc", "/proc"),
+        place("--size", "1000", "--perms", "1777", "--tmpfs", str(HOME)),
+        place("--ro-bind", "/usr", "/usr"),
+        place("--ro-bind", f"{HOME}/python", f"{HOME}/python"),
+        place("--bind", f"{HOME}/work", f"{HOME}/work"),
+        place("--bind", f"{HOME}/work/inner", f"{HOME}/work/inner"),
+        place("--ro-bind", f"{HOME}/work/.git", f"{HOME}/work/.git"),
+        place("--ro-bind", "/dev/null", f"{HOME}/work/.env"),
+        place("--ro-bind", f"{HOME}/.local/share/ask/results", f"{HOME}/.local/share/ask/results"),
+        place("--tmpfs", "/etc/private", "--remount-ro", "/etc/private"),
+        place("--file", "9", "/run/ask-sandbox"),
+        place("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
+        place("--chdir", f"{HOME}/work", "--", "python", "-c", "x"),
+    ]
+    assert order == sorted(order)
+
+
+def test_what_lies_in_a_writable_folder_is_not_shown_a_second_time() -> None:
+    assert f"{HOME}/work/.venv" not in ARGUMENTS
+
+
+def test_what_a_later_mount_would_cover_is_not_mounted() -> None:
+    view = VIEW._replace(protected_paths=(HOME / "work/a/.git", HOME / "work/a"), hidden_files=(HOME / "work/a/.env",))
+    confinement = CONFINEMENT._replace(allowed_folders=(HOME / "work/a/b",))
+    below = [bind for bind in list_bind_mounts(confinement, view) if bind.destination.is_relative_to(HOME / "work/a")]
+    assert below == [
+        BindMount(HOME / "work/a", HOME / "work/a", writable=True),
+        BindMount(HOME / "work/a", HOME / "work/a"),
+        BindMount(Path("/dev/null"), HOME / "work/a/.env"),
+    ]

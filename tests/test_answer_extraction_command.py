@@ -1,0 +1,108 @@
+"""The one shell command of an answer, whatever the model put around it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.answer_extraction import extract_command
+from ask.errors import IncompleteResponseError
+from ask.text import CONTROL_CHARACTERS
+
+FIND = "find . -type f -size +1G"
+LOOP = 'for f in *.c; do\n  wc -l "$f"\ndone'
+COMMIT = 'git commit -m "Add a page\n\nThis says why.\nAnd more."'
+HEREDOC = "cat > note <<EOF\nDear Sir,\n\nYours.\nEOF"
+
+
+@pytest.mark.parametrize(
+    "command", [FIND, LOOP, COMMIT, HEREDOC, "ls", "FOO=1 make -j4 \\\n  all", "./größe.sh", "cd .."]
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "{}",
+        "\n{}\n",
+        "```\n{}\n```",
+        "```bash\n{}\n```\n",
+        "Here is the command:\n\n```sh\n{}\n```\n\nIt finds what you want. Use `-xdev` to stay.",
+        "Sure! Run this:\n\n{}",
+        "<think>\nI could use `ls`.\n</think>\n\n{}",
+        "```sh\n# Finds it\n\n{}\n```",
+        "# Finds it\n{}",
+        "~~~console\n{}\n~~~",
+    ],
+)
+def test_what_stands_around_a_command_is_left_out(command: str, answer: str) -> None:
+    assert extract_command(answer.replace("{}", command)) == command
+
+
+@pytest.mark.parametrize(
+    ("answer", "command"),
+    [
+        (f"$ {FIND}", FIND),
+        (f"`{FIND}`", FIND),
+        (f"```{FIND}```", FIND),
+        (f"You can use `find`, like `{FIND}`.", FIND),
+        ("The command is `ls`.", "ls"),
+        (f"{FIND}\n\nThis finds all files over 1 GB.\n- `-size`: the size", FIND),
+        (f"{FIND}\nThis finds all files over 1 GB.", FIND),
+        (f"{FIND}\n\n**Note:** slow.", FIND),
+        (f"Try:\n\n    {FIND}\n\nThat is all.", FIND),
+        (f"```console\n$ {FIND}\n./big.iso\n./bigger.iso\n```", FIND),
+        ("```\n$ cd src\n$ make \\\n>   all\nok\n```", "cd src\nmake \\\n  all"),
+        ("% ls -la", "ls -la"),
+        (f"```sh\n# nothing\n```\n\n```sh\n{FIND}\n```", FIND),
+        (f"```bash\r\n{FIND}\r\n```", FIND),
+        ("R -e 'print(1)'", "R -e 'print(1)'"),
+        ("LC_ALL=C sort names", "LC_ALL=C sort names"),
+        ("PATH=/bin ls", "PATH=/bin ls"),
+        ("[ -f x ] && rm x", "[ -f x ] && rm x"),
+        ("(cd src && make)", "(cd src && make)"),
+        ("echo 'Hello there.'", "echo 'Hello there.'"),
+        ("ls | wc -l  # how many", "ls | wc -l  # how many"),
+    ],
+)
+def test_the_command_is_found(answer: str, command: str) -> None:
+    assert extract_command(answer) == command
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("# Which disk is meant?", "Which disk is meant?"),
+        ("```sh\n# no such thing\n```", "no such thing"),
+        ("I can't help with that.", "I can't help with that."),
+        ("Which folder do you mean?", "Which folder do you mean?"),
+        ("Это невозможно", "Это невозможно"),
+        ("Sorry, no.\n\n- it is too late\n- it is too hard", "Sorry, no. - it is too late"),
+        ("<think>ls</think>", ""),
+        ("", ""),
+        ("\n \n", ""),
+    ],
+)
+def test_where_there_is_none_the_model_s_words_are_told(answer: str, said: str) -> None:
+    with pytest.raises(IncompleteResponseError, match="there is no command in the answer") as failure:
+        extract_command(answer)
+    assert said in failure.value.advice
+
+
+@pytest.mark.parametrize("sign", ["\x1b[2K", "\x07", "\b", "\u202e", "\x9b"])
+def test_a_command_that_could_hide_from_the_eye_is_none(sign: str) -> None:
+    for answer in (f"rm -rf x{sign}; ls", f"```\nrm -rf x{sign}; ls\n```"):
+        with pytest.raises(IncompleteResponseError) as failure:
+            extract_command(answer)
+        assert not CONTROL_CHARACTERS.search(str(failure.value))
+
+
+@given(st.text("`~$%# \n>-ab'\"A.\\<|", max_size=80) | st.text(max_size=40))
+def test_any_text_gives_a_command_or_says_that_there_is_none(answer: str) -> None:
+    try:
+        command = extract_command(answer)
+    except IncompleteResponseError:
+        return
+    assert command
+    assert command == command.strip()
+    assert not CONTROL_CHARACTERS.search(command)
+    assert not all(line.lstrip().startswith("#") for line in command.split("\n"))

@@ -1,0 +1,74 @@
+"""The JSON in an answer: as the answer, in a fence, or among words; the first that fits counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from ask.answer_extraction import NO_JSON_MESSAGE, extract_json
+from ask.schemas.schema import parse_schema
+from tests.any_json import any_json
+
+ADA: dict[str, Any] = {"name": "Ada", "tags": ["a", "}"]}
+WRITTEN = json.dumps(ADA)
+
+
+def fits(value: Any) -> str:
+    return "" if value == ADA else "$: not Ada"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        WRITTEN,
+        f"\n {WRITTEN}\n",
+        json.dumps(ADA, indent=4),
+        f"```json\n{WRITTEN}\n```",
+        f"Here you are:\n\n```\n{WRITTEN}\n```\n\nThat is all.",
+        f"Here you are: {WRITTEN} and {{that}} is all.",
+        f"The schema {{name}} gives [1, 2] this: {WRITTEN}",
+        f"```json\n[1]\n```\nor\n```json\n{WRITTEN}\n```",
+        f"<think>{{}} or {{}}?</think>\n{WRITTEN}",
+        f"```json\n{WRITTEN}",
+        f'"quoted" {WRITTEN}',
+    ],
+)
+def test_the_value_is_found(answer: str) -> None:
+    assert extract_json(answer, fits) == (ADA, "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "Hello.", "{", "{name: 1}", "NaN", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000, '{"a": "b', "{}}" * 0],
+)
+def test_what_is_no_json_is_none(answer: str) -> None:
+    value, problem = extract_json(answer, fits)
+    assert (value, problem) == (None, NO_JSON_MESSAGE) or value == []
+
+
+def test_the_first_value_is_told_of_where_none_fits() -> None:
+    assert extract_json('{"a": 1} {"b": 2}', fits) == ({"a": 1}, "$: not Ada")
+
+
+def test_a_value_that_is_no_object_is_found_alone_and_in_a_fence() -> None:
+    number = parse_schema({"type": "integer"})
+    assert extract_json(" 42 \n", number.describe_problems) == (42, "")
+    assert extract_json("It is:\n```\n42\n```", number.describe_problems) == (42, "")
+    assert extract_json("It is 42.", number.describe_problems)[1] == NO_JSON_MESSAGE
+
+
+@given(any_json())
+def test_any_value_comes_back_as_it_was_written(value: Any) -> None:
+    try:
+        written = json.dumps(value, allow_nan=False)
+    except ValueError:
+        return
+    assert extract_json(written, lambda found: "" if found == value else "another") == (value, "")
+
+
+@pytest.mark.parametrize("piece", ['{"a": ', "[1, ", "{ ", "{} ", "word "])
+def test_a_long_answer_without_any_is_read_to_its_end(piece: str) -> None:
+    assert extract_json(piece * 50_000, fits)[1]

@@ -1,0 +1,217 @@
+"""API keys: kept in a file of the user's own, never shown, and kept out of everything that leaves the program."""
+
+from __future__ import annotations
+
+import stat
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ask.api_keys import VENDOR_NAMES, KeyStore, Secrets, format_variable_prefix, list_key_variables
+from ask.errors import ConfigError, FileError
+from ask.redaction import REDACTED
+from tests.program import Ask, Home, Running
+
+KEY = "sk-or-0123456789"
+OTHER = "sk-other-9876543210"
+
+
+def store(path: Path, **environment: str) -> KeyStore:
+    return KeyStore(path / "ask" / "keys.toml", environment)
+
+
+def secrets(*values: str, names: tuple[str, ...] = (), variables: tuple[str, ...] = (), **environment: str) -> Secrets:
+    return Secrets(names, variables, values, environment)
+
+
+# Keeping
+
+
+def test_keys_are_saved_replaced_and_removed_and_the_others_stay(tmp_path: Path) -> None:
+    keys = store(tmp_path)
+    keys.save("a", KEY)
+    keys.save("b", OTHER)
+    keys.save("a", "new-" + KEY)
+    assert keys.read_saved_keys() == {"a": "new-" + KEY, "b": OTHER}
+    keys.save("a", "")
+    assert keys.read_saved_keys() == {"b": OTHER}
+    assert [path.name for path in keys.path.parent.iterdir()] == ["keys.toml"]
+
+
+def test_the_file_and_its_folder_are_the_user_s_alone_also_where_the_file_was_not(tmp_path: Path) -> None:
+    keys = store(tmp_path)
+    keys.save("a", KEY)
+    assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(keys.path.parent.stat().st_mode) == 0o700
+    keys.path.chmod(0o644)
+    keys.save("b", OTHER)
+    assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("name", ["a.b", 'a"b', "ä", "", "a b", "[x]"])
+@pytest.mark.parametrize("key", ["a'b\"c\\d\n\te", "ключ", '"""', "#x"])
+def test_any_name_and_key_come_back_as_they_were(tmp_path: Path, name: str, key: str) -> None:
+    keys = store(tmp_path)
+    keys.save(name, key)
+    assert store(tmp_path).read_saved_keys() == {name: key}
+
+
+def test_a_file_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "ask").write_text("not a folder")
+    with pytest.raises(FileError, match=r"cannot write .*/ask"):
+        store(tmp_path).save("a", KEY)
+
+
+@pytest.mark.parametrize("text", ["a = 5", "[a]\nb = 'c'", "a = ['b']", "a = "])
+def test_a_file_that_holds_anything_but_keys_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
+    keys = store(tmp_path)
+    keys.path.parent.mkdir()
+    keys.path.write_text(text)
+    with pytest.raises(ConfigError, match=r"ask/keys.toml"):
+        keys.find("a")
+
+
+def test_many_at_once_never_spoil_the_file_and_the_last_wins(tmp_path: Path) -> None:
+    keys = store(tmp_path)
+    code = """
+import sys
+from pathlib import Path
+from ask.api_keys import KeyStore
+for number in range(40):
+    KeyStore(Path(sys.argv[1]), {}).save(sys.argv[2], f"key-{number}")
+"""
+    writers = [Running([sys.executable, "-c", code, str(keys.path), name]) for name in ("a", "b", "c")]
+    while any(writer.process.poll() is None for writer in writers):
+        assert all(value.startswith("key-") for value in keys.read_saved_keys().values())
+    for writer in writers:
+        with writer:
+            assert (writer.finish().code, bytes(writer.stderr)) == (0, b"")
+    assert "key-39" in keys.read_saved_keys().values()
+    assert [path.name for path in keys.path.parent.iterdir()] == ["keys.toml"]
+
+
+# Finding
+
+
+def test_a_key_is_looked_for_in_the_provider_s_variables_then_the_usual_ones_then_the_file(tmp_path: Path) -> None:
+    keys = store(tmp_path)
+    keys.save("my-ai", "stored")
+    order = {"OWN": "1", "OWN_TOO": "2", "MY_AI_API_KEY": "3", "AI_MY_AI_API_KEY": "4"}
+    while order:
+        variable, value = next(iter(order.items()))
+        assert store(tmp_path, **order).find("my-ai", ("OWN", "OWN_TOO")) == (value, variable)
+        del order[variable]
+    assert keys.find("my-ai", ("OWN", "OWN_TOO")) == ("stored", str(keys.path))
+    assert keys.find("other") == ("", "")
+
+
+def test_an_empty_variable_is_none_and_spaces_around_a_key_are_dropped(tmp_path: Path) -> None:
+    keys = store(tmp_path, A_API_KEY="  ", AI_A_API_KEY=f" {KEY}\n")
+    assert keys.find("a") == (KEY, "AI_A_API_KEY")
+
+
+def test_variables_are_named_for_the_provider() -> None:
+    assert format_variable_prefix("lm-studio") == "LM_STUDIO"
+    assert list_key_variables("lm-studio") == ("LM_STUDIO_API_KEY", "AI_LM_STUDIO_API_KEY")
+
+
+# Keeping secret
+
+
+def test_the_keys_of_all_known_providers_are_redacted_wherever_they_are_from() -> None:
+    known = secrets(
+        "stored-key-1", names=("groq",), variables=("WORK",), GROQ_API_KEY=KEY, WORK=OTHER, HOME="/home/me/x"
+    )
+    text = f"{KEY} {OTHER}stored-key-1 /home/me/x"
+    assert known.redact(text) == f"{REDACTED} {REDACTED}{REDACTED} /home/me/x"
+
+
+@pytest.mark.parametrize("name", VENDOR_NAMES)
+@pytest.mark.parametrize("prefix", ["", "AI_"])
+def test_a_vendor_s_key_is_known_though_its_provider_is_not_installed(prefix: str, name: str) -> None:
+    known = Secrets([], [], [], {f"{prefix}{name}_API_KEY": KEY, "PATH": "/bin"})
+    assert known.redact(f"<{KEY}>") == f"<{REDACTED}>"
+    assert known.build_child_environment() == {"PATH": "/bin"}
+
+
+def test_the_longest_key_goes_first_so_that_nothing_of_it_is_left() -> None:
+    assert secrets(KEY, KEY + "-and-more").redact(f"{KEY}-and-more {KEY}") == f"{REDACTED} {REDACTED}"
+
+
+def test_short_values_are_left_so_that_ordinary_words_are_not_spoilt() -> None:
+    assert secrets("1234567", "", "demo").redact("1234567 demo") == "1234567 demo"
+    assert secrets("12345678").redact("12345678") == REDACTED
+
+
+def test_each_of_several_keys_in_one_value_is_redacted() -> None:
+    assert (
+        secrets(f"{KEY}| {OTHER} |short").redact(f"{OTHER} or {KEY} or short") == f"{REDACTED} or {REDACTED} or short"
+    )
+
+
+def test_children_get_the_environment_without_any_key() -> None:
+    environment = {"GROQ_API_KEY": "a", "AI_GROQ_API_KEY": "b", "WORK": "c", "GROQ_BASE_URL": "d", "PATH": "e"}
+    known = Secrets(["groq"], ["WORK"], [], environment)
+    assert known.build_child_environment() == {"GROQ_BASE_URL": "d", "PATH": "e"}
+    assert len(environment) == 5
+
+
+@given(text=st.text(), keys=st.lists(st.text(alphabet="abc|", max_size=20)), place=st.integers(0, 100))
+def test_no_key_is_ever_left_in_a_text(text: str, keys: list[str], place: int) -> None:
+    known = secrets(*keys)
+    parts = [part for key in keys for part in key.split("|") if len(part) >= 8]
+    redacted = known.redact(text[:place] + "".join(parts) + text[place:])
+    assert not any(part in redacted for part in parts)
+
+
+# From the command line
+
+
+def test_a_key_is_set_listed_used_and_removed_and_never_printed(ask: Ask, home: Home) -> None:
+    none = {"OPENROUTER_API_KEY": ""}
+    shown = []
+    shown.append(ask("keys", "set", "openrouter", stdin=f"{KEY}\n".encode(), env=none))
+    assert tomllib.loads((home.config / "keys.toml").read_text()) == {"openrouter": KEY}
+    listing = ask("keys", "list", env=none)
+    assert listing.text == f"openrouter\t{home.config}/keys.toml\n"
+    shown += [listing, ask("keys", "list", "--json", env=none), ask("providers", env=none), ask("keys", "list")]
+    assert shown[-1].text == "openrouter\tOPENROUTER_API_KEY\n"
+    shown.append(ask("keys", "remove", "openrouter", env=none))
+    assert [result.code for result in shown] == [0] * len(shown)
+    assert not any(KEY in result.text + result.stderr for result in shown)
+    assert ask("keys", "list", env=none).text == ""
+    again = ask("keys", "remove", "openrouter")
+    assert again.code == 4
+    assert again.stderr.count("\n") == 1
+
+
+def test_a_key_that_is_typed_is_not_shown(ask: Ask, home: Home) -> None:
+    result = ask.on_terminal("keys", "set", "openrouter", answers=[("Key for openrouter:", f"{KEY}\n")])
+    assert result.code == 0
+    assert KEY not in result.text
+    assert tomllib.loads((home.config / "keys.toml").read_text()) == {"openrouter": KEY}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "code", "told"),
+    [
+        (["set", "openroter"], b"x\n", 4, "did you mean openrouter?"),
+        (["set", "openrouter"], b"", 2, "no key was given"),
+        (["set", "openrouter"], b" \n", 2, "no key was given"),
+        (["set"], b"", 2, "Missing argument"),
+        (["remove", "groq"], b"", 4, "no key is kept for groq"),
+        (["to", "the", "kingdom"], b"", 2, "ask -- keys to the kingdom"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line(
+    ask: Ask, home: Home, *, arguments: list[str], stdin: bytes, code: int, told: str
+) -> None:
+    result = ask("keys", *arguments, stdin=stdin)
+    assert result.code == code
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not home.config.exists()

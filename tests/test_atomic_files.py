@@ -1,0 +1,139 @@
+"""Files are replaced whole or not at all, by one process at a time, and ask's own are private whatever the umask."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ask.atomic_files import create_private_folder, lock_file, replace_file, write_private_file
+from ask.errors import FileError
+from tests import wire
+from tests.cli.chat.chat_session import CTRL_D, ENTER, PROMPT
+from tests.model_server import ModelServer
+from tests.program import Ask, Home, run, run_on_terminal
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(params=[0, 0o077, 0o777], ids=oct)
+def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[int]:
+    assert tmp_path.is_dir()  # made before, or an ordinary user could not enter it
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("umask")
+def test_private_folders_and_files_have_the_same_mode_under_every_umask(tmp_path: Path) -> None:
+    create_private_folder(tmp_path / "a/b/c")
+    write_private_file(tmp_path / "d/e/file", b"content")
+    folders = [tmp_path / name for name in ("a", "a/b", "a/b/c", "d", "d/e")]
+    assert {mode_of(folder) for folder in folders} == {0o700}
+    assert mode_of(tmp_path / "d/e/file") == 0o600
+
+
+def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o755)
+    create_private_folder(tmp_path / "shared")
+    create_private_folder(tmp_path / "shared/own")
+    assert (mode_of(tmp_path / "shared"), mode_of(tmp_path / "shared/own")) == (0o755, 0o700)
+
+
+def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("here")
+    for path in (tmp_path / "file", tmp_path / "file/below"):
+        with pytest.raises(NotADirectoryError):
+            create_private_folder(path)
+    with pytest.raises(FileError), lock_file(tmp_path / "file/below"):
+        pass
+
+
+def test_a_link_is_followed_even_if_its_target_is_missing(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("folder/target")
+    for content in (b"one", b"two"):
+        write_private_file(link, content)
+        assert link.is_symlink()
+        assert (tmp_path / "folder/target").read_bytes() == content
+
+
+@pytest.mark.parametrize(("keep_mode", "mode"), [(True, 0o640), (False, 0o600)])
+def test_the_mode_of_an_existing_file_is_kept_on_request(keep_mode: bool, mode: int, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    path.chmod(0o640)
+    write_private_file(path, b"new", keep_mode=keep_mode, durable=True)
+    assert (path.read_bytes(), mode_of(path)) == (b"new", mode)
+
+
+def test_a_failed_replacement_leaves_the_old_content_and_no_other_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def chunks() -> Iterator[bytes]:
+        yield b"new"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(path, chunks(), None)
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["file"])
+
+
+COUNT = """
+import sys
+from pathlib import Path
+from ask.atomic_files import lock_file, write_private_file
+path = Path(sys.argv[1])
+for _ in range(50):
+    with lock_file(path):
+        write_private_file(path, str(int(path.read_text()) + 1).encode())
+"""
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_no_change_under_the_lock_is_lost(link: bool, tmp_path: Path) -> None:
+    target = tmp_path / "folder/count"
+    target.parent.mkdir()
+    target.write_text("0")
+    other = tmp_path / "link"
+    other.symlink_to(target)
+    paths = [str(target), str(other if link else target)] * 2
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(lambda path: run([sys.executable, "-c", COUNT, path]), paths))
+    assert [result.code for result in results] == [0] * 4
+    assert target.read_text() == "200"
+
+
+@pytest.mark.slow
+def test_all_files_that_ask_writes_are_private_under_a_umask_of_zero(ask: Ask, home: Home, server: ModelServer) -> None:
+    server.reply(wire.calls(("bash", {"command": "seq 100000"})), wire.says("done"), wire.says("hello"))
+    script = """
+    rm -r "$XDG_CONFIG_HOME" "$XDG_DATA_HOME" "$XDG_CACHE_HOME"
+    umask 0
+    OPENROUTER_BASE_URL=http://127.0.0.1:9 ask --complete models "" openrouter
+    echo key | ask keys set demo
+    ask config set stdin_limit 1000
+    ask prompts new mine
+    ask mcp add here -- sh -c 'echo broken >&2'
+    ask models -p demo
+    ask init bash --install
+    ask hi
+    ask chat
+    """
+    answers = [(PROMPT, "hello" + ENTER), (PROMPT, CTRL_D)]
+    env = {**ask.env, "EDITOR": "true"}
+    result = run_on_terminal(["bash", "-c", script], env=env, cwd=home.work, answers=answers, timeout=60)
+    found = [path for folder in ("config", "data", "cache") for path in (home.path / folder).rglob("*")]
+    expected = {"keys.toml", "config.toml", "mine.md", "history.db", "audit.jsonl", "plugins.json", "told"}
+    expected |= {"results", "models", "chat_history", "bash-completion", "mcp"}
+    assert expected <= {path.name for path in found}, result.text
+    assert [str(path) for path in found if mode_of(path) & 0o077] == []

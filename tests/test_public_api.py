@@ -1,0 +1,120 @@
+"""The public door: what `from ask import ...` gives, and nothing more. A change here is a change of the contract."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import ask
+from tests.program import run
+
+PUBLIC = [
+    *("CONTRACT", "VERSION", "Answer", "AskError", "Attachment", "CallDelta", "ChatCompletions", "ChatRequest"),
+    *(
+        "ChatStreamReader",
+        "ConfigError",
+        "Delta",
+        "Finish",
+        "HttpRequest",
+        "Message",
+        "ModelInfo",
+        "Native",
+        "Provider",
+    ),
+    *("ProviderError", "ProviderInfo", "ReasoningDelta", "Remedy", "ServerEvent", "StreamReader", "TextDelta"),
+    *(
+        "Tool",
+        "ToolCall",
+        "ToolContext",
+        "ToolError",
+        "ToolResult",
+        "ToolSpec",
+        "Usage",
+        "arguments_object",
+        "as_dict",
+        "as_int",
+        "as_list",
+        "as_number",
+        "as_text",
+        "as_tool",
+        "default_remedy",
+    ),
+    *("error_text", "find_error", "first_choice", "hookimpl", "invent_id", "model_family"),
+    *("normalize_tool", "page_text", "parse_json", "read_tool_calls", "retry_after", "tool"),
+]
+
+
+def imports_for_types() -> dict[str, str]:
+    """The names that a type checker sees at the door, each with its module."""
+    tree = ast.parse(Path(str(ask.__file__)).read_text())
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "__future__"]
+    return {alias.name: str(node.module) for node in nodes for alias in node.names if str(node.module)[:4] == "ask."}
+
+
+def test_exactly_these_names_are_public() -> None:
+    assert ask.__all__ == PUBLIC
+
+
+def test_names_stand_in_order_constants_then_classes_then_functions() -> None:
+    assert ask.__all__ == sorted(ask.__all__, key=lambda name: (not name.isupper(), name))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_name_can_be_had_and_is_the_one_that_type_checkers_see(name: str) -> None:
+    assert getattr(ask, name) is getattr(import_module(imports_for_types()[name]), name)
+
+
+def test_type_checkers_and_programs_see_the_same_names() -> None:
+    assert sorted(imports_for_types()) == sorted(ask.__all__)
+    assert imports_for_types() == ask._MODULE_BY_EXPORT
+
+
+def test_importing_the_door_loads_nothing_behind_it() -> None:
+    code = "import sys, ask; print([m for m in sys.modules if m.startswith('ask.') or m in ('click', 'pluggy')])"
+    assert run([sys.executable, "-c", code]).text == "[]\n"
+
+
+def test_a_name_loads_only_what_it_needs() -> None:
+    code = "import sys; from ask import Usage; print([m for m in sys.modules if m.startswith('ask.')])"
+    assert run([sys.executable, "-c", code]).text == "['ask.messages']\n"
+
+
+@pytest.mark.parametrize("name", ["Mesage", "run", "_Message", "__path_of_nothing__"])
+def test_a_misspelt_name_is_an_attribute_error_that_names_it(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"module 'ask' has no attribute '{name}'"):
+        getattr(ask, name)
+
+
+def test_a_misspelt_import_is_an_import_error() -> None:
+    result = run([sys.executable, "-c", "from ask import Mesage"])
+    assert result.code == 1
+    assert "ImportError: cannot import name 'Mesage' from 'ask'" in result.stderr
+
+
+def test_this_is_the_first_version_of_the_contract() -> None:
+    assert ask.CONTRACT == 1
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_class_and_function_says_what_it_is(name: str) -> None:
+    thing = getattr(ask, name)
+    if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+        return
+    assert written(thing), f"{name} has no docstring"
+    for part, method in vars(thing).items() if inspect.isclass(thing) else ():
+        if inspect.isfunction(method) and not part.startswith(
+            ("_", "provider_")
+        ):  # `ask.plugin_api.hookspecs` tells of hooks
+            said = inspect.getdoc(method) or inspect.getdoc(getattr(ask.StreamReader, part, method))
+            assert said, f"{name}.{part} has no docstring"
+
+
+def written(thing: object) -> str:
+    """A docstring that somebody wrote, not one that Python made up from the fields."""
+    text = getattr(thing, "__doc__", None) or ""
+    return "" if text.startswith(f"{getattr(thing, '__name__', '')}(") else text

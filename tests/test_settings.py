@@ -1,0 +1,319 @@
+"""Where settings come from: flag, environment, config.toml, default, in that order; what is wrong is told in a line."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ask.agent.app_context import AppContext
+from ask.agent.model_selection import ModelSelection, resolve_endpoint
+from ask.errors import ConfigError
+from ask.settings import CONFIG_KEYS, SWITCH_VARIABLES, AppDirs, Config, Settings, read_config, resolve_settings
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import Ask, Home
+
+
+def read(tmp_path: Path, text: str | bytes) -> Config:
+    path = tmp_path / "config.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_config(path)
+
+
+def configure(home: Home, text: str) -> None:
+    home.config.mkdir(parents=True)
+    (home.config / "config.toml").write_text(text)
+
+
+# Places
+
+
+def test_folders_are_where_xdg_says(home: Home) -> None:
+    places = AppDirs.from_environment(
+        {"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d", "XDG_CACHE_HOME": "/e", "HOME": "/h"}
+    )
+    assert places == AppDirs(Path("/c/ask"), Path("/d/ask"), Path("/e/ask"))
+
+
+@pytest.mark.parametrize("xdg", [{}, {"XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "XDG_CACHE_HOME": "not/absolute"}])
+def test_without_xdg_folders_are_the_platform_s_own_and_nothing_is_made_in_the_working_directory(
+    home: Home, xdg: Mapping[str, str]
+) -> None:
+    env = {name: value for name, value in home.env.items() if not name.startswith("XDG_")}
+    result = Ask({**env, **xdg}, home.work)("-p", "demo", "which files are here?")
+    assert result.code == 0
+    made = {path.name for path in Path(env["HOME"]).rglob("*") if path.is_file()}
+    assert made == {"plugins.json", "audit.jsonl", "history.db"}
+    assert not list(home.work.iterdir())
+
+
+# Precedence
+
+PICKED = [
+    # flags, environment, config.toml, the setting and its value
+    ({}, {}, "", "max_rounds", 10),
+    ({}, {}, "max_rounds = 5", "max_rounds", 5),
+    ({"max_rounds": 3}, {}, "max_rounds = 5", "max_rounds", 3),
+    ({}, {}, "", "timeout", 300.0),
+    ({}, {}, "timeout = 20", "timeout", 20.0),
+    ({"timeout": 7.5}, {}, "timeout = 20", "timeout", 7.5),
+    ({}, {}, "", "command_timeout", 30.0),
+    ({}, {}, "tools.command_timeout = 1.5", "command_timeout", 1.5),
+    ({"command_timeout": 2.0}, {}, "tools.command_timeout = 1.5", "command_timeout", 2.0),
+    ({}, {}, "", "tools", True),
+    ({}, {}, "tools.enabled = false", "tools", False),
+    ({}, {"ASK_TOOLS": "1"}, "tools.enabled = false", "tools", True),
+    ({}, {"ASK_TOOLS": "0"}, "tools.enabled = true", "tools", False),
+    ({}, {"ASK_TOOLS": ""}, "tools.enabled = false", "tools", False),
+    ({"no_tools": True}, {"ASK_TOOLS": "1"}, "tools.enabled = true", "tools", False),
+    ({}, {}, "tools.disabled = ['bash']", "disabled_tools", frozenset({"bash"})),
+    ({"disable_tool": ("edit_file",)}, {}, "tools.disabled = ['bash']", "disabled_tools", {"bash", "edit_file"}),
+    ({}, {}, "", "confirm", False),
+    ({}, {}, "tools.confirm = true", "confirm", True),
+    ({"confirm": True}, {}, "tools.confirm = false", "confirm", True),
+    ({"yes": True}, {}, "tools.confirm = true", "assume_yes", True),
+    ({}, {}, "", "stream", True),
+    ({}, {}, "stream = false", "stream", False),
+    ({"no_stream": True}, {}, "stream = true", "stream", False),
+    ({}, {}, "", "tries", 4),
+    ({}, {}, "network.tries = 1", "tries", 1),
+    ({}, {}, "network.backoff = 0", "backoff", 0.0),
+    ({}, {}, "stdin_limit = 5", "stdin_limit", 5),
+    ({}, {}, "system = 'a'", "system", "a"),
+    ({"system": "b"}, {}, "system = 'a'", "system", "a\n\nb"),
+    ({}, {}, "options.seed = 1", "options", {"seed": 1}),
+    ({"option": {"seed": 2}}, {}, "options.seed = 1\noptions.top_p = 0.5", "options", {"seed": 2, "top_p": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("flags", "environment", "text", "name", "value"), PICKED, ids=itertools.count())
+def test_a_flag_comes_before_the_environment_and_that_before_config_toml(
+    tmp_path: Path, *, flags: dict[str, Any], environment: dict[str, str], text: str, name: str, value: object
+) -> None:
+    assert getattr(resolve_settings(flags, environment, read(tmp_path, text)), name) == value
+
+
+@pytest.mark.parametrize("text", ["safe.enabled = true", ""])
+@pytest.mark.parametrize(
+    ("words", "on"), [("1 true yes on TRUE Yes oN", True), ("0 false no off False NO oFF", False)], ids=["on", "off"]
+)
+def test_variables_that_are_on_or_off_take_the_usual_words(tmp_path: Path, words: str, on: bool, text: str) -> None:
+    for word in words.split():
+        settings = resolve_settings({}, {"ASK_SAFE": word, "ASK_TOOLS": word}, read(tmp_path, text))
+        assert (settings.safe, settings.tools) == (on or bool(text), on), word
+
+
+@pytest.mark.parametrize("variable", SWITCH_VARIABLES.values())
+@pytest.mark.parametrize("value", ["2", "enable", "y", "true false", "\u0661"])
+def test_any_other_value_of_such_a_variable_ends_the_run(
+    ask: Ask, server: ModelServer, variable: str, value: str
+) -> None:
+    result = ask("hello", env={variable: value})
+    assert (result.code, server.requests) == (4, [])
+    assert variable in result.stderr
+
+
+def test_nothing_said_anywhere_gives_the_defaults() -> None:
+    assert resolve_settings({}, {}, Config()) == Settings()
+
+
+CHOSEN: list[tuple[tuple[str | None, str | None], dict[str, str], str, str]] = [
+    # -p and -m, environment, config.toml, the model that demo is asked for
+    (("demo", None), {}, "", "demo"),
+    ((None, "demo:x"), {}, "", "x"),
+    ((None, "demo:"), {"ASK_PROVIDER": "openrouter", "ASK_MODEL": "e"}, "", "demo"),
+    ((None, "llama3:8b"), {"ASK_PROVIDER": "demo"}, "", "llama3:8b"),
+    (("demo", "openrouter:x"), {}, "", "openrouter:x"),
+    ((None, None), {"ASK_PROVIDER": "demo"}, "provider = 'openrouter'", "demo"),
+    ((None, None), {"ASK_PROVIDER": "demo", "ASK_MODEL": "e"}, "model = 'c'", "e"),
+    ((None, "f"), {"ASK_PROVIDER": "demo", "ASK_MODEL": "e"}, "model = 'c'", "f"),
+    (("demo", None), {"ASK_PROVIDER": "openrouter", "ASK_MODEL": "e"}, "", "demo"),
+    (("demo", None), {"ASK_PROVIDER": "demo", "ASK_MODEL": "e"}, "", "e"),
+    ((None, None), {"ASK_MODEL": "e"}, "provider = 'demo'\nmodel = 'c'", "e"),
+    (("demo", None), {"ASK_MODEL": "e"}, "", "demo"),
+    (("demo", None), {}, "model = 'c'", "demo"),
+    ((None, None), {"ASK_PROVIDER": "demo"}, "model = 'c'", "demo"),
+    ((None, None), {}, "provider = 'demo'\nmodel = 'c'", "c"),
+    (("demo", None), {}, "provider = 'openrouter'\nmodel = 'c'", "demo"),
+    ((None, None), {"ASK_PROVIDER": "demo"}, "provider = 'openrouter'\nmodel = 'c'", "demo"),
+    (("demo", None), {}, "[providers.demo]\nmodel = 't'", "t"),
+    ((None, None), {"ASK_PROVIDER": "demo", "ASK_MODEL": "e"}, "[providers.demo]\nmodel = 't'", "e"),
+]
+
+
+@pytest.mark.parametrize(("flags", "environment", "text", "model"), CHOSEN, ids=itertools.count())
+def test_provider_and_model_are_chosen_in_order(
+    home: Home, flags: tuple[str | None, str | None], environment: Mapping[str, str], text: str, model: str
+) -> None:
+    configure(home, text)
+    target = resolve_endpoint(AppContext({**home.env, **environment}), ModelSelection(*flags))
+    assert (target.provider_name, target.model) == ("demo", model)
+
+
+def test_where_nothing_names_a_provider_it_is_openrouter_and_then_the_first_with_a_key(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
+    configure(home, f"[providers.aaa]\nbase_url = '{server.base_url}'\nmodel = 'a'\n")
+    server.reply(wire.says("hello"))
+    env = {"AAA_API_KEY": "sk-aaa-12345678"}
+    ask("hi", env=env)
+    ask("hi", env={**env, "OPENROUTER_API_KEY": ""})
+    assert [request.json["model"] for request in server.requests] == ["~anthropic/claude-sonnet-latest", "a"]
+    (home.config / "config.toml").unlink()
+    nobody = ask("hi", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""})
+    assert nobody.code == 4
+    assert "OPENROUTER_API_KEY" in nobody.stderr
+    assert "-p demo" in nobody.stderr
+
+
+@pytest.mark.parametrize("winner", ["flag", "environment", "config"])
+def test_the_base_url_is_the_flag_s_or_the_environment_s_or_config_toml_s(
+    home: Home, server: ModelServer, winner: str
+) -> None:
+    order = ["flag", "environment", "config"]
+    url = {place: server.base_url if place == winner else "http://127.0.0.1:9" for place in order}
+    weaker = order[order.index(winner) :]
+    configure(home, f"[providers.openrouter]\nbase_url = '{url['config']}'\n")
+    env = {**home.env, "OPENROUTER_API_KEY": "sk-12345678"}
+    env |= {"OPENROUTER_BASE_URL": url["environment"]} if "environment" in weaker else {}
+    server.reply(wire.says("reached"))
+    flags = ["--base-url", url["flag"]] if "flag" in weaker else []
+    assert Ask(env, home.work)("-p", "openrouter", *flags, "hi").text == "reached\n"
+
+
+KEYS_IN_ORDER = ["--key", "WORK_KEY", "OPENROUTER_API_KEY", "AI_OPENROUTER_API_KEY", "keys.toml"]
+
+
+@pytest.mark.parametrize("winner", KEYS_IN_ORDER)
+def test_the_key_is_the_flag_s_or_the_environment_s_or_the_stored_one(
+    home: Home, server: ModelServer, winner: str
+) -> None:
+    given_keys = {place: f"sk-from-{place}" for place in KEYS_IN_ORDER[KEYS_IN_ORDER.index(winner) :]}
+    table = f"base_url = '{server.base_url}'\n" + ("key_env = 'WORK_KEY'\n" if "WORK_KEY" in given_keys else "")
+    configure(home, f"[providers.openrouter]\n{table}")
+    (home.config / "keys.toml").write_text(f"openrouter = '{given_keys['keys.toml']}'\n")
+    server.reply(wire.says("hello"))
+    env = {**home.env, **{name: key for name, key in given_keys.items() if name.isupper()}}
+    flags = ["--key", given_keys["--key"]] if "--key" in given_keys else []
+    assert Ask(env, home.work)("-p", "openrouter", *flags, "hi").code == 0
+    assert server.requests[0].headers["Authorization"] == f"Bearer sk-from-{winner}"
+
+
+# What is wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a = 1\nmodel\nb = 2", "(at line 2, column 6)"),
+        ("a = 1\n[tools\n", "(at line 2, column 7)"),
+        ("a = 1\na = 2\n", "(at line 2, column 6)"),
+        (b"model = '\xff'", "invalid start byte"),
+        ("a = " + "[" * 5000, "recursion"),
+        ("a = 1" + "0" * 5000, "digits"),
+    ],
+)
+def test_what_is_no_toml_is_told_with_file_and_line(tmp_path: Path, text: str | bytes, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, text)
+    assert str(tmp_path / "config.toml") in str(caught.value)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("provider = 1", "provider = {}", "provider.x = 1", "model = ['a']", "system = true", "stream = 1"),
+        *("max_rounds = 1.5", "max_rounds = true", "max_rounds = 0", "max_rounds = -1", "timeout = 'long'"),
+        *("timeout = 0", "timeout = nan", "timeout = inf", "timeout = 1e12", "timeout = 2020-01-01"),
+        *("network.backoff = -1", "network.tries = 0", "stdin_limit = -1", "tools = 5", "tools.enabled = 'no'"),
+        *("network = []", "tools.disabled = 'bash'", "tools.disabled = [1]", "options = 5", "providers = 'x'"),
+        *("providers.x = 5", "providers.x.base_url = 5", "providers.x.model = []", "providers.x.key_env = ['A']"),
+        *("options.when = 2020-01-01", "options.most = inf", "tools = [{enabled = true}]", "providers.x = [{}]"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_told_with_its_key(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, line)
+    key = line.partition(" = ")[0]
+    assert str(caught.value).startswith(f"{tmp_path}/config.toml: ")
+    assert key in str(caught.value) or f"[{key.partition('.')[0]}]" in str(caught.value) or key == "provider.x"
+
+
+def test_a_broken_config_toml_ends_the_run_with_one_line(ask: Ask, home: Home) -> None:
+    configure(home, "model = 'x'\nmodle\n")
+    for arguments in (["hi"], ["providers"]):
+        result = ask(*arguments)
+        assert (result.code, result.stdout) == (4, b"")
+        assert f"{home.config}/config.toml" in result.stderr
+        assert "line 2" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_a_config_toml_that_cannot_be_read_ends_the_run_with_one_line(ask: Ask, home: Home) -> None:
+    (home.config / "config.toml").mkdir(parents=True)
+    result = ask("-p", "demo", "hi")
+    assert (result.code, result.stderr.count("\n")) == (4, 1)
+    assert f"{home.config}/config.toml (Is a directory)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("modle = 'x'", ["modle", "did you mean model?"]),
+        ("tools.enable = true", ["tools.enable", "did you mean tools.enabled?"]),
+        ("[tool]\nconfirm = true", ["tool.confirm", "did you mean tools.confirm?"]),
+        ("[providers.x]\nbase-url = 'y'", ["base-url", "did you mean base_url?", "[providers.x]"]),
+        ("zzz = 1", ["zzz"]),
+    ],
+)
+def test_an_unknown_key_is_a_warning_with_the_nearest(ask: Ask, home: Home, text: str, warning: list[str]) -> None:
+    configure(home, text)
+    result = ask("-p", "demo", "--no-tools", "hi")
+    assert (result.code, result.stderr.count("\n")) == (0, 1)
+    assert all(told in result.stderr for told in (f"{home.config}/config.toml", *warning))
+
+
+def test_a_missing_config_toml_means_the_defaults(tmp_path: Path) -> None:
+    assert read_config(tmp_path / "config.toml") == Config()
+
+
+SECTIONS = {key.partition(".")[0] for key in CONFIG_KEYS if "." in key} | {"options", "providers"}
+NAMES = st.sampled_from(sorted({part for key in CONFIG_KEYS for part in key.split(".")} | SECTIONS)) | st.text(
+    max_size=3
+)
+LEAVES = (
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=5) | st.dates() | st.datetimes()
+)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4))
+
+
+@settings(max_examples=100)
+@given(values=st.dictionaries(NAMES, VALUES, max_size=5))
+def test_any_toml_is_a_configuration_or_a_configuration_error(
+    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.toml"
+    try:
+        text = tomli_w.dumps(values)
+        tomllib.loads(text)
+    except (UnicodeEncodeError, tomllib.TOMLDecodeError, ValueError):
+        return  # nothing that could stand in a file
+    path.write_text(text, encoding="utf-8", newline="")
+    try:
+        config = read_config(path)
+    except ConfigError as error:
+        assert str(path) in str(error)
+        return
+    resolved = resolve_settings({}, {}, config)
+    assert {type(value) for value in (resolved.timeout, resolved.command_timeout, resolved.backoff)} == {float}
+    assert all(isinstance(table, dict) for table in config.providers.values())
+    assert all("\n" not in warning for warning in config.warnings)

@@ -1,0 +1,336 @@
+"""Other people's providers in the installed program: what is good works, what is broken is one line and no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ask.plugin_api.loader import list_hook_names
+from ask.plugin_api.provider import REQUIRED_HOOKS
+from tests import wire
+from tests.model_server import ModelServer
+from tests.program import PROGRAMS, Ask, Home, Result, run
+from tests.third_party_plugins import CHAT_PROVIDER, install, install_example, install_provider
+
+ROOT = Path(__file__).parents[1]
+OURS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["ask.providers"])
+MODULE_WITH_EVERY_HOOK = """
+from ask import ChatCompletions
+own = ChatCompletions(name="odd", base_url="http://127.0.0.1:9/v1", needs_key=False, default_model="odd-1")
+""" + "\n".join(f"{hook} = own.{hook}" for hook in list_hook_names() if hook != "provider_adapter")
+CHAT = CHAT_PROVIDER.format(name="odd").replace("provider = ChatCompletions", "provider = Odd")
+SUBCLASS = "from ask import ChatCompletions\nclass Odd(ChatCompletions):\n    {body}\n" + CHAT.lstrip()
+INFO = 'ask.ProviderInfo("odd", "Odd", "http://127.0.0.1:9/v1")'
+
+BROKEN = {
+    "raises": ("raise ValueError('no\\nway')", ":provider", "ValueError: no way"),
+    "exits": ("import sys; sys.exit('bye')", ":provider", "SystemExit: bye"),
+    "has a mistake in it": ("def f(:", ":provider", "SyntaxError: invalid syntax"),
+    "lacks a package": (
+        "import no_such_package",
+        ":provider",
+        "ModuleNotFoundError: No module named 'no_such_package'",
+    ),
+    "names a wrong attribute": (
+        CHAT_PROVIDER,
+        ":provder",
+        "AttributeError: module 'ask_odd' has no attribute 'provder'",
+    ),
+    "misspells a hook": (
+        SUBCLASS.format(body="def provider_suports_tools(self, model): return True"),
+        ":provider",
+        "there is no hook provider_suports_tools; did you mean provider_supports_tools?",
+    ),
+    "lacks hooks": (
+        f"import ask\nclass Odd(ask.Provider): pass\nprovider = Odd({INFO})",
+        ":provider",
+        f"it has no {', '.join(REQUIRED_HOOKS)}",
+    ),
+    "lacks a hook in its module": (
+        MODULE_WITH_EVERY_HOOK.replace("provider_parse_models = own.provider_parse_models", ""),
+        "",
+        "it has no provider_parse_models",
+    ),
+    "names a class": (
+        SUBCLASS.format(body="pass"),
+        ":Odd",
+        "Odd is a class; the entry point must name an instance",
+    ),
+    "names anything": ("provider = 5", ":provider", "it must be an instance of ask.Provider, or a module"),
+    "takes what no hook has": (
+        SUBCLASS.format(body="def provider_supports_tools(self, model, mood): return True"),
+        ":provider",
+        "provider_supports_tools",
+    ),
+    "says nothing of itself": (
+        SUBCLASS.format(body="def provider_info(self): return None"),
+        ":provider",
+        "provider_info does not return a ProviderInfo",
+    ),
+    "fails to say what it is": (
+        SUBCLASS.format(body="def provider_info(self): return 1 / 0"),
+        ":provider",
+        "provider_info: ZeroDivisionError: division by zero",
+    ),
+}
+
+
+def with_packages(ask: Ask, folder: Path, **env: str) -> Ask:
+    return replace(ask, env={**ask.env, "PYTHONPATH": str(folder), **env})
+
+
+def listed(result: Result) -> dict[str, list[str]]:
+    """The rows of `ask providers` by name."""
+    return {row[0]: row for row in (line.split("\t") for line in result.text.splitlines())}
+
+
+@pytest.mark.parametrize("case", ["raises", "misspells a hook"])
+def test_a_broken_provider_that_is_chosen_is_one_line(ask: Ask, home: Home, case: str) -> None:
+    source, attribute, reason = BROKEN[case]
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source, attribute))
+    result = ask("-p", "odd", "hi")
+    assert (result.code, result.stdout) == (4, b"")
+    assert "odd (ask-odd)" in result.stderr
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_working_providers_are_listed_and_each_broken_one_is_a_line_with_its_reason(ask: Ask, home: Home) -> None:
+    for number, (source, attribute, _) in enumerate(BROKEN.values()):
+        install_provider(home.path / "packages", f"odd{number:02}", source, attribute)
+    result = with_packages(ask, home.path / "packages")("providers")
+    assert (result.code, set(listed(result))) == (0, OURS)
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(BROKEN)
+    for number, (line, (_, _, reason)) in enumerate(zip(lines, BROKEN.values(), strict=True)):
+        assert f"odd{number:02} (ask-odd{number:02})" in line
+        assert reason.replace("'ask_odd'", f"'ask_odd{number:02}'") in line
+
+
+@pytest.mark.slow
+def test_two_packages_with_one_name_are_both_named_when_it_is_chosen(ask: Ask, home: Home) -> None:
+    packages = install_provider(home.path / "packages", "twin")
+    install(packages, "other-twin", {"twin": "other:provider"}, {})
+    ask = with_packages(ask, packages)
+    chosen = ask("-p", "twin", "hi")
+    line = "ask: ask-twin and other-twin both have a provider named twin: uninstall one of them\n"
+    assert (chosen.code, chosen.stderr) == (4, line)
+    listing = ask("providers")
+    assert (listing.code, listing.stderr) == (0, line)
+    assert set(listed(listing)) == OURS
+    assert ask("-p", "demo", "hi").stderr == ""
+
+
+def test_a_broken_provider_that_is_not_chosen_is_not_loaded(ask: Ask, home: Home) -> None:
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", "print('loaded'); raise ValueError"))
+    result = ask("-p", "demo", "--no-tools", "hi")
+    assert (result.code, result.stderr) == (0, "")
+    assert "loaded" not in result.text
+
+
+@pytest.mark.parametrize(
+    ("source", "attribute"),
+    [
+        pytest.param(CHAT_PROVIDER.format(name="odd"), ":provider", id="instance", marks=pytest.mark.slow),
+        pytest.param(
+            CHAT_PROVIDER.format(name="odd").replace("provider =", "class here: provider ="),
+            ":here.provider",
+            id="instance inside",
+        ),
+        pytest.param(MODULE_WITH_EVERY_HOOK, "", id="module"),
+    ],
+)
+def test_a_working_provider_answers(ask: Ask, home: Home, server: ModelServer, source: str, attribute: str) -> None:
+    packages = install_provider(home.path / "packages", "odd", source, attribute)
+    ask = with_packages(ask, packages, ODD_BASE_URL=server.base_url)
+    server.reply(wire.says("Hello from afar."))
+    result = ask("-p", "odd", "hi")
+    assert (result.text, result.code) == ("Hello from afar.\n", 0)
+    assert server.requests[0].json["model"] == "odd-1"
+    assert listed(ask("providers"))["odd"][-1] == "ask-odd"
+
+
+@pytest.mark.slow
+def test_a_hook_that_fails_during_an_answer_keeps_the_text_so_far(ask: Ask, home: Home, server: ModelServer) -> None:
+    reader = """
+from ask import ChatCompletions, ChatStreamReader
+class Reader(ChatStreamReader):
+    def feed(self, event):
+        if "broken" in event.data:
+            raise KeyError("surprise")
+        return super().feed(event)
+class Odd(ChatCompletions):
+    def provider_stream_reader(self): return Reader()
+"""
+    packages = install_provider(
+        home.path / "packages", "odd", reader + CHAT.replace("from ask import ChatCompletions", "")
+    )
+    ask = with_packages(ask, packages, ODD_BASE_URL=server.base_url)
+    server.reply(wire.streams(wire.text("So far "), wire.text("so good"), wire.text("broken")))
+    result = ask("-p", "odd", "hi")
+    assert (result.text, result.code) == ("So far so good\n", 6)
+    assert result.stderr.count("\n") == 1
+    assert "odd" in result.stderr
+    assert "KeyError: 'surprise'" in result.stderr
+    assert "Traceback" in ask("-p", "odd", "-v", "hi").stderr
+
+
+@pytest.mark.parametrize(
+    ("hook", "option"),
+    [
+        ("provider_build_request", "--json"),
+        ("provider_parse_response", "--no-stream"),
+        ("provider_supports_tools", "--json"),
+        *(
+            pytest.param(hook, option, marks=pytest.mark.slow)
+            for hook, option in (
+                ("provider_build_request", "--no-stream"),
+                ("provider_parse_response", "--json"),
+                ("provider_supports_tools", "--no-stream"),
+            )
+        ),
+    ],
+)
+def test_a_failing_hook_is_an_error_that_names_the_provider(
+    ask: Ask, home: Home, server: ModelServer, hook: str, option: str
+) -> None:
+    source = SUBCLASS.format(body=f"def {hook}(self): raise KeyError('surprise')")
+    ask = with_packages(ask, install_provider(home.path / "packages", "odd", source), ODD_BASE_URL=server.base_url)
+    server.reply(wire.says("hello", whole=option == "--no-stream"))
+    result = ask("-p", "odd", option, "hi")
+    assert result.code == 6
+    assert result.stderr.count("\n") == 1
+    assert "odd" in result.stderr
+    assert "KeyError: 'surprise'" in result.stderr
+
+
+@pytest.fixture(scope="session")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example plugin, installed once for all workers from a copy of its source."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    return install_example(shared, "ask-provider-example")
+
+
+@pytest.mark.slow
+def test_s34_a_provider_from_another_package_reads_a_file(
+    ask: Ask, home: Home, server: ModelServer, example: Path
+) -> None:
+    (home.work / "config.json").write_text('{"colour": "teal"}')
+    server.reply(wire.calls(("read_file", {"filepath": "config.json"})), wire.says("It says teal."))
+    ask = with_packages(ask, example, EXAMPLE_BASE_URL=server.base_url, EXAMPLE_API_KEY="sk-example-12345")
+    result = ask("-p", "example", "What is in config.json?")
+    assert (result.text, result.code) == ("It says teal.\n", 0)
+    first, second = server.requests
+    assert first.headers["Authorization"] == "Bearer sk-example-12345"
+    assert first.json["model"] == "example-1"
+    assert {tool["function"]["name"] for tool in first.json["tools"]} >= {"read_file", "bash"}
+    assert [message["role"] for message in second.json["messages"]] == ["system", "user", "assistant", "tool"]
+    assert second.json["messages"][2]["tool_calls"][0]["id"] == second.json["messages"][3]["tool_call_id"]
+    assert '{"colour": "teal"}' in second.json["messages"][3]["content"]
+    assert wire.read_by_openai(second.json) == second.json
+
+
+@pytest.mark.slow
+def test_the_example_is_listed_beside_ours(ask: Ask, example: Path) -> None:
+    ask = with_packages(ask, example)
+    rows = listed(ask("providers"))
+    assert list(rows) == sorted({*OURS, "example"})
+    assert rows["example"][1:] == [
+        "Example",
+        "example-1",
+        "missing",
+        "https://api.example.com/v1",
+        "ask-provider-example",
+    ]
+    missing = ask("-p", "example", "hi")
+    assert missing.code == 4
+    assert "EXAMPLE_API_KEY" in missing.stderr
+
+
+@pytest.mark.slow
+def test_the_example_passes_its_own_tests(home: Home, example: Path) -> None:
+    tests = ROOT / "examples/ask-provider-example/tests"
+    command = [
+        str(PROGRAMS / "pytest"),
+        "-q",
+        "-n0",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error",
+        "--rootdir",
+        str(home.work),
+        f"--basetemp={home.path}/pytest",  # by default it is shared, and cleared of what others use
+    ]
+    result = run([*command, str(tests)], env={**home.env, "PYTHONPATH": str(example)}, cwd=home.work, timeout=60)
+    assert result.code == 0, result.text
+    assert " passed" in result.text
+    assert "skipped" not in result.text
+
+
+CONFIG = """
+[providers.groq]
+base_url = "{url}"
+key_env = "GROQ_KEY"
+model = "llama"
+"""
+
+
+def configure(home: Home, text: str) -> None:
+    home.config.mkdir(parents=True, exist_ok=True)
+    (home.config / "config.toml").write_text(text)
+
+
+def test_a_provider_from_config_toml_answers_and_is_listed(ask: Ask, home: Home, server: ModelServer) -> None:
+    configure(home, CONFIG.format(url=server.base_url))
+    server.reply(wire.says("Fast."))
+    key = {"GROQ_KEY": "sk-groq-12345678"}
+    result = ask("-p", "groq", "hi", env=key)
+    assert (result.text, result.stderr, result.code) == ("Fast.\n", "", 0)
+    assert server.requests[0].json["model"] == "llama"
+    assert server.requests[0].headers["Authorization"] == "Bearer sk-groq-12345678"
+    rows = {row["name"]: row for row in json.loads(ask("providers", "--json", env=key).text)}
+    told = {"key": "GROQ_KEY", "base_url": server.base_url, "from": "config.toml"}
+    assert told.items() <= rows["groq"].items()
+    assert "set GROQ_KEY" in ask("-p", "groq", "hi").stderr
+
+
+OVERRIDE = """
+[providers.openrouter]
+base_url = "{url}"
+key_env = "WORK_KEY"
+model = "work/model"
+"""
+
+
+@pytest.mark.parametrize(
+    ("env", "key"),
+    [({"WORK_KEY": "sk-work-12345678"}, "sk-work-12345678"), ({}, "sk-home-12345678")],
+    ids=["its own", "the usual"],
+)
+def test_a_table_of_config_toml_changes_an_installed_provider(
+    home: Home, server: ModelServer, env: Mapping[str, str], key: str
+) -> None:
+    configure(home, OVERRIDE.format(url=server.base_url))
+    server.reply(wire.says("Working."))
+    ask = Ask({**home.env, "OPENROUTER_API_KEY": "sk-home-12345678"}, home.work)
+    assert ask("-p", "openrouter", "hi", env=env).text == "Working.\n"
+    assert server.requests[0].json["model"] == "work/model"
+    assert server.requests[0].headers["Authorization"] == f"Bearer {key}"
+
+
+@pytest.mark.parametrize("name", ["openroter", "Demo", "demoo", "groqq"])
+def test_an_unknown_provider_is_an_error_with_the_nearest_name(ask: Ask, home: Home, name: str) -> None:
+    configure(home, CONFIG.format(url="http://127.0.0.1:9/v1"))
+    result = ask("-p", name, "hi")
+    nearest = {"openroter": "openrouter", "groqq": "groq"}.get(name, "demo")
+    names = ", ".join(sorted({*OURS, "groq"}))
+    line = f"ask: there is no provider {name!r}: did you mean {nearest}? installed are {names}\n"
+    assert (result.code, result.stderr) == (4, line)

@@ -1,0 +1,263 @@
+"""A function as a tool: what its signature and docstring say, what it is called with, what becomes of its result."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from ask import ToolContext, ToolError, ToolResult, as_tool, tool
+from ask.tools.plugins.type_hints import ToolDefinitionError
+
+GOOGLE = """Look something up.
+
+    It may take a while.
+
+    Args:
+        word: what to look for,
+            in any case.
+        count (int): how many at most.
+
+    Returns:
+        what was found
+    """
+NUMPY = """Look something up.
+
+    It may take a while.
+
+    Parameters
+    ----------
+    word : str
+        what to look for,
+        in any case.
+    count : int, optional
+        how many at most.
+
+    Returns
+    -------
+    str
+        what was found
+    """
+SPHINX = """Look something up.
+
+    It may take a while.
+
+    :param word: what to look for,
+        in any case.
+    :param int count: how many at most.
+    :returns: what was found
+    """
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> ToolContext:
+    return ToolContext(tmp_path, dict(os.environ), 5, tmp_path, lambda _: None)
+
+
+@pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, SPHINX], ids=["Google", "NumPy", "Sphinx"])
+def test_a_docstring_describes_the_tool_and_each_parameter(docstring: str) -> None:
+    def look_up(word: str, count: int = 3) -> str:
+        return word * count
+
+    look_up.__doc__ = docstring
+    spec = as_tool(look_up).spec
+    assert spec.name == "look_up"
+    assert spec.description == "Look something up.\n\nIt may take a while."
+    assert spec.parameters == {
+        "type": "object",
+        "properties": {
+            "word": {"type": "string", "description": "what to look for,\nin any case."},
+            "count": {"type": "integer", "description": "how many at most.", "default": 3},
+        },
+        "required": ["word"],
+        "additionalProperties": False,
+    }
+
+
+def test_what_a_hint_says_of_a_parameter_comes_before_the_docstring() -> None:
+    def add(a: Annotated[int, "the first"], b: int) -> int:
+        """Add.
+
+        Args:
+            a: overridden
+            b: the second
+        """
+        return a + b
+
+    told = as_tool(add).spec.parameters["properties"]
+    assert [part["description"] for part in told.values()] == ["the first", "the second"]
+
+
+def test_a_function_that_says_nothing_is_a_tool_too() -> None:
+    def ping():  # type: ignore[no-untyped-def]
+        return "pong"
+
+    assert as_tool(ping).spec == ("ping", "", {"type": "object", "properties": {}, "additionalProperties": False})
+
+
+def test_the_decorator_leaves_the_function_as_it_is_and_overrides_what_it_says() -> None:
+    @tool(name="sum-up", description="Sum.", changes=False)
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    @tool
+    def plain(a: int) -> int:
+        """Plain."""
+        return a
+
+    assert add(1, 2) == 3
+    assert (as_tool(add).spec.name, as_tool(add).spec.description, as_tool(add).changes) == ("sum-up", "Sum.", False)
+    assert (as_tool(plain).spec.description, as_tool(plain).changes) == ("Plain.", True)
+
+
+@pytest.mark.parametrize("misuse", ["name", 5, int])
+def test_the_decorator_on_anything_but_a_function_is_refused(misuse: Any) -> None:
+    with pytest.raises(TypeError, match="@tool marks functions"):
+        tool(misuse)
+
+
+def hintless(a, b: int): ...  # type: ignore[no-untyped-def]
+def bytes_inside(options: dict[str, list[bytes]]) -> None: ...
+def many(*names: str) -> None: ...
+def named(**names: str) -> None: ...
+def unknown(a: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def none_by_default(a=None): ...  # type: ignore[no-untyped-def]
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (hintless, "hintless: the parameter a: no type hint"),
+        (none_by_default, "none_by_default: the parameter a: no type hint"),
+        (bytes_inside, "bytes_inside: the parameter options: bytes has no JSON Schema"),
+        (many, "many: the parameter names: *names stands for any number of values; make it a list"),
+        (named, "named: the parameter names: **names stands for any number of values; make it a dict"),
+        (unknown, "unknown: its type hints cannot be read (NameError: name 'Nowhere' is not defined)"),
+        (int, "'int' is no function"),
+        (5, "'5' is no function"),
+    ],
+)
+def test_what_cannot_be_a_tool_says_why(function: Any, told: str) -> None:
+    with pytest.raises(ToolDefinitionError) as caught:
+        as_tool(function)
+    assert str(caught.value).replace("5 is", "'5' is") == told
+
+
+def test_a_default_tells_the_type_where_there_is_no_hint() -> None:
+    def wait(seconds=1.5, /, loud=False): ...  # type: ignore[no-untyped-def]
+
+    assert as_tool(wait).spec.parameters["properties"] == {
+        "seconds": {"type": "number", "default": 1.5},
+        "loud": {"type": "boolean", "default": False},
+    }
+
+
+def test_none_as_a_default_is_not_told_and_leaving_out_gives_it(context: ToolContext) -> None:
+    def show(limit: int | None = None, most: int | None = 3) -> str:
+        return f"{limit} {most}"
+
+    made = as_tool(show)
+    assert made.spec.parameters["properties"]["limit"] == {"type": "integer"}
+    assert made.spec.parameters["properties"]["most"] == {"type": ["integer", "null"], "default": 3}
+    assert made.run({}, context).text == "None 3"
+    assert made.run({"limit": 1, "most": None}, context).text == "1 None"
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Box:
+    colour: Colour
+    size: float = 1
+
+
+def test_the_function_gets_what_its_hints_say(context: ToolContext) -> None:
+    def pack(
+        box: Box, names: set[str], path: Path, /, kind: Literal["a", "b"] = "a", *, colour: Colour = Colour.RED
+    ) -> str:
+        return repr((box, names, path.name, kind, colour))
+
+    arguments = {"box": {"colour": "red", "size": 2}, "names": ["x"], "path": "a/b"}
+    told = repr((Box(Colour.RED, 2.0), {"x"}, "b", "a", Colour.RED))
+    assert as_tool(pack).run(arguments, context).text == told
+    assert as_tool(pack).spec.parameters["properties"]["colour"]["default"] == "red"
+
+
+@pytest.mark.parametrize("hint", [ToolContext, ToolContext | None, Annotated[ToolContext, "the run"]])
+def test_the_context_is_filled_in_and_not_told(hint: Any, context: ToolContext) -> None:
+    def place(this, name: str) -> str:  # type: ignore[no-untyped-def]
+        return f"{this.directory}/{name}"
+
+    place.__annotations__["this"] = hint
+    made = as_tool(place)
+    assert list(made.spec.parameters["properties"]) == ["name"]
+    assert made.run({"name": "x"}, context).text == f"{context.directory}/x"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("text", "text"),
+        (None, ""),
+        (3, "3"),
+        (True, "true"),
+        ({"größe": [1, None]}, '{"größe": [1, null]}'),
+        ((1, 2), "[1, 2]"),
+        (Box(Colour.RED), '{"colour": "red", "size": 1}'),
+        ({"a": Path("x")}, '{"a": "x"}'),
+        ([{1}], "[[1]]"),
+        (b"raw \xff", '"raw �"'),
+        ({(1, 2): 3}, "{(1, 2): 3}"),
+    ],
+)
+def test_a_result_is_text_or_json(value: object, text: str, context: ToolContext) -> None:
+    def give() -> Any:
+        return value
+
+    assert as_tool(give).run({}, context) == ToolResult(text)
+
+
+def test_a_tool_result_stays_as_it_is_and_an_error_goes_on(context: ToolContext) -> None:
+    result = ToolResult("no", failed=True, exit_status=3)
+    assert as_tool(returning(result)).run({}, context) is result
+
+    def fail() -> None:
+        raise ToolError("not today")
+
+    with pytest.raises(ToolError, match="not today"):
+        as_tool(fail).run({}, context)
+
+
+def test_what_refers_to_itself_is_told_in_some_way(context: ToolContext) -> None:
+    loop: list[object] = []
+    loop.append(loop)
+    assert as_tool(returning(loop)).run({}, context).text == "[[...]]"
+
+
+def test_coroutines_are_awaited_all_in_one_loop(context: ToolContext) -> None:
+    loops = []
+
+    async def nap(seconds: float) -> str:
+        await asyncio.sleep(seconds)
+        loops.append(asyncio.get_running_loop())
+        return "slept"
+
+    def later() -> Any:
+        return nap(0)
+
+    assert [as_tool(nap).run({"seconds": 0}, context).text, as_tool(later).run({}, context).text] == ["slept", "slept"]
+    assert loops[0] is loops[1]
+
+
+def returning(value: object) -> Callable[[], object]:
+    def give() -> object:
+        return value
+
+    return give

@@ -1,0 +1,401 @@
+"""Tools of plugins: which are offered, from `--tool` and from installed packages, and how broken ones are reported."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests import wire
+from tests.cli.chat.chat_session import Chat
+from tests.model_server import ModelServer
+from tests.needed import need
+from tests.program import PROGRAMS, Ask, Home, Result, run
+from tests.scenarios.sent import offered, sent
+from tests.third_party_plugins import install, install_example, install_tools
+from tests.tools.plugins.conftest import Calling
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples/ask-tools-example"
+GREET = """
+from ask import tool
+
+@tool(changes=False)
+def greet(name: str) -> str:
+    "Greet somebody."
+    return f"Hello, {name}!"
+"""
+REGISTERS = """
+from ask import Tool, ToolResult, ToolSpec
+
+def register_tools():
+    return [Tool(ToolSpec("greet", "", {}), lambda arguments, context: ToolResult("x"))]
+"""
+BROKEN = {
+    "raises": ("raise ValueError('no\\nway')", "", "ValueError: no way (ask_{}.py, line 1)"),
+    "exits": ("import sys; sys.exit('bye')", "", "SystemExit: bye (ask_{}.py, line 1)"),
+    "dies": ("import os; os._exit(3)", "", "its process ended (exit code 3)"),
+    "has a mistake in it": ("def f(:", "", "SyntaxError: invalid syntax (ask_{}.py, line 1)"),
+    "lacks a package": ("import no_such_package", "", "ModuleNotFoundError: No module named 'no_such_package'"),
+    "names what is not there": (GREET, ":great", "there is no great in it, but greet"),
+    "has no tools": ("def greet(name: str): ...", "", "it has no function marked with @tool, and no register_tools"),
+    "has no hint": (GREET.replace(": str", ""), "", "greet: the parameter name: no type hint"),
+    "has a hint without schema": (
+        GREET.replace(": str", ": bytes"),
+        "",
+        "the parameter name: bytes has no JSON Schema",
+    ),
+    "registers nothing": ("def register_tools(): pass", "", "register_tools returns NoneType, and not a list of tools"),
+    "registers anything": ("def register_tools(): return [5]", "", "5 is no function"),
+    "registers no JSON": (
+        "from ask import *\ndef register_tools(): return [Tool(ToolSpec('a', '', {'type': {1}}), print)]",
+        "",
+        "a: its parameters are no JSON Schema of type object",
+    ),
+    "names two alike": (GREET + "@tool(name='greet')\ndef other() -> None: ...", "", "it has two tools named greet"),
+    "names anything": ("it = 5", ":it", "5 is no function"),
+}
+FORMS = {
+    "a module with marked functions": (GREET, ""),
+    "a marked function": (GREET, ":greet"),
+    "a function": (GREET.replace("@tool(changes=False)", ""), ":greet"),
+    "a module that registers functions": ("def greet(name: str): ...\ndef register_tools(): return [greet]", ""),
+    "what registers them": ("def greet(name: str): ...\ndef register_tools(): return [greet]", ":register_tools"),
+    "a module that registers tools": (REGISTERS, ""),
+    "a module that is noisy": (GREET + "import os\nprint('noise')\nos.system('echo noise; echo noise >&2')", ""),
+}
+
+
+def with_packages(ask: Ask, folder: Path) -> Ask:
+    return replace(ask, packages=folder)
+
+
+def others(server: ModelServer) -> list[str]:
+    """The tools in the last request that are not ask's own."""
+    own = {"read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url", "search_web"}
+    return [name for name in offered(server.requests[-1].json) if name not in own]
+
+
+def hello(ask: Ask, server: ModelServer, *options: str) -> Result:
+    server.reply(wire.says("Hello."))
+    return ask("-m", wire.MODEL, *options, "hi")
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the example, with its module as an installer would leave it."""
+    source = (EXAMPLE / "ask_tools_example.py").read_text()
+    entry_points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["ask.tools"]
+    modules = {"ask_tools_example": source}
+    return install(tmp_path_factory.mktemp("tools"), "ask-tools-example", entry_points, modules, "ask.tools")
+
+
+# Packages
+
+
+def test_a_tool_of_a_package_is_offered_and_called(ask: Ask, home: Home, server: ModelServer, example: Path) -> None:
+    ask = with_packages(ask, example)
+    arguments = {"degrees": 451, "unit": "fahrenheit"}
+    server.reply(wire.calls(("convert_temperature", arguments)), wire.says("232.78 °C."))
+    result = ask("-m", wire.MODEL, "how much is 451 °F?")
+    assert (result.text, result.code) == ("232.78 °C.\n", 0)
+    first, second = sent(server)
+    assert others(server) == ["convert_temperature", "count_words", "remember"]
+    assert offered(first) == offered(second)
+    assert "\n- convert_temperature: Convert a temperature.\n" in first["messages"][0]["content"]
+    assert second["messages"][-1] == {"role": "tool", "tool_call_id": "call_0", "content": "232.78"}
+    (logged,) = [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
+    assert (logged["tool"], logged["rule"]) == ("convert_temperature", "unrestricted")
+
+
+@pytest.mark.slow
+def test_the_example_installed_by_pip_is_offered_and_passes_its_own_tests(ask: Ask, home: Home, tmp_path: Path) -> None:
+    example = install_example(tmp_path / "installed", "ask-tools-example")
+    assert "convert_temperature" in [row["name"] for row in listed(with_packages(ask, example))]
+    options = ["-q", "-n0", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(home.work)]
+    own = f"--basetemp={home.path}/pytest"  # by default it is shared, and cleared of what others use
+    env = {**home.env, "PYTHONPATH": str(example)}
+    result = run([str(PROGRAMS / "pytest"), *options, own, str(EXAMPLE / "tests")], env=env, cwd=home.work, timeout=60)
+    assert result.code == 0, result.text
+
+
+def test_an_entry_point_may_name_any_of_these(ask: Ask, home: Home, server: ModelServer) -> None:
+    packages = home.path / "packages"
+    forms = {form.replace(" ", "_"): named for form, named in FORMS.items()}
+    for name, (source, attribute) in forms.items():
+        install_tools(packages, name, source.replace("greet", name), attribute.replace("greet", name))
+    result = hello(with_packages(ask, packages), server)
+    assert (result.text, result.stderr, result.code) == ("Hello.\n", "", 0)
+    assert sorted(others(server)) == sorted(forms)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        ["raises", "dies", "has a mistake in it", "names what is not there", "has no hint"],
+        pytest.param([*BROKEN], marks=pytest.mark.slow),
+    ],
+    ids=["some", "all"],
+)
+def test_each_broken_package_is_reported_and_the_others_work(
+    faults: list[str], ask: Ask, home: Home, server: ModelServer
+) -> None:
+    packages = install_tools(home.path / "packages", "nice", GREET)
+    told = {}
+    for fault in faults:
+        source, attribute, reason = BROKEN[fault]
+        name = fault.replace(" ", "_")
+        install_tools(packages, name, source, attribute)
+        told[f"ask-{name} "] = reason.format(name)
+    result = hello(with_packages(ask, packages), server)
+    assert (result.text, result.code) == ("Hello.\n", 0)
+    for line, (distribution, reason) in zip(sorted(result.stderr.splitlines()), sorted(told.items()), strict=True):
+        assert distribution in line
+        assert line.endswith(reason)
+    assert others(server) == ["greet"]
+
+
+@pytest.mark.slow
+def test_a_package_that_hangs_while_loading_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
+    packages = install_tools(home.path / "packages", "slow", "import time; time.sleep(600)")
+    result = hello(with_packages(ask, packages), server, "--command-timeout", "1")
+    assert result.text == "Hello.\n"
+    last = result.stderr.splitlines()[-1]
+    assert "ask-slow" in last
+    assert "1 s" in last
+
+
+def test_a_duplicate_tool_name_is_left_out(ask: Ask, home: Home, server: ModelServer) -> None:
+    packages = install_tools(home.path / "packages", "a", GREET.replace("greet", "bash"))
+    install_tools(packages, "b", GREET)
+    install_tools(packages, "c", GREET + "@tool(name='no way')\ndef other() -> None: ...")
+    result = hello(with_packages(ask, packages), server)
+    for line, values in zip(
+        result.stderr.splitlines(), [("bash", "ask-a"), ("greet", "ask-c", "ask-b"), ("'no way'", "ask-c")], strict=True
+    ):
+        assert all(value in line for value in values)
+    assert others(server) == ["greet"]
+
+
+def test_no_package_is_loaded_when_tools_are_off(ask: Ask, home: Home, server: ModelServer) -> None:
+    packages = install_tools(home.path / "packages", "trace", "open('loaded', 'w'); " + "x = 1" + GREET)
+    ask = with_packages(ask, packages)
+    assert hello(ask, server, "--no-tools").stderr == ""
+    assert ask("providers").code == 0
+    assert not (ask.cwd / "loaded").exists()
+    hello(ask, server)
+    assert (ask.cwd / "loaded").exists()
+
+
+def test_a_tool_of_a_package_can_be_disabled_by_name(ask: Ask, home: Home, server: ModelServer) -> None:
+    ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
+    assert hello(ask, server, "--disable-tool", "greet").code == 0
+    assert others(server) == []
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet"]\n')
+    assert hello(ask, server).code == 0
+    assert others(server) == []
+    assert hello(ask, server, "--no-tools").code == 0
+    assert "did you mean greet?" in ask("--disable-tool", "great", "hi").stderr
+
+
+def test_a_package_cannot_pass_for_ask_itself(ask: Ask, home: Home) -> None:
+    packages = install(home.path / "packages", "ask", {"x": "strange"}, {"strange": GREET}, "ask.tools")
+    (row,) = [row for row in listed(with_packages(ask, packages)) if row["name"] == "greet"]
+    assert (row["from"], row["safe"]) == ("package ask", "only with --allow-tool greet")
+
+
+def test_confirm_asks_before_those_that_change_something(ask: Ask, server: ModelServer, example: Path) -> None:
+    ask = with_packages(ask, example)
+    arguments = {"degrees": 1, "unit": "kelvin"}
+    server.reply(wire.calls(("convert_temperature", arguments), ("remember", {"note": "milk"})), wire.says("Noted."))
+    shown = ask.on_terminal("-m", wire.MODEL, "--confirm", "go", answers=[("Run this?", "y\r")])
+    assert "note: milk" in shown.text
+    assert (ask.cwd / "notes.txt").read_text() == "milk\n"
+
+
+# --tool
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        (["--tool", "mine.py"], ["count", "fail", "speak", "much", "chatter", "surroundings"]),
+        (["--tool", "mine.py:count"], ["count"]),
+        (["--tool", "./mine.py:much", "--tool", "mine.py:count"], ["much", "count"]),
+        (["--tool", "mine.py:fail", "--tool", "mine.py:fail"], ["fail"]),
+        (["--tool", "mine:count"], ["count"]),
+        (["--tool", "textwrap:shorten_it", "--tool", "mine.py:count"], None),
+    ],
+)
+def test_functions_are_named_on_the_command_line(
+    options: Sequence[str], names: list[str] | None, tools: Path, ask: Ask, server: ModelServer
+) -> None:
+    result = hello(ask, server, *options)
+    if names is None:
+        assert (result.code, len(server.requests)) == (4, 0)
+        assert "there is no shorten_it in it, but " in result.stderr
+    else:
+        assert (result.stderr, others(server)) == ("", names)
+        assert {path.name for path in tools.parent.iterdir()} <= {"mine.py", "__pycache__"}
+
+
+def test_a_function_needs_no_mark_and_its_file_may_have_neighbours(ask: Ask, calling: Calling) -> None:
+    (ask.cwd / "part").mkdir()
+    (ask.cwd / "part" / "neighbour.py").write_text("WORD = 'near'")
+    (ask.cwd / "part" / "own.py").write_text("import neighbour\ndef say() -> str: return neighbour.WORD")
+    assert calling(("say", {}), options=("--tool", "part/own.py:say")).results == ["near"]
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "told"),
+    [
+        ("none.py", 9, "none.py (No such file or directory)"),
+        (".", 2, "--tool '.'"),
+        ("./", 9, "./ (Is a directory)"),
+        ("", 2, "--tool ''"),
+        (":x", 2, "--tool ':x'"),
+        ("mine.py:no", 4, "count, fail, speak, "),
+        ("mine.py:a b", 2, "'mine.py:a b'"),
+        ("nowhere", 4, "ModuleNotFoundError: No module named 'nowhere'"),
+        ("plain.py", 4, "plain.py:bash"),
+        ("plain.py:bash", 2, "@tool("),
+        ("broken.py", 4, "SyntaxError: "),
+        ("plain.py:grüße", 2, "'grüße'"),
+    ],
+)
+def test_an_invalid_tool_option_ends_the_run_before_a_request(
+    value: str, code: int, told: str, *, tools: Path, ask: Ask, server: ModelServer
+) -> None:
+    (tools.parent / "plain.py").write_text("def bash(x: int): ...\ndef grüße(): ...\n")
+    (tools.parent / "broken.py").write_text("def f(:\n")
+    result = ask("--tool", value, "hi")
+    assert (result.code, result.stdout, server.requests) == (code, b"", [])
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("off", [{"args": ["--no-tools"]}, {"env": {"ASK_TOOLS": "0"}}])
+def test_the_tool_option_is_refused_when_tools_are_off(off: dict[str, object], tools: Path, ask: Ask) -> None:
+    result = ask(*off.get("args", []), "--tool", tools.name, "hi", env=off.get("env"))  # type: ignore[misc, arg-type]
+    assert (result.code, "--tool" in result.stderr) == (2, True)
+
+
+def test_a_prompt_that_allows_some_tools_leaves_out_what_it_does_not_name(
+    home: Home, tools: Path, ask: Ask, server: ModelServer
+) -> None:
+    (home.config / "prompts").mkdir(parents=True)
+    (home.config / "prompts" / "mine.md").write_text("+++\ntools = ['bash']\n+++\nBe brief.")
+    result = hello(ask, server, "-t", "mine", "--tool", f"{tools.name}:count")
+    assert result.stderr.count("\n") == 1
+    assert "count" in result.stderr
+    assert others(server) == []
+
+
+@pytest.mark.slow
+def test_a_chat_keeps_the_state_of_a_tool(tools: Path, ask: Ask, server: ModelServer) -> None:
+    server.reply(*(reply for _ in range(2) for reply in (wire.calls(("count", {})), wire.says("Counted."))))
+    with Chat(ask, "-m", wire.MODEL, "--tool", tools.name) as chat:
+        assert "count" in chat.say("/tools list")
+        chat.say("one")
+        chat.say("two")
+        chat.leave()
+    said = [message["content"] for message in server.requests[-1].json["messages"] if message["role"] == "tool"]
+    assert said == ["1", "2"]
+
+
+# In safe mode
+
+
+@pytest.mark.slow
+def test_safe_mode_offers_only_what_is_named_and_loads_no_more(
+    home: Home, tools: Path, ask: Ask, server: ModelServer
+) -> None:
+    need("bwrap")
+    packages = home.path / "packages"
+    ask = with_packages(ask, install_tools(packages, "trace", f"open('{home.path}/loaded', 'w')\n" + GREET))
+    with_file = ("--safe", "--tool", tools.name)
+    result = hello(ask, server, *with_file)
+    assert others(server) == []
+    assert result.stderr.count("\n") == 1
+    assert "mine.py" in result.stderr
+    assert "--allow-tool" in result.stderr
+    assert not (home.path / "loaded").exists()
+    result = hello(ask, server, "--safe", "--tool", "mine.py:count", "--tool", "mine.py:much", "--allow-tool", "count")
+    assert "--allow-tool much" in result.stderr
+    assert "--allow-tool count" not in result.stderr
+    assert others(server) == ["count"]
+    assert not (home.path / "loaded").exists()
+    assert hello(ask, server, "--safe", "--allow-tool", "greet").stderr == ""
+    assert others(server) == ["greet"]
+
+
+def test_a_tool_that_is_left_out_by_name_need_not_be_loaded_in_safe_mode(
+    home: Home, ask: Ask, server: ModelServer
+) -> None:
+    need("bwrap")
+    ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet"]\n')
+    assert hello(ask, server, "--safe").stderr == ""
+
+
+def test_an_allowed_tool_runs_in_safe_mode(tools: Path, ask: Ask, calling: Calling) -> None:
+    need("bwrap")
+    run = calling(("count", {}), options=("--safe", "--tool", tools.name, "--allow-tool", "count"))
+    assert (run.results, run.ended.text) == (["1"], "Done.\n")
+
+
+# Listed
+
+
+def listed(ask: Ask, *options: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads(ask("tools", "--json", *options).text)
+    return rows
+
+
+def test_ask_tools_lists_them_with_their_origin_and_schema(ask: Ask, tools: Path, example: Path) -> None:
+    rows = {row["name"]: row for row in listed(with_packages(ask, example), "--tool", tools.name)}
+    assert rows["count"] == {
+        "name": "count",
+        "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
+        "description": "Count the calls of this.",
+        "runs_or_writes": False,
+        "offered": True,
+        "safe": "only with --allow-tool count",
+        "from": "mine.py",
+    }
+    assert (rows["remember"]["from"], rows["remember"]["runs_or_writes"]) == ("ask-tools-example", True)
+    assert (rows["bash"]["safe"], rows["fetch_url"]["safe"]) == ("sandboxed", "asks for hosts")
+
+
+@pytest.mark.slow
+def test_disabled_tools_are_listed_as_not_offered(ask: Ask, example: Path) -> None:
+    ask = with_packages(ask, example)
+    off = replace(ask, env={**ask.env, "ASK_TOOLS": "0"})
+    assert [row["name"] for row in listed(off)] == [row["name"] for row in listed(ask)]
+    assert not any(row["offered"] for row in listed(off))
+    safe = replace(ask, env={**ask.env, "ASK_SAFE": "1"})
+    assert {row["name"] for row in listed(safe) if not row["offered"]} == {
+        "convert_temperature",
+        "count_words",
+        "remember",
+    }
+
+
+@pytest.mark.slow
+def test_doctor_reports_which_packages_load(ask: Ask, home: Home) -> None:
+    packages = install_tools(home.path / "packages", "odd", "1 / 0")
+    ask = with_packages(ask, install_tools(packages, "nice", GREET))
+    home.config.mkdir()
+    (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet", "other"]\n')
+    rows = json.loads(ask("doctor", "--offline", "--json").text)
+    found = {row["check"]: (row["state"], row["found"]) for row in rows if row["check"].startswith("ask-")}
+    reason = "its tools cannot be loaded: ZeroDivisionError: division by zero (ask_odd.py, line 1)"
+    assert found == {"ask-nice": ("ok", "tools: greet"), "ask-odd": ("problem", reason)}
+    warned = [row["found"] for row in rows if row["check"] == "tools" and row["state"] == "warning"]
+    assert warned == ["tools.disabled names other, which there is not"]

@@ -1,0 +1,220 @@
+"""The tool `fetch_url`: what a model reads of what a URL gives."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from ask.tools.base import ToolContext, ToolError
+from ask.tools.fetch_url import FETCH_URL
+from ask.tools.output_limits import MAX_RESULT_LENGTH
+from tests import wire
+from tests.model_server import HOLD, ModelServer, Reply
+from tests.program import Ask, Home, run
+from tests.tools.conftest import Run
+
+PAGE = "<html><head><title>Nuts</title></head><body><h1>Nuts</h1><p>See <a href=/almonds>almonds</a>: é</body></html>"
+
+
+@pytest.fixture
+def url(server: ModelServer) -> str:
+    return server.base_url.removesuffix("api/v1")
+
+
+def answer(body: bytes, content_type: str = "text/plain", **more: object) -> Reply:
+    return Reply((body,), content_type=content_type, **more)  # type: ignore[arg-type]
+
+
+def test_a_page_is_readable_text_below_a_line_about_the_response(server: ModelServer, url: str, run: Run) -> None:
+    server.reply(answer(PAGE.encode(), "text/html; charset=utf-8"))
+    told = f"{url}: 200 OK, text/html, {len(PAGE.encode())} bytes"
+    assert run(FETCH_URL, url=url) == f"{told}\n\n# Nuts\n\nSee [almonds]({url}almonds): é"
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", '{"a": [1, "é"], "html": "<b>x</b>"}\n'),
+        ("application/problem+json; charset=utf-8", '{"title": "x"}'),
+        ("text/plain", "one\n\n\n  two <b>\n"),
+        ("text/markdown", "# A\n\n[b](c)"),
+        ("application/xml", "<a><b/></a>"),
+        ("image/svg+xml", "<svg><text>hi</text></svg>"),
+        ("application/yaml", "a: 1"),
+        ("application/octet-stream", "#!/bin/sh\necho hi\n"),
+        ("", "plain"),
+        ("", "<note>plain</note>"),
+        ("text/html", '{"a": "<b>x</b>"}'),
+        ("text/html; charset=utf-8", "[1, 2]"),
+    ],
+)
+def test_json_and_text_are_unchanged(server: ModelServer, url: str, run: Run, content_type: str, body: str) -> None:
+    server.reply(answer(body.encode(), content_type))
+    assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == body
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        "<!doctype html><p>",
+        "<p>",
+        pytest.param(" \n<HTML><p>", marks=pytest.mark.slow),
+        pytest.param("\ufeff<html><p>", marks=pytest.mark.slow),
+        pytest.param("<!-- a --><p>", marks=pytest.mark.slow),
+        pytest.param("<?xml version='1.0'?>\n<html><p>", marks=pytest.mark.slow),
+    ],
+)
+def test_html_is_known_without_a_content_type(server: ModelServer, url: str, run: Run, begin: str) -> None:
+    server.reply(answer(f"{begin}hello".encode(), ""))
+    assert run(FETCH_URL, url=url) == f"{url}: 200 OK, no content type, {len(begin.encode()) + 5} bytes\n\nhello"
+
+
+ENCODED = [
+    ("text/html; charset=ISO-8859-1", "<p>caf\u00e9 \u201cx\u201d".encode("cp1252")),
+    ("text/html", b'<meta charset="gb18030">' + "<p>café “x”".encode("gb18030")),
+    ("text/html; charset='koi8-r'", "<p>caf\u00e9 \u201cx\u201d".encode("utf-8-sig")),
+    ("text/html", b"\xff\xfe" + "<p>caf\u00e9 \u201cx\u201d".encode("utf-16-le")),
+    ("text/html; charset=utf-16be", "<p>caf\u00e9 \u201cx\u201d".encode("utf-16-be")),
+    (
+        "text/html",
+        b'<meta content="text/html; charset=windows-1252">' + "<p>café “x”".encode("cp1252"),
+    ),
+    ("text/html", b"<meta charset = ' gb18030'>" + "<p>café “x”".encode("gb18030")),
+    ("text/html; charset=punycode", "<p>café “x”".encode()),
+    ("text/html; charset=no-such", "<p>café “x”".encode()),
+    ("text/html", "<p>café “x”".encode("cp1252")),
+    ("text/html", '<meta charset="utf-16"><p>café “x”'.encode()),
+    ("application/xhtml+xml", '<?xml version="1.0" encoding="cp1252"?><p>café “x”'.encode("cp1252")),
+    ("text/html", "<p>café “x”".encode()),
+]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"), [*ENCODED[:2], *(pytest.param(*one, marks=pytest.mark.slow) for one in ENCODED[2:])]
+)
+def test_text_is_read_in_its_own_encoding(
+    server: ModelServer, url: str, run: Run, content_type: str, body: bytes
+) -> None:
+    server.reply(answer(body, content_type))
+    assert run(FETCH_URL, url=url).endswith("\n\ncafé “x”")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply((b"\x89PNG", HOLD), content_type="image/png"),
+        Reply((b"%PDF-1.7", HOLD), content_type="Application/PDF"),
+        answer(b"a\0b", "text/plain"),
+        answer(b"\xff\xfa\xce", "application/octet-stream"),
+        answer(b"%PDF-1.4 1 0 obj", "text/plain"),
+        answer(b"\xff\xd8\xff\xe0 JFIF", "text/html"),
+        answer(b"PK\x03\x04", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    ],
+    ids=["image", "pdf", "nul", "bytes", "pdf-as-text", "image-as-page", "document"],
+)
+def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, reply: Reply) -> None:
+    server.reply(reply)
+    assert run(FETCH_URL, url=url).endswith("\n\n[binary content is not shown]")
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (answer(b""), "[the answer is empty]"),
+        (answer(b"", status=204), "[the answer is empty]"),
+        (
+            answer(b"<script>draw()</script><div></div>", "text/html"),
+            "[the page has no text without JavaScript]",
+        ),
+    ],
+    ids=["empty", "no-content", "application"],
+)
+def test_a_response_without_text_is_reported(server: ModelServer, url: str, run: Run, reply: Reply, told: str) -> None:
+    server.reply(reply)
+    assert run(FETCH_URL, url=url).endswith(f"\n\n{told}")
+
+
+def test_an_error_status_comes_with_its_text(server: ModelServer, url: str, refusal: Run) -> None:
+    server.reply(answer(b"<h1>No such page</h1><p>Try <a href=/b>b</a>", "text/html", status=404))
+    told = refusal(FETCH_URL, url=url)
+    assert told == f"{url}: 404 Not Found, text/html, 44 bytes\n\n# No such page\n\nTry [b]({url}b)"
+
+
+def test_an_xml_feed_is_read_in_the_encoding_that_it_names(server: ModelServer, url: str, run: Run) -> None:
+    feed = '<?xml version="1.0" encoding="ISO-8859-1"?><rss><title>café</title></rss>'
+    server.reply(answer(feed.encode("latin-1"), "application/rss+xml"))
+    assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == feed
+
+
+def test_an_endless_page_is_cut_after_the_timeout(server: ModelServer, url: str, context: ToolContext) -> None:
+    server.reply(Reply((b"one\ntwo", HOLD), content_type="text/plain"))
+    text = FETCH_URL.run({"url": url}, context._replace(command_timeout=1)).text
+    head, _, body = text.partition("\n\n")
+    assert head.endswith("0.8 s")
+    assert body == "one\ntwo"
+
+
+def test_the_command_timeout_applies(server: ModelServer, url: str, context: ToolContext) -> None:
+    server.reply(Reply((HOLD,)))
+    with pytest.raises(ToolError, match=r"had not come after 0\.2 s"):
+        FETCH_URL.run({"url": url}, context._replace(command_timeout=0.2))
+
+
+def test_it_reaches_public_hosts_only_where_the_run_says(server: ModelServer, url: str, context: ToolContext) -> None:
+    server.reply(answer(b"secret"))
+    with pytest.raises(ToolError, match="public hosts only"):
+        FETCH_URL.run({"url": url}, context._replace(restrict_hosts=frozenset({"127.0.0.1"})))
+    assert not server.requests
+    assert FETCH_URL.run({"url": url}, context).text.endswith("secret")
+
+
+def test_the_tool_is_read_only_and_loads_its_libraries_late() -> None:
+    assert not FETCH_URL.changes
+    code = (
+        "import sys; from ask.tools.builtin import list_builtin_tools; list_builtin_tools(); print(sorted(sys.modules))"
+    )
+    loaded = run([sys.executable, "-c", code]).text
+    assert "'ask.tools.fetch_url'" in loaded
+    for module in ("requests", "ask.tools.http_get", "ask.tools.page_text", "bs4", "idna", "ssl", "html.parser"):
+        assert f"'{module}'" not in loaded
+
+
+@pytest.fixture
+def site() -> Iterator[ModelServer]:
+    with ModelServer() as site:
+        yield site
+
+
+def test_a_model_reads_a_page(ask: Ask, server: ModelServer, site: ModelServer) -> None:
+    site.reply(answer(PAGE.encode(), "text/html; charset=utf-8"))
+    server.reply(wire.calls(("fetch_url", {"url": f"{site.base_url}/nuts"})), wire.says("They are fine."))
+    result = ask("are nuts fine?")
+    assert (result.code, result.text) == (0, "They are fine.\n")
+    read = wire.asked(server.requests[-1].json)
+    assert read.startswith(f"{site.base_url}/nuts: 200 OK, text/html, ")
+    assert read.endswith("\n\n# Nuts\n\nSee [almonds](" + site.base_url.removesuffix("/api/v1") + "/almonds): é")
+
+
+def test_a_long_page_is_capped_and_kept_whole(ask: Ask, home: Home, server: ModelServer, site: ModelServer) -> None:
+    site.reply(answer(b"".join(b"<p>paragraph %d" % number for number in range(5_000)), "text/html"))
+    server.reply(wire.calls(("fetch_url", {"url": site.base_url})), wire.says("Long."))
+    assert ask("how long is it?").code == 0
+    read = wire.asked(server.requests[-1].json)
+    assert len(read) <= MAX_RESULT_LENGTH
+    assert read.endswith("paragraph 4999")
+    [kept] = (home.data / "results").iterdir()
+    assert str(kept) in read
+    assert "\n\nparagraph 2500\n\n" in kept.read_text()
+
+
+def test_ctrl_c_ends_the_wait_for_a_page(ask: Ask, server: ModelServer, site: ModelServer) -> None:
+    site.reply(Reply((HOLD,)))
+    server.reply(wire.calls(("fetch_url", {"url": site.base_url})))
+    with ask.start("what is there?") as running:
+        site.wait_for_requests(1)
+        running.signal(signal.SIGINT)
+        assert running.finish(10).code == 130
+    site.wait_for_abandoned()

@@ -1,0 +1,258 @@
+"""The tool `search_web` with Brave and Tavily: what is asked, what a model reads, and what it reads of errors."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ask.redaction import REDACTED
+from ask.settings import SEARCH_ENGINES
+from ask.tools.base import ToolContext, ToolError
+from ask.tools.search_engine import SearchEngine
+from ask.tools.web_search import (
+    DEFAULT_RESULT_COUNT,
+    ENGINE_BASE_URLS,
+    KEYED_ENGINES,
+    MAX_RESULT_COUNT,
+    create_search_tool,
+)
+from tests.model_server import DROP, HOLD, ModelServer, Reply
+from tests.tools.search_engines import FOUND, NUTS, Json, answer, brave_error, place, tavily_error
+
+KEY = "BSA-0123456789"
+OTHER = "BSA-9876543210"
+
+
+def engine(server: ModelServer, name: str, key: str = KEY) -> SearchEngine:
+    return SearchEngine(name, place(server), key)
+
+
+def search(engine: SearchEngine, context: ToolContext, **arguments: object) -> str:
+    return create_search_tool(engine).run({"query": "nuts", **arguments}, context).text
+
+
+def refusal(engine: SearchEngine, context: ToolContext, **arguments: object) -> str:
+    with pytest.raises(ToolError) as caught:
+        search(engine, context, **arguments)
+    return str(caught.value)
+
+
+def test_the_engines_are_those_that_can_be_configured() -> None:
+    assert tuple(ENGINE_BASE_URLS) == SEARCH_ENGINES
+
+
+@pytest.mark.parametrize("name", KEYED_ENGINES)
+def test_results_are_numbered_text(server: ModelServer, context: ToolContext, name: str) -> None:
+    server.reply(answer(FOUND[name](NUTS)))
+    assert search(engine(server, name), context) == (
+        f"Found by {name}:\n\n"
+        "1. Nuts\n   https://nuts.test/\n   All about nuts.\n\n"
+        "2. Almonds\n   https://nuts.test/almonds?a=b&c=d\n   They are seeds."
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "asked"), [(None, DEFAULT_RESULT_COUNT), (3, 3), (0, 1), (-5, 1), (500, MAX_RESULT_COUNT)]
+)
+def test_brave_is_asked_as_it_documents(
+    server: ModelServer, context: ToolContext, wanted: int | None, asked: int
+) -> None:
+    server.reply(answer(FOUND["brave"](NUTS)))
+    search(
+        engine(server, "brave"), context, query=" a & b ä ", **({"max_results": wanted} if wanted is not None else {})
+    )
+    request = server.requests[0]
+    path, query = urlsplit(request.path).path, parse_qs(urlsplit(request.path).query)
+    assert (request.method, path) == ("GET", "/web/search")
+    assert query == {"q": ["a & b ä"], "count": [str(asked)], "text_decorations": ["false"], "result_filter": ["web"]}
+    assert request.headers["X-Subscription-Token"] == KEY
+    assert request.headers["Accept"] == "application/json"
+
+
+def test_tavily_is_asked_as_it_documents(server: ModelServer, context: ToolContext) -> None:
+    server.reply(answer(FOUND["tavily"](NUTS)))
+    search(engine(server, "tavily"), context, query="a & b ä", max_results=3)
+    request = server.requests[0]
+    assert (request.method, request.path) == ("POST", "/search")
+    assert request.json == {"query": "a & b ä", "max_results": 3}
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+    assert request.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize("name", KEYED_ENGINES)
+def test_no_more_results_come_than_were_wanted(server: ModelServer, context: ToolContext, name: str) -> None:
+    server.reply(answer(FOUND[name](NUTS * 30)))
+    assert re.findall(r"^\d+", search(engine(server, name), context, max_results=3), re.MULTILINE) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", KEYED_ENGINES)
+def test_a_result_is_cut_and_cannot_pass_for_another(server: ModelServer, context: ToolContext, name: str) -> None:
+    long = "word " * 1_000
+    results = [
+        ("A &amp; <b>B</b>\n\n2. C", "https://a.test/", f"x\n   https://b.test/\n{long}"),
+        ("", "https://c.test/", ""),
+        ("runs", "javascript:alert(1)", "x"),
+        ("nowhere", "", "x"),
+    ]
+    server.reply(answer(FOUND[name](results)))
+    _, first, second = search(engine(server, name), context).split("\n\n")
+    title, url, snippet = first.split("\n")
+    assert (title, url) == ("1. A & B 2. C", "   https://a.test/")
+    assert snippet.startswith("   x https://b.test/ word")
+    assert len(snippet) <= 1_003
+    assert snippet.endswith("…")
+    assert second == "2. (no title)\n   https://c.test/"
+
+
+@pytest.mark.parametrize("name", KEYED_ENGINES)
+def test_a_character_with_an_endless_number_is_one_that_is_not_known(
+    server: ModelServer, context: ToolContext, name: str
+) -> None:
+    server.reply(answer(FOUND[name]([(f"&#{'9' * 5_000};&#0000000065;", "https://a.test/", "")])))
+    assert search(engine(server, name), context).endswith("1. \ufffdA\n   https://a.test/")
+
+
+@pytest.mark.parametrize("name", KEYED_ENGINES)
+def test_finding_nothing_is_told_with_what_to_do(server: ModelServer, context: ToolContext, name: str) -> None:
+    server.reply(answer(FOUND[name]([])))
+    assert refusal(engine(server, name), context).startswith(f"{name} found nothing")
+
+
+def test_nothing_is_asked_for_nothing(server: ModelServer, context: ToolContext) -> None:
+    assert refusal(engine(server, "brave"), context, query=" \n").endswith("empty")
+    assert not server.requests
+
+
+INVALID = "The provided subscription token is invalid."
+PLAN = "This request exceeds your plan's set usage limit. Please upgrade your plan."
+UNKNOWN = "Unauthorized: missing or invalid API key."
+ANOTHER = "the user can set another with `ask keys set"
+TOO_LONG = answer({"detail": [{"loc": ["body", "query"], "msg": "Query is too long."}]}, 422)
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "told"),
+    [
+        ("brave", brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", INVALID), ["422", INVALID, f"{ANOTHER} brave`"]),
+        ("tavily", tavily_error(401, UNKNOWN), ["401", UNKNOWN, f"{ANOTHER} tavily`"]),
+        ("tavily", tavily_error(432, PLAN), ["432", PLAN, f"{ANOTHER} tavily`"]),
+        ("brave", brave_error(422, "VALIDATION", "Unable to validate it"), ["422", "Unable to validate it"]),
+        ("tavily", TOO_LONG, ["422", "Query is too long."]),
+        ("brave", Reply((b"<h1>Bad gateway</h1>",), status=502, content_type="text/html"), ["502", "Bad Gateway"]),
+        ("tavily", answer({"detail": "Not Found"}, 404), ["404", "TAVILY_BASE_URL"]),
+        ("brave", Reply((b"<h1>Welcome</h1>",), content_type="text/html"), ["BRAVE_BASE_URL"]),
+        ("tavily", answer([1, 2]), ["TAVILY_BASE_URL"]),
+        ("tavily", answer({"results": "none"}), ["TAVILY_BASE_URL"]),
+        ("brave", Reply((b"[" * 100_000,)), ["BRAVE_BASE_URL"]),
+        ("brave", Reply((b'{"web": {"results": []}', DROP), framing="length"), ["BRAVE_BASE_URL"]),
+        ("brave", Reply((DROP,)), ["127.0.0.1"]),
+    ],
+)
+def test_an_error_names_the_engine_and_what_to_change(
+    server: ModelServer, context: ToolContext, name: str, reply: Reply, told: list[str]
+) -> None:
+    server.reply(reply)
+    message = refusal(engine(server, name), context)
+    assert all(value in message for value in (name, *told)), message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [KEYED_ENGINES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in KEYED_ENGINES[1:])]
+)
+def test_a_rate_limited_request_is_retried_once(server: ModelServer, context: ToolContext, name: str) -> None:
+    too_often = brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan")
+    server.reply(too_often, answer(FOUND[name](NUTS)), too_often, too_often)
+    assert "1. Nuts" in search(engine(server, name), context)
+    told = refusal(engine(server, name), context)
+    assert all(value in told for value in (name, "429", "RATE_LIMITED"))
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("reply", [tavily_error(401, UNKNOWN), tavily_error(432, PLAN), tavily_error(429, "slow")])
+def test_of_several_keys_the_next_is_tried(server: ModelServer, context: ToolContext, reply: Reply) -> None:
+    server.reply(reply, answer(FOUND["tavily"](NUTS)))
+    assert "1. Nuts" in search(engine(server, "tavily", f"{KEY}| {OTHER}"), context)
+    assert [r.headers["Authorization"] for r in server.requests] == [f"Bearer {KEY}", f"Bearer {OTHER}"]
+
+
+@pytest.mark.parametrize("key", [KEY, "short"])
+def test_the_key_is_in_no_error(server: ModelServer, context: ToolContext, key: str) -> None:
+    server.reply(tavily_error(401, f"no such key: {key}"))
+    told = refusal(engine(server, "tavily", key), context)
+    assert f"no such key: {REDACTED}" in told
+    assert key not in told
+
+
+@pytest.mark.parametrize("key", ["ключ-0123456789", "a\nX-Evil: b"])
+@pytest.mark.parametrize("name", KEYED_ENGINES)
+def test_a_key_that_cannot_be_sent_is_not(server: ModelServer, context: ToolContext, name: str, key: str) -> None:
+    told = refusal(engine(server, name, key), context)
+    assert name in told
+    assert key not in told
+    assert not server.requests
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KEYED_ENGINES)
+def test_a_redirect_is_not_followed_with_the_key(server: ModelServer, context: ToolContext, name: str) -> None:
+    server.reply(Reply((b"",), status=307, headers={"Location": f"{place(server)}/elsewhere"}))
+    assert refusal(engine(server, name), context).startswith(name)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("reply", [Reply((HOLD,)), Reply((b"{", HOLD))], ids=["no-headers", "no-end"])
+def test_the_user_s_time_holds(server: ModelServer, context: ToolContext, reply: Reply) -> None:
+    server.reply(reply)
+    told = refusal(engine(server, "brave"), context._replace(command_timeout=0.5))
+    assert "had not come after" in told or "cannot be read" in told
+    server.wait_for_abandoned()
+
+
+def test_where_an_engine_lives_must_be_a_url(context: ToolContext) -> None:
+    wrong = SearchEngine("brave", "file:///etc/passwd", KEY)
+    assert "a URL begins with http:// or https://" in refusal(wrong, context)
+    host_of = create_search_tool(wrong).host_of
+    assert host_of
+    with pytest.raises(ToolError, match="a URL begins with"):
+        host_of({"query": "x"})
+
+
+def test_the_host_is_the_engine_s_whatever_is_asked_for() -> None:
+    told = {}
+    for name, base_url in ENGINE_BASE_URLS.items():
+        host_of = create_search_tool(SearchEngine(name, base_url, KEY)).host_of
+        assert host_of
+        told[name] = host_of({"query": "site:evil.test", "url": "http://evil.test"})
+    assert told == {"brave": "api.search.brave.com", "tavily": "api.tavily.com", "duckduckgo": "html.duckduckgo.com"}
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["web", "results", "query", "title", "url", "description", "content", "error", "detail"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=anything, status=st.sampled_from([200, 204, 400, 401, 404, 422, 500]), name=st.sampled_from(KEYED_ENGINES))
+def test_whatever_an_engine_answers_is_text_or_an_error(
+    context: ToolContext, body: Json, status: int, name: str
+) -> None:
+    with ModelServer() as server:
+        server.reply(answer(body, status))
+        try:
+            assert search(engine(server, name), context).startswith(f"Found by {name}:")
+        except ToolError as error:
+            assert str(error).startswith(name) or f" {name} " in str(error)
