@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE  # without compiled files, each run of the tests compiles all of them again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-real lint smoke bench bench-peers clean
+.PHONY: help demo test test-slow test-real lint generated smoke bench bench-peers clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -25,10 +25,14 @@ test-real: $(VENV)/installed-dev  ## run against other people's software, instal
 	$(BIN)/python -m tests.real.software
 	$(BIN)/pytest -n 0 tests/real
 
-lint: $(VENV)/installed-dev  ## check style and types
+lint: $(VENV)/installed-dev  ## check style, types and generated files
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/python -m tests.generated --check
+
+generated: $(VENV)/installed-dev  ## write completions, man page, options page, tables and seccomp filters from the code
+	$(BIN)/python -m tests.generated
 
 smoke: $(VENV)/installed  ## make a few real calls to every provider whose key is set; costs a little money
 	@PATH="$(CURDIR)/$(BIN):$$PATH" tests/smoke

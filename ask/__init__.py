@@ -1,4 +1,4 @@
-"""The public door of `ask`, for plugin authors. Nothing here is loaded before it is used.
+"""The public API of `ask` for plugin authors. Each name is imported on first use.
 
 from ask import ChatCompletions
 provider = ChatCompletions(name="groq", base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY")
@@ -10,7 +10,8 @@ def words(text: str) -> int: ...
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not from typing: until `ask.__main__` is loaded, Ctrl-C prints a traceback
+# Not imported from typing: until `ask.__main__` is loaded, Ctrl-C prints a traceback, so imports are kept short.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -51,11 +52,10 @@ if TYPE_CHECKING:
         ServerEvent,
         StreamReader,
         TextDelta,
-        default_remedy,
         model_family,
-        retry_after,
     )
     from ask.plugin_api.tool_schemas import normalize_tool
+    from ask.retries import default_remedy, retry_after
     from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
     from ask.tools.plugins.decorator import tool
     from ask.tools.plugins.functions import as_tool
@@ -90,10 +90,9 @@ _EXPORTS_BY_MODULE = {
         "ServerEvent",
         "StreamReader",
         "TextDelta",
-        "default_remedy",
         "model_family",
-        "retry_after",
     ),
+    "ask.retries": ("default_remedy", "retry_after"),
     "ask.tools.plugins.functions": ("as_tool",),
     "ask.tools.plugins.decorator": ("tool",),
     "ask.plugin_api.tool_schemas": ("normalize_tool",),

@@ -1,4 +1,4 @@
-"""The program's entry, and the one place where errors become messages and exit codes."""
+"""The program's entry point, the only place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler and (
     __name__ == "__main__" or sys.argv[0].rpartition("/")[2] == "ask"
 ):
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run_process` can handle it
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `run_process` installs its handler
 
 import gc
 import os
@@ -23,58 +23,57 @@ INTERRUPTED_EXIT_CODE, UNEXPECTED_ERROR_EXIT_CODE = 130, 1
 
 
 def main() -> None:
-    """Run the command line of this process, and leave at once: the kernel takes back sooner than Python what it had."""
+    """Run the command line and exit with `os._exit`. Skipping interpreter teardown saves about 10 ms."""
     try:
         code = run_process()
-    except KeyboardInterrupt:  # a second one, while the first is handled
+    except KeyboardInterrupt:  # a second Ctrl-C while the first is being handled
         code = INTERRUPTED_EXIT_CODE
     os._exit(code)
 
 
 def run_process() -> int:
-    """Run the command line of this process; return the exit code. All output is written then."""
+    """Run the command line of this process, flush the output and return the exit code."""
     if sys.getfilesystemencoding() != "utf-8" and sys.executable:
-        # In a locale without UTF-8, a model's commands and file names could not be said to the system.
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - ourselves
-    gc.disable()  # looking for garbage in what is being imported takes a tenth of a start; `converse` enables it
+        # In a locale without UTF-8, a model's commands and file names could not be passed to the system.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - this program itself
+    gc.disable()  # collections during imports take a tenth of the start-up time; `run_agent` enables it again
     code = INTERRUPTED_EXIT_CODE
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        for ending in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(ending) is not signal.SIG_IGN:  # as nohup has it
-                signal.signal(ending, _exit_on_signal)
+        for signal_number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(signal_number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+                signal.signal(signal_number, _exit_on_signal)
         code = run_and_report_errors(sys.argv[1:])
     except KeyboardInterrupt:
         pass
-    except SystemExit as ending:
-        code = ending.code if isinstance(ending.code, int) else UNEXPECTED_ERROR_EXIT_CODE
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is done cannot be interrupted any more
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else UNEXPECTED_ERROR_EXIT_CODE
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the work is done; only the output is left to flush
     _flush_output()
     return code
 
 
 def run_and_report_errors(arguments: Sequence[str]) -> int:
-    """Run a command line; say on standard error why it failed, if it did. Returns the exit code."""
+    """Run a command line, print its error if it fails, and return the exit code."""
     from ask.errors import AskError, BrokenOutputError, to_ask_error
 
     try:
         return _dispatch(arguments)
     except (BrokenPipeError, BrokenOutputError):
         return 0
-    except Exception as fault:  # noqa: BLE001 - the last resort
-        failure = fault if isinstance(fault, AskError) else to_ask_error(fault)
-        _print_error(str(failure))
-        return failure.exit_code
+    except Exception as error:  # noqa: BLE001 - the last resort
+        ask_error = error if isinstance(error, AskError) else to_ask_error(error)
+        _print_error(str(ask_error))
+        return ask_error.exit_code
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    """Run a command line; return the exit code."""
-    if arguments[:1] == ["--complete"]:  # before Click is loaded, which takes longer than the rest of it
+    if arguments[:1] == ["--complete"]:  # before Click, whose import takes longer than completion
         from ask.completion import write_completions
 
         return write_completions(arguments[1:])
-    if arguments and arguments[0].partition("=")[0] == "--profile":  # before Click, so that it is timed too
+    if arguments and arguments[0].partition("=")[0] == "--profile":  # before Click, so that its import is timed too
         from ask.profile import run_profiled
 
         return run_profiled(arguments, run_and_report_errors)
@@ -92,7 +91,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def format_usage_error(error: Exception) -> str:
-    """What Click found wrong, as one line."""
+    """Format a Click error as one line."""
     message: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     program = context.command_path if context else "ask"
@@ -112,12 +111,12 @@ def _print_error(message: str) -> None:
 
 
 def _exit_on_signal(signal_number: int, _: FrameType | None) -> None:
-    """End the run as a signal asks, by way of everything that must be stopped first."""
+    """Exit by an exception, so that context managers stop what they started."""
     sys.exit(128 + signal_number)
 
 
 def _flush_output() -> None:
-    """Write what waits to be written; what cannot be is forgotten, since it was told of before."""
+    """Flush stdout and stderr, ignoring errors: they were already reported."""
     for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()

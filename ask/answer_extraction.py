@@ -19,76 +19,86 @@ from ask.text import CONTROL_CHARACTERS, escape_non_ascii, format_one_line
 
 
 def extract_code(response_text: str) -> str:
-    """The code of the first fenced block that holds any, without its last newline; the whole text without such a block.
+    """Return the code of the first fenced block that is not empty.
 
-    A block that is cut off counts, as far as it goes.
+    Without such a block, return the answer without surrounding newlines. A block without a closing fence counts too:
+    the answer may be truncated.
     """
     return next(iter_code_blocks(response_text), response_text.strip("\n"))
 
 
 def iter_code_blocks(response_text: str) -> Iterator[str]:
-    """The code of each fenced block that is not empty, in order, whether it stands in a list, a quote or far in."""
+    """Yield the code of each non-empty fenced block, also in lists and quotes."""
     from markdown_it import MarkdownIt
 
-    reader = MarkdownIt("zero").enable(["fence", "list", "blockquote"])  # no others, so that any depth may be a fence
-    for token in reader.parse(response_text):
+    # Indented code is not enabled, so that a fence may have any indent.
+    parser = MarkdownIt("zero").enable(["fence", "list", "blockquote"])
+    for token in parser.parse(response_text):
         if token.type == "fence" and token.content.strip():
             yield token.content.removesuffix("\n")
 
 
 MAX_EXCERPT_LENGTH = 200
-"""Characters that are shown of an answer without a command."""
+"""Maximum length of the answer's excerpt in an error, in characters."""
 THINKING_PATTERN = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
-"""How some models begin that are served without a reader for their reasoning."""
+"""Reasoning at the start of an answer, if the server does not separate it from the text."""
 CODE_SPAN_PATTERN = re.compile(r"(?<!`)(`{1,3})(?!`)(.+?)(?<!`)\1(?!`)")
-PROMPT_SIGN_PATTERN = re.compile(r"[$%] +")
+SHELL_PROMPT_PATTERN = re.compile(r"[$%] +")
 MARKDOWN_START_PATTERN = re.compile(r"(?:[-*+>]|\d+[.)])\s|\*\*|`")
-"""How a line begins that is Markdown and no command: a list, a quote, bold, code among words."""
+"""Start of a Markdown line that is not a command: a list item, a quote, bold text or a code span."""
 OPTION_OR_PIPE_PATTERN = re.compile(r"\s--?[A-Za-z]|\|")
 
 
 def extract_command(response_text: str) -> str:
-    """The command in an answer, without fences, prompt signs, comments before it and words around it.
+    """Extract the command from an answer.
+
+    Fences, shell prompts, leading comments and prose are removed.
 
     Raises:
-        IncompleteAnswer: there is none, or one with control characters in it.
+        IncompleteResponseError: there is no command, or it contains control characters.
     """
     text = THINKING_PATTERN.sub("", response_text.replace("\r\n", "\n"))
     blocks = list(iter_code_blocks(text)) or [strip_prose(text)]
-    command = next(filter(None, map(strip_prompt_signs, blocks)), "")
+    command = next(filter(None, map(strip_prompts, blocks)), "")
     if not command:
-        said = format_one_line(re.sub(r"(?m)^#+", "", text), MAX_EXCERPT_LENGTH)
-        raise IncompleteResponseError("there is no command in the answer", said)
+        excerpt = format_one_line(re.sub(r"(?m)^#+", "", text), MAX_EXCERPT_LENGTH)
+        raise IncompleteResponseError("there is no command in the answer", excerpt)
     if CONTROL_CHARACTERS.search(command):
-        shown = format_one_line(escape_non_ascii(command), MAX_EXCERPT_LENGTH)
-        raise IncompleteResponseError("the command has control characters in it", shown)
+        excerpt = format_one_line(escape_non_ascii(command), MAX_EXCERPT_LENGTH)
+        raise IncompleteResponseError("the command has control characters in it", excerpt)
     return command
 
 
-def strip_prompt_signs(block: str) -> str:
-    """A block's command without prompt signs, the output below them, and the comments above all; "" for no command."""
+def strip_prompts(block: str) -> str:
+    """Remove shell prompts, the output below them and leading comments from a block.
+
+    Return "" if there is no command.
+    """
     lines = dedent(block).strip("\n").split("\n")
     while lines and (not lines[0].strip() or lines[0].lstrip().startswith("#")):
         lines.pop(0)
-    if lines and PROMPT_SIGN_PATTERN.match(lines[0]):
-        lines = extract_typed_lines(lines)
+    if lines and SHELL_PROMPT_PATTERN.match(lines[0]):
+        lines = extract_session_commands(lines)
     return "\n".join(lines).strip()
 
 
-def extract_typed_lines(lines: list[str]) -> list[str]:
-    """Of a session's lines, what stands behind prompt signs, with the lines that go on with it."""
+def extract_session_commands(lines: list[str]) -> list[str]:
+    """Return the commands of a shell session, with their continuation lines."""
     commands: list[str] = []
-    goes_on = False
+    is_continued = False
     for line in lines:
-        sign = PROMPT_SIGN_PATTERN.match(line)
-        if sign or goes_on:
-            commands.append(line[sign.end() :] if sign else line.removeprefix("> "))
-            goes_on = line.endswith("\\")
+        prompt = SHELL_PROMPT_PATTERN.match(line)
+        if prompt or is_continued:
+            commands.append(line[prompt.end() :] if prompt else line.removeprefix("> "))
+            is_continued = line.endswith("\\")
     return commands
 
 
 def strip_prose(text: str) -> str:
-    """The lines of a text without a block that may be a command, or else code among its words; "" without any."""
+    """Remove the lines before and after a command in a text without code blocks.
+
+    If no line looks like a command, return a code span, preferably one with a space; return "" if there is none.
+    """
     lines = dedent(text).strip("\n").split("\n")
     while lines and (not lines[0].strip() or is_prose(lines[0])):
         lines.pop(0)
@@ -96,14 +106,17 @@ def strip_prose(text: str) -> str:
         spans: list[str] = [span.strip() for _, span in CODE_SPAN_PATTERN.findall(text)]
         return next((span for span in spans if " " in span), (spans or [""])[0])
     for number, line in enumerate(lines):
-        until = "\n".join(lines[:number])
-        if number and is_prose(line) and is_complete_command(until):
-            return until
+        command = "\n".join(lines[:number])
+        if number and is_prose(line) and is_complete_command(command):
+            return command
     return "\n".join(lines)
 
 
 def is_complete_command(command: str) -> bool:
-    """Whether a command may end here: no quote is open, and nothing says that a text follows."""
+    """Check whether a command may end here.
+
+    It may not after an open quote, a line continuation or the start of a here-document.
+    """
     if command.endswith("\\") or "<<" in command:
         return False
     try:
@@ -114,64 +127,65 @@ def is_complete_command(command: str) -> bool:
 
 
 def is_prose(line: str) -> bool:
-    """Whether a line reads like words, not like a command: it begins as a sentence does, or with Markdown's signs."""
+    """Check whether a line looks like a sentence or Markdown, not like a command."""
     line = line.strip()
     if not line or MARKDOWN_START_PATTERN.match(line):
         return bool(line)
-    first = line.split()[0].rstrip(",.:;!?")
-    if not first.isascii():
-        return first[:1].isalpha()
-    letters = first.replace("'", "")
-    sentence: bool = letters.isalpha() and letters[0].isupper() and letters[1:] == letters[1:].lower()
-    return sentence and (line[-1] in ".:!?" or not OPTION_OR_PIPE_PATTERN.search(line))
+    first_word = line.split()[0].rstrip(",.:;!?")
+    if not first_word.isascii():
+        return first_word[:1].isalpha()
+    letters = first_word.replace("'", "")
+    is_sentence_start: bool = letters.isalpha() and letters[0].isupper() and letters[1:] == letters[1:].lower()
+    return is_sentence_start and (line[-1] in ".:!?" or not OPTION_OR_PIPE_PATTERN.search(line))
 
 
 MAX_ATTEMPTS = 100
-"""Brackets in a text that are looked at, whether a value begins there."""
+"""Maximum number of opening brackets at which decoding a JSON value is tried."""
 NO_JSON_MESSAGE = "there is no JSON value in it"
 
 
 def extract_json(response_text: str, find_problem: Callable[[Any], str]) -> tuple[Any, str]:
-    """The first value in an answer that fits, and ""; else the first value, or None, and what is wrong.
+    """Return the first JSON value without a problem, and "".
 
-    Args:
-        response_text: all of it.
-        find_problem: what keeps a value from fitting; "" for nothing.
+    If there is none, return the first value and its problem, or None and `NO_JSON_MESSAGE`. `find_problem` describes
+    why a value is not accepted, or returns "".
     """
-    first: tuple[Any, str] | None = None
+    first_result: tuple[Any, str] | None = None
     for value in iter_json_values(THINKING_PATTERN.sub("", response_text)):
-        found = value, find_problem(value)
-        if not found[1]:
-            return found
-        first = first or found
-    return first or (None, NO_JSON_MESSAGE)
+        result = value, find_problem(value)
+        if not result[1]:
+            return result
+        first_result = first_result or result
+    return first_result or (None, NO_JSON_MESSAGE)
 
 
 def iter_json_values(text: str) -> Iterator[Any]:
-    """The values that a text may stand for: itself, the fenced blocks in it, and objects and arrays in its prose."""
-    reader = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
-    for whole in (text, *iter_code_blocks(text)):
+    """Yield the JSON values in a text: all of it, its fenced blocks, values in prose."""
+    decoder = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite_float)
+    for candidate in (text, *iter_code_blocks(text)):
         with suppress(ValueError, RecursionError):
-            yield reader.decode(whole.strip())
-    place = 0
+            yield decoder.decode(candidate.strip())
+    position = 0
     for _ in range(MAX_ATTEMPTS):
-        place = min((at for at in (text.find(bracket, place) for bracket in "{[") if at >= 0), default=-1)
-        if place < 0:
+        position = min(
+            (index for index in (text.find(bracket, position) for bracket in "{[") if index >= 0), default=-1
+        )
+        if position < 0:
             return
         try:
-            value, place = reader.raw_decode(text, place)
+            value, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
-            place += 1
+            position += 1
         else:
             yield value
 
 
 def _reject_constant(constant: str) -> NoReturn:
-    """NaN and Infinity, which Python reads, are no JSON."""
+    """Reject NaN and Infinity, which Python accepts but JSON does not allow."""
     raise ValueError(constant)
 
 
 def _parse_finite_float(number: str) -> float:
-    """A number that can be written again."""
+    """Parse a float; reject infinity, which JSON cannot represent."""
     value = float(number)
     return value if value - value == 0 else _reject_constant(number)

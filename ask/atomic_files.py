@@ -1,4 +1,4 @@
-"""Safe writing of files: whole or not at all, by one process at a time, and unreadable for others where private."""
+"""Atomic, locked and private writing of files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class Ownership(NamedTuple):
 
 
 def set_ownership(descriptor: int, ownership: Ownership) -> None:
-    """Give an open file this ownership, except for a user or group that this process may not set.
+    """Set the permissions and owner of an open file.
+
+    A user or group that this process may not set stays unchanged.
 
     Raises:
         OSError: the permissions cannot be set.
@@ -44,7 +46,9 @@ def set_ownership(descriptor: int, ownership: Ownership) -> None:
 
 
 def create_private_folder(path: Path) -> None:
-    """Create a folder and its missing parents, for their owner alone whatever the umask is.
+    """Create a folder and its missing parents, private to their owner.
+
+    The permissions do not depend on the umask.
 
     Raises:
         OSError: a folder cannot be created.
@@ -62,13 +66,13 @@ def create_private_folder(path: Path) -> None:
 
 @contextmanager
 def open_replacement(path: Path, ownership: Ownership | None, dir_fd: int | None = None) -> Iterator[BinaryIO]:
-    """Open a temporary file that becomes `path` when the block ends without an exception.
+    """Open a temporary file that replaces `path` if the block raises no exception.
 
-    A link at `path` is replaced itself. An `ownership` of None is that of any new file. With an open `dir_fd`, `path`
-    is relative to it.
+    A symbolic link at `path` is itself replaced. With an `ownership` of None, the file gets the default mode and owner
+    of a new file. With an open `dir_fd`, `path` is relative to it.
 
     Raises:
-        OSError: it cannot be written; what was at `path` is unchanged.
+        OSError: it cannot be written; the file at `path` is unchanged.
     """
     temporary = path.parent / f".ask-{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -76,7 +80,7 @@ def open_replacement(path: Path, ownership: Ownership | None, dir_fd: int | None
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
-            file.flush()  # before the mode, since writing takes set-id bits away
+            file.flush()  # before setting the mode, since writing clears set-id bits
             if ownership:
                 set_ownership(descriptor, ownership)
         os.replace(temporary, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
@@ -87,26 +91,26 @@ def open_replacement(path: Path, ownership: Ownership | None, dir_fd: int | None
 
 
 def replace_file(path: Path, chunks: Iterable[bytes], ownership: Ownership | None, dir_fd: int | None = None) -> None:
-    """Replace a file by one with this content, as `open_replacement` does.
+    """Replace a file's content, as `open_replacement` does.
 
     Raises:
-        OSError: it cannot be written; what was at `path` is unchanged.
+        OSError: it cannot be written; the file at `path` is unchanged.
     """
     with open_replacement(path, ownership, dir_fd) as file:
         file.writelines(chunks)
 
 
 def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, durable: bool = False) -> None:
-    """Replace the content of a file in one of ask's own folders, which is created if it is missing.
+    """Replace a file in one of ask's own folders, creating missing folders.
 
     Args:
-        path: the file; if it is a link, its target is replaced.
-        content: what to write.
-        keep_mode: leave the permissions of an existing file as they are.
-        durable: have the content on the disk before the old one goes, so that a power failure loses neither.
+        path: the file; if it is a symbolic link, its target is replaced.
+        content: the new content.
+        keep_mode: keep the permissions of an existing file.
+        durable: sync the new content to disk before it replaces the old, so that a power failure loses neither.
 
     Raises:
-        OSError: it cannot be written; what was there is unchanged.
+        OSError: it cannot be written; the old content is unchanged.
     """
     target = Path(os.path.realpath(path))
     create_private_folder(target.parent)
@@ -125,10 +129,10 @@ def write_private_file(path: Path, content: bytes, *, keep_mode: bool = False, d
 
 @contextmanager
 def lock_file(path: Path) -> Iterator[None]:
-    """Keep other processes from changing a file: for the time from reading it to replacing it.
+    """Lock a file against other processes, from reading it to replacing it.
 
-    The lock is on the folder that contains the file, or the target if it is a link. The folder is created if it is
-    missing. On a file system without locks there is none.
+    The lock is on the folder that contains the file (for a symbolic link, its target), which is created if it is
+    missing. A file system without locks is used without one.
 
     Raises:
         FileError: the folder cannot be created.

@@ -1,28 +1,29 @@
-"""Files that go with a message as they are: what a content is, and how it is told of and weighed.
+"""Media types of attachments: detection by content, never by name, and descriptions and token estimates.
 
-By content and never by name. What becomes of a file in a request is its provider's to say.
+How an attachment is sent is up to the provider.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from ask.messages import Attachment, Message
 from ask.text import format_one_line
 
 SNIFF_BYTES = 4_096
-"""Bytes by which a content is known."""
+"""Bytes of content used to detect the media type."""
 
 
 class MediaType(NamedTuple):
-    """What a content can be.
+    """A kind of file content.
 
     Attributes:
-        group: "image", "PDF" or "audio"; "" for what no provider takes.
-        title: how people call it.
-        alternative: what to turn it into where no provider takes it.
+        group: "image", "PDF" or "audio"; "" if no provider accepts it.
+        title: the common name of the format.
+        alternative: the formats to convert it to, if no provider accepts it.
     """
 
     group: str
@@ -51,13 +52,13 @@ MEDIA_TYPES = {
     "video/webm": MediaType("", "video", "single images, or its sound"),
     "application/zip": MediaType("", "ZIP archive or Office document", "a PDF or text"),
 }
-"""What is told apart, by MIME type."""
+"""The detected media types, by MIME type."""
 ATTACHABLE_MEDIA_TYPES = tuple(media_type for media_type, kind in MEDIA_TYPES.items() if kind.group)
-"""What at least one provider takes."""
+"""The MIME types that at least one provider accepts."""
 MAX_FILE_BYTES = {"image": 20_000_000, "PDF": 32_000_000, "audio": 25_000_000}
-"""Bytes of one file."""
+"""The largest size of one file, in bytes."""
 MAX_TOTAL_BYTES = 50_000_000
-"""Bytes of all files of a message: services take no larger request."""
+"""The largest size of all files of a message, in bytes: services accept no larger requests."""
 
 SIGNATURES = (
     (rb"\x89PNG\r\n\x1a\n", "image/png"),
@@ -79,25 +80,26 @@ SIGNATURES = (
     (rb"\x1a\x45\xdf\xa3", "video/webm"),
     (rb"PK\x03\x04", "application/zip"),
 )
-"""How contents begin; the first that fits counts."""
+"""How the content of each media type begins; the first match counts."""
 _SIGNATURE_PATTERNS = tuple((re.compile(pattern, re.DOTALL), media_type) for pattern, media_type in SIGNATURES)
 _PDF_HEADER = re.compile(rb"\s*%PDF-\d")
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
 
 IMAGE_TOKENS = 1_600
 PAGE_TOKENS = 2_000
-"""Of text and picture together."""
+"""Tokens of a PDF page, sent as both text and image."""
 BYTES_PER_PAGE = 50_000
-"""Of a PDF that hides its pages in compressed parts."""
+"""Used for a PDF whose pages cannot be counted because its objects are compressed."""
 BYTES_PER_AUDIO_TOKEN = {"audio/wav": 5_000, "audio/aiff": 5_000, "audio/flac": 2_500}
 BYTES_PER_COMPRESSED_AUDIO_TOKEN = 500
-"""About 32 tokens a second, of music that is compressed to 16 kB a second."""
+"""About 32 tokens per second of audio compressed to 16 kB per second."""
 
 
 def detect_media_type(data: bytes) -> str:
-    """The MIME type of a content, by its first `SNIFF_BYTES` bytes; "" for text and for what is not known.
+    """Return the MIME type of a content; "" for text and unknown types.
 
-    What reads as text is text, however it begins, but for PDF, which may.
+    Only the first `SNIFF_BYTES` bytes count. Anything that decodes as UTF-8 is text, whatever signature it begins with,
+    except PDF: a PDF may be valid text.
     """
     head = data[:SNIFF_BYTES]
     if _PDF_HEADER.match(head):
@@ -108,49 +110,48 @@ def detect_media_type(data: bytes) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether these bytes are UTF-8 without a zero byte; a character at their end may be torn."""
+    """Check for UTF-8 without zero bytes. The sample may end in the middle of a character."""
     if b"\0" in head:
         return False
     try:
         head.decode()
-    except UnicodeDecodeError as fault:
-        return len(head) == SNIFF_BYTES and fault.start >= SNIFF_BYTES - 3
+    except UnicodeDecodeError as error:
+        return len(head) == SNIFF_BYTES and error.start >= SNIFF_BYTES - 3
     return True
 
 
 def describe_media_type(media_type: str) -> str:
-    """What a content of this MIME type is, in words."""
-    kind = MEDIA_TYPES.get(media_type)
-    if kind is None:
+    """Describe a MIME type for the user."""
+    known_type = MEDIA_TYPES.get(media_type)
+    if known_type is None:
         return media_type or "file"
-    return f"{kind.title} {kind.group}" if kind.group in ("image", "audio") else kind.title
+    return f"{known_type.title} {known_type.group}" if known_type.group in ("image", "audio") else known_type.title
 
 
 def describe_attachment(attachment: Attachment) -> str:
-    """An attachment in words: its name, what it is, and how large."""
-    return f"{format_one_line(attachment.name)} ({describe_media_type(attachment.media_type)}, {len(attachment.data):,} bytes)"
+    """Describe an attachment for the user: its name, type and size."""
+    name, description = format_one_line(attachment.name), describe_media_type(attachment.media_type)
+    return f"{name} ({description}, {len(attachment.data):,} bytes)"
 
 
 def format_omission_note(attachment: Attachment) -> str:
-    """What stands for an attachment where a model does not take it."""
-    kind = MEDIA_TYPES.get(attachment.media_type)
-    group = (kind.group if kind else "") or "file"
+    """Return the note that replaces an attachment that the model does not accept."""
+    known_type = MEDIA_TYPES.get(attachment.media_type)
+    group = (known_type.group if known_type else "") or "file"
     return f"[{group} {format_one_line(attachment.name)}, {len(attachment.data):,} bytes: not shown to this model]"
 
 
 def replace_unsupported_attachments(messages: Iterable[Message], is_supported: Callable[[str], bool]) -> list[Message]:
-    """The messages, with a note in the place of each attachment that is not taken, or not the user's.
+    """Replace unsupported attachments by notes.
 
-    Args:
-        messages: the conversation.
-        is_supported: tells of a MIME type whether the model takes it.
+    Attachments outside user messages are always replaced. `is_supported` is called once per MIME type.
     """
-    known: dict[str, bool] = {}
+    support_by_type: dict[str, bool] = {}
 
     def is_attachment_supported(attachment: Attachment) -> bool:
-        if attachment.media_type not in known:
-            known[attachment.media_type] = is_supported(attachment.media_type)
-        return known[attachment.media_type]
+        if attachment.media_type not in support_by_type:
+            support_by_type[attachment.media_type] = is_supported(attachment.media_type)
+        return support_by_type[attachment.media_type]
 
     return [
         _replace_unsupported(message, is_attachment_supported) if message.attachments else message
@@ -159,33 +160,35 @@ def replace_unsupported_attachments(messages: Iterable[Message], is_supported: C
 
 
 def _replace_unsupported(message: Message, is_supported: Callable[[Attachment], bool]) -> Message:
-    shown = {place for place, one in enumerate(message.attachments) if message.role == "user" and is_supported(one)}
-    kept = tuple(one for place, one in enumerate(message.attachments) if place in shown)
-    notes = [format_omission_note(one) for place, one in enumerate(message.attachments) if place not in shown]
+    supported = [message.role == "user" and is_supported(attachment) for attachment in message.attachments]
+    attachments = zip(message.attachments, supported, strict=True)
+    notes = [format_omission_note(attachment) for attachment, is_kept in attachments if not is_kept]
     content = "\n\n".join(filter(None, (message.content, *notes)))
-    return message._replace(content=content, attachments=kept)
+    return message._replace(content=content, attachments=tuple(compress(message.attachments, supported)))
 
 
 def format_supported_types(is_supported: Callable[[str], bool]) -> str:
-    """What may be attached, in words; "" for nothing."""
-    groups: dict[str, list[str]] = {}
+    """List the attachments that a model accepts, for the user; "" for none."""
+    titles_by_group: dict[str, list[str]] = {}
     for media_type in filter(is_supported, ATTACHABLE_MEDIA_TYPES):
-        groups.setdefault(MEDIA_TYPES[media_type].group, []).append(MEDIA_TYPES[media_type].title)
-    plain = {"PDF": "PDF"}
-    named = {"image": "images", "audio": "audio"}
-    return ", ".join(plain.get(group) or f"{named[group]} ({', '.join(titles)})" for group, titles in groups.items())
+        titles_by_group.setdefault(MEDIA_TYPES[media_type].group, []).append(MEDIA_TYPES[media_type].title)
+    plurals = {"image": "images", "audio": "audio"}
+    return ", ".join(
+        group if group == "PDF" else f"{plurals[group]} ({', '.join(titles)})"
+        for group, titles in titles_by_group.items()
+    )
 
 
 def estimate_attachment_tokens(attachments: Sequence[Attachment]) -> int:
-    """About as many tokens as attachments have for a model."""
+    """Estimate how many tokens a model counts for attachments."""
     return sum(map(_estimate_tokens, attachments))
 
 
 def _estimate_tokens(attachment: Attachment) -> int:
-    kind, size = MEDIA_TYPES.get(attachment.media_type), len(attachment.data)
-    if kind and kind.group == "image":
+    known_type, size = MEDIA_TYPES.get(attachment.media_type), len(attachment.data)
+    if known_type and known_type.group == "image":
         return IMAGE_TOKENS
-    if kind and kind.group == "audio":
+    if known_type and known_type.group == "audio":
         return size // BYTES_PER_AUDIO_TOKEN.get(attachment.media_type, BYTES_PER_COMPRESSED_AUDIO_TOKEN) + 1
     pages = sum(1 for _ in _PDF_PAGE.finditer(attachment.data)) or size // BYTES_PER_PAGE + 1
     return pages * PAGE_TOKENS

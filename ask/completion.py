@@ -1,7 +1,7 @@
-"""The words that Tab asks for and the completion scripts cannot know: `ask --complete KIND [WORD [PROVIDER]]`.
+"""Completions that the shell scripts cannot know: `ask --complete KIND [WORD [PROVIDER]]`.
 
-Somebody waits for a key meanwhile, so little is loaded and no network is used: a models list that is old is fetched
-by a process of its own, for the next time. What is known without Python stands in the scripts themselves.
+The user is waiting after pressing Tab, so little is imported and the network is not used: an old models list is
+refreshed by a background process, for the next time. Static completions are in the scripts themselves.
 """
 
 from __future__ import annotations
@@ -22,89 +22,98 @@ from ask.settings import AppDirs, read_toml
 from ask.text import format_one_line, repair_surrogates
 
 SAFE_WORD = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]+")
-"""What a shell takes as it is: others' lists must not put a command substitution on the line."""
+"""Words that need no quoting in a shell.
+
+Models lists come from servers: a word must not put a command substitution on the command line.
+"""
 MAX_CONVERSATIONS = 200
 MAX_TITLE_LENGTH = 100
 MODELS_MAX_AGE, MODELS_RETRY_INTERVAL = 86_400.0, 600.0
-"""Seconds for which a models list is good, and after which one that did not come is asked for again."""
+"""Seconds after which a models list is refreshed, and between two attempts to do so."""
 LOCK_TIMEOUT = 0.02
-"""Seconds to wait for a process that keeps the history to itself."""
+"""Seconds to wait for another process that has locked the history."""
 
 CompletionItem = tuple[str, str]
-"""A word, and what it stands for."""
+"""A word and its description."""
 
 
 def write_completions(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
-    """Write a line for each word: the word, a tab, what it stands for. Returns the exit code.
+    """Write one line per completion: the word, a tab, its description. Returns the exit code.
 
-    Where something cannot be read, there is nothing to offer, and nothing is said.
+    Errors print nothing: what cannot be read offers no completions.
     """
     kind, word, provider, *_ = (*arguments, "", "", "")
-    places = AppDirs.from_environment(environment)
-    words = COMPLETERS[kind](places, environment, word, provider) if kind in COMPLETERS else iter(())
+    app_dirs = AppDirs.from_environment(environment)
+    items = COMPLETERS[kind](app_dirs, environment, word, provider) if kind in COMPLETERS else iter(())
     lines = [
-        f"{value}\t{format_one_line(about, MAX_TITLE_LENGTH)}\n" for value, about in words if SAFE_WORD.fullmatch(value)
+        f"{value}\t{format_one_line(description, MAX_TITLE_LENGTH)}\n"
+        for value, description in items
+        if SAFE_WORD.fullmatch(value)
     ]
     sys.stdout.buffer.write(repair_surrogates("".join(lines)).encode())
     return 0
 
 
 def complete_providers(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
-    """The providers: installed, and described in config.toml."""
+    """Yield the installed providers, then those configured in config.toml."""
     installed = read_provider_rows(app_dirs.cache / "plugins.json")
     yield from ((name, distribution) for name, _, distribution in sorted(installed))
-    known = {name for name, _, _ in installed}
-    for name, described in get_table(load_config_values(app_dirs), "providers").items():
-        if name not in known and isinstance(described, dict) and "base_url" in described:
+    installed_names = {name for name, _, _ in installed}
+    for name, table in get_table(load_config_values(app_dirs), "providers").items():
+        if name not in installed_names and isinstance(table, dict) and "base_url" in table:
             yield name, "config.toml"
 
 
 def read_provider_rows(cache_file: Path) -> list[list[str]]:
-    """Name, target and distribution of each installed provider, as the last run found them."""
+    """Return the name, target and distribution of each installed provider.
+
+    They come from the last run's index if possible.
+    """
     try:
         return [[str(part) for part in row] for row in json.loads(cache_file.read_bytes())["rows"] if len(row) == 3]
     except (OSError, ValueError, KeyError, TypeError):
         from ask.plugin_api.loader import find_provider_entries
 
-        return [list(claim) for claims in find_provider_entries(cache_file).values() for claim in claims]
+        return [list(entry) for entries in find_provider_entries(cache_file).values() for entry in entries]
 
 
 def complete_models(
     app_dirs: AppDirs, environment: Mapping[str, str], incomplete: str, provider: str
 ) -> Iterator[CompletionItem]:
-    """What -m takes: with a provider its models, else aliases, provider: and, after that, provider:model.
+    """Yield values for -m.
 
-    Beside them, without a provider, stand the models of the one that environment or config.toml names.
+    With a `provider`, these are its models. Otherwise they are the aliases, `provider:` for each provider and the
+    models of the default provider, or after `provider:` that provider's models.
     """
     if provider:
         yield from ((model, "") for model in list_model_ids(app_dirs, provider))
         return
-    names = dict(complete_providers(app_dirs))
+    distributions = dict(complete_providers(app_dirs))
     prefix, colon, _ = incomplete.partition(":")
-    if colon and prefix in names:
+    if colon and prefix in distributions:
         yield from ((f"{prefix}:{model}", "") for model in list_model_ids(app_dirs, prefix))
         return
     config = load_config_values(app_dirs)
     yield from ((alias, str(model)) for alias, model in get_table(config, "aliases").items())
-    yield from ((f"{name}:", distribution) for name, distribution in names.items())
-    usual = environment.get("ASK_PROVIDER") or config.get("provider")
-    if usual in names:
-        yield from ((model, "") for model in list_model_ids(app_dirs, str(usual)))
+    yield from ((f"{name}:", distribution) for name, distribution in distributions.items())
+    default_provider = environment.get("ASK_PROVIDER") or config.get("provider")
+    if default_provider in distributions:
+        yield from ((model, "") for model in list_model_ids(app_dirs, str(default_provider)))
 
 
 def list_model_ids(app_dirs: AppDirs, provider: str) -> list[str]:
-    """The ids of a provider's models as they were listed last; an old list is fetched anew behind the user's back."""
+    """List the model ids in a provider's cache. An old list is refreshed in the background."""
     from ask.client.models_cache import find_newest_file, read_models
 
     file = find_newest_file(app_dirs.cache, provider)
-    kept = read_models(file)
-    if kept.age > MODELS_MAX_AGE:
+    cached = read_models(file)
+    if cached.age > MODELS_MAX_AGE:
         refresh_models_in_background(file.with_suffix(".asked"), provider)
-    return [model.id for model in kept.models]
+    return [model.id for model in cached.models]
 
 
 def refresh_models_in_background(stamp_file: Path, provider: str) -> None:
-    """Have the models list fetched by another process, unless that was tried just now; never wait for it."""
+    """Start a process that fetches the models list, unless that was tried recently."""
     with suppress(OSError):
         create_private_folder(stamp_file.parent)
         if stamp_file.exists() and 0 <= time.time() - stamp_file.stat().st_mtime < MODELS_RETRY_INTERVAL:
@@ -112,13 +121,13 @@ def refresh_models_in_background(stamp_file: Path, provider: str) -> None:
         stamp_file.touch(PRIVATE_FILE_MODE)
         from subprocess import DEVNULL, Popen
 
-        # -P, since Python would look for modules in this folder, which may be anyone's.
+        # Without -P, Python would import modules from the working directory, which may not be trusted.
         command = [sys.executable, "-P", "-m", "ask", "models", "-p", provider]
         Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True)
 
 
 def complete_conversations(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
-    """The newest conversations with their titles; the history is only read, and never waited for."""
+    """Yield the newest conversations with their titles. A locked history is not waited for."""
     from ask.history.store import Store
 
     query = "SELECT id, title FROM conversations ORDER BY updated DESC, number DESC LIMIT ?"
@@ -127,7 +136,7 @@ def complete_conversations(app_dirs: AppDirs, *_: object) -> Iterator[Completion
 
 
 def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
-    """The named prompts: the user's own, and those that come with the program."""
+    """Yield the named prompts: the user's own and those that come with the program."""
     from ask.templates.files import list_template_files
 
     with suppress(AskError):
@@ -136,7 +145,7 @@ def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem
 
 
 def load_config_values(app_dirs: AppDirs) -> Mapping[str, Any]:
-    """What config.toml says; nothing where it makes no sense, of which a run will tell."""
+    """Return the content of config.toml. If it is invalid, return {}: the next run reports the error."""
     try:
         return read_toml(app_dirs.config / "config.toml")
     except AskError:
@@ -144,7 +153,7 @@ def load_config_values(app_dirs: AppDirs) -> Mapping[str, Any]:
 
 
 def get_table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A table of config.toml; an empty one where it is none."""
+    """Return a table of config.toml, or {} if it is missing or not a table."""
     value = config.get(name)
     return value if isinstance(value, dict) else {}
 

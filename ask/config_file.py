@@ -1,4 +1,4 @@
-"""config.toml rewritten: one value changed, the comments around it kept, never into something invalid."""
+"""Changes to single values of config.toml that keep its comments and never leave an invalid file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ask.errors import FileError
 from ask.settings import check_config, read_toml
 
 UNSET = object()
-"""In the place of a value: the key is taken out."""
+"""Stands for the absence of a value: setting it removes the key."""
 
 
 def find_value(values: Mapping[str, Any], parts: tuple[str, ...]) -> Any:
-    """The value at a key; `UNSET` where there is none."""
+    """Return the value at a key path, or `UNSET`."""
     value: Any = values
     for part in parts:
         if not isinstance(value, Mapping) or part not in value:
@@ -26,7 +26,10 @@ def find_value(values: Mapping[str, Any], parts: tuple[str, ...]) -> Any:
 
 
 def find_existing_key(values: Mapping[str, Any], dotted_key: str) -> tuple[str, ...]:
-    """The key that a word means among those that are there, tables included; () where there is none."""
+    """Split a dotted key into the path of an existing key or table.
+
+    Names may contain dots. Returns () if nothing matches.
+    """
     for name, value in values.items():
         if name == dotted_key:
             return (name,)
@@ -38,60 +41,60 @@ def find_existing_key(values: Mapping[str, Any], dotted_key: str) -> tuple[str, 
 
 
 def update_config_file(path: Path, parts: tuple[str, ...], value: Any) -> bool:
-    """Set a value, or take it out; return whether all comments but its own are kept.
+    """Set or remove a value; return whether all other comments are kept.
 
     Raises:
-        ConfigError: the file is not valid, and would not be after this.
-        FileError: it cannot be written.
+        ConfigError: the file is invalid, before or after the change.
+        FileError: the file cannot be written.
     """
     import tomllib
 
     with lock_file(path):
         read_toml(path)
         text = path.read_bytes().decode() if path.exists() else ""
-        fresh, kept = update_toml(text, parts, value)
-        check_config(path, tomllib.loads(fresh))
-        replace_file_content(path, fresh.encode())
-    return kept
+        new_text, comments_kept = update_toml(text, parts, value)
+        check_config(path, tomllib.loads(new_text))
+        replace_file_content(path, new_text.encode())
+    return comments_kept
 
 
 def update_toml(text: str, parts: tuple[str, ...], value: Any) -> tuple[str, bool]:
-    """The text of the file with that change, and whether its comments are kept."""
+    """Return the changed text, and whether all other comments are kept."""
     import tomllib
 
     import tomlkit
 
-    wanted = tomllib.loads(text)
-    old = find_value(wanted, parts)
-    set_value(wanted, parts, value, {})
+    expected = tomllib.loads(text)
+    old_value = find_value(expected, parts)
+    set_value(expected, parts, value, {})
     try:
-        begins_table = len(parts) > 1 and old is UNSET and parts[0] not in tomllib.loads(text)
+        begins_table = len(parts) > 1 and old_value is UNSET and parts[0] not in tomllib.loads(text)
         document = tomlkit.parse(f"{text.rstrip()}\n\n" if begins_table and text.strip() else text)
-        inner = find_value(document, parts)
-        lost = isinstance(old, dict | list) and "#" in getattr(inner, "as_string", str)()
+        old_item = find_value(document, parts)
+        loses_comments = isinstance(old_value, dict | list) and "#" in getattr(old_item, "as_string", str)()
         set_value(document, parts, value, tomlkit.table(is_super_table=True))
-        fresh = tomlkit.dumps(document)
-        if tomllib.loads(fresh) == wanted:
-            return fresh, not lost
-    except Exception:  # noqa: BLE001, S110 - whatever it cannot do is done without it
+        new_text = tomlkit.dumps(document)
+        if tomllib.loads(new_text) == expected:
+            return new_text, not loses_comments
+    except Exception:  # noqa: BLE001, S110 - tomlkit fails on some valid files: write without comments
         pass
     import tomli_w
 
-    return tomli_w.dumps(wanted), "#" not in text
+    return tomli_w.dumps(expected), "#" not in text
 
 
 def set_value(values: MutableMapping[str, Any], parts: tuple[str, ...], value: Any, new_table: Any) -> None:
-    """Set a value, or take it out with all tables that it leaves empty; a missing table is made like `new_table`."""
+    """Set a value, or remove it with the tables that become empty. Missing tables are copies of `new_table`."""
     import copy
 
-    *way, name = parts
-    if way and way[0] not in values:
-        values[way[0]] = copy.deepcopy(new_table)
-    if way:
-        inner = values[way[0]]
-        set_value(inner, parts[1:], value, new_table)
-        if value is UNSET and not inner:
-            del values[way[0]]
+    *tables, name = parts
+    if tables and tables[0] not in values:
+        values[tables[0]] = copy.deepcopy(new_table)
+    if tables:
+        table = values[tables[0]]
+        set_value(table, parts[1:], value, new_table)
+        if value is UNSET and not table:
+            del values[tables[0]]
     elif value is UNSET:
         values.pop(name, None)
     else:
@@ -99,7 +102,7 @@ def set_value(values: MutableMapping[str, Any], parts: tuple[str, ...], value: A
 
 
 def replace_file_content(path: Path, data: bytes) -> None:
-    """Replace the content of the file, which keeps its permissions; a link keeps pointing to it.
+    """Replace the content of a file, keeping its permissions and symbolic links to it.
 
     Raises:
         FileError: it cannot be written.

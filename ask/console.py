@@ -1,4 +1,4 @@
-"""The two ends of the program: standard output, which holds the answer alone, and the lines beside it."""
+"""Standard output, which carries only the answer, and standard error, for everything else."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ CLEAR_LINE = "\r\x1b[2K"
 
 
 def should_use_color(environment: Mapping[str, str]) -> bool:
-    """Whether a terminal may be sent colours, and bold and dim with them."""
+    """Check whether a terminal supports escape sequences for color, bold and dim."""
     return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def can_redraw(output: StandardOutput, environment: Mapping[str, str]) -> bool:
-    """Whether what is shown may be changed afterwards: on a terminal that can do it, and where nobody types."""
-    able = output.is_terminal and should_use_color(environment) and environment.get("TERM", "") not in ("", "unknown")
-    return able and is_in_foreground()
+    """Check whether rows on standard output can be redrawn.
+
+    This needs a capable terminal and a process in the foreground.
+    """
+    known_terminal = environment.get("TERM", "") not in ("", "unknown")
+    return output.is_terminal and should_use_color(environment) and known_terminal and is_in_foreground()
 
 
 def is_in_foreground() -> bool:
-    """Whether the terminal is ours at the moment, not that of the shell or of another program."""
+    """Check whether this program is in the terminal's foreground process group."""
     try:
         return os.tcgetpgrp(sys.stdout.fileno()) == os.getpgrp()
     except OSError:
@@ -35,14 +38,14 @@ def is_in_foreground() -> bool:
 
 
 class StandardOutput:
-    """Standard output, in UTF-8 whatever the locale. On a terminal, control characters are made visible.
+    """Standard output, in UTF-8 whatever the locale.
+
+    On a terminal, control characters are made visible. `color` enables styles. With `show_partial_lines`, an incomplete
+    line is written as soon as possible.
 
     Several processes may share a pipe or file, as under `xargs -P`. Each locks it from the first byte of a line to the
-    last, so lines are never mixed: an incomplete line is kept back, and a complete one waits, while another has it.
-
-    Args:
-        colour: show styles on a terminal.
-        live: show a line before it is complete.
+    last, so that lines are never mixed: while another process has the lock, an incomplete line is buffered, and a
+    complete line waits.
     """
 
     def __init__(self, *, color: bool = False, show_partial_lines: bool = True) -> None:
@@ -59,24 +62,26 @@ class StandardOutput:
             os.set_blocking(self._stream.fileno(), True)
 
     def write(self, text: str, style: str = "") -> None:
-        """Write a piece of text and let it be seen at once; `style` is the escape sequence that begins it.
+        """Write and flush some text; `style` is an escape sequence that starts it.
 
         Raises:
-            FileError: it cannot be written.
-            ReaderGone: nobody reads any more.
+            FileError: standard output cannot be written.
+            BrokenOutputError: its reader has closed it.
         """
         if text:
             self._at_line_start = text.endswith("\n")
             if self.is_terminal:
-                shown = escape_control_characters(text)
-                self._write_to_stream(f"{style}{shown}{RESET}" if style and self._use_styles else shown)
+                escaped = escape_control_characters(text)
+                self._write_to_stream(f"{style}{escaped}{RESET}" if style and self._use_styles else escaped)
                 return
             self._pending_text += text
             if self._at_line_start or self._show_partial_lines:
                 self._write_pending(wait=self._at_line_start)
 
     def write_raw(self, sequences: str) -> None:
-        """Write to a terminal what was made for it, in which nothing that came from outside is left as it was.
+        """Write text with escape sequences to a terminal.
+
+        Untrusted text in it must already be escaped.
 
         Raises:
             AskError: as from `write`.
@@ -84,17 +89,17 @@ class StandardOutput:
         self._write_to_stream(sequences)
 
     def end_line(self) -> None:
-        """Begin a new line, unless at the start of one."""
+        """End the current line, if there is one."""
         if not self._at_line_start:
             self.write("\n")
 
     def flush(self) -> None:
-        """Write an incomplete line that was kept back."""
+        """Write an incomplete line that was buffered."""
         if self._pending_text:
             self._write_pending(wait=True)
 
     def _write_pending(self, *, wait: bool) -> None:
-        """Write the text that waits, unless another process is within a line and `wait` is false."""
+        """Write the buffered text; without `wait`, only if no other process has the lock."""
         if not (self._has_lock or self._acquire_lock(wait=wait)):
             return
         text, self._pending_text = self._pending_text, ""
@@ -104,7 +109,7 @@ class StandardOutput:
             self._has_lock = False
 
     def _acquire_lock(self, *, wait: bool) -> bool:
-        """Lock standard output; true too where it cannot be locked."""
+        """Lock standard output; also return true if it does not support locks."""
         try:
             self._set_lock(fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
@@ -123,18 +128,15 @@ class StandardOutput:
             self._stream.flush()
         except BrokenPipeError:
             raise BrokenOutputError("nobody reads the output") from None
-        except OSError as fault:
-            raise FileError(f"cannot write the answer ({fault.strerror})") from fault
+        except OSError as error:
+            raise FileError(f"cannot write the answer ({error.strerror})") from error
 
 
 class StderrConsole:
-    """Standard error: warnings, and what the tools do.
+    """Standard error: notices, tool calls and reasoning.
 
-    Args:
-        environment: says whether colour is wanted.
-        quiet: say nothing at all.
-        plain: no styling.
-        redact: takes the keys out of a text.
+    `environment` decides whether colors are used. With `quiet`, nothing is printed; with `plain`, nothing is styled.
+    `redact` removes secrets from all text.
     """
 
     def __init__(
@@ -145,19 +147,19 @@ class StderrConsole:
         self.environment = environment
         self._quiet = quiet
         self._status = ""
-        colour = self.is_terminal and not plain and should_use_color(environment)
-        self._dim_start, self._dim_end = (DIM, RESET) if colour else ("", "")
+        use_color = self.is_terminal and not plain and should_use_color(environment)
+        self._dim_start, self._dim_end = (DIM, RESET) if use_color else ("", "")
 
     def print_line(self, text: str) -> None:
-        """Say something, on a line of its own."""
+        """Print a line."""
         self._write(f"{escape_control_characters(self.redact(text))}\n")
 
     def print_dim(self, text: str) -> None:
-        """Show a piece of text that is beside the point."""
+        """Print dimmed text, which may be an incomplete line."""
         self._write(f"{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}")
 
     def show_status(self, text: str) -> None:
-        """Show a short line on a terminal that is gone once anything else is shown; "" takes it away."""
+        """Show a short line on a terminal until the next output; "" erases it."""
         if self._dim_start and text != self._status:
             self._write(
                 f"{CLEAR_LINE}{self._dim_start}{escape_control_characters(self.redact(text))}{self._dim_end}"

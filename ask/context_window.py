@@ -1,7 +1,6 @@
-"""What of a long conversation goes into a request: how much there is, what fits, and what is left out for it.
+"""The part of a long conversation that goes into a request: size estimates, and what to leave out.
 
-Sizes are in tokens. They are estimates, set right by what the provider tells of the requests before. Nothing here
-asks or sends anything, and the conversation itself stays whole.
+Sizes are estimates in tokens, corrected by the usage that the provider reports. The saved conversation is not changed.
 """
 
 from __future__ import annotations
@@ -14,34 +13,38 @@ from typing import Any, NamedTuple
 from ask.messages import Message, ToolSpec
 
 SUMMARY_PREFIX = "[This summary stands for the conversation until here.]\n\n"
-"""What a summary begins with, in a message of the user's."""
+"""The beginning of a summary, which is a user message."""
 
 BYTES_PER_TOKEN = 3
-"""Of UTF-8, few rather than many: three Latin letters, one and a half Cyrillic ones, or one Chinese character."""
+"""UTF-8 bytes per token, a cautious estimate: 3 Latin letters, 1.5 Cyrillic letters or 1 Chinese character."""
 MESSAGE_OVERHEAD_TOKENS = 8
-"""Tokens that a message takes beside its texts; a call does too."""
+"""Tokens of a message or tool call besides its texts."""
 MIN_RATIO, MAX_RATIO = 0.3, 4.0
-"""Between what a provider tells and the estimate. Beyond, it leaves out what was cached, or counts more than text."""
+"""Plausible ratios of reported to estimated tokens.
+
+Beyond these, a provider leaves out cached tokens, or counts more than text.
+"""
 MAX_OUTPUT_RESERVE = 32_000
 OUTPUT_RESERVE_DIVISOR = 5
-"""A fifth of the context is kept free for the answer where nobody says how long it may be."""
+"""A fifth of the context is reserved for the answer if no maximum is set."""
 MAX_TOKENS_OPTIONS = ("max_tokens", "max_completion_tokens")
 
 
 class ReportedUsage(NamedTuple):
-    """What a provider told of a request: the tokens in it, and how many messages it held, the oldest first."""
+    """The token count that a provider reported for a request.
+
+    The request contained the oldest `message_count` messages.
+    """
 
     tokens: int = 0
     message_count: int = 0
 
 
 def estimate_text_tokens(*texts: str) -> int:
-    """About as many tokens as these texts have."""
     return sum(len(text.encode("utf-8", "replace")) for text in texts) // BYTES_PER_TOKEN
 
 
 def estimate_message_tokens(message: Message) -> int:
-    """About as many tokens as a message has."""
     calls = sum(
         MESSAGE_OVERHEAD_TOKENS + estimate_text_tokens(call.name, call.arguments, call.id)
         for call in message.tool_calls
@@ -55,171 +58,174 @@ def estimate_message_tokens(message: Message) -> int:
 
 
 def estimate_file_tokens(message: Message) -> int:
-    """About as many tokens as a message's attachments have."""
     if not message.attachments:
         return 0
-    from ask.attachments import estimate_attachment_tokens as weight
+    from ask.attachments import estimate_attachment_tokens
 
-    return weight(message.attachments)
+    return estimate_attachment_tokens(message.attachments)
 
 
 def estimate_tool_tokens(tools: Sequence[ToolSpec]) -> int:
-    """About as many tokens as the descriptions of tools have."""
+    """Estimate the tokens of the tool definitions in a request."""
     return estimate_text_tokens(json.dumps([tool.as_function() for tool in tools], ensure_ascii=False))
 
 
 def calculate_input_limit(context_limit: int, options: Mapping[str, Any]) -> int:
-    """The tokens that a request may have under a context limit, so that there is space for the answer."""
-    wanted = next((options[name] for name in MAX_TOKENS_OPTIONS if isinstance(options.get(name), int)), None)
-    usual = min(context_limit // OUTPUT_RESERVE_DIVISOR, MAX_OUTPUT_RESERVE)
-    return context_limit - (usual if wanted is None else min(max(wanted, 0), context_limit // 2))
+    """Return how many tokens a request may have, leaving space for the answer."""
+    max_output = next((options[name] for name in MAX_TOKENS_OPTIONS if isinstance(options.get(name), int)), None)
+    default_reserve = min(context_limit // OUTPUT_RESERVE_DIVISOR, MAX_OUTPUT_RESERVE)
+    return context_limit - (default_reserve if max_output is None else min(max(max_output, 0), context_limit // 2))
 
 
 def find_removable_ranges(messages: Sequence[Message]) -> Iterator[range]:
-    """The places of what may be left out, in the order in which it goes.
+    """Yield ranges of message indexes that may be left out, in the order of removal.
 
-    First each exchange but the newest: a question with all that followed. Then, of the newest, each round of calls
-    with its results but the last. At last the summary of what was before.
+    These are each exchange (a user message and everything until the next one) except the newest; then, in the newest,
+    each round of tool calls with its results except the last; finally the summary.
     """
-    summarised = bool(messages) and messages[0].role == "user" and messages[0].content.startswith(SUMMARY_PREFIX)
-    questions = [place for place, message in enumerate(messages) if message.role == "user"][summarised:]
-    if not questions:
+    has_summary = bool(messages) and messages[0].role == "user" and messages[0].content.startswith(SUMMARY_PREFIX)
+    user_indexes = [index for index, message in enumerate(messages) if message.role == "user"][has_summary:]
+    if not user_indexes:
         return
-    yield from (range(*edges) for edges in pairwise([int(summarised), *questions]) if edges[0] < edges[1])
-    newest = range(questions[-1], len(messages))
-    yield from (range(*edges) for edges in pairwise(p for p in newest if messages[p].role == "assistant"))
-    if summarised:
+    yield from (range(*bounds) for bounds in pairwise([int(has_summary), *user_indexes]) if bounds[0] < bounds[1])
+    newest_exchange = range(user_indexes[-1], len(messages))
+    yield from (
+        range(*bounds) for bounds in pairwise(index for index in newest_exchange if messages[index].role == "assistant")
+    )
+    if has_summary:
         yield range(1)
 
 
 def select_kept_indexes(
     messages: Sequence[Message], sizes: Sequence[int], max_tokens: int, target_tokens: int
 ) -> list[int]:
-    """The places of the messages that stay: all where they have `max_tokens` tokens, else what has about `target_tokens`.
+    """Return the indexes of the messages to send.
 
-    Where what must stay has more, it stays all the same.
+    These are all messages if they have at most `max_tokens` tokens. Otherwise messages are removed until about
+    `target_tokens` are left; messages that cannot be removed are kept even if they exceed it.
     """
     size = sum(sizes)
-    left_out: set[int] = set()
+    removed: set[int] = set()
     if size > max_tokens:
-        for piece in find_removable_ranges(messages):
+        for removable in find_removable_ranges(messages):
             if size <= target_tokens:
                 break
-            left_out.update(piece)
-            size -= sum(sizes[place] for place in piece)
-    return [place for place in range(len(messages)) if place not in left_out]
+            removed.update(removable)
+            size -= sum(sizes[index] for index in removable)
+    return [index for index in range(len(messages)) if index not in removed]
 
 
 def merge_user_messages(messages: Sequence[Message]) -> list[Message]:
-    """The messages, those of the user that follow each other as one: some models refuse them otherwise."""
-    joined: list[Message] = []
+    """Merge consecutive user messages, which some models reject."""
+    merged: list[Message] = []
     for message in messages:
-        if message.role == "user" and joined and joined[-1].role == "user":
-            before = joined[-1]
-            content = f"{before.content}\n\n{message.content}"
-            joined[-1] = before._replace(content=content, attachments=(*before.attachments, *message.attachments))
+        if message.role == "user" and merged and merged[-1].role == "user":
+            previous = merged[-1]
+            content = f"{previous.content}\n\n{message.content}"
+            merged[-1] = previous._replace(content=content, attachments=(*previous.attachments, *message.attachments))
         else:
-            joined.append(message)
-    return joined
+            merged.append(message)
+    return merged
 
 
 class ContextWindow:
-    """The part of a growing conversation that requests hold.
+    """The part of a growing conversation that is sent in requests.
 
-    It is cut in steps, so that between two of them each request begins with the one before it, as caches need it.
-
-    Args:
-        fixed: about as many tokens as every request has beside the conversation.
+    It is truncated in large steps: between two steps each request begins with the previous one, so that provider caches
+    work. `overhead_tokens` is the estimated size of the system prompt and the tools.
     """
 
     def __init__(self, overhead_tokens: int) -> None:
         self._overhead_tokens = overhead_tokens
         self._token_ratio = 1.0
-        """How many tokens there are for each that was estimated."""
+        """Reported tokens per estimated token."""
         self._calibrated_messages = 0
-        """The number of messages that it was found with; of what came since, there is rather more."""
+        """How many messages the ratio was measured on; for later ones it is assumed to be at least 1."""
         self._max_tokens: int | None = None
         self._estimates: list[int] = []
         self._removed_indexes: set[int] = set()
         self._truncated_before = 0
 
     def select_messages(self, messages: Sequence[Message]) -> list[Message]:
-        """What of the conversation the next request holds."""
-        kept = ((place, messages[place]) for place in self._list_kept_indexes(messages))
+        """Return the messages for the next request."""
+        kept = ((index, messages[index]) for index in self._list_kept_indexes(messages))
         return merge_user_messages(
-            [mark_context_truncated(message) if place < self._truncated_before else message for place, message in kept]
+            [mark_context_truncated(message) if index < self._truncated_before else message for index, message in kept]
         )
 
     def calibrate(self, messages: Sequence[Message], reported_tokens: int | None) -> None:
-        """Take what was told of the size of a request that held what is in view of these messages."""
+        """Correct the estimates by the tokens reported for a request with these messages."""
         if reported_tokens:
-            weight = self._overhead_tokens + sum(self._estimate_kept_messages(messages))
-            ratio = reported_tokens / max(weight, 1)
+            estimate = self._overhead_tokens + sum(self._estimate_kept_messages(messages))
+            ratio = reported_tokens / max(estimate, 1)
             self._token_ratio = ratio if MIN_RATIO <= ratio <= MAX_RATIO else 1
             self._calibrated_messages = len(messages)
 
     def estimate_size(self, messages: Sequence[Message]) -> int:
-        """About as many tokens as the next request has."""
+        """Estimate the tokens of the next request."""
         return self._scaled_overhead + sum(self._scale_estimates(messages))
 
     def shrink(self, messages: Sequence[Message], max_tokens: int) -> int:
-        """Leave out the oldest where the next request would have more tokens; return how many messages that takes."""
-        max_tokens = (
-            max_tokens if self._max_tokens is None else min(max_tokens, self._max_tokens)
-        ) - self._scaled_overhead
+        """Leave out the oldest messages if the next request would exceed `max_tokens`.
+
+        Returns how many are left out.
+        """
+        if self._max_tokens is not None:
+            max_tokens = min(max_tokens, self._max_tokens)
+        max_tokens -= self._scaled_overhead
         return self._truncate(messages, max_tokens, max_tokens * 3 // 4)
 
     def halve(self, messages: Sequence[Message]) -> int:
-        """Leave out about half, as a request of this size was refused; return how many messages that takes."""
+        """Leave out about half after a request was rejected as too long. Returns how many messages are left out."""
         size = self.estimate_size(messages)
         self._max_tokens = size * 3 // 4
         return self._truncate(messages, 0, size // 2 - self._scaled_overhead)
 
     def _truncate(self, messages: Sequence[Message], max_tokens: int, target_tokens: int) -> int:
-        places = self._list_kept_indexes(messages)
+        indexes = self._list_kept_indexes(messages)
         kept = select_kept_indexes(
-            [messages[place] for place in places], self._scale_estimates(messages), max_tokens, target_tokens
+            [messages[index] for index in indexes], self._scale_estimates(messages), max_tokens, target_tokens
         )
-        gone = {*places}.difference(places[place] for place in kept)
-        if gone:
-            self._removed_indexes |= gone
+        removed = {*indexes}.difference(indexes[index] for index in kept)
+        if removed:
+            self._removed_indexes |= removed
             self._truncated_before = len(messages)
-        return len(gone)
+        return len(removed)
 
     def _list_kept_indexes(self, messages: Sequence[Message]) -> list[int]:
-        return [place for place in range(len(messages)) if place not in self._removed_indexes]
+        return [index for index in range(len(messages)) if index not in self._removed_indexes]
 
     def _estimate_kept_messages(self, messages: Sequence[Message]) -> list[int]:
         self._estimates += map(estimate_message_tokens, messages[len(self._estimates) :])
-        return [self._estimates[place] for place in self._list_kept_indexes(messages)]
+        return [self._estimates[index] for index in self._list_kept_indexes(messages)]
 
     @property
     def _scaled_overhead(self) -> int:
         return int(self._overhead_tokens * self._token_ratio)
 
     def _scale_estimates(self, messages: Sequence[Message]) -> list[int]:
-        """The tokens of each message in view."""
-        since = max(self._token_ratio, 1)
-        known = zip(self._list_kept_indexes(messages), self._estimate_kept_messages(messages), strict=True)
+        uncalibrated_ratio = max(self._token_ratio, 1)
+        estimates = zip(self._list_kept_indexes(messages), self._estimate_kept_messages(messages), strict=True)
         return [
-            int(weight * (self._token_ratio if place < self._calibrated_messages else since)) for place, weight in known
+            int(estimate * (self._token_ratio if index < self._calibrated_messages else uncalibrated_ratio))
+            for index, estimate in estimates
         ]
 
 
 def no_context_limit(tokens: int) -> None:
-    """The context limit where none is known."""
+    """Return None for any request size: the model's context limit is unknown."""
 
 
 def format_too_long(context_limit: int | None) -> str:
-    """Why something is left out, in words."""
+    """Explain to the user why messages are left out."""
     return f"the conversation is too long for a context of {context_limit:,} tokens"
 
 
 def format_removed_messages(count: int) -> str:
-    """What a request goes without, in words."""
+    """Describe to the user how many messages are left out."""
     return "without its oldest message" if count == 1 else f"without its oldest {count} messages"
 
 
 def mark_context_truncated(message: Message) -> Message:
-    """The message, its native parts marked as those of one before which something has changed."""
+    """Mark a message's native parts as no longer preceded by the same messages."""
     return message._replace(native=message.native._replace(displaced=True)) if message.native else message

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class AskError(Exception):
-    """Something that ends the run.
+    """An error that ends the run.
 
     Args:
-        message: what happened, one line, without a full stop.
-        advice: what to do about it, one line; "" where nothing can be said.
+        message: what happened, on one line without a trailing period.
+        advice: what the user can do about it, on one line; "" if there is nothing to suggest.
     """
 
     exit_code: int = 1
@@ -45,11 +45,11 @@ class AskError(Exception):
 
     @property
     def brief(self) -> str:
-        """What happened, without what to do about it."""
+        """What happened, without the advice."""
         return self.message
 
     def take_out(self, redact: Callable[[str], str]) -> None:
-        """Take the keys out of what it says, by a function that does so with a text."""
+        """Redact API keys in the message and the advice, using `redact` on each."""
         self.message, self.advice = redact(self.message), redact(self.advice)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class AskError(Exception):
 
 
 def walk_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, then everything it wraps or was raised from."""
+    """Yield an exception and every exception that it wraps or was raised from."""
     pending: list[object] = [error]
     seen: set[int] = set()
     while pending:
@@ -71,41 +71,43 @@ def walk_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def to_ask_error(error: Exception) -> AskError:
-    """The error for an exception that nobody expected."""
-    if isinstance(error.__cause__, KeyboardInterrupt):  # as Python 3.11 wraps one that comes while a class is made
+    """Convert an unexpected exception to an `AskError`."""
+    if isinstance(error.__cause__, KeyboardInterrupt):  # Python 3.11 wraps one that is raised while a class is created
         return RunInterruptedError("interrupted")
     if isinstance(error, ModuleNotFoundError):
         return MissingDependencyError(f"the package {error.name} is not installed", "install ask again")
     if isinstance(error, OSError) and error.strerror:
-        place = f" {error.filename}" if error.filename else ""
-        return FileError(f"cannot read or write{place} ({error.strerror})")
+        path = f" {error.filename}" if error.filename else ""
+        return FileError(f"cannot read or write{path} ({error.strerror})")
     return AskError(f"unforeseen {type(error).__name__}: {error}", "please report this; -v shows where it arose")
 
 
 class UsageError(AskError):
-    """The command line makes no sense."""
+    """The command line is invalid."""
 
     exit_code = 2
 
 
 class MissingDependencyError(AskError):
-    """A program or package that the work needs is not installed."""
+    """A required program or package is not installed."""
 
     exit_code = 3
 
 
 class ConfigError(AskError):
-    """No key, an unknown or broken provider, or a configuration file that cannot be understood."""
+    """A missing key, an unknown or broken provider, or an invalid configuration file."""
 
     exit_code = 4
 
 
 class NetworkError(AskError):
-    """The provider could not be reached, or stopped talking.
+    """The provider cannot be reached, or the connection failed.
 
     Args:
-        retryable: whether the same request may be sent once more.
-        offline: whether the server may not be running, so that the provider's `offline_advice` fits.
+        message: what happened.
+        advice: what the user can do.
+        retryable: whether the same request may be sent again.
+        offline: whether the server may not be running, so that the provider's `offline_advice` applies.
     """
 
     exit_code = 5
@@ -117,7 +119,7 @@ class NetworkError(AskError):
 
 
 class IncompleteStreamError(NetworkError):
-    """The connection ended before the answer did."""
+    """The connection ended in the middle of a response."""
 
     exit_code = 10
 
@@ -128,13 +130,12 @@ class _Remedy(NamedTuple):
 
 
 class Remedy(_Remedy):
-    """What may help against a `ProviderError`.
+    """What may make a request succeed after a `ProviderError`.
 
     Attributes:
-        action: "none"; "retry" the same request; "next_key": with another key, where one is set;
-            "without_tools": once more without tools; "without_schema": without the answer's schema;
-            "shorter": with less of the conversation.
-        after: seconds to wait before a retry, where the provider named them.
+        action: "none"; "retry" the same request; "next_key": use another key, if one is set; "without_tools": send it
+            without tools; "without_schema": without the response schema; "shorter": with less of the conversation.
+        after: seconds to wait before a retry, if the provider specified them.
     """
 
     NONE: ClassVar[Remedy]
@@ -145,7 +146,7 @@ class Remedy(_Remedy):
 
     @staticmethod
     def RETRY(after: float | None = None) -> Remedy:  # noqa: N802 - reads like its siblings
-        """A retry, `after` seconds from now where that is known."""
+        """Create a retry, after so many seconds if the provider specified them."""
         return Remedy("retry", after)
 
 
@@ -157,18 +158,18 @@ Remedy.SHORTER = Remedy("shorter")
 
 
 class ProviderError(AskError):
-    """What a provider answered in place of an answer.
+    """An error response of a provider.
 
     Args:
-        message: the provider's own words, one line.
-        status: the HTTP status, or the one an error inside a 200 names; None where there is none.
-        remedy: what may help.
-        advice: what the user can do; "" leaves it to the host, which knows what each status means.
-        parameter: the request parameter that the provider complains about, where it names one.
+        message: the provider's error message, on one line.
+        status: the HTTP status, or the status given in the body of a 200 response; None if there is none.
+        remedy: what may make the request succeed.
+        advice: what the user can do; "" to let the host choose advice for the status.
+        parameter: the request parameter that the provider rejects, if it names one.
 
     Attributes:
-        answer: what had been said before the error came, if anything.
-        provider: the provider's name, filled in by the host.
+        answer: the part of the answer that arrived before the error, if any.
+        provider: the provider's name, set by the host.
     """
 
     exit_code = 6
@@ -191,49 +192,49 @@ class ProviderError(AskError):
 
     @property
     def brief(self) -> str:
-        """What the provider said, with its name and the status."""
-        where = ", ".join(str(part) for part in (self.provider, self.status) if part)
-        return f"{self.message.rstrip('. ')} ({where})" if where else self.message
+        """The provider's message, with the provider's name and the status."""
+        source = ", ".join(str(part) for part in (self.provider, self.status) if part)
+        return f"{self.message.rstrip('. ')} ({source})" if source else self.message
 
 
 class ParameterError(AskError):
-    """A model parameter that is out of range, or that the provider refuses."""
+    """A model parameter is out of range, or the provider rejects it."""
 
     exit_code = 7
 
 
 class SafetyError(AskError):
-    """Safe mode cannot be had, or a tool call was denied because nobody could be asked."""
+    """Safe mode is not available, or nobody could approve a tool call."""
 
     exit_code = 8
 
 
 class FileError(AskError):
-    """A file, or standard input, that cannot be read or written."""
+    """A file or standard input cannot be read or written."""
 
     exit_code = 9
 
 
 class IncompleteResponseError(AskError):
-    """The answer is not whole: the token limit, a filter, or nothing at all."""
+    """The response is incomplete: token limit, content filter, or no text at all."""
 
     exit_code = 10
 
 
 class LimitReachedError(AskError):
-    """The round limit was reached; the answer is what the model could say until then."""
+    """The tool round or cost limit was reached. The model was then asked to answer without tools."""
 
     exit_code = 11
 
 
 class BrokenOutputError(AskError):
-    """Whoever read the output has closed it, as `head` does: the run ends, and nothing is said."""
+    """The reader of stdout has closed it, as `head` does. The run ends without a message."""
 
     exit_code = 0
 
 
 class RunInterruptedError(AskError):
-    """The user pressed Ctrl-C, or a signal asked for the end, as whose exit code `exit_code` is then."""
+    """Ctrl-C, or a signal that ends the run and sets the exit code."""
 
     exit_code = 130
 
@@ -243,7 +244,7 @@ class RunInterruptedError(AskError):
 
     @staticmethod
     def from_exception(exception: KeyboardInterrupt | SystemExit) -> RunInterruptedError:
-        """The error for what Python raises at Ctrl-C, and at a signal that ends the run."""
+        """Convert the exception that Ctrl-C or a signal handler raised."""
         if isinstance(exception, KeyboardInterrupt):
             return RunInterruptedError("interrupted")
         return RunInterruptedError("interrupted", exit_code=exception.code if isinstance(exception.code, int) else 1)

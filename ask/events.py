@@ -1,7 +1,4 @@
-"""What a run tells while it happens, for whoever shows or records it. Immutable values, no I/O.
-
-Beside these, the deltas of `ask.plugin_api.provider` are events.
-"""
+"""Events that a run emits for display and recording, in addition to the deltas of `ask.plugin_api.provider`."""
 
 from __future__ import annotations
 
@@ -12,43 +9,42 @@ from ask.plugin_api.provider import CallDelta, ReasoningDelta, TextDelta
 
 
 class MessageAdded(NamedTuple):
-    """A message became part of the conversation.
-
-    Attributes:
-        message: the message.
-        complete: whether it is; False for an answer that was cut.
-        answer: the model's answer, where it is one.
-    """
+    """A message was added to the conversation."""
 
     message: Message
     complete: bool = True
+    """False for an answer that was cut off."""
     answer: Answer | None = None
+    """The answer that the message was made from, if the model wrote it."""
 
 
 class RequestStarted(NamedTuple):
-    """The model is about to be asked; until anything of its answer comes, it is waited for."""
+    """A request to the model is about to be sent; waiting for its answer begins."""
 
 
 class ToolCallRequested(NamedTuple):
-    """A tool call is about to be carried out."""
+    """The model has requested a tool call, which may still need approval."""
 
     call: ToolCall
 
 
 class ToolCallStarted(NamedTuple):
-    """A call may run, and now does; whoever had to be asked about it was."""
+    """A tool call was approved, if it had to be, and is now running."""
 
     call: ToolCall
 
 
 class ToolCallOutput(NamedTuple):
-    """A piece of a running command's output."""
+    """A piece of output from a running command."""
 
     text: str
 
 
 class ToolCallFinished(NamedTuple):
-    """A call has its result. `verdict` is the decision that was made about it, `seconds` how long it ran."""
+    """A tool call has finished, or was rejected.
+
+    `verdict` is the approval decision, `rule` the policy rule or answer behind it, and `seconds` how long the tool ran.
+    """
 
     call: ToolCall
     result: str
@@ -60,7 +56,7 @@ class ToolCallFinished(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """Something that the user should know though it is no error, one line."""
+    """A one-line message for the user that is not an error."""
 
     text: str
 

@@ -1,7 +1,7 @@
-"""How ask was installed: the command that adds an optional package, and the launcher that a shell should find.
+"""How ask was installed: the command that adds an optional package, and the launcher that belongs on PATH.
 
-pipx and `uv tool` keep ask in an environment of its own, which the `pip` of a shell does not install into, and link
-the program into a folder for users.
+pipx and `uv tool` install ask into an environment of its own, where the shell's `pip` does not install, and link the
+program into the user's `bin` folder.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ _QUOTE_REMOVAL = str.maketrans("", "", "\"' ")
 
 
 def format_install_command(extra: str) -> str:
-    """Return the shell command that installs what an extra needs beside this ask."""
+    """Return the shell command that adds an extra's packages to this installation."""
     from importlib.metadata import distribution
     from importlib.util import find_spec
 
-    prefix, own = Path(sys.prefix), distribution(DISTRIBUTION)
+    prefix, ask_distribution = Path(sys.prefix), distribution(DISTRIBUTION)
     if (prefix / "pipx_metadata.json").exists():
-        return shlex.join(["pipx", "inject", prefix.name, *find_extra_requirements(own, extra)])
+        return shlex.join(["pipx", "inject", prefix.name, *find_extra_requirements(ask_distribution, extra)])
     if requirements := as_list(read_uv_receipt(prefix).get("requirements")):
-        return shlex.join(["uv", "tool", "install", *format_uv_arguments(requirements, own, extra)])
+        return shlex.join(["uv", "tool", "install", *format_uv_arguments(requirements, ask_distribution, extra)])
     installer = ["-m", "pip", "install"]
     installer = [sys.executable, *installer] if find_spec("pip") else ["uv", *installer[1:], "--python", sys.executable]
-    requirement, is_editable = format_requirement(own, [extra])
+    requirement, is_editable = format_requirement(ask_distribution, [extra])
     return shlex.join([*installer, *(["--editable"] if is_editable else []), requirement])
 
 
 def find_extra_requirements(ask_distribution: Distribution, extra: str) -> list[str]:
-    """Return what an extra requires, without the markers."""
-    required = [one.partition(";") for one in ask_distribution.requires or ()]
-    return [name.strip() for name, _, marker in required if f"extra=={extra}" in marker.translate(_QUOTE_REMOVAL)]
+    """Return the requirements of an extra, without their markers."""
+    requirements = [requirement.partition(";") for requirement in ask_distribution.requires or ()]
+    return [name.strip() for name, _, marker in requirements if f"extra=={extra}" in marker.translate(_QUOTE_REMOVAL)]
 
 
 def read_uv_receipt(prefix: Path) -> dict[str, Any]:
-    """Return what `uv tool` noted about its environment in this folder; {} if it is none."""
+    """Read the receipt of a `uv tool` environment; {} if the folder is not one."""
     import tomllib
 
     try:
@@ -55,7 +55,7 @@ def read_uv_receipt(prefix: Path) -> dict[str, Any]:
 
 
 def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribution, extra: str) -> list[str]:
-    """Return the arguments of `uv tool install`, which removes every package that it is not given again."""
+    """Return the arguments of `uv tool install`. It removes every package that is not listed again."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     arguments: list[str] = []
@@ -74,9 +74,9 @@ def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribut
 
 
 def format_requirement(package: Distribution, extras: Iterable[str], version: str = "") -> tuple[str, bool]:
-    """Return the requirement that installs a package from where it came, and whether it is editable.
+    """Return the requirement that reinstalls a package, and whether it is editable.
 
-    See https://packaging.python.org/specifications/direct-url-data-structure for `direct_url.json`.
+    The origin is in `direct_url.json`: https://packaging.python.org/specifications/direct-url-data-structure
     """
     import json
     from urllib.parse import unquote, urlsplit
@@ -85,28 +85,28 @@ def format_requirement(package: Distribution, extras: Iterable[str], version: st
         origin = as_dict(json.loads(package.read_text("direct_url.json") or "{}"))
     except ValueError:
         origin = {}
-    listed = f"[{','.join(map(str, extras))}]" if extras else ""
+    extras_suffix = f"[{','.join(map(str, extras))}]" if extras else ""
     name, url = package.metadata["Name"], as_text(origin.get("url"))
     if "dir_info" in origin:
-        return unquote(urlsplit(url).path) + listed, as_dict(origin["dir_info"]).get("editable") is True
-    if revision := as_dict(origin.get("vcs_info")):
-        url = f"{revision.get('vcs')}+{url}@{revision.get('requested_revision') or revision.get('commit_id')}"
-    if folder := as_text(origin.get("subdirectory")):
-        url = f"{url}#subdirectory={folder}"
-    return f"{name}{listed} @ {url}" if url else f"{name}{listed}{version}", False
+        return unquote(urlsplit(url).path) + extras_suffix, as_dict(origin["dir_info"]).get("editable") is True
+    if vcs_info := as_dict(origin.get("vcs_info")):
+        url = f"{vcs_info.get('vcs')}+{url}@{vcs_info.get('requested_revision') or vcs_info.get('commit_id')}"
+    if subdirectory := as_text(origin.get("subdirectory")):
+        url = f"{url}#subdirectory={subdirectory}"
+    return f"{name}{extras_suffix} @ {url}" if url else f"{name}{extras_suffix}{version}", False
 
 
 def find_launcher() -> Path:
-    """Return the `ask` that should be on PATH: the program itself, or the link that pipx or `uv tool` made to it."""
+    """Return the `ask` that should be on PATH. This is the script itself, or the link to it from pipx or `uv tool`."""
     import sysconfig
 
     scripts = Path(sysconfig.get_path("scripts"))
-    own = Path(os.path.abspath(sys.argv[0]))
-    if own.name != "ask":  # python -m ask
-        own = scripts / "ask"
-    if own.parent != scripts:
-        return own
+    launcher = Path(os.path.abspath(sys.argv[0]))
+    if launcher.name != "ask":  # python -m ask
+        launcher = scripts / "ask"
+    if launcher.parent != scripts:
+        return launcher
     entry_points = as_list(read_uv_receipt(Path(sys.prefix)).get("entrypoints"))
-    links = [Path(as_text(as_dict(one).get("install-path"))) for one in entry_points]
-    links += [Path.home() / ".local/bin/ask", Path("/usr/local/bin/ask")]  # of pipx
-    return next((link for link in links if link.name == "ask" and link.exists() and link.samefile(own)), own)
+    links = [Path(as_text(as_dict(entry_point).get("install-path"))) for entry_point in entry_points]
+    links += [Path.home() / ".local/bin/ask", Path("/usr/local/bin/ask")]  # created by pipx
+    return next((link for link in links if link.name == "ask" and link.exists() and link.samefile(launcher)), launcher)

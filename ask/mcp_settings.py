@@ -1,4 +1,4 @@
-"""What a table `[mcp.servers.NAME]` of config.toml may hold. What becomes of the servers is `ask.mcp`'s."""
+"""Validation of the `[mcp.servers.NAME]` tables of config.toml."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ SERVER_KEYS = {
     "enabled": "true or false",
     "tools": "a list of strings",
 }
-"""The keys, and what each must be."""
+"""The allowed keys, and the type of each."""
 SERVER_NAME_PATTERN = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
-"""A server's name, which the names of its tools begin with; two underscores stand behind it there."""
+"""Valid server names.
+
+The names of a server's tools begin with its name and two underscores.
+"""
 SERVER_NAME_HINT = "use letters, digits, - and single _, at most 32"
 MAX_TIMEOUT_SECONDS = 31_536_000
-"""The seconds of a year."""
+"""One year."""
 
 
 def check_server_tables(path: Path, servers: Any) -> Iterator[tuple[str, str]]:
-    """The keys that are not understood, each with the table that it is in.
+    """Check the table `[mcp.servers]`, yielding each unknown key as (table, key).
 
-    Args:
-        path: the file that is named in errors.
-        servers: the table `[mcp.servers]`.
+    `path` is the file to name in errors.
 
     Raises:
         ConfigError: a value of the wrong type, or a server without a command or URL.
@@ -42,17 +43,17 @@ def check_server_tables(path: Path, servers: Any) -> Iterator[tuple[str, str]]:
     if not isinstance(servers, dict):
         raise ConfigError(f"{path}: mcp.servers must be a table", "write [mcp.servers.NAME]")
     for name, table in servers.items():
-        place = f"mcp.servers.{name}"
+        table_name = f"mcp.servers.{name}"
         if not SERVER_NAME_PATTERN.fullmatch(name):
             raise ConfigError(f"{path}: {name!r} is no name for an MCP server", SERVER_NAME_HINT)
         if not isinstance(table, dict):
-            raise ConfigError(f"{path}: {place} must be a table", f"write [{place}]")
+            raise ConfigError(f"{path}: {table_name} must be a table", f"write [{table_name}]")
         for key, value in table.items():
             if key not in SERVER_KEYS:
-                yield place, key
+                yield table_name, key
             elif not _is_valid_value(SERVER_KEYS[key], value):
-                _raise_invalid_value(path, f"{place}.{key}", SERVER_KEYS[key], value)
-        _check_server_type(path, place, table)
+                _raise_invalid_value(path, f"{table_name}.{key}", SERVER_KEYS[key], value)
+        _check_server_type(path, table_name, table)
 
 
 def _check_server_type(path: Path, table_name: str, table: Mapping[str, Any]) -> None:
@@ -76,13 +77,13 @@ def _is_valid_value(expected: str, value: Any) -> bool:
     if expected == "true or false":
         return isinstance(value, bool)
     if expected == "a list of strings":
-        return isinstance(value, list) and all(isinstance(one, str) and "\0" not in one for one in value)
+        return isinstance(value, list) and all(isinstance(item, str) and "\0" not in item for item in value)
     if expected == "a table of strings":
-        return isinstance(value, dict) and all(isinstance(one, str) and "\0" not in one for one in value.values())
+        return isinstance(value, dict) and all(isinstance(item, str) and "\0" not in item for item in value.values())
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MAX_TIMEOUT_SECONDS
 
 
 def _raise_invalid_value(path: Path, key: str, expected: str, value: Any) -> NoReturn:
-    # What stands in env and headers may be secret.
-    shown = "" if key.endswith((".env", ".headers", ".url")) else f"it is {value!r}"
-    raise ConfigError(f"{path}: {key} must be {expected}", shown)
+    # env, headers and url may contain secrets.
+    advice = "" if key.endswith((".env", ".headers", ".url")) else f"it is {value!r}"
+    raise ConfigError(f"{path}: {key} must be {expected}", advice)

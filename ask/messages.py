@@ -1,6 +1,6 @@
-"""The conversation in neutral form: what is said, called and answered. Immutable values, no I/O.
+"""Provider-independent messages, tool calls and answers.
 
-They are named tuples, as are the other values that every run needs: dataclasses would take a tenth of a start.
+These, like the other types that every run needs, are named tuples: creating dataclasses would add 10% to startup time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ Role = Literal["system", "user", "assistant", "tool"]
 Number = TypeVar("Number", int, float)
 
 EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
-"""The empty mapping, as a default."""
+"""An immutable empty mapping, for use as a default value."""
 
 
 class Finish(StrEnum):
-    """Why an answer ended. `CUT` and `EMPTY` are the host's findings, never a provider's."""
+    """The reason why an answer ended.
+
+    Providers never return `CUT` (the stream ended early) or `EMPTY` (no text and no calls): ask itself detects these.
+    """
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -32,7 +35,7 @@ class Finish(StrEnum):
 
 
 class ToolCall(NamedTuple):
-    """A call that the model decided on. `arguments` is the JSON text as the model wrote it."""
+    """A tool call requested by the model. `arguments` is the JSON text exactly as the model wrote it."""
 
     id: str
     name: str
@@ -47,7 +50,7 @@ class ToolSpec(NamedTuple):
     parameters: Mapping[str, Any]
 
     def as_function(self) -> dict[str, Any]:
-        """The tool in the form of OpenAI's Chat Completions, which most services take."""
+        """Return the tool in OpenAI's Chat Completions format, which most services accept."""
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": dict(self.parameters)},
@@ -55,7 +58,7 @@ class ToolSpec(NamedTuple):
 
 
 class Attachment(NamedTuple):
-    """A file that goes with a message. `media_type` is a MIME type."""
+    """A file attached to a message. `media_type` is a MIME type."""
 
     name: str
     media_type: str
@@ -63,24 +66,24 @@ class Attachment(NamedTuple):
 
     @property
     def base64(self) -> str:
-        """The data in Base64, without line breaks."""
+        """The data encoded in Base64, without line breaks."""
         return b2a_base64(self.data, newline=False).decode("ascii")
 
     @property
     def data_url(self) -> str:
-        """The data as a URL that holds it."""
+        """The data encoded as a `data:` URL."""
         return f"data:{self.media_type};base64,{self.base64}"
 
 
 class Native(NamedTuple):
-    """What the model that wrote a message needs back verbatim: thinking, signatures.
+    """Provider-specific parts of a message, such as thinking and signatures, to send back verbatim to the same model.
 
     Attributes:
-        provider: the name of the provider that wrote it.
-        model: the model that wrote it.
-        data: JSON values in the provider's own shape.
-        displaced: whether something before the message has been left out since it was written, which makes void
-            what vouches for its place there.
+        provider: the name of the provider that returned the message.
+        model: the model that wrote the message.
+        data: JSON values in the provider's own format.
+        displaced: whether earlier messages have been removed from the conversation since, which invalidates
+            signatures that cover the message's position.
     """
 
     provider: str
@@ -90,7 +93,10 @@ class Native(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One message. A tool's result has the role "tool", and names the call it answers."""
+    """One message of a conversation.
+
+    A tool result has the role "tool" and gives the id of its call in `tool_call_id`.
+    """
 
     role: Role
     content: str = ""
@@ -102,7 +108,7 @@ class Message(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What an answer used: tokens, and its cost in US dollars. None where the provider does not tell."""
+    """The tokens that an answer used, and its cost in US dollars; None for what the provider does not report."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -123,9 +129,9 @@ def _add_optional(a: Number | None, b: Number | None) -> Number | None:
 
 
 class Answer(NamedTuple):
-    """A whole answer, as `provider_parse_response` reads it.
+    """A model's answer, as returned by `provider_parse_response`.
 
-    `reason` is what the provider says of why a filter stopped it, in its own words, for the user; "" for nothing.
+    `reason` is the provider's own explanation of why a filter stopped the answer, to show to the user; "" for none.
     """
 
     text: str = ""

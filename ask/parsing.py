@@ -1,4 +1,4 @@
-"""Reading JSON of unknown shape: each function gives a value of one type, or that type's nothing."""
+"""Readers for untrusted JSON: each returns a value of one type, or an empty value (or None) of that type."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import Any
 
 
 def as_dict(value: Any) -> dict[str, Any]:
-    """The object, or {}."""
+    """Return the value if it is an object, else {}."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """The array, or []."""
+    """Return the value if it is an array, else []."""
     return value if isinstance(value, list) else []
 
 
 def as_text(value: Any) -> str:
-    """The string; the text of a list of content parts, joined; or ""."""
+    """Return the value if it is a string, else "".
+
+    The texts of a list of content parts are joined.
+    """
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -27,7 +30,7 @@ def as_text(value: Any) -> str:
 
 
 def as_number(value: Any) -> float | None:
-    """The number, also where it came as a string; or None."""
+    """Return a finite number, parsed if it is a string; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -38,6 +41,6 @@ def as_number(value: Any) -> float | None:
 
 
 def as_int(value: Any) -> int | None:
-    """The number as a whole one, or None."""
+    """Return a number, parsed if it is a string, as a truncated integer, or None."""
     number = as_number(value)
     return None if number is None else int(number)

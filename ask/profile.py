@@ -1,7 +1,7 @@
-"""Where a run's time went: `ask --profile ...` tells it on standard error, `--profile=FILE ...` writes it for pstats.
+"""Timing of a run: `--profile` prints the time per phase to stderr, `--profile=FILE` writes a file for pstats.
 
-Nothing of this is loaded otherwise, and nothing elsewhere knows of it: what is timed is wrapped as it is imported.
-The run goes on in a child, so that its end can be timed as well.
+Functions are wrapped while their modules are imported, so no other module needs to know about profiling. The run takes
+place in a child process, so that its exit is timed too.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ TIMED_FUNCTIONS = {
     "ask.agent.tool_runner": {"ToolRunner.execute": "tools"},
     "ask.history.recorder": {"Recorder.begin": "save", "Recorder.on_event": "save", "Recorder.end": "save"},
 }
-"""The functions that are timed, by module, each with the phase that it belongs to."""
+"""The timed functions of each module, with the phase that they belong to."""
 PHASES = tuple(
     dict.fromkeys([PYTHON, IMPORTS, *(p for names in TIMED_FUNCTIONS.values() for p in names.values()), OTHER, EXIT])
 )
-"""What time is told of, in the order in which it comes about."""
+"""All phases, in the order in which they are reported."""
 MAX_PACKAGES = 8
 
 
 class PhaseTimer:
-    """Gives every moment of the main thread to one phase: the one that began last and goes on."""
+    """Attributes the time of the main thread to the innermost active phase."""
 
     def __init__(self) -> None:
         self.phases: defaultdict[str, float] = defaultdict(float)
         self.packages: defaultdict[str, float] = defaultdict(float)
-        """Of the imports, by package."""
+        """Import time by package."""
         self._last_switch = time.perf_counter()
         self._phase_stack = [(OTHER, "")]
         self._thread_id = threading.get_ident()
 
     def time_function(self, function: Callable[..., Any], phase: str, package: str = "") -> Callable[..., Any]:
-        """The same work, its time given to that phase."""
+        """Wrap a function so that its time counts for a phase."""
 
         @wraps(function)
         def timed_function(*args: Any, **kwargs: Any) -> Any:
@@ -82,23 +82,26 @@ class PhaseTimer:
         self._last_switch = now
 
     def read_totals(self) -> dict[str, Any]:
-        """What was counted, in seconds, and the moment at which."""
+        """Return the seconds counted so far and the time of the last count."""
         self._add_elapsed()
         return {"phases": self.phases, "packages": self.packages, "ended": self._last_switch}
 
 
 class TimingFinder:
-    """Stands before the finders of modules: times what they find being loaded, and wraps the waypoints in it."""
+    """A `sys.meta_path` finder that times module loading and wraps `TIMED_FUNCTIONS`.
+
+    It comes first and delegates to the other finders.
+    """
 
     def __init__(self, clock: PhaseTimer) -> None:
         self._clock = clock
         self._timed_find_spec = clock.time_function(self._delegate_find_spec, IMPORTS)
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
-        """What the others find, with a loader that is timed."""
+        """Return the spec that the other finders find, with a timed loader."""
         spec: ModuleSpec | None = self._timed_find_spec(name, path, target)
         loader = spec.loader if spec else None
-        if loader is not None and not isinstance(loader, type):  # a class loads what is part of Python itself
+        if loader is not None and not isinstance(loader, type):  # built-in and frozen modules have a class as loader
             package = name.partition(".")[0]
             create, execute = loader.create_module, loader.exec_module
 
@@ -114,36 +117,36 @@ class TimingFinder:
     def _delegate_find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
-        others = (finder for finder in sys.meta_path if finder is not self)
-        return next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        finders = (finder for finder in sys.meta_path if finder is not self)
+        return next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
 
     def _wrap_function(self, module: ModuleType, function_name: str, phase: str) -> None:
         owner: Any = module
-        *classes, name = function_name.split(".")
-        for one in classes:
-            owner = getattr(owner, one)
+        *class_names, name = function_name.split(".")
+        for class_name in class_names:
+            owner = getattr(owner, class_name)
         setattr(owner, name, self._clock.time_function(getattr(owner, name), phase))
 
 
 def run_profiled(arguments: Sequence[str], run: CommandRunner) -> int:
-    """Run a command line whose first argument asks for this; return its exit code.
+    """Run a command line that begins with a profile option; return its exit code.
 
     Raises:
-        UsageError: the file has no name.
-        FileError: it cannot be written.
+        UsageError: the file name is empty.
+        FileError: the file cannot be written.
     """
-    asked, *rest = arguments
-    if asked == PROFILE_OPTION:
+    option, *rest = arguments
+    if option == PROFILE_OPTION:
         return run_with_phase_timing(rest, run)
-    return run_with_cprofile(asked.removeprefix(f"{PROFILE_OPTION}="), rest, run)
+    return run_with_cprofile(option.removeprefix(f"{PROFILE_OPTION}="), rest, run)
 
 
 def run_with_cprofile(file: str, arguments: Sequence[str], run: CommandRunner) -> int:
-    """Time every function, which makes all of them slower; for the standard library's pstats to read.
+    """Run a command line under cProfile, which slows down every function call.
 
     Raises:
-        UsageError: the file has no name.
-        FileError: it cannot be written.
+        UsageError: the file name is empty.
+        FileError: the file cannot be written.
     """
     from cProfile import Profile
 
@@ -157,44 +160,44 @@ def run_with_cprofile(file: str, arguments: Sequence[str], run: CommandRunner) -
     finally:
         try:
             profile.dump_stats(file)
-        except OSError as fault:
-            raise FileError(f"cannot write {file} ({fault.strerror})") from fault
+        except OSError as error:
+            raise FileError(f"cannot write {file} ({error.strerror})") from error
         print_to_stderr([f"ask: python -m pstats {file} reads where the time went"])
 
 
 def run_with_phase_timing(arguments: Sequence[str], run: CommandRunner) -> int:
-    """Time the parts of a run, and tell of them when it is over."""
+    """Run a command line in a child process and print the time per phase afterwards."""
     import json
 
-    before, started = time.process_time(), time.perf_counter()
-    told, tell = os.pipe()
+    python_start, start = time.process_time(), time.perf_counter()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if not child:
-        clock = PhaseTimer()
-        sys.meta_path.insert(0, TimingFinder(clock))
+        timer = PhaseTimer()
+        sys.meta_path.insert(0, TimingFinder(timer))
         try:
             return run(arguments)
         finally:
-            os.write(tell, json.dumps(clock.read_totals()).encode())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child hears it too
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda heard, _: os.kill(child, heard))
-    os.close(tell)
+            os.write(write_end, json.dumps(timer.read_totals()).encode())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child gets it too
+    for signal_number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, lambda received, _: os.kill(child, received))
+    os.close(write_end)
     _, status = os.waitpid(child, 0)
-    ended = time.perf_counter()
-    os.set_blocking(told, False)
-    said = os.read(told, 65536) if os.WIFEXITED(status) else b""
-    if said:
-        counted = json.loads(said)
-        phases = {**counted["phases"], PYTHON: before, EXIT: ended - counted["ended"]}
-        print_to_stderr(format_report(before + ended - started, phases, counted["packages"]))
+    end = time.perf_counter()
+    os.set_blocking(read_end, False)
+    report = os.read(read_end, 65536) if os.WIFEXITED(status) else b""
+    if report:
+        totals = json.loads(report)
+        phases = {**totals["phases"], PYTHON: python_start, EXIT: end - totals["ended"]}
+        print_to_stderr(format_report(python_start + end - start, phases, totals["packages"]))
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
 
 def format_report(total: float, phases: dict[str, float], packages: dict[str, float]) -> list[str]:
-    """What is told, in milliseconds."""
-    slowest = sorted(packages.items(), key=lambda one: -one[1])[:MAX_PACKAGES]
+    """Format the time per phase in milliseconds, one line each."""
+    slowest = sorted(packages.items(), key=lambda item: -item[1])[:MAX_PACKAGES]
     notes = {
         PYTHON: "its own start, as processor time",
         IMPORTS: ", ".join(f"{name} {seconds * 1000:.0f}" for name, seconds in slowest),
@@ -209,7 +212,6 @@ def format_report(total: float, phases: dict[str, float], packages: dict[str, fl
 
 
 def print_to_stderr(report_lines: Sequence[str]) -> None:
-    """Write lines to standard error, if there is one."""
     if sys.stderr is not None:
         sys.stderr.write("".join(f"{line}\n" for line in report_lines))
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Replaces secrets in everything that is sent, shown or stored. Which values are secrets is decided in `keys`."""
+"""Redaction of secrets in everything that is sent, shown or stored. `ask.api_keys` collects the secrets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,10 @@ _JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
 
 
 class Redactor:
-    """Replaces each of some secrets by `REDACTED`.
+    """Replaces secrets by `REDACTED`.
 
-    A secret is also found as JSON commonly writes it, such as `pass\\"word` for `pass"word`. Any other encoding, such
-    as Base64, is not recognized.
-
-    Args:
-        secrets: the values; an empty one does not count.
+    A secret is also found in the forms that JSON encoders commonly write, such as `pass\\"word` for `pass"word`. Other
+    encodings, such as Base64, are not recognized.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -34,7 +31,7 @@ class Redactor:
         return self._pattern.sub(REDACTED, text) if any(secret in text for secret in self._secrets) else text
 
     def redact_json(self, text: str) -> str:
-        """Replace the secrets in a JSON text, however its strings are escaped; the text need not be valid."""
+        """Replace the secrets in a JSON text, even escaped ones. The text may be invalid JSON."""
         if not self._secrets:
             return text
         if "\\" in text:
@@ -50,7 +47,7 @@ class Redactor:
         return self.redact(text)
 
     def redact_value(self, value: Any) -> Any:
-        """Replace the secrets in all strings of a JSON value, names of members included."""
+        """Replace the secrets in all strings of a JSON value, including object keys."""
         if not self._secrets:
             return value
         if isinstance(value, str):
@@ -68,7 +65,7 @@ class Redactor:
     def redact_message(self, message: Message) -> Message:
         """Replace the secrets in a message, except for the data of attached files.
 
-        Native parts that contain one are left out: a provider would refuse signed parts that were changed.
+        Native parts that contain a secret are removed: a provider would reject signed parts that were changed.
         """
         if not self._secrets:
             return message
@@ -85,7 +82,7 @@ class Redactor:
         )
 
     def open_stream(self) -> StreamRedactor:
-        """Begin a text that arrives in chunks."""
+        """Create a redactor for a text that arrives in chunks."""
         return StreamRedactor(self._secrets, self._pattern)
 
 
@@ -93,7 +90,10 @@ NO_SECRETS = Redactor()
 
 
 class StreamRedactor:
-    """Replaces secrets in a text that arrives in chunks, holding back only an end that a secret may begin with."""
+    """Replaces secrets in a text that arrives in chunks.
+
+    Only an end of the text that may be the beginning of a secret is held back.
+    """
 
     def __init__(self, secrets: tuple[str, ...], pattern: re.Pattern[str]) -> None:
         self._secrets = secrets
@@ -103,27 +103,27 @@ class StreamRedactor:
         self._held_back = ""
 
     def feed(self, chunk: str) -> str:
-        """Take the next chunk; return what is certain by now."""
+        """Add a chunk; return the redacted text that cannot change any more."""
         text = self._held_back + chunk
-        certain = len(text) - self._count_held_back(text)
-        pieces, place = [], 0
+        safe_end = len(text) - self._count_held_back(text)
+        pieces, position = [], 0
         if any(secret in text for secret in self._secrets):
             for match in self._pattern.finditer(text):
-                if match.start() >= certain:
+                if match.start() >= safe_end:
                     break
-                pieces += [text[place : match.start()], REDACTED]
-                place = match.end()
-        end = max(place, certain)
+                pieces += [text[position : match.start()], REDACTED]
+                position = match.end()
+        end = max(position, safe_end)
         self._held_back = text[end:]
-        return "".join([*pieces, text[place:end]])
+        return "".join([*pieces, text[position:end]])
 
     def finish(self) -> str:
-        """Return what was held back: the text is complete."""
+        """Return the rest of the text at its end."""
         text, self._held_back = self._held_back, ""
         return self._pattern.sub(REDACTED, text) if text else ""
 
     def _count_held_back(self, text: str) -> int:
-        """Count the characters at the end with which a secret may begin that the next chunk completes."""
+        """Count the characters at the end that may be the beginning of a secret."""
         for start in range(max(0, len(text) - self._max_secret_length + 1), len(text)):
             if text[start] in self._first_characters:
                 end = text[start:]
@@ -139,9 +139,9 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _list_json_forms(secret: str) -> Iterator[str]:
-    """Write a secret as it is, and as JSON encoders write it inside a string."""
+    """Yield a secret as it is, and as JSON encoders write it inside a string."""
     yield secret
     for ensure_ascii in (False, True):
-        written = json.dumps(secret, ensure_ascii=ensure_ascii)[1:-1]
-        yield written
-        yield written.replace("/", "\\/")
+        escaped = json.dumps(secret, ensure_ascii=ensure_ascii)[1:-1]
+        yield escaped
+        yield escaped.replace("/", "\\/")

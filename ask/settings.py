@@ -1,6 +1,6 @@
-"""Where files live, what config.toml says, and the settings that a run works by.
+"""ask's folders, the content of config.toml, and the settings of a run.
 
-Raw command line options become `Settings` here, once; everything behind the command line takes those.
+Only this module combines command line options with the configuration; everything else takes `Settings`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ask.errors import ConfigError, FileError
 from ask.mcp_settings import SERVER_KEYS, check_server_tables
 from ask.messages import EMPTY_MAPPING
-
-if TYPE_CHECKING:
-    pass
-
+from ask.retries import DEFAULT_BACKOFF, DEFAULT_TRIES
 
 APP_NAME = "ask"
 
@@ -46,7 +43,7 @@ CONFIG_KEYS: dict[str, type | tuple[type, ...]] = {
     "network.tries": int,
     "network.backoff": (int, float),
 }
-"""What config.toml may hold, beside the free tables `aliases`, `options`, `providers` and `mcp.servers`."""
+"""The keys of config.toml with their types, besides the tables `aliases`, `options`, `providers` and `mcp.servers`."""
 
 KEY_DESCRIPTIONS = {
     "provider": "the provider to ask",
@@ -74,7 +71,7 @@ KEY_DESCRIPTIONS = {
     "network.tries": "how often a request is sent",
     "network.backoff": "seconds before the second try",
 }
-"""What each of `CONFIG_KEYS` says, in a few words."""
+"""A short description of each of `CONFIG_KEYS`."""
 
 SETTINGS_FIELDS = {
     "tools.enabled": "tools",
@@ -85,7 +82,7 @@ SETTINGS_FIELDS = {
     "safe.enabled": "safe",
     "safe.environment": "safe_environment",
 }
-"""The fields of `Settings` that are not named as the keys they come from."""
+"""The fields of `Settings` whose names differ from the last part of their key."""
 
 CONFIG_TABLES = (
     *dict.fromkeys(key.partition(".")[0] for key in CONFIG_KEYS if "." in key),
@@ -95,17 +92,17 @@ CONFIG_TABLES = (
 )
 
 MAX_NUMBER = 1_000_000_000
-"""No number in config.toml may be greater: as a time in seconds it means for ever."""
+"""The largest number allowed in config.toml; as a time in seconds it means no limit."""
 
 SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
-"""What search.engine may name."""
+"""The allowed values of search.engine."""
 
 PROVIDER_KEYS = ("base_url", "key_env", "model")
-"""What a table `[providers.NAME]` may hold, all strings."""
+"""The keys of a table `[providers.NAME]`, all strings."""
 
 
 SWITCH_VARIABLES = {"tools.enabled": "ASK_TOOLS", "safe.enabled": "ASK_SAFE"}
-"""The environment variable that overrides each of these settings, read by `read_switch`."""
+"""The environment variables that override these keys, read by `read_switch`."""
 SWITCH_VALUES = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -113,7 +110,7 @@ SWITCH_VALUES = {
 
 
 class AppDirs(NamedTuple):
-    """The folders of `ask`: XDG's where the environment names them, else the platform's own."""
+    """The folders of `ask`: XDG's if the environment sets them, else the platform's. They need not exist."""
 
     config: Path
     data: Path
@@ -121,32 +118,53 @@ class AppDirs(NamedTuple):
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> AppDirs:
-        """The folders for this environment; none of them need exist."""
         return AppDirs(*(_find_app_dir(environment, kind) for kind in ("config", "data", "cache")))
 
     @property
     def history_file(self) -> Path:
-        """The file of the conversations."""
+        """The database of saved conversations."""
         return self.data / "history.db"
+
+    @property
+    def config_file(self) -> Path:
+        return self.config / "config.toml"
+
+    @property
+    def keys_file(self) -> Path:
+        return self.config / "keys.toml"
+
+    @property
+    def templates(self) -> Path:
+        """The folder of the user's own templates."""
+        return self.config / "prompts"
+
+    @property
+    def results(self) -> Path:
+        """The folder for tool results that are too long to send to the model."""
+        return self.data / "results"
+
+    @property
+    def tool_call_log(self) -> Path:
+        return self.data / "audit.jsonl"
 
 
 def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:
-    named = environment.get(f"XDG_{kind.upper()}_HOME", "")
-    if named.startswith("/"):
-        return Path(named, APP_NAME)
+    xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")
+    if xdg_folder.startswith("/"):
+        return Path(xdg_folder, APP_NAME)
     import platformdirs
 
     return Path(getattr(platformdirs, f"user_{kind}_path")(APP_NAME, appauthor=False))
 
 
 class Config(NamedTuple):
-    """The content of config.toml, checked. `warnings` are lines about what was not understood."""
+    """The validated content of config.toml. `warnings` are lines about unknown keys."""
 
     values: Mapping[str, Any] = EMPTY_MAPPING
     warnings: tuple[str, ...] = ()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value at a dotted key of `CONFIG_KEYS`."""
+        """Return the value at a dotted key of `CONFIG_KEYS`."""
         section, _, name = key.rpartition(".")
         table = self.values.get(section, {}) if section else self.values
         return table.get(name, default)
@@ -158,11 +176,11 @@ class Config(NamedTuple):
 
     @property
     def aliases(self) -> Mapping[str, str]:
-        """What `-m` takes in place of a model's name."""
+        """The names that `-m` accepts in place of a model's name."""
         return dict(self.values.get("aliases", {}))
 
     def get_provider(self, name: str) -> Mapping[str, str]:
-        """The table `[providers.NAME]`; {} where there is none."""
+        """Return the table `[providers.NAME]`; {} if there is none."""
         return self.providers.get(name, {})
 
     @property
@@ -172,7 +190,7 @@ class Config(NamedTuple):
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file; {} where there is none.
+    """Read a TOML file; {} if it does not exist.
 
     Raises:
         ConfigError: it cannot be read or is not TOML.
@@ -181,33 +199,35 @@ def read_toml(path: Path) -> dict[str, Any]:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except OSError as fault:
-        # Not taken for none, as it may hold what keeps the model from things.
-        advice = "make it readable; is HOME your own?" if isinstance(fault, PermissionError) else ""
-        raise ConfigError(f"cannot read {path} ({fault.strerror})", advice) from fault
+    except OSError as error:
+        # Not treated as missing: the file may contain restrictions, such as safe mode.
+        advice = "make it readable; is HOME your own?" if isinstance(error, PermissionError) else ""
+        raise ConfigError(f"cannot read {path} ({error.strerror})", advice) from error
     import tomllib
 
     try:
         return tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as fault:
-        raise ConfigError(f"{path} is not valid TOML ({fault})", "correct that line") from fault
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid TOML ({error})", "correct that line") from error
 
 
 def read_config(path: Path) -> Config:
-    """Read and check config.toml.
+    """Read and validate config.toml.
 
     Raises:
-        ConfigError: not TOML, or a value of the wrong type or out of range.
+        ConfigError: it is not TOML, or a value is of the wrong type or out of range.
     """
     values = read_toml(path)
     return Config(values, tuple(check_config(path, values)))
 
 
 def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
-    """Lines about what is not understood in the content of config.toml, which `path` is named for.
+    """Validate the content of config.toml; return warnings about unknown keys.
+
+    `path` is the file to name in messages.
 
     Raises:
-        ConfigError: a value of the wrong type or out of range.
+        ConfigError: a value is of the wrong type or out of range.
     """
     warnings: list[str] = []
     for key, value in _flatten_keys(values):
@@ -220,9 +240,9 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
         elif key.startswith("providers."):
             warnings += _check_provider_table(path, key, value)
         elif key == "mcp.servers":
-            strays = check_server_tables(path, value)
+            unknown_keys = check_server_tables(path, value)
             warnings += [
-                f"{path}: {format_unknown_key(name, list(SERVER_KEYS))} in [{table}]" for table, name in strays
+                f"{path}: {format_unknown_key(name, list(SERVER_KEYS))} in [{table}]" for table, name in unknown_keys
             ]
         elif key in CONFIG_KEYS:
             _check_type(path, key, value, CONFIG_KEYS[key])
@@ -234,25 +254,27 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
 
 
 def _flatten_keys(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """The keys to check: those at the top, and those of sections as section.key."""
+    """List the keys to check: top-level keys, and keys of sections as section.key."""
     rows: list[tuple[str, Any]] = []
     for key, value in values.items():
-        nested = isinstance(value, dict) and key != "options" and key not in CONFIG_KEYS
-        rows += [(f"{key}.{name}", inner) for name, inner in value.items()] if nested else [(key, value)]
+        is_section = isinstance(value, dict) and key != "options" and key not in CONFIG_KEYS
+        rows += [(f"{key}.{name}", item) for name, item in value.items()] if is_section else [(key, value)]
     return rows
 
 
 def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
-    """Refuse model parameters that cannot be sent; `source` is where they stand.
+    """Reject model parameters that cannot be sent as JSON, such as dates and NaN.
+
+    `source` is the file to name in the error.
 
     Raises:
-        ConfigError: one is a date, or no number.
+        ConfigError: there is such a parameter.
     """
     try:
         json.dumps(table, allow_nan=False)
-    except (TypeError, ValueError) as fault:
-        reason = f"[options] holds what no request can ({fault})"
-        raise ConfigError(f"{source}: {reason}", "write dates as strings") from fault
+    except (TypeError, ValueError) as error:
+        reason = f"[options] holds what no request can ({error})"
+        raise ConfigError(f"{source}: {reason}", "write dates as strings") from error
 
 
 def _check_provider_table(path: Path, key: str, table: Any) -> list[str]:
@@ -269,31 +291,38 @@ def _check_provider_table(path: Path, key: str, table: Any) -> list[str]:
 
 
 def _check_type(path: Path, key: str, value: Any, expected_type: type | tuple[type, ...]) -> None:
-    kinds = expected_type if isinstance(expected_type, tuple) else (expected_type,)
-    texts = {str: "a string", int: "a whole number", float: "a number", bool: "true or false", list: "a list of names"}
-    wanted = texts[kinds[-1]]
-    fits = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
-    if fits and list in kinds:
-        fits = all(isinstance(name, str) for name in value)
-    elif fits and int in kinds:
-        wanted += f" above 0, at most {MAX_NUMBER}"
-        fits = 0 < value <= MAX_NUMBER or (key == "network.backoff" and value == 0)
-    if not fits:
-        raise ConfigError(f"{path}: {key} must be {wanted}", f"it is {value!r}")
+    types = expected_type if isinstance(expected_type, tuple) else (expected_type,)
+    descriptions = {
+        str: "a string",
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        list: "a list of names",
+    }
+    expected = descriptions[types[-1]]
+    is_valid = isinstance(value, types) and (bool in types or not isinstance(value, bool))
+    if is_valid and list in types:
+        is_valid = all(isinstance(name, str) for name in value)
+    elif is_valid and int in types:
+        expected += f" above 0, at most {MAX_NUMBER}"
+        is_valid = 0 < value <= MAX_NUMBER or (key == "network.backoff" and value == 0)
+    if not is_valid:
+        raise ConfigError(f"{path}: {key} must be {expected}", f"it is {value!r}")
 
 
 def format_unknown_key(key: str, known_keys: list[str]) -> str:
-    """What to say of a key that is not known, with the nearest that is."""
+    """Format a warning about an unknown key, suggesting the most similar known one."""
     from ask.suggestions import suggest
 
-    near = suggest(key, known_keys)
-    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {near}?)" if near else "")
+    suggestion = suggest(key, known_keys)
+    return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
 
 
 class Settings(NamedTuple):
-    """How a run works, resolved from flags, environment and configuration, in that order.
+    """The settings of a run.
 
-    Times are in seconds, sizes in bytes, costs in US dollars, the context limit in tokens.
+    Command line options override the environment, which overrides the configuration. Times are in seconds, sizes in
+    bytes, costs in US dollars, the context limit in tokens.
     """
 
     system: str = ""
@@ -307,8 +336,8 @@ class Settings(NamedTuple):
     assume_yes: bool = False
     stream: bool = True
     timeout: float = 300.0
-    tries: int = 4
-    backoff: float = 0.5
+    tries: int = DEFAULT_TRIES
+    backoff: float = DEFAULT_BACKOFF
     stdin_limit: int = 10_000_000
     save: bool = True
     context_limit: int | None = None
@@ -323,15 +352,15 @@ class Settings(NamedTuple):
 
 
 def get_default_value(key: str) -> Any:
-    """The value that a key of `CONFIG_KEYS` has where nothing sets it; None for none."""
+    """Return the default of a key of `CONFIG_KEYS`; None if it has none."""
     return Settings._field_defaults.get(SETTINGS_FIELDS.get(key, key.rpartition(".")[2]))
 
 
 def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
-    """Read a variable that is on or off, in any case; None where it is unset or empty.
+    """Read an environment variable that is on or off; None if it is unset or empty.
 
     Raises:
-        ConfigError: it has any other value, which may have been meant to switch safe mode on or tools off.
+        ConfigError: it has any other value, which may have been meant to enable safe mode or disable tools.
     """
     value = environment.get(variable, "").strip()
     if not value:
@@ -342,20 +371,20 @@ def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
 
 
 def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], config: Config) -> Settings:
-    """The settings of a run. `flags` holds the options by name, None for those not given."""
+    """Resolve the settings of a run. `flags` contains the options by name, None for those not given."""
     defaults = Settings()
 
     def pick_value(flag: str, key: str, default: Any) -> Any:
-        given = flags.get(flag)
-        return given if given is not None else config.get(key, default)
+        value = flags.get(flag)
+        return value if value is not None else config.get(key, default)
 
     def gather_values(flag: str) -> tuple[str, ...]:
         return (*config.get(f"safe.{flag}", ()), *(flags.get(flag) or ()))
 
     system = "\n\n".join(filter(None, (config.get("system"), flags.get("system"))))
     disabled = {*config.get("tools.disabled", []), *(flags.get("disable_tool") or ())}
-    switched = {key: read_switch(environment, variable) for key, variable in SWITCH_VARIABLES.items()}
-    tools = switched["tools.enabled"]
+    switches = {key: read_switch(environment, variable) for key, variable in SWITCH_VARIABLES.items()}
+    tools = switches["tools.enabled"]
     if tools is None:
         tools = config.get("tools.enabled", True)
     return Settings(
@@ -377,8 +406,9 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
         context_limit=config.get("context_limit"),
         search_engine=config.get("search.engine", defaults.search_engine),
         mcp_files=tuple(config.get("mcp.files", ())),
-        # Nothing but the user's own configuration and command line can loosen it, and nothing can turn it off.
-        safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or bool(switched["safe.enabled"]),
+        # Any source can enable safe mode, and none can disable it. Only the user's own configuration and command line
+        # can loosen it.
+        safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or bool(switches["safe.enabled"]),
         allow_dirs=gather_values("allow_dirs"),
         allow_hosts=gather_values("allow_hosts"),
         allow_tools=gather_values("allow_tools"),
@@ -388,12 +418,12 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
 
 
 def get_working_directory() -> Path:
-    """Where the run takes place.
+    """Return the current working directory.
 
     Raises:
-        FileError: the folder is gone.
+        FileError: it has been deleted.
     """
     try:
         return Path.cwd()
-    except OSError as fault:
-        raise FileError(f"the working directory cannot be used ({fault.strerror})", "cd to another one") from fault
+    except OSError as error:
+        raise FileError(f"the working directory cannot be used ({error.strerror})", "cd to another one") from error

@@ -1,30 +1,36 @@
-"""Suggestions for a mistyped word, at a bounded cost whatever the words are."""
+"""Suggestions for mistyped words, at a bounded cost for any input."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 MAX_WORD_LENGTH = 300
-"""Characters of the longest word that is compared."""
+"""Words with more characters are not compared."""
 SIMILAR_CUTOFF, LIKELY_CUTOFF = 0.6, 0.75
-"""How similar a word must be to be worth listing, and to be suggested as the one that was meant."""
+"""The similarity from which a word is listed, and from which it is suggested as the intended one."""
 MIN_PREFIX_LENGTH = 3
 _MAX_COMPARED = 20
-"""How many are compared letter by letter, which may take as long as the cube of their length."""
+"""How many words are compared by `SequenceMatcher`, whose cost is up to cubic in their length."""
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:
-    """Return the known word that was probably meant: a misspelled one, or one that the word begins; "" for none."""
+    """Return the known word that was probably meant; "" for none.
+
+    It may be misspelled or abbreviated to its beginning.
+    """
     choices = list(choices)
-    begun = (name for name in choices if len(word) >= MIN_PREFIX_LENGTH and name.startswith(word))
-    return find_misspelled(word, choices) or next(begun, "")
+    completions = (name for name in choices if len(word) >= MIN_PREFIX_LENGTH and name.startswith(word))
+    return find_misspelled(word, choices) or next(completions, "")
 
 
 def find_misspelled(word: str, choices: Iterable[str], cutoff: float = LIKELY_CUTOFF) -> str:
-    """Return the known word of the same letters, or else the most similar one above the cutoff; "" for none."""
+    """Return the known word that is probably misspelled; "" for none.
+
+    One with the same letters is preferred to the most similar one above the cutoff.
+    """
     choices = list(choices)
-    same_letters = (name for name in choices if sorted(name) == sorted(word))
-    return next(same_letters, "") or next(iter(find_similar(word, choices, 1, cutoff)), "")
+    anagrams = (name for name in choices if sorted(name) == sorted(word))
+    return next(anagrams, "") or next(iter(find_similar(word, choices, 1, cutoff)), "")
 
 
 def find_similar(word: str, choices: Iterable[str], count: int, cutoff: float = SIMILAR_CUTOFF) -> list[str]:
@@ -40,5 +46,5 @@ def find_similar(word: str, choices: Iterable[str], count: int, cutoff: float = 
         matcher.set_seq1(choice)
         return matcher.quick_ratio()
 
-    short = dict.fromkeys(choice for choice in choices if len(choice) <= MAX_WORD_LENGTH)
-    return get_close_matches(word, nlargest(_MAX_COMPARED, short, measure_similarity), count, cutoff)
+    comparable = dict.fromkeys(choice for choice in choices if len(choice) <= MAX_WORD_LENGTH)
+    return get_close_matches(word, nlargest(_MAX_COMPARED, comparable, measure_similarity), count, cutoff)

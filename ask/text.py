@@ -1,4 +1,4 @@
-"""Text that came from outside, made fit to keep, to print and to show."""
+"""Sanitizing of untrusted text for storage and for display on a terminal."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import os
 import re
 
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What can move, hide or turn round what a terminal shows."""
+"""Characters that can move, hide or reverse what a terminal shows."""
 LONG_GAP = re.compile(r" {20,}")
 EMPTY_LINES = re.compile(r"\n(?: *\n){4,}")
 INVISIBLE_CHARACTERS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
 def repair_surrogates(text: str) -> str:
-    """The text with surrogate pairs joined, which a stream may have torn apart; a lone half becomes U+FFFD."""
+    """Join split surrogate pairs, and replace unpaired surrogates by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -22,13 +22,13 @@ def repair_surrogates(text: str) -> str:
 
 
 class SurrogateJoiner:
-    """Joins the halves of a character that came in two pieces of a stream."""
+    """Joins surrogate pairs that are split between two chunks of a stream."""
 
     def __init__(self) -> None:
         self._high_surrogate = ""
 
     def feed(self, text: str) -> str:
-        """The piece as far as it is whole; a first half at its end waits for the next piece."""
+        """Return the chunk, holding back a high surrogate at its end."""
         text, self._high_surrogate = self._high_surrogate + text, ""
         if "\ud800" <= text[-1:] <= "\udbff":
             text, self._high_surrogate = text[:-1], text[-1:]
@@ -36,12 +36,15 @@ class SurrogateJoiner:
 
 
 def escape_control_characters(text: str) -> str:
-    """The text with control characters but newline and tab made visible; carriage returns are dropped."""
+    """Escape control characters except newline and tab, and drop carriage returns."""
     return CONTROL_CHARACTERS.sub(lambda match: _escape_character(match[0]), text.replace("\r", ""))
 
 
 def format_one_line(text: str, limit: int = 0) -> str:
-    """The text on one line for a terminal, nothing invisible in it, cut to `limit` characters where that is not 0."""
+    """Format text as one line for a terminal, with invisible characters escaped.
+
+    It is cut to `limit` characters unless that is 0.
+    """
     line = INVISIBLE_CHARACTERS.sub(
         lambda match: _escape_character(match[0]), escape_control_characters(" ".join(text.split()))
     )
@@ -49,9 +52,9 @@ def format_one_line(text: str, limit: int = 0) -> str:
 
 
 def escape_non_ascii(text: str) -> str:
-    """The text in printable ASCII and newlines alone: nothing in it can hide, move or pass for another character.
+    """Convert text to printable ASCII and newlines, so that nothing can be disguised.
 
-    Look-alikes, invisible and control characters are shown as escapes, wide and tall gaps as their size.
+    Other characters become escapes; wide and tall gaps are replaced by their size.
     """
     escaped = "".join(c if " " <= c <= "~" or c == "\n" else _escape_character(c) for c in text)
     escaped = EMPTY_LINES.sub(lambda match: f"\n[{match[0].count(chr(10)) - 1} empty lines]\n", escaped)
@@ -64,5 +67,5 @@ def _escape_character(character: str) -> str:
 
 
 def decode_argument(argument: str) -> str:
-    """An argument of the command line as UTF-8, whatever the locale. Stray bytes are shown as escapes."""
+    """Decode a command line argument as UTF-8, whatever the locale. Invalid bytes become escapes."""
     return os.fsencode(argument).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""How two texts differ, line by line. How that is shown is left to others."""
+"""Line diffs of two texts."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 
 MAX_COMPARISONS = 4_000_000
-"""How many pairs of lines are compared at most, those apart that are the same at both ends."""
+"""The largest number of line pairs to compare, not counting common lines at the beginning and end."""
 LINE_PATTERN = re.compile(r"[^\n]*\n|[^\n]+")
 NO_NEWLINE = "\\ No newline at end of file"
 
 
 def format_unified_diff(before: str, after: str) -> list[str] | None:
-    """The hunks of a unified diff, a line each, without the two lines that name the files.
+    """Return the lines of a unified diff, without the two lines that name the files.
 
-    Nothing where the texts are the same; None where it would take too long to compare them.
+    Returns [] if the texts are equal, and None if comparing them would take too long.
     """
     from difflib import unified_diff
 
@@ -28,7 +28,7 @@ def format_unified_diff(before: str, after: str) -> list[str] | None:
 
 
 def _count_comparisons(before: Sequence[str], after: Sequence[str]) -> int:
-    """How many pairs of lines must be compared at most."""
+    """Return the maximum number of line pairs to compare."""
     head = _count_common_lines(before, after)
     before, after = before[head:], after[head:]
     tail = _count_common_lines(before[::-1], after[::-1])
@@ -36,6 +36,6 @@ def _count_comparisons(before: Sequence[str], after: Sequence[str]) -> int:
 
 
 def _count_common_lines(before: Sequence[str], after: Sequence[str]) -> int:
-    """How many lines are the same at the beginning."""
+    """Count the lines that are the same at the beginning."""
     pairs = enumerate(zip(before, after, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(before), len(after)))
+    return next((index for index, (line, other_line) in pairs if line != other_line), min(len(before), len(after)))

@@ -1,6 +1,6 @@
-"""The version, as a constant: reading it from the installed metadata would cost more than `ask --version` may."""
+"""The version, as a constant: reading the installed metadata would slow down `ask --version`."""
 
 VERSION = "0.1.0"
 
 DISTRIBUTION = "ask-gents"
-"""The name under which it is installed."""
+"""The name of the distribution package."""

@@ -10,38 +10,39 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 MAX_FRAME_SIZE = 4 << 20
-"""Bytes that a frame of the worker may have."""
+"""The largest payload of a worker's frame, in bytes."""
 
 READY, OUTPUT, OVERFLOW_OPEN, OVERFLOW_DATA, TEXT, DONE = b"R", b"O", b"F", b"S", b"T", b"D"
-"""The worker's frames: it can start; live output; a spilled file begins; a piece of it; one of the result; the result.
+"""Frames sent by the worker.
+
+It is ready; live output; an overflow file is opened; a chunk of that file; a chunk of the result's text; the result.
 """
 START, CALL = b"B", b"C"
-"""Ask's frames: what there is to know at the start; a call."""
+"""Frames sent to the worker: the initial data, and a call."""
 
 _HEADER = struct.Struct(">cI")
 
 
 class InvalidFrameError(Exception):
-    """What came is no frame."""
+    """The received bytes are not a valid frame."""
 
 
 def encode_frame(kind: bytes, payload: bytes) -> bytes:
-    """A frame."""
     return _HEADER.pack(kind, len(payload)) + payload
 
 
 class FrameReader:
-    """Takes bytes as they come and gives the frames that are whole."""
+    """Splits received bytes into frames."""
 
     def __init__(self, max_size: int = MAX_FRAME_SIZE) -> None:
         self._max_size = max_size
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The next frames.
+        """Add bytes and yield each frame that is complete, as (kind, payload).
 
         Raises:
-            BadFrame: one is too long.
+            InvalidFrameError: a frame exceeds the maximum size.
         """
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
@@ -58,12 +59,12 @@ class FrameReader:
 
 READ_SIZE = 1 << 16
 MAX_SELECT_TIMEOUT = 3_600.0
-"""Seconds that a selector is made to wait at once; it overflows at a few weeks."""
+"""The longest wait for a selector, in seconds; it overflows at a few weeks."""
 NO_EXTRA_READERS: Mapping[int, Callable[[], bool]] = MappingProxyType({})
 
 
 class WorkerDiedError(Exception):
-    """The worker has ended, or says what it should not; the text, where there is one, tells what."""
+    """The worker has exited or sent an invalid frame. The message, if any, explains why."""
 
 
 class WorkerTimeoutError(Exception):
@@ -73,9 +74,7 @@ class WorkerTimeoutError(Exception):
 class WorkerChannel:
     """A channel to a worker.
 
-    Args:
-        requests: the descriptor that is written to, which is made not to block.
-        replies: the descriptor that is read from.
+    `requests` is the descriptor to write to, which is made non-blocking, and `replies` the one to read from.
     """
 
     def __init__(self, requests: int, replies: int) -> None:
@@ -91,18 +90,16 @@ class WorkerChannel:
         deadline: float,
         extra_readers: Mapping[int, Callable[[], bool]] = NO_EXTRA_READERS,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Send a frame, at once as far as it fits into the pipe, and give what comes back until the caller has enough.
+        """Send a frame, and yield the frames that come back.
 
-        Args:
-            kind: of the frame.
-            payload: what is in it.
-            deadline: a moment of the monotonic clock.
-            extra_readers: further descriptors, each with what reads it when there is something, and tells whether there may
-                be more.
+        As much as fits into the pipe is sent immediately, before the first frame is requested. The iterator does not
+        end by itself: the caller stops at the frame it waits for. `deadline` is a time of `time.monotonic`.
+        `extra_readers` maps further descriptors to functions that are called when they are readable, and return whether
+        more may follow.
 
         Raises:
-            WorkerLost: it has ended, or sends what is no frame.
-            WorkerLate: the deadline has come.
+            WorkerDiedError: the worker has exited or sent an invalid frame.
+            WorkerTimeoutError: the deadline has passed.
         """
         return self._receive_frames(self._send(memoryview(encode_frame(kind, payload))), deadline, extra_readers)
 

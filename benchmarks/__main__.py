@@ -1,6 +1,6 @@
-"""Measures `ask` beside the bare script, and beside its peers where they are installed, in one run.
+"""Measures `ask` against a minimal script, and against similar programs if installed, in one run.
 
-`.venv/bin/python -m benchmarks` runs every case; with names, those: `python -m benchmarks --runs 5 answer events`.
+`.venv/bin/python -m benchmarks` runs every case; `python -m benchmarks --runs 5 answer events` runs some of them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.cases import CASES, Turn
-from benchmarks.measuring import take_turns
-from benchmarks.report import as_json, markdown, table, write_between
+from benchmarks.environment import BenchmarkEnvironment
+from benchmarks.measurement import measure_in_turns
+from benchmarks.report import format_json, format_markdown, format_table, write_between
 from benchmarks.server import Server
-from benchmarks.surroundings import Ground
 
 
 def main() -> None:
-    """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"one of {', '.join(CASES)}; all without any")
     parser.add_argument("--runs", type=int, default=15, metavar="N", help="of each program (15; slow ones run less)")
@@ -31,19 +30,19 @@ def main() -> None:
         parser.error("--runs needs at least 1")
     measured: dict[str, list[Turn]] = {}
     with Server() as server, tempfile.TemporaryDirectory() as folder:
-        ground = Ground(Path(folder), server.url)
+        env = BenchmarkEnvironment(Path(folder), server.url)
         try:
             for name in given.cases or CASES:
                 print(f"{name} ...", file=sys.stderr)
                 case = CASES[name]
-                measured[name] = take_turns(case.commands(ground), server, min(given.runs, case.runs))
+                measured[name] = measure_in_turns(case.commands(env), server, min(given.runs, case.runs))
         except KeyboardInterrupt:
             print("\rinterrupted; this is what was measured", file=sys.stderr)
-    print(table(measured))
+    print(format_table(measured))
     if given.json:
-        given.json.write_text(as_json(measured))
+        given.json.write_text(format_json(measured))
     if given.page:
-        write_between(given.page, "measured", markdown(measured))
+        write_between(given.page, "measured", format_markdown(measured))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The floor: what a script with click, requests and pluggy needs to send requests, stream answers and run commands."""
+"""The baseline: a minimal script with click, requests and pluggy that streams answers and runs commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import requests
 @click.command()
 @click.argument("words", nargs=-1)
 def main(words: tuple[str, ...]) -> None:
-    """Ask the server in BASE_URL."""
     pluggy.PluginManager("bare")
     session = requests.Session()
     messages: list[dict[str, Any]] = [{"role": "user", "content": " ".join(words)}]
@@ -29,7 +28,7 @@ def main(words: tuple[str, ...]) -> None:
 
 
 def ask(session: requests.Session, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Show the answer as it comes; the call in it, if there is one."""
+    """Print the answer as it is streamed; return its tool call, if any."""
     call = None
     body = {"model": "m", "messages": messages, "stream": True}
     answer = session.post(os.environ["BASE_URL"] + "/chat/completions", json=body, stream=True, timeout=60)

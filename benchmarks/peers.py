@@ -1,14 +1,14 @@
-"""Other programs of the kind, where `make bench-peers` has installed them: each in an environment of its own."""
+"""Similar programs, if `make bench-peers` has installed them, each in its own virtual environment."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.measuring import Command
-from benchmarks.surroundings import ROOT, Ground
+from benchmarks.environment import ROOT, BenchmarkEnvironment
+from benchmarks.measurement import Command
 
-PLACE = ROOT / ".venv-peers"
+PEERS_FOLDER = ROOT / ".venv-peers"
 MODELS = """\
 - model_id: ours
   model_name: m
@@ -17,30 +17,29 @@ MODELS = """\
 """
 
 
-def peers(ground: Ground, words: str) -> dict[str, Command]:
-    """The peers that are installed, asking our model."""
+def list_peer_commands(env: BenchmarkEnvironment, words: str) -> dict[str, Command]:
+    """Return the commands of the installed peers, configured to use our model."""
     made = {"llm": llm, "sgpt": sgpt}
-    return {name: make(ground, words) for name, make in made.items() if program(name).exists()}
+    return {name: make(env, words) for name, make in made.items() if find_program(name).exists()}
 
 
-def program(name: str) -> Path:
-    """Where a peer is installed, if it is."""
-    return PLACE / name / "bin" / name
+def find_program(name: str) -> Path:
+    return PEERS_FOLDER / name / "bin" / name
 
 
-def llm(ground: Ground, words: str) -> Command:
-    """`llm` takes the address of a service from a list of models in its folder."""
-    environment = ground.environment("llm")
+def llm(env: BenchmarkEnvironment, words: str) -> Command:
+    """`llm` reads the address of a service from a list of models in its folder."""
+    environment = env.create_environment("llm")
     folder = Path(environment["HOME"], "llm")
     folder.mkdir(exist_ok=True)
     (folder / "extra-openai-models.yaml").write_text(MODELS.format(url=environment["BASE_URL"]))
     (folder / "keys.json").write_text('{"ours": "sk-benchmark"}')
-    return called(["llm", "-m", "ours", words], environment | {"LLM_USER_PATH": str(folder)})
+    return create_command(["llm", "-m", "ours", words], environment | {"LLM_USER_PATH": str(folder)})
 
 
-def sgpt(ground: Ground, words: str) -> Command:
-    """`sgpt` takes it from the environment; without its cache, which would answer in the model's place."""
-    environment = ground.environment("sgpt")
+def sgpt(env: BenchmarkEnvironment, words: str) -> Command:
+    """`sgpt` reads the address from the environment. Its cache is turned off, as it would replace the request."""
+    environment = env.create_environment("sgpt")
     home = environment["HOME"]
     own = {
         "API_BASE_URL": environment["BASE_URL"],
@@ -49,9 +48,8 @@ def sgpt(ground: Ground, words: str) -> Command:
         "CACHE_PATH": f"{home}/cache",
         "CHAT_CACHE_PATH": f"{home}/chats",
     }
-    return called(["sgpt", "--no-md", "--no-cache", words], environment | own)
+    return create_command(["sgpt", "--no-md", "--no-cache", words], environment | own)
 
 
-def called(words: list[str], environment: Mapping[str, str]) -> Command:
-    """A peer's command, with the path to it."""
-    return Command((str(program(words[0])), *words[1:]), environment)
+def create_command(words: list[str], environment: Mapping[str, str]) -> Command:
+    return Command((str(find_program(words[0])), *words[1:]), environment)

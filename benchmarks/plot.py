@@ -1,4 +1,4 @@
-"""Draws curves as an SVG: one panel beside the other, the cost over how much there is of something."""
+"""Draws curves as SVG: one panel per curve, side by side, cost over count."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import NamedTuple
 
 WIDTH, HEIGHT, GAP = 220, 150, 50
 TOP, BOTTOM, LEFT = 34, 40, 40
-SPARE = 1.15
-"""How far above the highest point an axis goes."""
-COLOURS = ("#1f5fa8", "#8a8a8a")
+PADDING = 1.15
+"""The ratio of the axis maximum to the highest point."""
+COLORS = ("#1f5fa8", "#8a8a8a")
 STYLE = "text { font: 11px sans-serif; fill: #222 } .title { font-weight: bold } line, polyline { fill: none }"
 
 
 class Curve(NamedTuple):
-    """Points of one thing: how much there is of it, and what it costs.
+    """The points of one curve.
 
     Attributes:
-        title: what there is more of.
-        measure: what the cost is a ratio to.
-        counts: how much there is at each point, rising.
-        costs: the cost of each point, by what it is of; the first is ours.
+        title: What is counted.
+        measure: What the costs are relative to.
+        counts: The count at each point, increasing.
+        costs: The cost at each point, by program; ours is the first.
     """
 
     title: str
@@ -30,54 +30,52 @@ class Curve(NamedTuple):
     costs: dict[str, Sequence[float]]
 
 
-def draw(curves: Sequence[Curve]) -> str:
-    """The picture, as text. The points stand at equal distances; the vertical axis begins at 0."""
+def draw_curves(curves: Sequence[Curve]) -> str:
+    """Draw the chart. Points are equally spaced; the vertical axis begins at 0."""
     width, height = LEFT + len(curves) * (WIDTH + GAP), TOP + HEIGHT + BOTTOM
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">'
     parts = [head, f"<style>{STYLE}</style>", f'<rect width="{width}" height="{height}" fill="white"/>']
     for place, curve in enumerate(curves):
-        parts += panel(curve, LEFT + place * (WIDTH + GAP))
+        parts += draw_panel(curve, LEFT + place * (WIDTH + GAP))
     return "\n".join([*parts, "</svg>\n"])
 
 
-def panel(curve: Curve, left: float) -> list[str]:
-    """One curve with its axes."""
-    most = SPARE * max(cost for costs in curve.costs.values() for cost in costs)
+def draw_panel(curve: Curve, left: float) -> list[str]:
+    most = PADDING * max(cost for costs in curve.costs.values() for cost in costs)
     floor = TOP + HEIGHT
     across = [left + WIDTH * (place + 0.5) / len(curve.counts) for place in range(len(curve.counts))]
     parts = [
-        text(left, TOP - 18, curve.title, kind="title"),
-        text(left, TOP - 4, curve.measure),
+        draw_text(left, TOP - 18, curve.title, kind="title"),
+        draw_text(left, TOP - 4, curve.measure),
         f'<line x1="{left}" y1="{floor}" x2="{left + WIDTH}" y2="{floor}" stroke="#222"/>',
         f'<line x1="{left}" y1="{TOP}" x2="{left}" y2="{floor}" stroke="#222"/>',
     ]
-    parts += [text(x, floor + 14, f"{count:,}", "middle") for x, count in zip(across, curve.counts, strict=True)]
-    for mark in marks(most):
+    parts += [draw_text(x, floor + 14, f"{count:,}", "middle") for x, count in zip(across, curve.counts, strict=True)]
+    for mark in choose_ticks(most):
         high = floor - HEIGHT * mark / most
         parts.append(f'<line x1="{left}" y1="{high:.1f}" x2="{left + WIDTH}" y2="{high:.1f}" stroke="#ddd"/>')
-        parts.append(text(left - 4, high + 4, f"{mark:g}", "end"))
+        parts.append(draw_text(left - 4, high + 4, f"{mark:g}", "end"))
     for place, (name, costs) in enumerate(curve.costs.items()):
         points = [(x, floor - HEIGHT * cost / most) for x, cost in zip(across, costs, strict=True)]
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        parts.append(f'<polyline points="{line}" stroke="{COLOURS[place]}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLOURS[place]}"/>' for x, y in points]
+        parts.append(f'<polyline points="{line}" stroke="{COLORS[place]}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{COLORS[place]}"/>' for x, y in points]
         if len(curve.costs) > 1:
             parts.append(
-                f'<rect x="{left + place * 80}" y="{floor + 22}" width="10" height="10" fill="{COLOURS[place]}"/>'
+                f'<rect x="{left + place * 80}" y="{floor + 22}" width="10" height="10" fill="{COLORS[place]}"/>'
             )
-            parts.append(text(left + place * 80 + 14, floor + 31, name))
+            parts.append(draw_text(left + place * 80 + 14, floor + 31, name))
     return parts
 
 
-def marks(most: float) -> list[float]:
-    """Round numbers up to `most`, two to five of them."""
+def choose_ticks(most: float) -> list[float]:
+    """Return two to five round numbers up to `most`."""
     step = 10.0 ** len(str(int(most)))
     while most / step < 2:
         step /= 2 if str(step)[0] in "124" else 2.5
     return [step * count for count in range(1, int(most / step) + 1)]
 
 
-def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
-    """Words at a place."""
+def draw_text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") -> str:
     named = f' class="{kind}"' if kind else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{named}>{escape(words)}</text>'

@@ -1,8 +1,8 @@
-"""The model that all programs are measured with: a server in a process of its own, which notes when things happened.
+"""The model that all programs use: a server in its own process, which records when requests and answers happen.
 
-It answers in the Chat Completions wire by the last message of the user: "events N" streams so many events, "paced N"
-one every ten milliseconds, "rounds N" calls a tool so often, "markdown N" is that many KB, "large N" that many MB,
-and anything else gets a hello. Times are of the monotonic clock, which all processes share.
+It speaks Chat Completions. The last user message selects the answer: "events N" streams N events, "paced N" one event
+every 10 ms, "rounds N" calls a tool N times, "markdown N" returns N KB, "large N" N MB, and anything else a hello.
+Times are of the monotonic clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.request import ProxyHandler, build_opener
 
-PACE = 0.01
+PACE_SECONDS = 0.01
 """Seconds between two events of a paced stream."""
 WORD = "word "
 HELLO = "hello"
@@ -44,32 +44,32 @@ def add(one: int, other: int) -> int:
 | this | 1 |
 
 """
-"""Markdown of all kinds; a long answer is made of many."""
+"""Markdown with all kinds of blocks, repeated for a long answer."""
 
 
-class Served(NamedTuple):
-    """One request and its answer, in seconds of the monotonic clock.
+class ServedRequest(NamedTuple):
+    """A request and its answer, with times of the monotonic clock in seconds.
 
     Attributes:
-        came: when all of the request was there.
-        size: bytes of its body.
-        last: when the last piece of the answer was sent.
-        sent: when each event of a paced stream was.
+        arrived: When the complete request had arrived.
+        size: Bytes of its body.
+        last: When the last part of the answer was sent.
+        sent: When each event of a paced stream was sent.
     """
 
-    came: float
+    arrived: float
     size: int
     last: float
     sent: tuple[float, ...]
 
 
 class Server:
-    """Runs the model while the context is open."""
+    """Runs the server process while the context is open."""
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "benchmarks.server"]
         here = Path(__file__).parents[1]
-        self._process = subprocess.Popen(  # in a session of its own, so that Ctrl-C ends the measuring first
+        self._process = subprocess.Popen(  # in its own session, so that Ctrl-C ends the measurement first
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=here, start_new_session=True
         )
         assert self._process.stdout
@@ -81,32 +81,31 @@ class Server:
         self._process.kill()
         self._process.communicate()
 
-    def take(self) -> list[Served]:
-        """What was served since the last time, in the order of arrival."""
+    def take_served(self) -> list[ServedRequest]:
+        """Return the requests served since the last call, in order of arrival."""
         with self._open(self.url) as answer:
-            return [Served(came, size, last, tuple(sent)) for came, size, last, sent in json.load(answer)]
+            return [ServedRequest(came, size, last, tuple(sent)) for came, size, last, sent in json.load(answer)]
 
 
-class Model(BaseHTTPRequestHandler):
-    """Answers chat requests, and GET requests with what it noted."""
+class RequestHandler(BaseHTTPRequestHandler):
+    """Answers chat requests; a GET request returns the records."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # so that headers go out with the first piece of the body
+    wbufsize = -1  # buffered, so that headers are sent with the first part of the body
     noted: list[list[Any]] = []  # noqa: RUF012 - one for all connections
 
     def do_GET(self) -> None:
-        """Tell what was noted, and forget it."""
-        noted, Model.noted = Model.noted, []
+        """Return the records and clear them."""
+        noted, RequestHandler.noted = RequestHandler.noted, []
         body = json.dumps(noted).encode()
         self._begin("application/json", len(body))
         self._send(body)
 
     def do_POST(self) -> None:
-        """Answer one chat request."""
         data = self.rfile.read(int(self.headers["Content-Length"]))
         note = [time.monotonic(), len(data), 0.0, []]
-        Model.noted.append(note)
+        RequestHandler.noted.append(note)
         messages = json.loads(data)["messages"]
         asked = next(m["content"] for m in reversed(messages) if m["role"] == "user")
         kind, _, number = asked.strip().partition(" ")
@@ -117,25 +116,24 @@ class Model(BaseHTTPRequestHandler):
             self._repeat(note, count)
         else:
             results = list(itertools.takewhile(lambda m: m["role"] != "user", reversed(messages)))
-            body = rounds(count, results) if kind == "rounds" else whole(kind, count)
+            body = create_round(count, results) if kind == "rounds" else create_complete_answer(kind, count)
             self._begin("text/event-stream")
             note[2] = time.monotonic()
             self._send(body)
 
     def _pace(self, note: list[Any], count: int) -> None:
-        """Send an event at a time."""
         self._begin("text/event-stream")
-        piece, times = event(content=WORD), note[3]
+        piece, times = encode_event(content=WORD), note[3]
         for _ in range(count):
-            time.sleep(PACE)
+            time.sleep(PACE_SECONDS)
             times.append(time.monotonic())
             self._send(piece)
         note[2] = time.monotonic()
         self._send(END)
 
     def _repeat(self, note: list[Any], megabytes: int) -> None:
-        """Send that much, without having it all at once."""
-        piece = event(AS_SERVICES_SEND, content=WORD) * 1000
+        """Send this many MB without building them in memory."""
+        piece = encode_event(AS_SERVICES_SEND, content=WORD) * 1000
         self._begin("text/event-stream")
         for _ in range(megabytes * 1_000_000 // len(piece)):
             self._send(piece)
@@ -153,22 +151,22 @@ class Model(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        pass
 
 
-def chunk(data: bytes) -> bytes:
-    """A chunk of a body: services send one for each event, and scripts read a body without chunks only as a whole."""
+def encode_chunk(data: bytes) -> bytes:
+    """Encode a chunk: services send one per event, and without chunks scripts would read the body at once."""
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def event(beside: Mapping[str, Any] = MappingProxyType({}), finish: str | None = None, **delta: Any) -> bytes:
-    """One event of a stream; `beside` is what else stands in it."""
+def encode_event(beside: Mapping[str, Any] = MappingProxyType({}), finish: str | None = None, **delta: Any) -> bytes:
+    """Encode a stream event; `beside` are further fields of the choice."""
     choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return chunk(f"data: {json.dumps({**beside, 'choices': [choice]})}\n\n".encode())
+    return encode_chunk(f"data: {json.dumps({**beside, 'choices': [choice]})}\n\n".encode())
 
 
-DONE = chunk(b"data: [DONE]\n\n") + chunk(b"")
-END = event(finish="stop") + DONE
+DONE = encode_chunk(b"data: [DONE]\n\n") + encode_chunk(b"")
+END = encode_event(finish="stop") + DONE
 AS_SERVICES_SEND = {
     "id": "gen-1763769600-AbCdEfGhIjKlMnOpQrSt",
     "provider": "Somebody",
@@ -180,30 +178,29 @@ AS_SERVICES_SEND = {
 
 
 @cache
-def whole(kind: str, count: int) -> bytes:
-    """An answer that is sent in one piece."""
+def create_complete_answer(kind: str, count: int) -> bytes:
     if kind == "events":
-        return event(content=WORD) * count + END
+        return encode_event(content=WORD) * count + END
     if kind == "markdown":
         size = count * 1024
         text = SECTION * (size // len(SECTION) + 1)
-        return b"".join(event(content=text[place : place + 5]) for place in range(0, size, 5)) + END
-    return event(content=HELLO) + END
+        return b"".join(encode_event(content=text[place : place + 5]) for place in range(0, size, 5)) + END
+    return encode_event(content=HELLO) + END
 
 
-def rounds(count: int, results: list[Any]) -> bytes:
-    """A call, no two alike, or after so many results a hello."""
+def create_round(count: int, results: list[Any]) -> bytes:
+    """Create an answer with a unique tool call, or a hello after `count` results."""
     done = sum(message["role"] == "tool" for message in results)
     if done >= count:
-        return event(content=HELLO) + END
+        return encode_event(content=HELLO) + END
     function = {"name": "bash", "arguments": json.dumps({"command": f"true {done}"})}
     call = {"index": 0, "id": f"call_{done}", "type": "function", "function": function}
-    return event(tool_calls=[call]) + event(finish="tool_calls") + DONE
+    return encode_event(tool_calls=[call]) + encode_event(finish="tool_calls") + DONE
 
 
 def main() -> None:
-    """Serve until standard input ends, as it does when its starter is gone; the port is all that it prints."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    """Print the port, then serve until standard input is closed, which also happens if the parent dies."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
     sys.stdin.read()

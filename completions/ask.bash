@@ -1,7 +1,7 @@
 # ask: completions for bash 4.4 or later
 # shellcheck shell=bash
 
-# python -m tests.completion_scripts writes from here
+# make generated writes from here
 _ask_about() {  # COMMAND: what it takes
     case $1 in
         '')

@@ -1,6 +1,6 @@
 # ask: completions for fish 3.1 or later
 
-# python -m tests.completion_scripts writes from here
+# make generated writes from here
 function __ask_valued -a command  # the options of a command that take a value
     switch "$command"
         case ''

@@ -1,7 +1,7 @@
 #compdef ask
 # ask: completions for zsh 5.5 or later
 
-# python -m tests.completion_scripts writes from here
+# make generated writes from here
 _ask_arguments() {  # COMMAND
   case $1 in
     '')

@@ -1,1 +1,1 @@
-"""The providers that come with `ask`, one file each; they use nothing that a stranger's provider could not."""
+"""The built-in providers, one module each; they use only what third-party providers can use too."""

@@ -1,7 +1,7 @@
 """Anthropic's Messages API. https://platform.claude.com/docs/en/api/messages
 
-Messages are lists of blocks, and those of one role that follow each other are one. Results go in the user's next
-message; the cache is marked by hand; what a model thought goes back only while its tool calls go on.
+A message is a list of blocks, and consecutive messages of one role are merged. Tool results go in the next user
+message, the cache is marked explicitly, and thinking is sent back only during a chain of tool calls.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ from .anthropic_schema import to_anthropic_schema
 from .anthropic_stream import AnthropicStreamReader
 
 API_VERSION = "2023-06-01"
-"""Later ones refuse `temperature`, `top_p` and `top_k` for every model, this one only for those that lack them."""
+"""Later versions refuse `temperature`, `top_p` and `top_k` for all models; this one only for models without them."""
 MAX_TOKENS = 32_000
-"""A limit must be named; thinking counts. No model since Claude 4 allows less."""
+"""The API requires a limit, which includes thinking. No model since Claude 4 allows less."""
 FINISH_REASONS = {
     "tool_use": Finish.TOOL_CALLS,
     "max_tokens": Finish.LENGTH,
@@ -68,7 +68,7 @@ FINISH_REASONS = {
     "refusal": Finish.FILTER,
     "pause_turn": Finish.CONTINUE,
 }
-"""Stop reasons that mean something; any other is a normal stop."""
+"""Stop reasons with a special meaning; any other is a normal stop."""
 ERROR_STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -81,12 +81,12 @@ ERROR_STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""Errors by their status, which one inside a stream does not tell."""
+"""HTTP status by error type: an error inside a stream has no status."""
 BILLING_MESSAGES = ("credit balance is too low", "specified API usage limits", "specified workspace API usage limits")
-"""What a 400 says that another key, or money, would help against."""
+"""Messages of 400 errors that another key or more credit would solve."""
 ADD_CREDITS_HINT = "add credits or raise the limit at https://platform.claude.com/settings/billing"
 OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
-"""The options that became these parameters."""
+"""Option names by the API parameter that they become, to explain errors about that parameter."""
 
 
 class Anthropic(Provider):
@@ -101,7 +101,7 @@ class Anthropic(Provider):
         return HttpRequest("/v1/messages", self.build_body(request), build_headers(key))
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        """The body of a chat request."""
+        """Build the body of a chat request."""
         body: dict[str, Any] = {"model": request.model, "max_tokens": MAX_TOKENS}
         system = [message.content for message in request.messages if message.role == "system"]
         if blocks := format_text_blocks(*system):
@@ -114,21 +114,24 @@ class Anthropic(Provider):
         body |= to_api_parameters(request.options)
         schema = to_anthropic_schema(request.schema) if request.schema is not None else None
         if schema is not None:
-            form = {"type": "json_schema", "schema": schema}
-            body["output_config"] = as_dict(body.get("output_config")) | {"format": form}
+            output_format = {"type": "json_schema", "schema": schema}
+            body["output_config"] = as_dict(body.get("output_config")) | {"format": output_format}
         return body
 
     def build_tool_parameters(self, request: ChatRequest) -> dict[str, Any]:
-        """The tools and the choice; a history with calls needs tools defined also where none is on offer."""
-        called = dict.fromkeys(
+        """Build `tools` and `tool_choice`.
+
+        If the history contains calls, the API requires tool definitions even if no tool may be called.
+        """
+        called_names = dict.fromkeys(
             sanitize_tool_name(call.name) for message in request.messages for call in message.tool_calls
         )
         if request.tools:
             return {"tools": self.provider_format_tools(request.tools), "tool_choice": {"type": request.tool_choice}}
-        if not called:
+        if not called_names:
             return {}
-        gone = [ToolSpec(name, "No longer on offer.", {"type": "object"}) for name in called]
-        return {"tools": self.provider_format_tools(gone), "tool_choice": {"type": "none"}}
+        former_tools = [ToolSpec(name, "No longer on offer.", {"type": "object"}) for name in called_names]
+        return {"tools": self.provider_format_tools(former_tools), "tool_choice": {"type": "none"}}
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return [
@@ -137,23 +140,22 @@ class Anthropic(Provider):
         ]
 
     def format_messages(self, request: ChatRequest) -> list[dict[str, Any]]:
-        """The conversation without the system message: one message for all that one side says in a row.
+        """Format the conversation without the system message, merging consecutive messages of one role.
 
-        Thinking stays with the answers to the newest question alone. Newer models take it back only behind the very
-        same system prompt, tools and messages: what was said in an earlier run had others, and so had what was said
-        before something was left out.
+        Thinking is only included after the last user message. Newer models accept it only after exactly the same system
+        prompt, tools and messages; those differ in earlier runs, and once older messages were dropped.
         """
-        asked = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
+        last_user_index = max((i for i, message in enumerate(request.messages) if message.role == "user"), default=-1)
         ids = CallIdMap()
-        wire: list[dict[str, Any]] = []
+        formatted: list[dict[str, Any]] = []
         for i, message in enumerate(request.messages):
             if message.role == "system":
                 continue
             if message.role == "assistant":
-                bound = i > asked and not (message.native and message.native.displaced)
+                include_thinking = i > last_user_index and not (message.native and message.native.displaced)
                 role, content = (
                     "assistant",
-                    self.format_assistant_blocks(message, request.model, ids, include_thinking=bound),
+                    self.format_assistant_blocks(message, request.model, ids, include_thinking=include_thinking),
                 )
             elif message.role == "tool":
                 call_id = ids.get_id(message.tool_call_id)
@@ -162,16 +164,19 @@ class Anthropic(Provider):
             else:
                 files = [format_file_block(attachment) for attachment in message.attachments]
                 role, content = "user", files + format_text_blocks(message.content)
-            if content and wire and wire[-1]["role"] == role:
-                wire[-1]["content"] += content
+            if content and formatted and formatted[-1]["role"] == role:
+                formatted[-1]["content"] += content
             elif content:
-                wire.append({"role": role, "content": content})
-        return wire
+                formatted.append({"role": role, "content": content})
+        return formatted
 
     def format_assistant_blocks(
         self, message: Message, model: str, call_ids: CallIdMap, *, include_thinking: bool
     ) -> list[dict[str, Any]]:
-        """The blocks of an answer: as the model wrote them where they fit the message, else put together anew."""
+        """Format an assistant message.
+
+        The model's own blocks are used if they match the message; otherwise blocks are built from its text and calls.
+        """
         calls = [
             {
                 "type": "tool_use",
@@ -184,9 +189,9 @@ class Anthropic(Provider):
         blocks = read_blocks(self.native_for(message, model))
         if join_text(blocks) != message.content or list_call_ids(blocks) != [call.id for call in message.tool_calls]:
             return format_text_blocks(message.content) + calls
-        made = iter(calls)
-        kept = [block for block in blocks if can_send_back(block, include_thinking=include_thinking)]
-        return [block | next(made) if block.get("type") == "tool_use" else block for block in kept]
+        remaining_calls = iter(calls)
+        sendable = [block for block in blocks if can_send_back(block, include_thinking=include_thinking)]
+        return [block | next(remaining_calls) if block.get("type") == "tool_use" else block for block in sendable]
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         block = {"type": "tool_result", "tool_use_id": tool_call_id}
@@ -210,22 +215,25 @@ class Anthropic(Provider):
         )
         error = response.get("error") or (None if "content" in response else find_error(dict(response)))
         if error:
-            failure = self.provider_parse_error(200, {}, json.dumps({"error": error}))
-            failure.answer = answer
-            raise failure
+            provider_error = self.provider_parse_error(200, {}, json.dumps({"error": error}))
+            provider_error.answer = answer
+            raise provider_error
         return answer
 
     def build_provider_state(
         self, response: Mapping[str, Any], blocks: list[dict[str, Any]], finish: Finish
     ) -> Native | None:
-        """The content of a whole answer that holds more than text and calls; of a paused one in any case.
+        """Keep the content of a complete response with more than text and calls, and of any paused one.
 
-        A message of the past may not end with thinking.
+        A past message must not end with thinking.
         """
-        kinds = [as_text(block.get("type")) for block in blocks if can_send_back(block)]
-        needed = any(kind not in ("text", "tool_use") for kind in kinds) and kinds[-1] not in THINKING_FIELDS
-        whole = response.get("stop_reason") and finish in (Finish.STOP, Finish.TOOL_CALLS)
-        if finish is Finish.CONTINUE or (whole and needed):
+        block_types = [as_text(block.get("type")) for block in blocks if can_send_back(block)]
+        has_other_blocks = (
+            any(block_type not in ("text", "tool_use") for block_type in block_types)
+            and block_types[-1] not in THINKING_FIELDS
+        )
+        is_complete = response.get("stop_reason") and finish in (Finish.STOP, Finish.TOOL_CALLS)
+        if finish is Finish.CONTINUE or (is_complete and has_other_blocks):
             return Native(self.info.name, as_text(response.get("model")), {"content": blocks})
         return None
 
@@ -235,8 +243,8 @@ class Anthropic(Provider):
         for block in read_blocks(response):
             if block.get("type") != "tool_use":
                 continue
-            given = block.get("input")
-            arguments = given if isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
+            tool_input = block.get("input")
+            arguments = tool_input if isinstance(tool_input, str) else json.dumps(tool_input or {}, ensure_ascii=False)
             call_id = as_text(block.get("id"))
             if not call_id or call_id in seen:
                 call_id = invent_id()
@@ -245,24 +253,24 @@ class Anthropic(Provider):
         return calls
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        found = find_error(parse_json(body))
-        error = as_dict(found)
-        kind = as_text(error.get("type"))
-        message = error_text(found) or page_text(body) or "no explanation"
-        code = ERROR_STATUSES.get(kind) if status == 200 else status
-        fault = ProviderError(
-            f"not found: {message}" if kind == "not_found_error" else message,
+        error_value = find_error(parse_json(body))
+        error = as_dict(error_value)
+        error_type = as_text(error.get("type"))
+        message = error_text(error_value) or page_text(body) or "no explanation"
+        code = ERROR_STATUSES.get(error_type) if status == 200 else status
+        provider_error = ProviderError(
+            f"not found: {message}" if error_type == "not_found_error" else message,
             code,
             default_remedy(code or 200, headers),
             parameter=OPTION_NAMES.get(message.partition(":")[0].partition(".")[0]),
         )
-        spent = as_dict(error.get("details")).get("error_code") == "enforced_spend_limit_reached"
-        if spent or code == 402 or any(words in message for words in BILLING_MESSAGES):
-            fault.remedy = Remedy.NEXT_KEY
-            fault.advice = ADD_CREDITS_HINT
+        limit_reached = as_dict(error.get("details")).get("error_code") == "enforced_spend_limit_reached"
+        if limit_reached or code == 402 or any(words in message for words in BILLING_MESSAGES):
+            provider_error.remedy = Remedy.NEXT_KEY
+            provider_error.advice = ADD_CREDITS_HINT
         elif code == 413 or "prompt is too long" in message:
-            fault.advice = "send less, or begin a new conversation"
-        return fault
+            provider_error.advice = "send less, or begin a new conversation"
+        return provider_error
 
     # Models
 
@@ -283,12 +291,12 @@ class Anthropic(Provider):
 
 
 def build_headers(key: str) -> dict[str, str]:
-    """The headers of every request: the version, and the key if there is one."""
+    """Build the headers of every request: the version, and the key if there is one."""
     return {"anthropic-version": API_VERSION} | ({"x-api-key": key} if key else {})
 
 
 def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The user's parameters, by the API's names."""
+    """Rename the user's parameters to the API's names."""
     body = dict(options)
     if "stop" in body:
         stop = body.pop("stop")
@@ -300,11 +308,14 @@ def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_usage(usage: Mapping[str, Any]) -> Usage:
-    """Tokens; those read from the cache or written to it are not in `input_tokens`."""
+    """Parse the token counts.
+
+    The API's `input_tokens` does not include tokens read from the cache or written to it.
+    """
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    read = [tokens for tokens in (as_int(usage.get(name)) for name in names) if tokens is not None]
+    input_counts = [tokens for tokens in (as_int(usage.get(name)) for name in names) if tokens is not None]
     return Usage(
-        input_tokens=sum(read) if read else None,
+        input_tokens=sum(input_counts) if input_counts else None,
         output_tokens=as_int(usage.get("output_tokens")),
         cached_tokens=as_int(usage.get("cache_read_input_tokens")),
     )

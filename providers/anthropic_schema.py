@@ -1,6 +1,6 @@
-"""From JSON Schema to the part of it that Anthropic can hold an answer to; limits that it lacks are left out.
+"""Convert JSON Schema to the subset that Anthropic's structured outputs support; unsupported limits are dropped.
 
-What its own SDK would send, but for what that refuses: there is None here.
+The result is what Anthropic's own SDK would send, except that a schema the API would refuse becomes None.
 https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 """
 
@@ -17,68 +17,71 @@ STRING_FORMATS = frozenset(
 )
 SCALAR_TYPES = frozenset({"string", "integer", "number", "boolean", "null"})
 ALLOWED_MIN_ITEMS = (0, 1)
-"""The only ones that there may be."""
+"""The only values of `minItems` that the API accepts."""
 SchemaDict = dict[str, Any]
 
 
 def to_anthropic_schema(schema: Mapping[str, Any]) -> SchemaDict | None:
-    """The schema as the API takes it, with every object closed; None where it cannot say what the schema says.
+    """Convert a schema, closing every object; return None if the API cannot express it.
 
-    What the schema says beyond that, the host still checks.
+    Limits that are dropped here are checked by the host.
     """
-    made: SchemaDict = {}
+    definitions: SchemaDict = {}
     for name in ("$defs", "definitions"):
-        parts = {key: convert_schema(part) for key, part in as_dict(schema.get(name)).items()}
-        if None in parts.values():
+        converted = {key: convert_schema(subschema) for key, subschema in as_dict(schema.get(name)).items()}
+        if None in converted.values():
             return None
-        made |= {name: parts} if parts else {}
+        definitions |= {name: converted} if converted else {}
     body = convert_schema(dict(schema))
-    return None if body is None else made | body
+    return None if body is None else definitions | body
 
 
 def convert_schema(schema: Any) -> SchemaDict | None:
-    """One schema, without its definitions."""
+    """Convert one schema, without its definitions."""
     if not isinstance(schema, dict) or "allOf" in schema:
         return None
     if isinstance(schema.get("$ref"), str):
         return {"$ref": schema["$ref"]}
-    kept = {name: schema[name] for name in KEPT_KEYWORDS if isinstance(schema.get(name), str)}
+    annotations = {name: schema[name] for name in KEPT_KEYWORDS if isinstance(schema.get(name), str)}
     types = as_list(schema.get("type"))
     if "enum" in schema or "const" in schema:
         values = as_list(schema.get("enum")) or [schema.get("const")]
-        return kept | {"enum": values} if all(is_scalar(value) for value in values) else None
-    choices = as_list(schema.get("anyOf") or schema.get("oneOf")) or [schema | {"type": kind} for kind in types]
+        return annotations | {"enum": values} if all(is_scalar(value) for value in values) else None
+    choices = as_list(schema.get("anyOf") or schema.get("oneOf")) or [
+        schema | {"type": type_name} for type_name in types
+    ]
     if choices:
         parts = [convert_schema(choice) for choice in choices]
-        return None if None in parts else kept | {"anyOf": parts}
+        return None if None in parts else annotations | {"anyOf": parts}
     match schema.get("type"):
         case "object":
-            made = convert_object(schema)
+            converted = convert_object(schema)
         case "array":
-            made = convert_array(schema)
-        case str(kind) if kind in SCALAR_TYPES:
-            made = {"type": kind} | ({"format": schema["format"]} if schema.get("format") in STRING_FORMATS else {})
+            converted = convert_array(schema)
+        case str(type_name) if type_name in SCALAR_TYPES:
+            converted = {"type": type_name} | (
+                {"format": schema["format"]} if schema.get("format") in STRING_FORMATS else {}
+            )
         case _:
-            made = None
-    return None if made is None else kept | made
+            converted = None
+    return None if converted is None else annotations | converted
 
 
 def convert_object(schema: SchemaDict) -> SchemaDict | None:
-    """An object that lists its properties; there is none that is open."""
-    properties = {name: convert_schema(part) for name, part in as_dict(schema.get("properties")).items()}
+    """Convert an object with listed properties; open objects are not supported."""
+    properties = {name: convert_schema(subschema) for name, subschema in as_dict(schema.get("properties")).items()}
     is_open = schema.get("additionalProperties", False) is not False or "patternProperties" in schema
     if not properties or is_open or None in properties.values():
         return None
     required = [name for name in properties if name in as_list(schema.get("required"))]
-    made = {"type": "object", "properties": properties, "additionalProperties": False}
-    return made | ({"required": required} if required else {})
+    converted = {"type": "object", "properties": properties, "additionalProperties": False}
+    return converted | ({"required": required} if required else {})
 
 
 def convert_array(schema: SchemaDict) -> SchemaDict | None:
-    """An array of items of one kind."""
     items = convert_schema(schema.get("items"))
-    fewest = schema.get("minItems")
-    limits = {"minItems": fewest} if fewest in ALLOWED_MIN_ITEMS else {}
+    min_items = schema.get("minItems")
+    limits = {"minItems": min_items} if min_items in ALLOWED_MIN_ITEMS else {}
     return None if items is None or "prefixItems" in schema else {"type": "array", "items": items, **limits}
 
 

@@ -1,4 +1,4 @@
-"""Gathers a stream of Anthropic's Messages API into the message that the API returns without streaming."""
+"""Assemble a stream of Anthropic's Messages API into the message that the API returns without streaming."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ask import (
 )
 
 TEXT_DELTA_FIELDS = {"text_delta": "text", "thinking_delta": "thinking"}
-"""The deltas that hold text, each with its field, which is also its block's field and type."""
+"""Text deltas with their field, which is also the field and type of their block."""
 BLOCK_OVERHEAD = 10_000
-"""What a block counts besides its text: more than it takes in memory."""
+"""Size counted for each block in addition to its text; more than it needs in memory."""
 
 
 class AnthropicStreamReader:
@@ -45,22 +45,22 @@ class AnthropicStreamReader:
         if data is None:
             data = {"error": {"message": f"an event that is not JSON: {event.data[:200]}"}}
         fields = as_dict(data)
-        kind = as_text(fields.get("type")) or event.event
-        if kind == "error" or fields.get("error"):
+        event_type = as_text(fields.get("type")) or event.event
+        if event_type == "error" or fields.get("error"):
             self._message_fields["error"] = find_error(fields) or {"message": "an error without a word"}
             self.ended = True
-        elif kind == "message_start":
+        elif event_type == "message_start":
             self._start_message(as_dict(fields.get("message")))
-        elif kind == "content_block_start":
+        elif event_type == "content_block_start":
             self.size += BLOCK_OVERHEAD + len(event.data)
             return self._start_block(fields)
-        elif kind == "content_block_delta":
+        elif event_type == "content_block_delta":
             return self._read_delta(fields)
-        elif kind == "message_delta":
+        elif event_type == "message_delta":
             self.size += len(event.data)
             self._message_fields |= drop_nulls(fields.get("delta"))
             self._usage |= drop_nulls(fields.get("usage"))
-        elif kind == "message_stop":
+        elif event_type == "message_stop":
             self.ended = self.over = True
         return []
 
@@ -69,43 +69,43 @@ class AnthropicStreamReader:
         return self._message_fields | {"content": content, "usage": self._usage}
 
     def _start_message(self, message: dict[str, Any]) -> None:
-        """Begin a message, with nothing left of one that broke off where this one begins (seen)."""
+        """Start a message, discarding an interrupted one: streams that begin again have been seen."""
         self._message_fields = {name: value for name, value in message.items() if name != "error"}
         self._usage = drop_nulls(message.get("usage"))
         self._blocks = {}
         self._call_count = 0
 
     def _start_block(self, fields: dict[str, Any]) -> list[Delta]:
-        start = as_dict(fields.get("content_block"))
-        place = as_int(fields.get("index"))
-        self._blocks[len(self._blocks) if place is None else place] = PartialBlock(start)
-        if start.get("type") == "tool_use":
+        block = as_dict(fields.get("content_block"))
+        index = as_int(fields.get("index"))
+        self._blocks[len(self._blocks) if index is None else index] = PartialBlock(block)
+        if block.get("type") == "tool_use":
             self._call_count += 1
-            return [CallDelta(self._call_count - 1, as_text(start.get("name")) or "unnamed")]
-        return [*to_deltas("thinking", as_text(start.get("thinking"))), *to_deltas("text", as_text(start.get("text")))]
+            return [CallDelta(self._call_count - 1, as_text(block.get("name")) or "unnamed")]
+        return [*to_deltas("thinking", as_text(block.get("thinking"))), *to_deltas("text", as_text(block.get("text")))]
 
     def _read_delta(self, fields: dict[str, Any]) -> list[Delta]:
         delta = as_dict(fields.get("delta"))
-        kind = as_text(delta.get("type"))
-        place = as_int(fields.get("index"))
-        place = max(len(self._blocks) - 1, 0) if place is None else place
-        if place not in self._blocks:
-            if kind not in TEXT_DELTA_FIELDS:
+        delta_type = as_text(delta.get("type"))
+        index = as_int(fields.get("index"))
+        index = max(len(self._blocks) - 1, 0) if index is None else index
+        if index not in self._blocks:
+            if delta_type not in TEXT_DELTA_FIELDS:
                 return []
-            self._blocks[place] = PartialBlock({"type": TEXT_DELTA_FIELDS[kind]})
+            self._blocks[index] = PartialBlock({"type": TEXT_DELTA_FIELDS[delta_type]})
             self.size += BLOCK_OVERHEAD
-        block = self._blocks[place]
-        if kind in TEXT_DELTA_FIELDS:
-            name = TEXT_DELTA_FIELDS[kind]
+        block = self._blocks[index]
+        if delta_type in TEXT_DELTA_FIELDS:
+            name = TEXT_DELTA_FIELDS[delta_type]
             text = as_text(delta.get(name))
             self.size += block.text_buffers.setdefault(name, StringIO()).write(text)
             return to_deltas(name, text)
-        if kind == "input_json_delta":
+        if delta_type == "input_json_delta":
             self.size += block.input_buffer.write(as_text(delta.get("partial_json")))
-        elif kind == "signature_delta":
+        elif delta_type == "signature_delta":
             block.initial_block["signature"] = delta.get("signature")
             self.size += len(as_text(delta.get("signature")))
-        elif kind == "citations_delta":
+        elif delta_type == "citations_delta":
             block.initial_block["citations"] = citations = as_list(block.initial_block.get("citations"))
             citations.append(delta.get("citation"))
             self.size += BLOCK_OVERHEAD
@@ -114,7 +114,7 @@ class AnthropicStreamReader:
 
 @dataclass
 class PartialBlock:
-    """What has come of one content block: how it began, and the pieces of its texts and its input since."""
+    """A content block as received so far: its initial fields, and the fragments of its texts and input."""
 
     initial_block: dict[str, Any]
     text_buffers: dict[str, StringIO] = field(default_factory=dict)
@@ -125,10 +125,10 @@ class PartialBlock:
         return self.initial_block.get("type")
 
     def to_dict(self) -> dict[str, Any]:
-        """The block so far; its input is an object, or the text as it came where that is no whole object."""
+        """Return the block so far; its input is an object, or the raw text if that is not complete JSON."""
         block = dict(self.initial_block)
-        for name, written in self.text_buffers.items():
-            block[name] = as_text(block.get(name)) + written.getvalue()
+        for name, buffer in self.text_buffers.items():
+            block[name] = as_text(block.get(name)) + buffer.getvalue()
         text = self.input_buffer.getvalue()
         if text.strip():
             value = arguments_object(text)
@@ -137,12 +137,12 @@ class PartialBlock:
 
 
 def to_deltas(field_name: str, text: str) -> list[Delta]:
-    """What a user sees of a piece of text or thinking."""
+    """Return the delta to display for a fragment of text or thinking."""
     if not text:
         return []
     return [TextDelta(text) if field_name == "text" else ReasoningDelta(text)]
 
 
 def drop_nulls(value: Any) -> dict[str, Any]:
-    """The fields of an object that are told: a number that is null, or not told again, stays what it was."""
-    return {name: part for name, part in as_dict(value).items() if part is not None}
+    """Return the fields that are not null: null means that an earlier value still applies."""
+    return {name: item for name, item in as_dict(value).items() if item is not None}

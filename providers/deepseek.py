@@ -1,7 +1,7 @@
 """DeepSeek. https://api-docs.deepseek.com
 
-Its models reason by default. Of an answer that called tools they need the reasoning back in every later request,
-even where it is empty; of any other answer they ignore it.
+Its models reason by default. If a response called tools, its reasoning must be sent back in every later request, even
+if it is empty; for other responses it is ignored.
 """
 
 from __future__ import annotations
@@ -26,34 +26,37 @@ TOP_UP_HINT = "top up at https://platform.deepseek.com/top_up"
 
 
 class DeepSeek(ChatCompletions):
-    """DeepSeek, with its reasoning, its JSON answers and its cache numbers."""
+    """DeepSeek, with its reasoning, JSON mode and cache statistics."""
 
     native_fields = ("reasoning_content",)
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        """The flash models see; any other refuses what is not text."""
+        """Accept images for the flash models; the others are text only."""
         return super().provider_takes_attachment(model, media_type) and "flash" in model
 
     def response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """It refuses a schema, and guarantees JSON where a message speaks of it, as the system message does."""
+        """Request JSON mode, because the API refuses schemas.
+
+        JSON mode requires that a message mentions JSON; the system prompt does.
+        """
         return {"type": "json_object"}
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
-        wire = super().format_message(message, model)
+        formatted = super().format_message(message, model)
         if message.tool_calls:
-            wire.setdefault("reasoning_content", "")
-        return wire
+            formatted.setdefault("reasoning_content", "")
+        return formatted
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        read = super().parse_usage(usage)
+        parsed = super().parse_usage(usage)
         hits = as_int(usage.get("prompt_cache_hit_tokens"))
-        return read if hits is None else read._replace(cached_tokens=hits)
+        return parsed if hits is None else parsed._replace(cached_tokens=hits)
 
     def failure(self, response: Mapping[str, Any], answer: Answer) -> ProviderError | None:
-        failure = super().failure(response, answer)
-        if failure is None and first_choice(response).get("finish_reason") == "insufficient_system_resource":
+        error = super().failure(response, answer)
+        if error is None and first_choice(response).get("finish_reason") == "insufficient_system_resource":
             return ProviderError("the service ran out of resources in the middle of the answer", None, Remedy.RETRY())
-        return failure
+        return error
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)

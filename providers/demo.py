@@ -1,7 +1,7 @@
-"""The embedded demo: a provider with no account, no network and no language model behind it.
+"""The embedded demo: a provider without account, network or language model.
 
-An adapter answers inside the process in the Chat Completions wire, streamed or whole, so that a first run or
-a script's test goes through all of the program. What the demo understands and says is in `demo_rules`.
+A transport adapter answers in this process with Chat Completions, streamed or not, so that a first run or a script's
+tests exercise the entire program. `demo_rules` decides what the demo understands and answers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 TEXT_CHUNK_SIZE = 24
 ARGUMENTS_CHUNK_SIZE = 8
-"""Characters of a fragment of a stream."""
+"""Characters per streamed fragment."""
 
 
 class Demo(ChatCompletions):
-    """Chat Completions, answered inside the process."""
+    """Chat Completions answered in this process."""
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         from .demo_files import ATTACHMENT_TYPES
@@ -54,7 +54,7 @@ class Demo(ChatCompletions):
                 return handle_request(request)
 
             def close(self) -> None:
-                """Nothing is open."""
+                pass
 
         return DemoAdapter()
 
@@ -73,11 +73,11 @@ provider = Demo(
 
 
 def handle_request(request: PreparedRequest) -> Response:
-    """The response to any request."""
+    """Return the response to any request."""
     path = (request.url or "").partition("?")[0]
     if path.endswith("/models"):
-        entry = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name": "Rules, no language model"}
-        return to_response(request, {"object": "list", "data": [entry]})
+        model = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name": "Rules, no language model"}
+        return to_response(request, {"object": "list", "data": [model]})
     if not path.endswith("/chat/completions"):
         return make_error_response(request, HTTPStatus.NOT_FOUND, "the demo has no such address")
     try:
@@ -86,45 +86,52 @@ def handle_request(request: PreparedRequest) -> Response:
         body = {}
     if not as_list(body.get("messages")):
         return make_error_response(request, HTTPStatus.BAD_REQUEST, "the body is not a JSON object with messages")
-    reply = choose_completion(body)
-    return to_response(request, "".join(iter_sse_events(reply)) if body.get("stream") else reply)
+    completion = choose_completion(body)
+    return to_response(request, "".join(iter_sse_events(completion)) if body.get("stream") else completion)
 
 
 def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The completion for a request's body, decided by the last user message and what was done since."""
-    given = [as_dict(message) for message in as_list(body["messages"])]
-    messages = [flatten_content(message) for message in given]
-    form = find_output_format(
+    """Choose the completion for a request, from the last user message and what followed it."""
+    original_messages = [as_dict(message) for message in as_list(body["messages"])]
+    messages = [flatten_content(message) for message in original_messages]
+    output_format = find_output_format(
         "".join(as_text(message.get("content")) for message in messages if message.get("role") == "system")
     )
-    asked = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages))
-    words, blocks = parse_prompt("".join(as_text(message.get("content")) for message in messages[asked : asked + 1]))
-    if form:
+    last_user_index = max(
+        (i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages)
+    )
+    prompt, blocks = parse_prompt(
+        "".join(as_text(message.get("content")) for message in messages[last_user_index : last_user_index + 1])
+    )
+    if output_format:
         from .demo_code import find_command, find_program
 
-        return make_completion(body, find_command(words) if form == "command" else find_program(words), [])
-    since = messages[asked + 1 :]
-    results = list_finished_calls(since)
-    said = [describe_result(call, result) for call, result in results]
-    rounds = plan_calls(words)[sum(bool(message.get("tool_calls")) for message in since) :]
+        return make_completion(body, find_command(prompt) if output_format == "command" else find_program(prompt), [])
+    later_messages = messages[last_user_index + 1 :]
+    results = list_finished_calls(later_messages)
+    paragraphs = [describe_result(call, result) for call, result in results]
+    rounds = plan_calls(prompt)[sum(bool(message.get("tool_calls")) for message in later_messages) :]
     if rounds and not any(is_error_result(result) for _, result in results):
-        obstacle = explain_blocked_calls(rounds[0], list_offered_tools(body), as_text(body.get("tool_choice")))
-        if not obstacle:
+        blocked_reason = explain_blocked_calls(rounds[0], list_offered_tools(body), as_text(body.get("tool_choice")))
+        if not blocked_reason:
             return make_completion(body, "", rounds[0])
-        said.append(obstacle)
+        paragraphs.append(blocked_reason)
     schema = as_dict(as_dict(as_dict(body.get("response_format")).get("json_schema")).get("schema"))
     if schema:
         from .demo_schema import make_value
 
-        return make_completion(body, json.dumps(make_value(schema, words), ensure_ascii=False), [])
-    if not said:
-        about = (describe_message_files(given[asked : asked + 1]), describe_input(words, blocks) if blocks else "")
-        said = [part for part in about if part] or [answer_small_talk(words)]
-    return make_completion(body, "\n\n".join(said), [])
+        return make_completion(body, json.dumps(make_value(schema, prompt), ensure_ascii=False), [])
+    if not paragraphs:
+        descriptions = (
+            describe_message_files(original_messages[last_user_index : last_user_index + 1]),
+            describe_input(prompt, blocks) if blocks else "",
+        )
+        paragraphs = [part for part in descriptions if part] or [answer_small_talk(prompt)]
+    return make_completion(body, "\n\n".join(paragraphs), [])
 
 
 def flatten_content(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with its text alone, where it has parts."""
+    """Return the message with its content parts reduced to their text."""
     if not isinstance(message.get("content"), list):
         return message
     from .demo_files import extract_text
@@ -133,7 +140,7 @@ def flatten_content(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_message_files(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What is to say of the files in messages; "" where there are none."""
+    """Describe the files in the messages; "" if there are none."""
     contents = [message["content"] for message in messages if isinstance(message.get("content"), list)]
     if not contents:
         return ""
@@ -143,13 +150,13 @@ def describe_message_files(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def find_output_format(system_prompt: str) -> str:
-    """The form of answer that the system prompt asks for, "command" or "code"; "" where it asks for none."""
-    wanted = re.search(r"^The user wants (?:one shell (command)|(code))\b", system_prompt, re.MULTILINE)
-    return wanted[wanted.lastindex or 0] if wanted else ""
+    """Return the output format that the system prompt asks for, "command" or "code"; "" if none."""
+    match = re.search(r"^The user wants (?:one shell (command)|(code))\b", system_prompt, re.MULTILINE)
+    return match[match.lastindex or 0] if match else ""
 
 
 def list_finished_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[PlannedCall, str]]:
-    """The calls among these messages that have a result, each with it."""
+    """Return the calls among these messages that have a result, each with its result."""
     results = {as_text(m.get("tool_call_id")): as_text(m.get("content")) for m in messages if m.get("role") == "tool"}
     calls = [call for m in messages for call in provider.provider_parse_tool_calls({"choices": [{"message": m}]})]
     return [
@@ -160,18 +167,18 @@ def list_finished_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[Pla
 
 
 def list_offered_tools(body: Mapping[str, Any]) -> set[str]:
-    """The names of the tools that a request offers."""
+    """Return the names of the tools that a request offers."""
     return {as_text(as_dict(as_dict(tool).get("function")).get("name")) for tool in as_list(body.get("tools"))}
 
 
-# The wire
+# Wire format
 
 
 def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall]) -> dict[str, Any]:
-    """A whole Chat Completions answer. A word counts as a token."""
+    """Build a Chat Completions response. Each word counts as one token."""
     messages = [as_dict(message) for message in as_list(body["messages"])]
-    # Ids go on from the calls made so far, so that none comes twice in a conversation.
-    made = sum(len(as_list(message.get("tool_calls"))) for message in messages)
+    # Continue the numbering of earlier calls, so that ids are unique in the conversation.
+    call_count = sum(len(as_list(message.get("tool_calls"))) for message in messages)
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
     if calls:
         message["tool_calls"] = [
@@ -180,21 +187,27 @@ def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedC
                 "type": "function",
                 "function": {"name": call.tool_name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
             }
-            for number, call in enumerate(calls, made + 1)
+            for number, call in enumerate(calls, call_count + 1)
         ]
-    read, said = sum(len(as_text(flatten_content(m).get("content")).split()) for m in messages), len(text.split())
+    prompt_tokens = sum(len(as_text(flatten_content(m).get("content")).split()) for m in messages)
+    completion_tokens = len(text.split())
     return {
         "id": "chatcmpl-demo",
         "object": "chat.completion",
         "created": 0,
         "model": as_text(body.get("model")) or "demo",
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
-        "usage": {"prompt_tokens": read, "completion_tokens": said, "total_tokens": read + said, "cost": 0},
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+            "cost": 0,
+        },
     }
 
 
 def iter_sse_events(completion: Mapping[str, Any]) -> Iterator[str]:
-    """An answer as the SSE events of a stream: text and arguments in pieces, then the usage, then the end."""
+    """Yield a completion as SSE events: fragments, the usage, then the end marker."""
     head = {"id": completion["id"], "object": "chat.completion.chunk", "created": 0, "model": completion["model"]}
     choice = completion["choices"][0]
     for delta in iter_deltas(choice["message"]):
@@ -209,7 +222,7 @@ def format_sse_event(chunk: Mapping[str, Any]) -> str:
 
 
 def iter_deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A message in pieces."""
+    """Yield a message in fragments."""
     yield {"role": "assistant", "content": ""}
     for piece in split_chunks(message["content"] or "", TEXT_CHUNK_SIZE):
         yield {"content": piece}
@@ -221,12 +234,11 @@ def iter_deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def split_chunks(text: str, size: int) -> list[str]:
-    """The text in pieces of that many characters."""
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def make_error_response(request: PreparedRequest, status: HTTPStatus, message: str) -> Response:
-    """An error in OpenAI's shape."""
+    """Build an error response in OpenAI's format."""
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     return to_response(request, {"error": error}, status)
 
@@ -234,12 +246,14 @@ def make_error_response(request: PreparedRequest, status: HTTPStatus, message: s
 def to_response(
     request: PreparedRequest, body: Mapping[str, Any] | str, status: HTTPStatus = HTTPStatus.OK
 ) -> Response:
-    """A response as an HTTP connection would give it; a string is a stream of events, anything else JSON."""
+    """Build a response as a connection would; a string body is an event stream, anything else JSON."""
     from requests import Response
     from urllib3.response import HTTPResponse
 
-    text, kind = (body, "text/event-stream") if isinstance(body, str) else (json.dumps(body), "application/json")
-    headers = {"Content-Type": kind}
+    text, content_type = (
+        (body, "text/event-stream") if isinstance(body, str) else (json.dumps(body), "application/json")
+    )
+    headers = {"Content-Type": content_type}
     response = Response()
     response.status_code, response.reason = status, status.phrase
     response.request, response.url = request, request.url or ""

@@ -1,7 +1,4 @@
-"""What the demo answers where one shell command, or code, is asked for: a few of each, and otherwise that it has none.
-
-Pure functions from words to text, of which `demo` says when.
-"""
+"""Answers of the demo when one shell command or code is requested: a few fixed ones, otherwise a comment."""
 
 from __future__ import annotations
 
@@ -28,17 +25,17 @@ HELLO_PROGRAMS = {
     "python": 'print("Hello, world!")',
     "rust": 'fn main() {\n    println!("Hello, world!");\n}',
 }
-"""A program that says hello, by language."""
+"""A hello-world program by language."""
 
 
 def find_command(prompt: str) -> str:
-    """The shell command for a wish; a comment that there is none."""
-    wish = POLITE_PREFIX_PATTERN.sub("", prompt).strip()
-    for pattern, make in COMMAND_RULES:
-        match = pattern.fullmatch(wish)
+    """Return the shell command for a prompt, or a comment that the demo knows none."""
+    request = POLITE_PREFIX_PATTERN.sub("", prompt).strip()
+    for pattern, action in COMMAND_RULES:
+        match = pattern.fullmatch(request)
         if match:
-            return make(match)
-    calls = [call for calls in plan_calls(wish) for call in calls]
+            return action(match)
+    calls = [call for calls in plan_calls(request) for call in calls]
     commands = [
         to_shell_command(call.tool_name, {name: str(value) for name, value in call.arguments.items()}) for call in calls
     ]
@@ -46,11 +43,11 @@ def find_command(prompt: str) -> str:
 
 
 def to_shell_command(tool_name: str, arguments: dict[str, str]) -> str:
-    """What does in a shell what a call would do; "" where that is more than a short command."""
+    """Return the shell equivalent of a tool call; "" if there is no short one."""
     match tool_name:
         case "list_dir":
-            place = arguments["dirpath"]
-            return "ls -l" if place == "." else f"ls -l {shlex.quote(place)}"
+            folder = arguments["dirpath"]
+            return "ls -l" if folder == "." else f"ls -l {shlex.quote(folder)}"
         case "read_file":
             return f"cat {shlex.quote(arguments['filepath'])}"
         case "write_file":
@@ -61,18 +58,17 @@ def to_shell_command(tool_name: str, arguments: dict[str, str]) -> str:
 
 
 def quote_folder(match: re.Match[str]) -> str:
-    """The folder that is named, as an argument; "." without one."""
+    """Return the folder in the match, quoted for the shell; "." if none is named."""
     return shlex.quote(trim_sentence(match["where"] or "."))
 
 
 def find_large_files(match: re.Match[str]) -> str:
-    """Find files over a size."""
     unit = match["unit"].replace("K", "k").replace("m", "M").replace("g", "G")
     return f"find {quote_folder(match)} -type f -size +{match['size']}{unit}"
 
 
 def return_command(command: str) -> Callable[[re.Match[str]], str]:
-    """A rule's command that is always the same."""
+    """Return a rule action that always returns this command."""
     return lambda _: command
 
 
@@ -96,12 +92,12 @@ COMMAND_RULES: list[tuple[re.Pattern[str], Callable[[re.Match[str]], str]]] = [
     (compile_rule(r"(?:show |check )?(?:the |free )*disk space(?: left)?[.?!]*"), return_command("df -h")),
     (compile_rule(r"(?:undo|take back) (?:the |my )?last commit[.?!]*"), return_command("git reset --soft HEAD~1")),
 ]
-"""Tried in this order; what the demo would call a tool for comes after them."""
+"""Tried in this order, before the rules for tool calls."""
 
 
 def find_program(prompt: str) -> str:
-    """A program in a fenced block; a comment that there is none."""
-    named = [name for name in HELLO_PROGRAMS if re.search(rf"\b{name}\b", prompt, re.IGNORECASE)]
-    if not named or not re.search(r"\bhello\b", prompt, re.IGNORECASE):
+    """Return a program in a fenced block, or a comment that the demo knows none."""
+    languages = [language for language in HELLO_PROGRAMS if re.search(rf"\b{language}\b", prompt, re.IGNORECASE)]
+    if not languages or not re.search(r"\bhello\b", prompt, re.IGNORECASE):
         return NO_CODE_MESSAGE
-    return f"Here it is:\n\n```{named[0]}\n{HELLO_PROGRAMS[named[0]]}\n```\n\nIt says hello."
+    return f"Here it is:\n\n```{languages[0]}\n{HELLO_PROGRAMS[languages[0]]}\n```\n\nIt says hello."

@@ -1,4 +1,4 @@
-"""What the demo says of files that came with a question: it cannot look at them, but tells what they are."""
+"""Describe attached files in the demo, which reports only their type and size."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def extract_text(content: Any) -> str:
-    """The text of a message's content, in parts or not."""
+    """Return the text of a message's content, which may be a string or a list of parts."""
     parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
     return "".join(as_text(as_dict(part).get("text")) for part in parts)
 
 
 def describe_files(content: Any) -> str:
-    """What the files in a message's content are, a line each; "" without any."""
+    """Describe the files in a message's content, one per line; "" if there are none."""
     lines = [f"- {line}" for part in as_list(content) for line in _describe_part(as_dict(part))]
     return "\n".join([FILES_INTRODUCTION, "", *lines]) if lines else ""
 
@@ -40,14 +40,14 @@ def _describe_part(part: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _describe_data_url(url: str) -> str:
-    """The MIME type and size of what a data URL holds, and of a PNG its measures."""
+    """Return the MIME type and size of the content of a data URL, and the dimensions of a PNG."""
     head, _, data = url.partition(",")
     content = _decode_base64(data)
-    measures = ""
+    dimensions = ""
     if content.startswith(PNG_SIGNATURE) and len(content) >= 24:
-        width, height = (int.from_bytes(content[place : place + 4], "big") for place in (16, 20))
-        measures = f", {width} x {height} pixels"
-    return f"{head.removeprefix('data:').partition(';')[0]}, {len(content):,} bytes{measures}"
+        width, height = (int.from_bytes(content[offset : offset + 4], "big") for offset in (16, 20))
+        dimensions = f", {width} x {height} pixels"
+    return f"{head.removeprefix('data:').partition(';')[0]}, {len(content):,} bytes{dimensions}"
 
 
 def _decode_base64(data: str) -> bytes:

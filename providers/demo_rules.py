@@ -1,6 +1,6 @@
-"""What the demo understands: plain words to tool calls, piped text to a report, tool results to sentences.
+"""The rules of the demo: prompts to tool calls, piped text to a report, tool results to sentences.
 
-Pure functions from text to text. Which of them answers a request, and in what wire, is `demo`'s to say.
+These are pure functions from text to text; `demo` decides which of them answers a request.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from typing import Any
 
 PATTERN_FLAGS = re.IGNORECASE | re.DOTALL
 MAX_PROMPT_LENGTH = 2_000
-"""Characters of a question that are matched against the rules; they are made for a sentence or two."""
+"""Longest prompt, in characters, that is matched against the rules, which are made for a sentence or two."""
 MAX_SHOWN_LINES = 40
 MAX_SHOWN_CHARACTERS = 4_000
-"""How much of a text an answer repeats."""
+"""Limits for quoting a text in an answer."""
 
 QUOTED_PATTERN = r"""(?:"[^"]*"|`[^`]*`|(?<!\w)'[^']*'(?!\w))"""
 CONTENT_PREFIX_PATTERN = (
     r"(?:with|containing|saying|that (?:says|contains))(?: the (?:words?|line)|(?: the)? (?:text|contents?))?:?"
 )
-FILE_PATTERN = rf"(?:(?:a|an|the|new|text) )*(?P<file>file (?:(?:called|named) )?(?:{QUOTED_PATTERN}|\S+)|{QUOTED_PATTERN}|\S*[./]\w\S*)"
-"""A file to write to: quoted, called a file, or with a dot or a slash, so that no other noun is taken for one."""
+FILE_PATTERN = (
+    r"(?:(?:a|an|the|new|text) )*"
+    rf"(?P<file>file (?:(?:called|named) )?(?:{QUOTED_PATTERN}|\S+)|{QUOTED_PATTERN}|\S*[./]\w\S*)"
+)
+"""A file to write to: quoted, introduced as a file, or with a dot or slash, so that other nouns do not match."""
 
 ENTRIES_PATTERN = r"(?:files|folders|directories|entries)(?: (?:and|or) (?:files|folders|directories))?"
 SYSTEM_PATTERN = r"(?:os|operating system)"
@@ -32,7 +35,8 @@ TIME_PATTERN = r"(?:the )?(?:current )?(?:date|time|day)"
 FOLDER_WORD_PATTERN = r"(?:folder|directory|dir)"
 TAG_PATTERN = r"(?:stdin|file)(?:[-_.:]\w+|\d\w*)?"
 INPUT_BLOCK_PATTERN = re.compile(
-    rf"<(?P<tag>{TAG_PATTERN})(?:\s(?P<about>.{{0,1000}}?)>(?=\n)|>)\n?(?P<text>.*?)(?:</(?P=tag)>\s*(?=<{TAG_PATTERN}|\Z)|\Z)",
+    rf"<(?P<tag>{TAG_PATTERN})(?:\s(?P<attributes>.{{0,1000}}?)>(?=\n)|>)\n?"
+    rf"(?P<text>.*?)(?:</(?P=tag)>\s*(?=<{TAG_PATTERN}|\Z)|\Z)",
     re.DOTALL,
 )
 PRONOUNS = {"it", "this", "that", "them", "these", "those", "me", "everything", "all", "input", "stdin"}
@@ -43,56 +47,56 @@ POLITE_PREFIX_PATTERN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PlannedCall:
-    """A tool call to make."""
+    """A planned tool call."""
 
     tool_name: str
     arguments: dict[str, Any]
 
 
 RuleAction = Callable[[re.Match[str]], list[PlannedCall]]
-"""What a rule does with its match; [] where it does not apply after all."""
+"""Converts a rule's match to tool calls; [] if the rule does not apply after all."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputBlock:
-    """Text that came with the question: piped in (`name` is "stdin"), or from a file."""
+    """Text that accompanies the prompt: piped in (`name` is "stdin"), or from a file."""
 
     name: str
     text: str
 
 
 def parse_prompt(text: str) -> tuple[str, list[InputBlock]]:
-    """The user's own words, and the blocks of piped input and files that stand with them.
+    """Split a message into the user's own words and the blocks of piped input and files.
 
-    Everything from the first opening tag to the last closing one is data, so that a closing tag inside the
-    data cannot turn what follows it into words.
+    Everything from the first opening tag to the last closing tag is data, so that a closing tag inside the data cannot
+    turn the text after it into instructions.
     """
-    opening = re.search(rf"<{TAG_PATTERN}[\s>]", text)
-    if not opening:
+    opening_tag = re.search(rf"<{TAG_PATTERN}[\s>]", text)
+    if not opening_tag:
         return text.strip(), []
-    start = opening.start()
+    start = opening_tag.start()
     end = max(
         (match.end() for match in re.finditer(rf"</{TAG_PATTERN}>", text) if match.start() > start), default=len(text)
     )
     blocks = INPUT_BLOCK_PATTERN.finditer(text[start:end])
     return f"{text[:start]} {text[end:]}".strip(), [
-        InputBlock(parse_block_name(b["about"] or ""), b["text"]) for b in blocks
+        InputBlock(parse_block_name(b["attributes"] or ""), b["text"]) for b in blocks
     ]
 
 
 def parse_block_name(attributes: str) -> str:
-    """The name in a tag's attributes, or "stdin"."""
+    """Return the name from a tag's attributes, or "stdin"."""
     name = re.search(r'name="(.*)"', attributes, re.DOTALL)
     return name[1] if name else "stdin"
 
 
-# Words to calls
+# Prompts to calls
 
 
 def plan_calls(prompt: str) -> list[list[PlannedCall]]:
-    """The rounds of calls that do what the words ask; [] where they ask for nothing that is understood.
+    """Plan the rounds of tool calls that a prompt asks for; [] if it is not understood.
 
-    "then" parts one round from the next, where the demo understands both sides of it.
+    "then" separates rounds if both sides of it are understood.
     """
     if len(prompt) > MAX_PROMPT_LENGTH:
         return []
@@ -104,25 +108,25 @@ def plan_calls(prompt: str) -> list[list[PlannedCall]]:
 
 
 def match_step(step: str) -> list[PlannedCall]:
-    """The calls of one round, by the first rule that fits; [] where none does."""
+    """Return the calls of one round by the first rule that matches; [] if none does."""
     step = POLITE_PREFIX_PATTERN.sub("", step).strip()
-    tries = (make(match) for pattern, make in RULES if (match := pattern.fullmatch(step)))
-    return next(filter(None, tries), [])
+    attempts = (action(match) for pattern, action in RULES if (match := pattern.fullmatch(step)))
+    return next(filter(None, attempts), [])
 
 
 def list_named_folder(match: re.Match[str]) -> list[PlannedCall]:
-    """List the one directory that is named, this one where none is."""
+    """List the named directory, or the current one."""
     return make_list_call(trim_sentence(match["place"] or "here"))
 
 
 def make_list_call(phrase: str) -> list[PlannedCall]:
-    """The call that lists the directory of that phrase."""
-    place = parse_folder_name(phrase)
-    return [PlannedCall("list_dir", {"dirpath": place})] if place else []
+    """Return the call that lists the directory a phrase names."""
+    folder = parse_folder_name(phrase)
+    return [PlannedCall("list_dir", {"dirpath": folder})] if folder else []
 
 
 def make_read_calls(match: re.Match[str]) -> list[PlannedCall]:
-    """Read each file that is named, or list the directory."""
+    """Read each named file, or list the directory."""
     subject = trim_sentence(match["subject"])
     if is_folder_phrase(subject):
         return make_list_call(subject)
@@ -131,7 +135,7 @@ def make_read_calls(match: re.Match[str]) -> list[PlannedCall]:
 
 
 def make_write_call(match: re.Match[str]) -> list[PlannedCall]:
-    """Write the text that is given; a pronoun stands for a text that the demo does not have."""
+    """Write the given text; a pronoun refers to a text that the demo does not have."""
     name, text = parse_file_name(match["file"]), strip_quotes(match["text"])
     if not name or trim_sentence(match["text"]).lower() in PRONOUNS:
         return []
@@ -139,24 +143,22 @@ def make_write_call(match: re.Match[str]) -> list[PlannedCall]:
 
 
 def make_edit_call(match: re.Match[str]) -> list[PlannedCall]:
-    """Replace one text by another."""
     name, old, new = parse_file_name(match["file"]), strip_quotes(match["old"]), strip_quotes(match["new"])
     return [PlannedCall("edit_file", {"filepath": name, "old_text": old, "new_text": new})] if name and old else []
 
 
 def make_bash_call(match: re.Match[str]) -> list[PlannedCall]:
-    """Run the command that is given."""
     command = strip_quotes(match["command"]).strip()
     return [PlannedCall("bash", {"command": command})] if command else []
 
 
 def make_fixed_bash_action(command: str) -> RuleAction:
-    """A rule's action: run this command."""
+    """Return a rule action that runs this command."""
     return lambda _: [PlannedCall("bash", {"command": command})]
 
 
 def compile_rule(pattern: str) -> re.Pattern[str]:
-    """A rule's pattern, in which a blank stands for any white space."""
+    """Compile a rule's pattern, in which a space matches any white space."""
     return re.compile(pattern.replace(" ", r"\s+"), PATTERN_FLAGS)
 
 
@@ -175,7 +177,7 @@ RULES: list[tuple[re.Pattern[str], RuleAction]] = [
         ),
         make_edit_call,
     ),
-    # A command in backquotes needs "run", or to be all that was said: a question about one must not run it.
+    # A command in backquotes needs "run" or must be the entire prompt: a question about a command must not run it.
     (compile_rule(r"(?P<command>`[^`]+`)[.?!]*"), make_bash_call),
     (compile_rule(r"(?:run|execute) (?:the command )?(?P<command>`[^`]+`)[^`]*"), make_bash_call),
     (
@@ -214,14 +216,14 @@ RULES: list[tuple[re.Pattern[str], RuleAction]] = [
         make_read_calls,
     ),
 ]
-"""Tried in this order, on one step each; the first that gives calls counts."""
+"""Tried in this order for each step; the first rule that returns calls is used."""
 
 
 # Names and quotes
 
 
 def split_outside_quotes(separator: str, text: str) -> list[str]:
-    """The pieces of a text between separators, with what stands in quotes left whole."""
+    """Split a text at separators outside quotes."""
     pieces, start = [], 0
     for match in re.finditer(rf"{QUOTED_PATTERN}|(?P<separator>{separator})", text, PATTERN_FLAGS):
         if match["separator"]:
@@ -231,32 +233,35 @@ def split_outside_quotes(separator: str, text: str) -> list[str]:
 
 
 def trim_sentence(text: str) -> str:
-    """The text without what ends a sentence: a "please", punctuation. The dots of "." and ".." are none."""
+    """Remove what ends a sentence: "please" and punctuation.
+
+    The dots of "." and ".." stay.
+    """
     text = re.sub(r"(?:^|,?\s+)please\W*$", "", text.strip(), flags=PATTERN_FLAGS)
     return re.sub(r"(?<=[\w\"'`)\]])[.?!,;:]+$|[?!]+$", "", text)
 
 
 def strip_quotes(text: str) -> str:
-    """The text inside quotes, where all of it is quoted; else the text as it is."""
+    """Return the text inside quotes if all of it is quoted, otherwise the text itself."""
     return trim_sentence(text)[1:-1] if re.fullmatch(QUOTED_PATTERN, trim_sentence(text), PATTERN_FLAGS) else text
 
 
 def is_folder_phrase(phrase: str) -> bool:
-    """Whether a phrase speaks of a directory."""
+    """Check whether a phrase refers to a directory."""
     return bool(
         re.fullmatch(rf"here|\.\.?|.*/\.{{0,2}}|(?:.*\s)?{FOLDER_WORD_PATTERN}(?:\s.*)?", phrase, PATTERN_FLAGS)
     )
 
 
 def parse_folder_name(phrase: str) -> str:
-    """The directory that a phrase names, "." for this one; "" where it names none."""
+    """Return the directory that a phrase names, "." for the current one; "" if none."""
     name = re.sub(r"^(?:(?:the|this|my|current|working)\s+)+", "", phrase, flags=PATTERN_FLAGS)
     name = re.sub(rf"^{FOLDER_WORD_PATTERN}(?:\s+|$)|\s+{FOLDER_WORD_PATTERN}$", "", name, flags=PATTERN_FLAGS)
     return "." if name.lower() in ("", "here", "there") else parse_single_name(name)
 
 
 def parse_file_name(phrase: str) -> str:
-    """The file that a phrase names; "" where it names none."""
+    """Return the file that a phrase names; "" if none."""
     name = re.sub(
         r"^(?:the\s+|my\s+)?(?:files?\s+)?(?:(?:called|named)\s+)?", "", trim_sentence(phrase), flags=PATTERN_FLAGS
     )
@@ -264,7 +269,7 @@ def parse_file_name(phrase: str) -> str:
 
 
 def parse_single_name(phrase: str) -> str:
-    """The phrase without quotes, if it can be a name: quoted, or a single word that is no pronoun."""
+    """Return the unquoted phrase if it can be a name: quoted, or one word that is not a pronoun."""
     name = strip_quotes(phrase)
     return name if name != phrase or (not re.search(r"\s", name) and name.lower() not in PRONOUNS) else ""
 
@@ -303,40 +308,40 @@ ENTRY_KIND_NAMES = {
     "other": ("other", "other"),
 }
 PARTIAL_READ_PATTERN = re.compile(r"(?P<part>.*\n)\[(?P<note>lines? [\d,]+[^\n]* of [^\n]*)\]", re.DOTALL)
-"""A result of read_file that is not all of the file."""
+"""A result of read_file with only part of the file."""
 EMPTY_FILE_RESULT = "[the file is empty]"
 
 
 def answer_small_talk(prompt: str) -> str:
-    """The answer to a question that no tool and no input belongs to; repeats nothing of it."""
+    """Answer a prompt without tool calls or input; the answer repeats nothing from the prompt."""
     return (
         INTRODUCTION if len(prompt) < MAX_PROMPT_LENGTH and GREETING_PATTERN.fullmatch(prompt) else UNSUPPORTED_MESSAGE
     )
 
 
 def describe_input(prompt: str, blocks: Sequence[InputBlock]) -> str:
-    """What can be counted and found in piped text and files."""
-    search = bool(ASKS_ABOUT_ERROR_PATTERN.search(prompt))
-    reports = [describe_block(block, search) for block in blocks]
+    """Report counts and errors found in piped text and files."""
+    find_errors = bool(ASKS_ABOUT_ERROR_PATTERN.search(prompt))
+    reports = [describe_block(block, find_errors) for block in blocks]
     return "\n\n".join(["I am the embedded demo, not a language model: I count and search.", *reports])
 
 
 def describe_block(block: InputBlock, find_errors: bool) -> str:
-    """The size of a block, and its first line of trouble where asked to search; else its first line."""
+    """Describe the size of a block, and its first line or, if requested, its first error."""
     if not block.text.strip():
         return f"{format_inline_code(block.name)} is empty."
     size = f"{format_inline_code(block.name)} has {describe_size(block.text)}."
     lines = split_lines(block.text)
     if not find_errors:
         return f"{size} It begins:\n\n{format_code_block(lines[0])}"
-    found = next((number for number, line in enumerate(lines) if ERROR_PATTERN.search(line)), None)
-    if found is None:
+    error_index = next((number for number, line in enumerate(lines) if ERROR_PATTERN.search(line)), None)
+    if error_index is None:
         return f"{size} No line speaks of an error, a failure or an exception."
-    return f"{size} The first trouble is in line {found + 1}:\n\n{format_code_block(lines[found])}"
+    return f"{size} The first trouble is in line {error_index + 1}:\n\n{format_code_block(lines[error_index])}"
 
 
 def explain_blocked_calls(calls: Sequence[PlannedCall], offered_tools: Set[str], tool_choice: str) -> str:
-    """Why a request does not allow these calls, and what they would have been; "" where it does."""
+    """Explain which calls the request does not allow, and why; "" if it allows them."""
     missing = [call.tool_name for call in calls if call.tool_name not in offered_tools]
     if not offered_tools:
         reason = "this request offers no tools"
@@ -350,12 +355,15 @@ def explain_blocked_calls(calls: Sequence[PlannedCall], offered_tools: Set[str],
 
 
 def is_error_result(result: str) -> bool:
-    """Whether a result tells that its call could not be carried out, and is no file that begins like that."""
+    """Check whether a result reports an error.
+
+    A file may also begin with "Error:", but usually ends with a newline.
+    """
     return result.startswith("Error:") and not result.endswith("\n")
 
 
 def describe_result(call: PlannedCall, result: str) -> str:
-    """What came of a call, for the user."""
+    """Describe the result of a call to the user."""
     if is_error_result(result):
         return f"{format_call(call)} did not work: {result.removeprefix('Error:').strip()}."
     if call.tool_name == "list_dir":
@@ -363,14 +371,14 @@ def describe_result(call: PlannedCall, result: str) -> str:
     if call.tool_name == "read_file":
         return describe_content(format_inline_code(str(call.arguments.get("filepath"))), result)
     if call.tool_name == "bash":
-        ending, _, output = result.partition("\n")
-        printed = format_code_block(output.removeprefix("stdout:\n")) if output else "It printed nothing."
-        return f"I ran {format_inline_code(str(call.arguments.get('command')))} ({ending}).\n\n{printed}"
+        status_line, _, output = result.partition("\n")
+        block = format_code_block(output.removeprefix("stdout:\n")) if output else "It printed nothing."
+        return f"I ran {format_inline_code(str(call.arguments.get('command')))} ({status_line}).\n\n{block}"
     return f"Done: {result}."
 
 
-def describe_listing(place: str, result: str) -> str:
-    """How many entries a directory has, and which; the result itself where it is no list."""
+def describe_listing(folder: str, result: str) -> str:
+    """Summarize a directory listing; return the result itself if it is not a listing."""
     lines = result.split("\n")
     entries = [entry for entry in map(ENTRY_PATTERN.fullmatch, lines) if entry]
     if not entries:
@@ -382,7 +390,7 @@ def describe_listing(place: str, result: str) -> str:
     notes = [f"- {line}" for line in lines if not ENTRY_PATTERN.fullmatch(line)]
     return "\n".join(
         [
-            f"{format_inline_code(place)} has {format_count(len(entries), 'entry', 'entries')}: {summary}.",
+            f"{format_inline_code(folder)} has {format_count(len(entries), 'entry', 'entries')}: {summary}.",
             "",
             *shown,
             *more,
@@ -392,29 +400,30 @@ def describe_listing(place: str, result: str) -> str:
 
 
 def describe_entry(entry: re.Match[str]) -> str:
-    """What an entry is, with a file's size."""
+    """Return the kind of an entry, or the size of a file."""
     return format_count(int(entry["size"]), "byte", "bytes") if entry["size"] else ENTRY_KIND_NAMES[entry["kind"]][0]
 
 
 def describe_content(name: str, result: str) -> str:
-    """The size of a file, and how it begins."""
+    """Describe the size of a file and quote its beginning."""
     if result == EMPTY_FILE_RESULT:
         return f"{name} is empty."
-    part = PARTIAL_READ_PATTERN.fullmatch(result)
-    if part:
-        return f"What was read of {name} ({part['note']}) has {describe_size(part['part'])}:\n\n{format_code_block(part['part'])}"
+    match = PARTIAL_READ_PATTERN.fullmatch(result)
+    if match:
+        size, block = describe_size(match["part"]), format_code_block(match["part"])
+        return f"What was read of {name} ({match['note']}) has {size}:\n\n{block}"
     return f"{name} has {describe_size(result)}:\n\n{format_code_block(result)}"
 
 
 def describe_size(text: str) -> str:
-    """The size of a text in words: lines, words, bytes."""
+    """Describe the size of a text: lines, words, bytes."""
     lines = format_count(len(split_lines(text)), "line", "lines")
     words = format_count(len(text.split()), "word", "words")
     return f"{lines}, {words} and {format_count(len(text.encode('utf-8', 'surrogatepass')), 'byte', 'bytes')}"
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text as grep counts them: only a newline ends one."""
+    """Split a text into lines like grep: only a newline ends a line."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
@@ -423,25 +432,24 @@ def format_count(count: int, singular: str, plural: str) -> str:
 
 
 def format_call(call: PlannedCall) -> str:
-    """The call in words: the tool and its arguments."""
-    return f"{format_inline_code(call.tool_name)} with {format_inline_code(json.dumps(call.arguments, ensure_ascii=False))}"
+    arguments = json.dumps(call.arguments, ensure_ascii=False)
+    return f"{format_inline_code(call.tool_name)} with {format_inline_code(arguments)}"
 
 
 def format_inline_code(text: str) -> str:
-    """The text as Markdown code in a line."""
     ticks = make_fence(text, 1)
     return f"{ticks} {text} {ticks}" if "`" in text else f"{ticks}{text}{ticks}"
 
 
 def format_code_block(text: str) -> str:
-    """The start of the text as a block of Markdown code, and a word about the rest."""
-    whole = text.removesuffix("\n")
-    shown = "\n".join(split_lines(whole)[:MAX_SHOWN_LINES])[:MAX_SHOWN_CHARACTERS]
-    cut = "" if shown == whole else "\n\n(This is the beginning.)"
+    """Format the start of the text as a Markdown code block, with a note if it is truncated."""
+    full_text = text.removesuffix("\n")
+    shown = "\n".join(split_lines(full_text)[:MAX_SHOWN_LINES])[:MAX_SHOWN_CHARACTERS]
+    note = "" if shown == full_text else "\n\n(This is the beginning.)"
     ticks = make_fence(shown, 3)
-    return f"{ticks}\n{shown}\n{ticks}{cut}"
+    return f"{ticks}\n{shown}\n{ticks}{note}"
 
 
 def make_fence(text: str, min_length: int) -> str:
-    """More backquotes than the text has in a row."""
+    """Return a fence longer than any run of backquotes in the text."""
     return "`" * max(min_length, 1 + max((len(run) for run in re.findall("`+", text)), default=0))

@@ -1,8 +1,7 @@
-"""Google's Gemini in its own wire: generateContent and streamGenerateContent. https://ai.google.dev/api
+"""Google's Gemini API: generateContent and streamGenerateContent. https://ai.google.dev/api
 
-What one part of an answer carries, above all its signature, goes back on that very part: so an answer with such
-parts is kept as it came, and sent again in place of its neutral form. Streams are `gemini_stream`'s to gather,
-answers `gemini_answer`'s to read.
+Fields of a response part, above all its signature, must be sent back on exactly that part. So a response with such
+parts is kept as received, and sent again instead of its provider-neutral form.
 """
 
 from __future__ import annotations
@@ -59,9 +58,10 @@ from .gemini_response import (
 from .gemini_stream import SIGNATURE_FIELD, GeminiStreamReader
 
 SKIP_SIGNATURE = "skip_thought_signature_validator"
-"""Stands for the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures"""
+"""Replaces the signature of a call that Gemini did not make: https://ai.google.dev/gemini-api/docs/thought-signatures
+"""
 OLD_MODELS_PATTERN = re.compile(r"(gemini-[12]\b|gemma|learnlm)")
-"""Models before Gemini 3: they think by a budget of tokens, not by level, and ask for no signatures."""
+"""Models before Gemini 3: they have a thinking budget in tokens, not a level, and need no signatures."""
 PARAMETER_NAMES = {
     "top_p": "topP",
     "top_k": "topK",
@@ -70,9 +70,9 @@ PARAMETER_NAMES = {
     "frequency_penalty": "frequencyPenalty",
     "presence_penalty": "presencePenalty",
 }
-"""What Gemini calls the parameters that have a common name."""
+"""Gemini's names of common parameters."""
 TOP_LEVEL_PARAMETERS = ("safetySettings", "cachedContent", "serviceTier")
-"""Parameters that stand in the body itself, not in its generationConfig."""
+"""Parameters that belong in the body itself, not in its generationConfig."""
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/heic")
 ATTACHMENT_TYPES = (
     *(*IMAGE_TYPES, "application/pdf"),
@@ -80,9 +80,9 @@ ATTACHMENT_TYPES = (
 )
 """https://ai.google.dev/gemini-api/docs/image-understanding, .../document-processing and .../audio"""
 MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3"}
-"""What Gemini calls those that have another name elsewhere."""
+"""MIME types for which Gemini uses another name."""
 THINKING_BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
-"""Tokens to think with: https://ai.google.dev/gemini-api/docs/openai#thinking"""
+"""Thinking tokens by effort: https://ai.google.dev/gemini-api/docs/openai#thinking"""
 
 NO_TOOLS_MESSAGES = ("Function calling is not enabled", "Tool use with function calling is unsupported")
 
@@ -91,23 +91,21 @@ class Gemini(Provider):
     """Gemini's own API."""
 
     def build_headers(self, key: str) -> dict[str, str]:
-        """The key, if there is one."""
         return {"x-goog-api-key": key} if key else {}
 
     # Requests
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        """Gemini sees, reads and hears; Gemma sees."""
+        """Accept images, documents and audio for Gemini, images for Gemma."""
         return media_type in (IMAGE_TYPES if "gemma" in model else ATTACHMENT_TYPES)
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         method = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
         model = quote(request.model, safe="/-._~@", errors="replace")
-        place = model if "/" in model else f"models/{model}"
-        return HttpRequest(f"/v1beta/{place}:{method}", self.build_body(request), self.build_headers(key))
+        path = model if "/" in model else f"models/{model}"
+        return HttpRequest(f"/v1beta/{path}:{method}", self.build_body(request), self.build_headers(key))
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        """The body of a request."""
         body: dict[str, Any] = {
             "contents": self.format_contents(request.messages, request.model.removeprefix("models/"))
         }
@@ -136,13 +134,19 @@ class Gemini(Provider):
         return body | ({"generationConfig": config} if config else {})
 
     def choose_schema(self, request: ChatRequest) -> dict[str, Any] | None:
-        """The schema that a request carries. Models before Gemini 3 refuse one beside tools, so there it waits."""
+        """Return the schema to send, if any.
+
+        Models before Gemini 3 refuse a schema together with tools; it is sent once no more tools may be called.
+        """
         if request.schema is None or (request.tools and request.tool_choice != "none" and is_old_model(request.model)):
             return None
         return dict(request.schema)
 
     def format_contents(self, messages: Iterable[Message], model: str) -> list[dict[str, Any]]:
-        """The conversation, where the user's and the model's turns alternate: results are the user's."""
+        """Format the conversation as alternating user and model turns.
+
+        Tool results belong to user turns.
+        """
         turns: list[dict[str, Any]] = []
         ids: dict[str, str] = {}
         for message in messages:
@@ -150,9 +154,9 @@ class Gemini(Provider):
                 parts = self.format_model_parts(message, model)
                 ids |= map_call_ids(message, parts)
             elif message.role == "tool":
-                name, given = message.tool_name, ids.get(message.tool_call_id)
+                name, original_id = message.tool_name, ids.get(message.tool_call_id)
                 part = self.provider_format_tool_result(message.tool_call_id, name, message.content)
-                part["functionResponse"] |= {"id": given} if given else {}
+                part["functionResponse"] |= {"id": original_id} if original_id else {}
                 parts = [part]
             else:
                 parts = format_user_parts(message) if message.role == "user" else []
@@ -164,35 +168,46 @@ class Gemini(Provider):
         return turns
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Not across the step to Gemini 3: no signature is known to be read on its other side."""
-        crossed = message.native and bool(OLD_MODELS_PATTERN.match(message.native.model)) != bool(
+        """Drop the stored parts between Gemini 3 and older models.
+
+        It is not documented that signatures are valid across these generations.
+        """
+        is_other_generation = message.native and bool(OLD_MODELS_PATTERN.match(message.native.model)) != bool(
             OLD_MODELS_PATTERN.match(model)
         )
-        return {} if crossed else super().native_for(message, model)
+        return {} if is_other_generation else super().native_for(message, model)
 
     def format_model_parts(self, message: Message, model: str) -> list[Part]:
-        """The parts of an answer: as they came, if this model may read them and they say what the message says."""
+        """Format an assistant message.
+
+        The stored parts are used if this model can read them and they match the message; otherwise parts are built from
+        its text and calls.
+        """
         parts = [as_dict(part) for part in as_list(self.native_for(message, model).get("parts"))]
-        said = [(to_function_name(call.name), (arguments_object(call.arguments) or {})) for call in message.tool_calls]
-        came = [
+        message_calls = [
+            (to_function_name(call.name), (arguments_object(call.arguments) or {})) for call in message.tool_calls
+        ]
+        stored_calls = [
             (call.get("name"), {} if call.get("args") is None else call["args"]) for call in list_function_calls(parts)
         ]
-        if (message.content, said) != (join_text(parts), came):
+        if (message.content, message_calls) != (join_text(parts), stored_calls):
             parts = [{"text": message.content}] if message.content else []
             for call in message.tool_calls:
-                arguments = {"name": to_function_name(call.name), "args": (arguments_object(call.arguments) or {})}
-                parts.append({"functionCall": arguments})
-        first = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
-        if first is not None and SIGNATURE_FIELD not in parts[first] and not OLD_MODELS_PATTERN.match(model):
-            parts[first] = parts[first] | {SIGNATURE_FIELD: SKIP_SIGNATURE}
+                function_call = {"name": to_function_name(call.name), "args": (arguments_object(call.arguments) or {})}
+                parts.append({"functionCall": function_call})
+        first_call = next((i for i, part in enumerate(parts) if "functionCall" in part), None)
+        if first_call is not None and SIGNATURE_FIELD not in parts[first_call] and not OLD_MODELS_PATTERN.match(model):
+            parts[first_call] = parts[first_call] | {SIGNATURE_FIELD: SKIP_SIGNATURE}
         return parts
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         declarations: list[dict[str, Any]] = []
         for tool in (normalize_tool(tool, inline_references=True) for tool in tools):
             declaration = {"name": to_function_name(tool.name), "description": tool.description}
-            takes_any = bool(tool.parameters["properties"] or tool.parameters.get("additionalProperties"))
-            declarations.append(declaration | ({"parametersJsonSchema": dict(tool.parameters)} if takes_any else {}))
+            has_parameters = bool(tool.parameters["properties"] or tool.parameters.get("additionalProperties"))
+            declarations.append(
+                declaration | ({"parametersJsonSchema": dict(tool.parameters)} if has_parameters else {})
+            )
         return [{"functionDeclarations": declarations}] if declarations else []
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
@@ -206,24 +221,28 @@ class Gemini(Provider):
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
         parts = read_parts(response)
         reason = read_finish_reason(response)
-        kept = [part for part in map(to_stored_part, parts) if SIGNATURE_FIELD in part or is_answer_part(part)]
-        needed = any(SIGNATURE_FIELD in part or as_dict(part.get("functionCall")).get("id") for part in kept)
+        stored_parts = [part for part in map(to_stored_part, parts) if SIGNATURE_FIELD in part or is_answer_part(part)]
+        needs_state = any(
+            SIGNATURE_FIELD in part or as_dict(part.get("functionCall")).get("id") for part in stored_parts
+        )
         answer = Answer(
             text=join_text(parts),
             reasoning=join_text(parts, thoughts=True),
             finish=to_finish(reason, has_calls=bool(list_function_calls(parts))),
             usage=parse_usage(as_dict(response.get("usageMetadata"))),
-            native=Native(self.info.name, as_text(response.get("modelVersion")), {"parts": kept}) if needed else None,
+            native=Native(self.info.name, as_text(response.get("modelVersion")), {"parts": stored_parts})
+            if needs_state
+            else None,
             reason=format_filter_reason(response, reason),
         )
-        failure = self.find_response_error(response, reason)
-        if failure:
-            failure.answer = answer._replace(finish=Finish.ERROR)
-            raise failure
+        error = self.find_response_error(response, reason)
+        if error:
+            error.answer = answer._replace(finish=Finish.ERROR)
+            raise error
         return answer
 
     def find_response_error(self, response: Mapping[str, Any], reason: str) -> ProviderError | None:
-        """The error that a response holds despite its status of 200, if any."""
+        """Return the error in a response with status 200, if any."""
         error = find_error(response)
         if error is not None:
             code = as_int(as_dict(error).get("code"))
@@ -234,36 +253,41 @@ class Gemini(Provider):
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         calls: list[ToolCall] = []
         seen: set[str] = set()
-        for wire in list_function_calls(read_parts(response)):
-            call_id = as_text(wire.get("id"))
+        for function_call in list_function_calls(read_parts(response)):
+            call_id = as_text(function_call.get("id"))
             if not call_id or call_id in seen:
                 call_id = f"call_{os.urandom(8).hex()}"
             seen.add(call_id)
-            calls.append(ToolCall(call_id, as_text(wire.get("name")) or "unnamed", format_arguments(wire)))
+            calls.append(
+                ToolCall(call_id, as_text(function_call.get("name")) or "unnamed", format_arguments(function_call))
+            )
         return calls
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = find_error(parse_json(body))
         message = error_text(error) or page_text(body) or "no explanation"
-        named = next((name for name, ours in PARAMETER_NAMES.items() if is_parameter_mentioned(ours, message)), None)
-        told = None if status == 200 else status
-        failure = ProviderError(message, told, default_remedy(status, headers), parameter=named)
+        parameter = next(
+            (name for name, gemini_name in PARAMETER_NAMES.items() if is_parameter_mentioned(gemini_name, message)),
+            None,
+        )
+        error_status = None if status == 200 else status
+        provider_error = ProviderError(message, error_status, default_remedy(status, headers), parameter=parameter)
         details = [as_dict(detail) for detail in as_list(as_dict(error).get("details"))]
-        if failure.remedy.action == "retry" and failure.remedy.after is None:
-            failure.remedy = Remedy.RETRY(parse_retry_delay(details))
+        if provider_error.remedy.action == "retry" and provider_error.remedy.after is None:
+            provider_error.remedy = Remedy.RETRY(parse_retry_delay(details))
         if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
-            failure.remedy = Remedy.NEXT_KEY
-            failure.advice = "check the key (ask keys set gemini)"
+            provider_error.remedy = Remedy.NEXT_KEY
+            provider_error.advice = "check the key (ask keys set gemini)"
         elif "credits are depleted" in message:
-            failure.remedy = Remedy.NEXT_KEY
-            failure.advice = "add credits at https://ai.studio/projects, or use another key"
+            provider_error.remedy = Remedy.NEXT_KEY
+            provider_error.advice = "add credits at https://ai.studio/projects, or use another key"
         elif any("PerDay" in as_text(violation.get("quotaId")) for violation in list_quota_violations(details)):
-            failure.remedy = Remedy.NEXT_KEY
-            failure.advice = "the quota of this day is used up: use another model or key, or wait for tomorrow"
+            provider_error.remedy = Remedy.NEXT_KEY
+            provider_error.advice = "the quota of this day is used up: use another model or key, or wait for tomorrow"
         elif any(words in message for words in NO_TOOLS_MESSAGES):
-            failure.remedy = Remedy.WITHOUT_TOOLS
-            failure.advice = "use --no-tools, or a model that can call tools"
-        return failure
+            provider_error.remedy = Remedy.WITHOUT_TOOLS
+            provider_error.advice = "use --no-tools, or a model that can call tools"
+        return provider_error
 
     # Models
 
@@ -284,7 +308,7 @@ class Gemini(Provider):
 
 
 def format_user_parts(message: Message) -> list[Part]:
-    """The parts of a message of the user's: its files before its text, as Google advises."""
+    """Format a user message: files before text, as Google recommends."""
     files: list[Part] = [
         {
             "inlineData": {
@@ -298,18 +322,20 @@ def format_user_parts(message: Message) -> list[Part]:
 
 
 def is_old_model(model: str) -> bool:
-    """Whether a model is older than Gemini 3."""
     return OLD_MODELS_PATTERN.match(model.removeprefix("models/")) is not None
 
 
 def to_function_name(name: str) -> str:
-    """A tool's name as Gemini takes it."""
+    """Convert a tool name to a function name that Gemini accepts."""
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64]
     return safe if re.match(r"[A-Za-z_]", safe) else f"_{safe}"[:64]
 
 
 def build_thinking_config(effort: str, model: str) -> dict[str, Any]:
-    """How hard to think, and to show the thoughts. Gemini 3 always thinks: "none" is as little as it can."""
+    """Convert a reasoning effort to Gemini's thinking parameters.
+
+    Gemini 3 cannot turn thinking off: "none" means the lowest level.
+    """
     if is_old_model(model):
         budget = THINKING_BUDGETS.get(effort, THINKING_BUDGETS["high"])
         return {"thinkingBudget": budget, "includeThoughts": budget > 0}
@@ -317,25 +343,25 @@ def build_thinking_config(effort: str, model: str) -> dict[str, Any]:
 
 
 def map_call_ids(message: Message, parts: Sequence[Part]) -> dict[str, str]:
-    """The ids that Gemini itself gave to calls, by those under which we know them; "" where it gave none."""
+    """Map our call ids to the ids that Gemini gave; "" if it gave none."""
     ids = [as_text(call.get("id")) for call in list_function_calls(parts)]
-    return {call.id: given for call, given in zip(message.tool_calls, ids, strict=True)}
+    return {call.id: original_id for call, original_id in zip(message.tool_calls, ids, strict=True)}
 
 
 def is_parameter_mentioned(parameter: str, message: str) -> bool:
-    """Whether an error's message speaks of a parameter, in either way to write it."""
+    """Check whether an error message mentions a parameter, in camel or snake case."""
     snake = re.sub(r"([A-Z])", r"_\1", parameter).lower()
     return re.search(rf"\b({parameter}|{snake})\b", message) is not None
 
 
 def parse_retry_delay(details: Iterable[Mapping[str, Any]]) -> float | None:
-    """Seconds until a retry makes sense, told as "17s"; None where it is not."""
+    """Return the seconds until a retry, sent as "17s"; None if there is no such value."""
     delays = (as_number(as_text(detail.get("retryDelay")).removesuffix("s")) for detail in details)
     return next((delay for delay in delays if delay is not None and delay >= 0), None)
 
 
 def list_quota_violations(details: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The quotas that a request went over."""
+    """Return the quotas that a request exceeded."""
     return [as_dict(violation) for detail in details for violation in as_list(detail.get("violations"))]
 
 

@@ -1,4 +1,4 @@
-"""What an answer of Gemini's says: its parts, why it ended and what it used. Whether that is a failure is not said."""
+"""Read Gemini's responses: parts, finish reason and usage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FINISH_REASON_NAMES = (
     *("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT"),
     *("SPII", "MALFORMED_FUNCTION_CALL", "IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
 )
-"""Finish reasons by number, as they come where enums are numbers."""
+"""Finish reasons by number, for servers that send enums as numbers."""
 FILTER_REASONS = {
     *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR"),
     *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
@@ -32,51 +32,59 @@ FAILURE_MESSAGES = {
 
 
 def read_parts(response: Mapping[str, Any]) -> list[Part]:
-    """The parts of the first candidate."""
+    """Return the parts of the first candidate."""
     candidate = get_first_candidate(response)
     return [as_dict(part) for part in as_list(as_dict(candidate.get("content")).get("parts"))]
 
 
 def get_first_candidate(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The first candidate of a response; {} where there is none."""
+    """Return the first candidate of a response; {} if there is none."""
     return as_dict(next(iter(as_list(response.get("candidates"))), None))
 
 
 def list_function_calls(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """The function calls among the parts."""
     return [part["functionCall"] for part in parts if isinstance(part.get("functionCall"), dict)]
 
 
 def join_text(parts: Iterable[Part], *, thoughts: bool = False) -> str:
-    """What the parts say, or think."""
+    """Join the text of the parts, or their thoughts."""
     return "".join(as_text(part.get("text")) for part in parts if bool(part.get("thought")) is thoughts)
 
 
 def to_stored_part(part: Part) -> Part:
-    """A part as it may go back: without an empty signature, a call without the marks of one that comes in pieces."""
-    kept = {
+    """Return a part as it can be sent back.
+
+    An empty signature is removed, and so are the fields of a function call that arrived in fragments.
+    """
+    stored = {
         name: value for name, value in part.items() if name != SIGNATURE_FIELD or (value and isinstance(value, str))
     }
     call = part.get("functionCall")
     if isinstance(call, dict):
-        kept["functionCall"] = {name: value for name, value in call.items() if name not in PARTIAL_CALL_FIELDS}
-    return kept
+        stored["functionCall"] = {name: value for name, value in call.items() if name not in PARTIAL_CALL_FIELDS}
+    return stored
 
 
 def is_answer_part(part: Part) -> bool:
-    """Whether a part is more than a thought, and more than an empty text."""
+    """Check whether a part is neither a thought nor an empty text."""
     return not part.get("thought") and part.get("text") != ""
 
 
 def format_arguments(call: Mapping[str, Any]) -> str:
-    """A call's arguments as JSON text; of a call that never became whole, a text that breaks off."""
+    """Return a call's arguments as JSON.
+
+    For an incomplete call the JSON is truncated, so that it cannot be parsed and run.
+    """
     args = call.get("args")
     text = args if isinstance(args, str) else json.dumps({} if args is None else args, ensure_ascii=False)
     return text[:-1] if any(call.get(name) for name in PARTIAL_CALL_FIELDS) else text
 
 
 def read_finish_reason(response: Mapping[str, Any]) -> str:
-    """Why the answer ended, in Gemini's word; "SAFETY" where the prompt itself was blocked; "" where it is not told."""
+    """Return Gemini's finish reason; "" if there is none.
+
+    It is "SAFETY" if the prompt itself was blocked.
+    """
     if as_dict(response.get("promptFeedback")).get("blockReason"):
         return "SAFETY"
     reason = get_first_candidate(response).get("finishReason")
@@ -87,20 +95,20 @@ def read_finish_reason(response: Mapping[str, Any]) -> str:
 
 
 def format_filter_reason(response: Mapping[str, Any], reason: str) -> str:
-    """What a filter says: the reason in Gemini's word, its message, and the kinds of harm that it saw; "" for none."""
+    """Return the reason, message and harm categories of a content filter; "" if none applied."""
     prompt, candidate = as_dict(response.get("promptFeedback")), get_first_candidate(response)
     if reason not in FILTER_REASONS:
         return ""
     blocked = prompt.get("blockReason")
-    word = f"prompt blocked: {blocked}" if blocked else reason
+    label = f"prompt blocked: {blocked}" if blocked else reason
     message = as_text(prompt.get("blockReasonMessage") if blocked else candidate.get("finishMessage"))
     ratings = (as_dict(rating) for rating in as_list((prompt if blocked else candidate).get("safetyRatings")))
     harms = [as_text(rating.get("category")) for rating in ratings if rating.get("blocked") is True]
-    return ": ".join(filter(None, (word, message, ", ".join(filter(None, harms)))))
+    return ": ".join(filter(None, (label, message, ", ".join(filter(None, harms)))))
 
 
 def to_finish(reason: str, *, has_calls: bool) -> Finish:
-    """Why the answer ended. Any reason that is not known is a normal end."""
+    """Convert the finish reason; an unknown reason is a normal end."""
     if reason in FILTER_REASONS:
         return Finish.FILTER
     if reason in ("MAX_TOKENS", "CONTINUATION"):
@@ -109,10 +117,13 @@ def to_finish(reason: str, *, has_calls: bool) -> Finish:
 
 
 def parse_usage(usage: Mapping[str, Any]) -> Usage:
-    """Tokens, where told. Thoughts are part of the output; what came from the cache is part of the input."""
-    written = [as_int(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
+    """Parse the token counts.
+
+    Thoughts count as output, and cached tokens are part of the input.
+    """
+    output_counts = [as_int(usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount")]
     return Usage(
         input_tokens=as_int(usage.get("promptTokenCount")),
-        output_tokens=None if written == [None, None] else sum(tokens or 0 for tokens in written),
+        output_tokens=None if output_counts == [None, None] else sum(tokens or 0 for tokens in output_counts),
         cached_tokens=as_int(usage.get("cachedContentTokenCount")),
     )

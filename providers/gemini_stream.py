@@ -1,4 +1,4 @@
-"""Gathers a Gemini stream into the response that `generateContent` would have returned; reads nothing out of it."""
+"""Assemble a Gemini stream into the response that `generateContent` would have returned."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ask import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta, as_dic
 
 SIGNATURE_FIELD = "thoughtSignature"
 PARTIAL_CALL_FIELDS = ("partialArgs", "willContinue")
-"""Fields of a call that comes in pieces."""
+"""Fields of a call that arrives in fragments."""
 MAX_FIELDS = 100
-"""How many fields of a chunk, and of a candidate, are kept."""
+"""Maximum number of fields kept of the response, and of a candidate."""
 PART_OVERHEAD = 10_000
-"""What a part counts besides its text: more than it takes in memory."""
+"""Size counted for each part in addition to its text; more than it needs in memory."""
 PATH_STEP_PATTERN = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\["([^"]*)"\]""")
 
 
@@ -42,21 +42,29 @@ class GeminiStreamReader:
         self._event_size = len(event.data)
         error = find_error(chunk)
         chunk = as_dict(chunk)
-        head = self._response_fields
+        fields = self._response_fields
         for name, value in chunk.items():
-            if value is not None and name not in ("candidates", "error") and (name in head or len(head) < MAX_FIELDS):
-                head[name] = value
+            if (
+                value is not None
+                and name not in ("candidates", "error")
+                and (name in fields or len(fields) < MAX_FIELDS)
+            ):
+                fields[name] = value
         if error is not None:
             self._response_fields["error"] = error
         self.ended = self.ended or error is not None or bool(as_dict(chunk.get("promptFeedback")).get("blockReason"))
-        return [delta for one in as_list(chunk.get("candidates")) for delta in self._read_candidate(as_dict(one))]
+        return [
+            delta
+            for candidate in as_list(chunk.get("candidates"))
+            for delta in self._read_candidate(as_dict(candidate))
+        ]
 
     def _read_candidate(self, candidate: dict[str, Any]) -> list[Delta]:
         if as_int(candidate.get("index")):
             return []
-        seen = self._candidate = self._candidate or {}
-        if len(seen) < MAX_FIELDS:
-            seen |= {name: value for name, value in candidate.items() if name != "content" and value is not None}
+        merged = self._candidate = self._candidate or {}
+        if len(merged) < MAX_FIELDS:
+            merged |= {name: value for name, value in candidate.items() if name != "content" and value is not None}
         self.ended = self.ended or bool(candidate.get("finishReason"))
         parts = as_list(as_dict(candidate.get("content")).get("parts"))
         return [delta for part in parts for delta in self._read_part(as_dict(part))]
@@ -66,17 +74,17 @@ class GeminiStreamReader:
         if isinstance(call, dict):
             self.size += PART_OVERHEAD + self._event_size
             return self._read_call(part, call)
-        rest = {name: value for name, value in part.items() if name != "text"}
+        other_fields = {name: value for name, value in part.items() if name != "text"}
         text = part.get("text")
         if not isinstance(text, str):
             self.size += PART_OVERHEAD + self._event_size
-            self._parts.append(PartialPart(rest))
+            self._parts.append(PartialPart(other_fields))
             return []
         last = self._parts[-1] if self._parts else None
-        if last and last.is_continued_by(rest):
+        if last and last.is_continued_by(other_fields):
             last.add_text(text)
-        elif text or SIGNATURE_FIELD in rest:
-            self._parts.append(PartialPart(rest))
+        elif text or SIGNATURE_FIELD in other_fields:
+            self._parts.append(PartialPart(other_fields))
             self._parts[-1].add_text(text)
             self.size += PART_OVERHEAD + self._event_size
         self.size += len(text)
@@ -105,30 +113,35 @@ class GeminiStreamReader:
 
 @dataclass
 class PartialPart:
-    """A part of the answer: its fields, and the pieces of its text or its call in place of these."""
+    """A part as received so far: its fields, and the fragments of its text or its call."""
 
     fields: dict[str, Any]
     text: StringIO | None = None
     call: PartialFunctionCall | None = None
 
     def add_text(self, text: str) -> None:
-        """Add a piece of text."""
         self.text = self.text or StringIO()
         self.text.write(text)
 
     def is_continued_by(self, fields: Mapping[str, Any]) -> bool:
-        """Whether another text is more of this one. A part with a signature stays by itself: it must go back so."""
+        """Check whether a text with these fields continues this one.
+
+        A part with a signature stays separate, because it must be sent back as received.
+        """
         return self.text is not None and self.fields == fields and SIGNATURE_FIELD not in fields
 
     def to_dict(self) -> dict[str, Any]:
-        """The part as a whole answer would hold it."""
+        """Return the part as a complete response would contain it."""
         if self.call:
             return self.fields | {"functionCall": self.call.to_dict()}
         return self.fields if self.text is None else {"text": self.text.getvalue()} | self.fields
 
 
 class PartialFunctionCall:
-    """A call, its arguments in one piece or, as Vertex AI sends them where it was asked to, value by value."""
+    """A function call with its arguments in one piece or value by value.
+
+    Vertex AI sends single values if partial arguments were requested.
+    """
 
     def __init__(self, call: Mapping[str, Any]) -> None:
         self._fields = {name: value for name, value in call.items() if name not in PARTIAL_CALL_FIELDS}
@@ -138,7 +151,7 @@ class PartialFunctionCall:
         self.add_fragment(call)
 
     def add_fragment(self, call: Mapping[str, Any]) -> None:
-        """Take a piece: the first that does not announce another is the last."""
+        """Add a fragment; it is the last unless it announces another."""
         for value in as_list(call.get("partialArgs")):
             try:
                 self._add_value(as_dict(value))
@@ -148,45 +161,48 @@ class PartialFunctionCall:
         self.complete = call.get("willContinue") is not True
 
     def _add_value(self, fragment: dict[str, Any]) -> None:
-        """Put a value where its path says; a string may come in several pieces.
+        """Set a value at its path; a string may arrive in several fragments.
 
         Raises:
-            LookupError: there is no such place.
+            LookupError: The path does not exist.
         """
         path = as_text(fragment.get("jsonPath"))
-        *way, last = parse_json_path(path)
-        place: Any = self._arguments
-        for step, following in zip(way, [*way, last][1:], strict=True):
-            place = enter_step(place, step, [] if isinstance(following, int) else {})
+        *parents, last = parse_json_path(path)
+        container: Any = self._arguments
+        for step, next_step in zip(parents, [*parents, last][1:], strict=True):
+            container = enter_step(container, step, [] if isinstance(next_step, int) else {})
         values = [value for name, value in fragment.items() if name in ("stringValue", "numberValue", "boolValue")]
         value = values[0] if values else None
-        before = enter_step(place, last, None)
-        more = self._continued_path == path and isinstance(before, str) and isinstance(value, str)
-        place[last] = before + value if more else value
+        old_value = enter_step(container, last, None)
+        is_continuation = self._continued_path == path and isinstance(old_value, str) and isinstance(value, str)
+        container[last] = old_value + value if is_continuation else value
         self._continued_path = path if fragment.get("willContinue") is True else ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The call as a whole answer would hold it; marked as unfinished where it is not whole or makes no sense."""
+        """Return the call as a complete response would contain it.
+
+        An incomplete or invalid call is marked as unfinished.
+        """
         return self._fields if self.complete and not self._is_invalid else self._fields | {"willContinue": True}
 
 
 def parse_json_path(path: str) -> list[str | int]:
-    """The steps of a JSONPath such as "$.places[0].name".
+    """Parse a JSONPath such as "$.places[0].name" into steps.
 
     Raises:
-        LookupError: it is no such path.
+        LookupError: It is not such a path.
     """
-    found = list(PATH_STEP_PATTERN.finditer(path))
-    if not found or "$" + "".join(match[0] for match in found) != path:
+    matches = list(PATH_STEP_PATTERN.finditer(path))
+    if not matches or "$" + "".join(match[0] for match in matches) != path:
         raise LookupError(path)
-    return [int(match[2]) if match[2] else str(match[match.lastindex or 0]) for match in found]
+    return [int(match[2]) if match[2] else str(match[match.lastindex or 0]) for match in matches]
 
 
 def enter_step(container: Any, step: str | int, default: Any) -> Any:
-    """What lies a step further in an object or an array, where `default` is put first if nothing lies there.
+    """Return the value one step further in an object or array, inserting `default` if missing.
 
     Raises:
-        LookupError: there is no such place.
+        LookupError: The step does not exist.
     """
     if isinstance(container, dict) and isinstance(step, str):
         return container.setdefault(step, default)

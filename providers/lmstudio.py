@@ -1,7 +1,7 @@
 """LM Studio: models on this machine, behind its OpenAI-compatible server. https://lmstudio.ai/docs
 
-Failures come as an `error` event in a stream of status 200; a request that is longer than the model's context is
-answered with nothing; and a model that was not made for it writes its calls into the text.
+Errors arrive as an `error` event in a stream with status 200. A request that is longer than the model's context gets an
+empty response. A model that was not trained for tools writes its calls into the text.
 """
 
 from __future__ import annotations
@@ -12,26 +12,31 @@ from typing import Any
 from ask import Answer, ChatCompletions, ChatRequest, Finish, ModelInfo, as_dict, as_int, as_list, as_text
 
 IMAGE_TYPES = ("image/png", "image/jpeg")
-"""Its server knows WebP too, but not at this address: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1752"""
+"""Its own API also accepts WebP, but this endpoint does not:
+https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1752
+"""
 TOOL_CALL_MARKER = "[TOOL_REQUEST]"
 EMBEDDING_PREFIX = "text-embedding-"
-"""How LM Studio begins the names of models that only embed; one of them comes with it."""
+"""Name prefix of models that only create embeddings; LM Studio ships with one."""
 
 
 class LMStudio(ChatCompletions):
-    """LM Studio, with what its lists and answers have of their own."""
+    """LM Studio, with its models list and its notices."""
 
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
-        """A line for the user where an answer shows what went wrong behind it; else ""."""
+        """Return a notice if the response shows an underlying problem, otherwise ""."""
         if request.tools and TOOL_CALL_MARKER in answer.text:
             return "this model wrote a tool call as text, so nothing was run; use one that is trained to call tools"
-        wordless = not answer.text.strip() and not answer.usage.output_tokens
-        if wordless and answer.finish in (Finish.EMPTY, Finish.LENGTH):
+        is_empty = not answer.text.strip() and not answer.usage.output_tokens
+        if is_empty and answer.finish in (Finish.EMPTY, Finish.LENGTH):
             return "an answer without a word may mean that the context is too short: lms load MODEL --context-length N"
         return ""
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
-        """The models that answer, the loaded ones first where the list tells: at /api/v0 it does, at /v1 not."""
+        """Parse the models that can chat, loaded ones first.
+
+        Only the list at /api/v0 shows which models are loaded; the one at /v1 does not.
+        """
         entries = [as_dict(entry) for entry in as_list(body if isinstance(body, list) else as_dict(body).get("data"))]
         chat = [entry for entry in entries if not is_embedding_model(entry)]
         return super().provider_parse_models(sorted(chat, key=lambda entry: entry.get("state") != "loaded"))
@@ -46,7 +51,7 @@ class LMStudio(ChatCompletions):
 
 
 def is_embedding_model(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of the models list answers no questions."""
+    """Check whether a model only creates embeddings."""
     return entry.get("type") == "embeddings" or as_text(entry.get("id")).startswith(EMBEDDING_PREFIX)
 
 

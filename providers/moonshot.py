@@ -1,6 +1,6 @@
 """Moonshot AI's Kimi models. https://platform.kimi.ai/docs
 
-They need their reasoning back, and refuse empty texts. Older ones write reasoning into the answer's text.
+They need their reasoning back, and refuse empty texts. Older models write their reasoning into the response text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ask import Answer, ChatCompletions, ChatRequest, Message, ProviderError, Re
 from .moonshot_thinking import MoonshotStreamReader, separate_thinking
 
 QUOTA_ERROR_TYPE = "exceeded_current_quota_error"
-"""An account without money, which is a 429 like too many requests."""
+"""An account without credit; it has status 429, like a rate limit."""
 TOP_UP_HINT = "top up at https://platform.kimi.ai/console, or use another key"
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """https://platform.kimi.ai/docs/guide/use-kimi-vision-model"""
 TEXT_ONLY_PATTERN = re.compile(r"moonshot-v1-(?!.*vision)|kimi-k2(?:-|$)")
-"""Models that do not see; kimi-k2.5 and later ones do."""
+"""Models without vision; kimi-k2.5 and later have it."""
 EMPTY_TEXT_PLACEHOLDER = " "
-"""Stands for a text that is not there: Moonshot takes an empty one for missing."""
+"""Sent instead of an empty text, which Moonshot treats as missing."""
 
 
 class Moonshot(ChatCompletions):
@@ -39,13 +39,16 @@ class Moonshot(ChatCompletions):
         return body
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
-        """Where tools were called there must be reasoning, whoever called them; elsewhere there must be a text."""
-        wire = super().format_message(message, model)
+        """Format a message.
+
+        Messages with tool calls must have reasoning, even if another provider made the calls; others must have text.
+        """
+        formatted = super().format_message(message, model)
         if message.tool_calls:
-            wire["reasoning_content"] = wire.get("reasoning_content") or EMPTY_TEXT_PLACEHOLDER
+            formatted["reasoning_content"] = formatted.get("reasoning_content") or EMPTY_TEXT_PLACEHOLDER
         elif message.role == "assistant":
-            wire["content"] = wire["content"] or EMPTY_TEXT_PLACEHOLDER
-        return wire
+            formatted["content"] = formatted["content"] or EMPTY_TEXT_PLACEHOLDER
+        return formatted
 
     def provider_stream_reader(self) -> MoonshotStreamReader:
         return MoonshotStreamReader()
@@ -61,9 +64,13 @@ class Moonshot(ChatCompletions):
         return error
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        """Cached tokens stand where OpenAI has them, or beside the others."""
-        read = super().parse_usage(usage)
-        return read._replace(cached_tokens=as_int(usage.get("cached_tokens"))) if read.cached_tokens is None else read
+        """Read cached tokens from OpenAI's field or from Moonshot's own, at the top level."""
+        parsed = super().parse_usage(usage)
+        return (
+            parsed._replace(cached_tokens=as_int(usage.get("cached_tokens")))
+            if parsed.cached_tokens is None
+            else parsed
+        )
 
 
 provider = Moonshot(

@@ -1,7 +1,4 @@
-"""Thinking that Kimi's older models write at the head of an answer, between marks: told apart from the answer.
-
-`MoonshotStreamReader` does so for what is shown, `separate_thinking` for a whole response.
-"""
+"""Separate the thinking that Kimi's older models write at the start of a response, between tags."""
 
 from __future__ import annotations
 
@@ -21,27 +18,27 @@ from ask import (
 )
 
 THINKING_TAGS = {"◁think▷": "◁/think▷", "<think>": "</think>"}
-"""What begins the thinking, and what ends it."""
+"""Opening tags of the thinking, with their closing tags."""
 
 
 class MoonshotStreamReader(ChatStreamReader):
-    """Shows thinking as what it is; the response stays Moonshot's own, marks included."""
+    """Reports thinking as reasoning deltas; the assembled response keeps Moonshot's original text with the tags."""
 
     def __init__(self) -> None:
         super().__init__()
         self._splitter = ThinkingSplitter()
 
     def feed(self, event: ServerEvent) -> list[Delta]:
-        seen: list[Delta] = []
+        deltas: list[Delta] = []
         for delta in super().feed(event):
-            seen += self._splitter.feed(delta.text) if isinstance(delta, TextDelta) else [delta]
+            deltas += self._splitter.feed(delta.text) if isinstance(delta, TextDelta) else [delta]
         if self.ended:
-            seen += self._splitter.finish()
-        return seen
+            deltas += self._splitter.finish()
+        return deltas
 
 
 class ThinkingSplitter:
-    """Splits a text that comes in pieces, however they cut the marks."""
+    """Separates thinking from text in a stream, even if a tag is split between fragments."""
 
     def __init__(self) -> None:
         self._buffer = ""
@@ -49,58 +46,64 @@ class ThinkingSplitter:
         self._end_tag = ""
 
     def feed(self, text: str) -> list[TextDelta | ReasoningDelta]:
-        """Take a piece; return what is clear by now. What may be the beginning of a mark is held back."""
+        """Add a fragment and return the deltas so far; text that may begin a tag is held back."""
         self._buffer += text
-        seen: list[TextDelta | ReasoningDelta] = []
+        deltas: list[TextDelta | ReasoningDelta] = []
         if self._state == "head":
             self._read_head()
         if self._state == "thinking":
-            seen += self._read_thinking()
+            deltas += self._read_thinking()
         if self._state == "gap":
             self._buffer = self._buffer.lstrip()
             self._state = "answer" if self._buffer else "gap"
         if self._state == "answer":
-            seen += self.finish()
-        return seen
+            deltas += self.finish()
+        return deltas
 
     def finish(self) -> list[TextDelta | ReasoningDelta]:
-        """What is held, now that no mark can come of it."""
-        held, self._buffer = self._buffer, ""
-        if not held:
+        """Return the text that was held back, once it can no longer begin a tag."""
+        rest, self._buffer = self._buffer, ""
+        if not rest:
             return []
-        return [ReasoningDelta(held) if self._state == "thinking" else TextDelta(held)]
+        return [ReasoningDelta(rest) if self._state == "thinking" else TextDelta(rest)]
 
     def _read_head(self) -> None:
-        """Find out whether the text begins with thinking."""
-        head = self._buffer.lstrip()
-        begun = next((mark for mark in THINKING_TAGS if head.startswith(mark)), "")
-        if begun:
-            self._buffer, self._state, self._end_tag = head.removeprefix(begun), "thinking", THINKING_TAGS[begun]
-        elif not any(mark.startswith(head) for mark in THINKING_TAGS):
+        """Check whether the text begins with an opening tag."""
+        text = self._buffer.lstrip()
+        opening_tag = next((tag for tag in THINKING_TAGS if text.startswith(tag)), "")
+        if opening_tag:
+            self._buffer, self._state, self._end_tag = (
+                text.removeprefix(opening_tag),
+                "thinking",
+                THINKING_TAGS[opening_tag],
+            )
+        elif not any(tag.startswith(text) for tag in THINKING_TAGS):
             self._state = "answer"
 
     def _read_thinking(self) -> list[ReasoningDelta]:
-        thinking, found, rest = self._buffer.partition(self._end_tag)
-        if found:
+        thinking, end_tag, rest = self._buffer.partition(self._end_tag)
+        if end_tag:
             self._buffer, self._state = rest, "gap"
         else:
-            begun = next((n for n in range(len(self._end_tag) - 1, 0, -1) if thinking.endswith(self._end_tag[:n])), 0)
-            clear = len(thinking) - begun
-            thinking, self._buffer = thinking[:clear], thinking[clear:]
+            partial_length = next(
+                (n for n in range(len(self._end_tag) - 1, 0, -1) if thinking.endswith(self._end_tag[:n])), 0
+            )
+            safe_length = len(thinking) - partial_length
+            thinking, self._buffer = thinking[:safe_length], thinking[safe_length:]
         return [ReasoningDelta(thinking)] if thinking else []
 
 
 def separate_thinking(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The response with the thinking in its text moved to where newer models have it."""
+    """Return the response with the thinking moved from the text to `reasoning_content`."""
     choices = as_list(response.get("choices"))
     choice = first_choice(response)
     message = as_dict(choice.get("message"))
-    said = as_text(message.get("content"))
+    original_text = as_text(message.get("content"))
     splitter = ThinkingSplitter()
-    parts = [*splitter.feed(said), *splitter.finish()]
+    parts = [*splitter.feed(original_text), *splitter.finish()]
     text = "".join(part.text for part in parts if isinstance(part, TextDelta))
-    if text == said:
+    if text == original_text:
         return response
     thinking = "".join(part.text for part in parts if isinstance(part, ReasoningDelta))
-    apart = message | {"content": text, "reasoning_content": as_text(message.get("reasoning_content")) + thinking}
-    return {**response, "choices": [choice | {"message": apart}, *choices[1:]]}
+    separated = message | {"content": text, "reasoning_content": as_text(message.get("reasoning_content")) + thinking}
+    return {**response, "choices": [choice | {"message": separated}, *choices[1:]]}

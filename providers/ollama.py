@@ -1,8 +1,8 @@
-"""Ollama: models on this machine, in its own API. https://docs.ollama.com/api
+"""Ollama: models on this machine, with its own API. https://docs.ollama.com/api
 
-Its streams are NDJSON, arguments are objects, model parameters lie in `options`, and there is no choice of tools:
-none on offer is none called. What does not fit the context of a loaded model is cut off at the front without a
-word, so every request asks for a context that holds it.
+Streams are NDJSON, arguments are objects, model parameters go into `options`, and there is no `tool_choice`: to prevent
+calls, no tools are sent. Input that exceeds the context of the loaded model is silently truncated at the front, so
+every request asks for a context that is large enough.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from ask import (
 from .ollama_requests import IMAGE_TYPES, compute_context_size, measure_json_bytes, remove_images, split_parameters
 
 MAX_BYTES_PER_TOKEN = 8
-"""More than any text has: a model that read fewer tokens than that makes has not read it all."""
+"""More than any text has: if the model read fewer tokens than this implies, the input was truncated."""
 
 CALL_OVERHEAD = 10_000
-"""What a tool call counts besides its line: more than it takes in memory."""
+"""Size counted for each tool call in addition to its line; more than it needs in memory."""
 MAX_FIELDS = 100
-"""How many fields of a stream's lines are kept."""
+"""Maximum number of fields kept of a stream's lines."""
 
 FORMAT_ERROR_PATTERN = re.compile(r"grammar|(?:invalid|in|for) format|JSON schema", re.IGNORECASE)
-"""How it says, with a status that others retry, that it cannot hold a model to a schema."""
+"""Errors about a schema that the model cannot use; their status would otherwise be retried."""
 
 
 class Ollama(Provider):
@@ -64,53 +64,58 @@ class Ollama(Provider):
     # Requests
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        """Images, of models that see; it takes sound too, in the same place, but models make up what they hear."""
+        """Accept images, for models with vision.
+
+        The API also takes audio in the same field, but the models invent what they hear.
+        """
         return media_type in IMAGE_TYPES
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         return HttpRequest("/api/chat", self.build_body(request), build_headers(key))
 
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
-        """The body of a chat request."""
         body: dict[str, Any] = {"model": request.model, "stream": request.stream}
         body["messages"] = [self.format_message(message, request.model) for message in request.messages]
         tools = self.provider_format_tools(request.tools)
         if tools and request.tool_choice != "none":
             body["tools"] = tools
-        elif request.schema is not None:  # beside tools, it would keep the model from calling any
+        elif request.schema is not None:  # together with tools, it would prevent all calls
             body["format"] = dict(request.schema)
-        beside, options = split_parameters(request.options)
-        texts = [[remove_images(wire) for wire in body["messages"]], tools]
+        top_level, options = split_parameters(request.options)
+        texts = [[remove_images(formatted) for formatted in body["messages"]], tools]
         images = sum(len(message.attachments) for message in request.messages)
         options.setdefault("num_ctx", compute_context_size(texts, options.get("num_predict"), images))
-        return body | beside | {"options": options}
+        return body | top_level | {"options": options}
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
-        """One message in this wire, with the thinking that led to it."""
+        """Format a message together with the thinking that led to it."""
         if message.role == "tool":
             return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
-        wire: dict[str, Any] = {"role": message.role, "content": message.content}
+        formatted: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.attachments:
-            wire["images"] = [attachment.base64 for attachment in message.attachments]
+            formatted["images"] = [attachment.base64 for attachment in message.attachments]
         if message.tool_calls:
-            wire["tool_calls"] = [
+            formatted["tool_calls"] = [
                 {"id": call.id, "function": {"name": call.name, "arguments": arguments_object(call.arguments) or {}}}
                 for call in message.tool_calls
             ]
-        return wire | dict(self.native_for(message, model))
+        return formatted | dict(self.native_for(message, model))
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-        forms = [normalize_tool(tool, inline_references=True) for tool in tools]
-        return [form._replace(parameters=filter_parameters(form.parameters)).as_function() for form in forms]
+        specs = [normalize_tool(tool, inline_references=True) for tool in tools]
+        return [spec._replace(parameters=filter_parameters(spec.parameters)).as_function() for spec in specs]
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"role": "tool", "tool_name": tool_name, "tool_call_id": tool_call_id, "content": result}
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Thinking goes to models of the same name, whatever their tag: names here tell no vendor."""
+        """Send thinking back to models with the same name, whatever their tag.
+
+        Ollama's model names include no vendor, so the name is the only sign of a common family.
+        """
         native = message.native
-        same = native is not None and strip_tag(native.model) == strip_tag(model)
-        return super().native_for(message, model) if same else {}
+        is_same_model = native is not None and strip_tag(native.model) == strip_tag(model)
+        return super().native_for(message, model) if is_same_model else {}
 
     # Answers
 
@@ -126,7 +131,7 @@ class Ollama(Provider):
             reasoning=thinking,
             finish=Finish.LENGTH if response.get("done_reason") == "length" else Finish.STOP,
             usage=Usage(
-                # It sends 0 for "not counted": https://github.com/ollama/ollama/issues/5370
+                # Ollama sends 0 for "not counted": https://github.com/ollama/ollama/issues/5370
                 input_tokens=as_int(response.get("prompt_eval_count")) or None,
                 output_tokens=as_int(response.get("eval_count")),
                 cached_tokens=as_int(response.get("prompt_eval_cached_count")),
@@ -136,9 +141,9 @@ class Ollama(Provider):
         if response.get("error"):
             status = as_int(response.get("status")) or 200
             body = json.dumps({"error": response["error"]})
-            failure = self.provider_parse_error(status if 400 <= status <= 599 else 200, {}, body)
-            failure.answer = answer
-            raise failure
+            error = self.provider_parse_error(status if 400 <= status <= 599 else 200, {}, body)
+            error.answer = answer
+            raise error
         return answer
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
@@ -148,9 +153,9 @@ class Ollama(Provider):
         error = super().provider_parse_error(status, headers, body)
         error.status = None if status == 200 else status
         error.message = error_text(find_error(parse_json(body))) or error.message
-        missing = re.search(r"model ['\"]?([^'\" ]+)['\"]? not found", error.message)
-        if missing and status == 404:
-            error.advice = f"ollama pull {missing[1]} installs it; ask models -p ollama lists those that are there"
+        match = re.search(r"model ['\"]?([^'\" ]+)['\"]? not found", error.message)
+        if match and status == 404:
+            error.advice = f"ollama pull {match[1]} installs it; ask models -p ollama lists those that are there"
         elif "does not support tools" in error.message:
             error.remedy = Remedy.WITHOUT_TOOLS
             error.advice = "use --no-tools, or a model that can call tools"
@@ -167,19 +172,19 @@ class Ollama(Provider):
         return error
 
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
-        """A line for the user where an answer shows that the front of its request was dropped; else "".
+        """Return a notice if the response shows that the front of the request was dropped, otherwise "".
 
-        Thinking of the past does not count: models leave it out themselves. `input_tokens` holds cached ones too,
-        and is None where an old server told nothing.
+        Past thinking does not count, because models drop it themselves. `input_tokens` includes cached tokens; None
+        means that an old server did not report it.
         """
-        read = answer.usage.input_tokens
-        bare = [message._replace(native=None, attachments=()) for message in request.messages]
-        messages = [self.format_message(message, request.model) for message in bare]
-        sent = measure_json_bytes([messages, self.provider_format_tools(request.tools)]) // MAX_BYTES_PER_TOKEN
-        if read is None or read >= sent:
+        tokens_read = answer.usage.input_tokens
+        stripped = [message._replace(native=None, attachments=()) for message in request.messages]
+        messages = [self.format_message(message, request.model) for message in stripped]
+        minimum = measure_json_bytes([messages, self.provider_format_tools(request.tools)]) // MAX_BYTES_PER_TOKEN
+        if tokens_read is None or tokens_read >= minimum:
             return ""
         return (
-            f"the model read {read} tokens of at least {sent}, so the front was dropped; "
+            f"the model read {tokens_read} tokens of at least {minimum}, so the front was dropped; "
             "raise -o num_ctx=N, or use a model with a longer context"
         )
 
@@ -215,21 +220,21 @@ class OllamaStreamReader:
             self._response_fields |= {name: value for name, value in line.items() if value is not None}
         self.over = line.get("done") is True
         self.ended = self.over or bool(line.get("error"))
-        seen: list[TextDelta | ReasoningDelta | CallDelta] = []
+        deltas: list[TextDelta | ReasoningDelta | CallDelta] = []
         if thinking := as_text(message.get("thinking")):
             self.size += self._thinking.write(thinking)
-            seen.append(ReasoningDelta(thinking))
+            deltas.append(ReasoningDelta(thinking))
         if content := as_text(message.get("content")):
             self.size += self._content.write(content)
-            seen.append(TextDelta(content))
+            deltas.append(TextDelta(content))
         calls = as_list(message.get("tool_calls"))
         self.size += len(event.data) if calls else 0
         for call in calls:
             name = as_text(as_dict(as_dict(call).get("function")).get("name"))
-            seen.append(CallDelta(len(self._tool_calls), name or "unnamed"))
+            deltas.append(CallDelta(len(self._tool_calls), name or "unnamed"))
             self._tool_calls.append(call)
             self.size += CALL_OVERHEAD
-        return seen
+        return deltas
 
     def response(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": self._content.getvalue()}
@@ -241,22 +246,28 @@ class OllamaStreamReader:
 
 
 def filter_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool's parameters with what Ollama reads of them, so that the context is not sized for more."""
+    """Keep only the schema keywords that Ollama reads.
+
+    Otherwise the context would be sized for text that is never sent to the model.
+    """
     return {name: parameters[name] for name in ("type", "properties", "required") if name in parameters}
 
 
 def build_headers(key: str) -> dict[str, str]:
-    """The key as a bearer token, if there is one: ollama.com wants it, a local server does not."""
+    """Build the headers: ollama.com requires a key as a bearer token, a local server does not."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def strip_tag(model: str) -> str:
-    """The name of a model without its size and version: "qwen3" of "qwen3:4b"."""
+    """Return a model's name without its tag: "qwen3" for "qwen3:4b"."""
     return model.partition(":")[0]
 
 
 def can_chat(entry: Mapping[str, Any]) -> bool:
-    """Whether an installed model answers: one that only embeds does not, told or, by old servers, shown in names."""
+    """Check whether an installed model can chat, or only creates embeddings.
+
+    Old servers do not list capabilities; for them the name decides.
+    """
     capabilities = as_list(entry.get("capabilities"))
     if capabilities:
         return "completion" in capabilities
@@ -265,7 +276,7 @@ def can_chat(entry: Mapping[str, Any]) -> bool:
 
 
 def parse_model(entry: Mapping[str, Any]) -> ModelInfo:
-    """One entry of the list of installed models."""
+    """Parse one entry of the list of installed models."""
     details = as_dict(entry.get("details"))
     capabilities = as_list(entry.get("capabilities"))
     return ModelInfo(

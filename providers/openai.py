@@ -1,6 +1,6 @@
-"""OpenAI's models, by Chat Completions. https://developers.openai.com/api/reference/chat
+"""OpenAI's models with Chat Completions. https://developers.openai.com/api/reference/chat
 
-Its newer models take a limit and tools under conditions of their own, and an empty account is a 429.
+Newer models have their own rules for token limits and tools, and an account without credit is a 429.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ DEFAULT_MODEL = "gpt-6-sol"
 NO_REASONING_HINT = f"use --no-tools, or a model that calls tools without reasoning (-m {DEFAULT_MODEL})"
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 AUDIO_TYPES = ("audio/wav", "audio/mpeg")
-"""https://developers.openai.com/api/docs/guides/images-vision and .../audio; of other files, this wire takes PDF."""
+"""https://developers.openai.com/api/docs/guides/images-vision and .../audio; the only other file type is PDF."""
 TEXT_ONLY_PATTERN = re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k|$)|o1-(?:mini|preview)|o3-mini|gpt-oss")
 REASONING_DEFAULT_VERSION = (5, 5)
-"""The version of GPT from which on a model refuses tools in this wire unless its reasoning is switched off."""
+"""The GPT version from which Chat Completions accepts tools only with reasoning turned off."""
 
 
 class OpenAI(ChatCompletions):
-    """OpenAI, with what its own models ask for."""
+    """OpenAI, with the rules of its own models."""
 
     schema_beside_tools = True
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        """Audio goes to the models that are named for it, which see nothing; all else to those that do."""
-        hears = "audio" in model
-        if media_type in AUDIO_TYPES or hears:
-            return hears and media_type in AUDIO_TYPES
+        """Accept audio for the audio models, and other files for models with vision.
+
+        The audio models have no vision.
+        """
+        is_audio_model = "audio" in model
+        if media_type in AUDIO_TYPES or is_audio_model:
+            return is_audio_model and media_type in AUDIO_TYPES
         return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
@@ -56,9 +59,9 @@ class OpenAI(ChatCompletions):
 
 
 def parse_gpt_version(model: str) -> tuple[int, int]:
-    """(5, 6) of "gpt-5.6-terra"; (0, 0) of a model that is no numbered GPT."""
-    found = re.match(r"gpt-(\d)(?:\.(\d+))?(?!\d)", model)
-    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
+    """Return (5, 6) for "gpt-5.6-terra"; (0, 0) for a model that is not a numbered GPT."""
+    match = re.match(r"gpt-(\d)(?:\.(\d+))?(?!\d)", model)
+    return (int(match[1]), int(match[2] or 0)) if match else (0, 0)
 
 
 provider = OpenAI(

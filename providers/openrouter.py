@@ -1,7 +1,7 @@
 """OpenRouter: one key for every vendor's models. https://openrouter.ai/docs
 
-Beside Chat Completions it has attribution headers, reasoning details that must come back whole, cache markers
-for Anthropic's models, and errors that carry an upstream provider's own.
+In addition to Chat Completions it has attribution headers, reasoning details that must be sent back unchanged, cache
+markers for Anthropic's models, and errors that contain the upstream provider's own error.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ ATTACHMENT_TYPES = (
     *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
 )
-"""https://openrouter.ai/docs/features/multimodal. Whether a model takes them it says itself; of PDF, every one does."""
+"""https://openrouter.ai/docs/features/multimodal. The models list says which model accepts them; all accept PDF."""
 ROUTER_PREFIXES = ("openrouter", "@preset")
-"""What stands before the slash where OpenRouter picks the model, as in openrouter/auto."""
+"""Prefixes before the slash for which OpenRouter chooses the model, as in openrouter/auto."""
 SCHEMA_WITH_TOOLS_VENDORS = ("anthropic", "openai", "x-ai")
-"""Vendors whose models take a schema in a request with tools."""
-# Without HTTP-Referer, which would name the program's own page on the web: https://openrouter.ai/docs/app-attribution
+"""Vendors whose models accept a schema in a request with tools."""
+# Without HTTP-Referer, which must be the URL of the program's website: https://openrouter.ai/docs/app-attribution
 ATTRIBUTION_HEADERS = {
     "X-Title": "ask",
     "X-OpenRouter-Categories": "cli-agent",
@@ -48,7 +48,7 @@ ATTRIBUTION_HEADERS = {
 
 
 class OpenRouter(ChatCompletions):
-    """OpenRouter, with what it adds to Chat Completions."""
+    """OpenRouter, with its additions to Chat Completions."""
 
     native_fields = ("reasoning_details",)
 
@@ -62,18 +62,21 @@ class OpenRouter(ChatCompletions):
         return body
 
     def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
-        """Beside tools only for the vendors that let them be called all the same."""
-        free = request._replace(tools=()) if model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS else request
-        return super().takes_schema(free, schema)
+        """Accept a schema together with tools only for vendors whose models can then still call them."""
+        checked = request._replace(tools=()) if model_family(request.model) in SCHEMA_WITH_TOOLS_VENDORS else request
+        return super().takes_schema(checked, schema)
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        """Also back to a router or a preset, which is of no family: it drops what the model it picks cannot read."""
+        """Also send reasoning back to routers and presets, which belong to no model family.
+
+        OpenRouter drops what the model it chooses cannot read.
+        """
         if message.native and message.native.provider == self.info.name and model_family(model) in ROUTER_PREFIXES:
             return message.native.data
         return super().native_for(message, model)
 
     def failure(self, response: Mapping[str, Any], answer: Any) -> ProviderError | None:
-        """Also an unreadable call, which arrives under any finish reason at all."""
+        """Also detect an unreadable tool call, which arrives with any finish reason."""
         choice = first_choice(response)
         if find_error(response) is None and choice.get("native_finish_reason") == "MALFORMED_FUNCTION_CALL":
             return ProviderError("the model wrote a tool call that cannot be read", None, Remedy.RETRY())
@@ -82,19 +85,19 @@ class OpenRouter(ChatCompletions):
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
         metadata = read_error_metadata(body)
-        after = parse_retry_delay(headers, metadata)
+        delay = parse_retry_delay(headers, metadata)
         upstream = " ".join(as_text(metadata.get("provider_name")).split())
         if upstream not in error.message:
             error.message = f"{upstream}: {error.message}"
         if status == 402:
             error.advice = " ".join(as_text(metadata.get("remedy_hint")).split()) or ADD_CREDITS_HINT
-            if after is not None:
-                error.remedy = Remedy.RETRY(after)
+            if delay is not None:
+                error.remedy = Remedy.RETRY(delay)
         elif status == 404 and ("support tool use" in error.message or "tool_choice" in error.message):
             error.remedy = Remedy.WITHOUT_TOOLS
             error.advice = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
         elif error.remedy.action == "retry":
-            error.remedy = Remedy.RETRY(after)
+            error.remedy = Remedy.RETRY(delay)
         return error
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
@@ -111,67 +114,70 @@ class OpenRouter(ChatCompletions):
 
 
 def drop_stale_reasoning(messages: Sequence[Message]) -> list[Message]:
-    """The messages without what Anthropic's models thought before the newest question, or before something left out.
+    """Drop reasoning that Anthropic's models would refuse.
 
-    They take thinking back only behind the very same system prompt, tools and messages:
-    https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
+    They accept it only after exactly the same system prompt, tools and messages, so not before the last user message,
+    and not if older messages were dropped: https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
     """
-    asked = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
+    last_user_index = max((i for i, message in enumerate(messages) if message.role == "user"), default=-1)
     return [
         message._replace(native=None)
         if message.native
         and model_family(message.native.model) == "anthropic"
-        and (i < asked or message.native.displaced)
+        and (i < last_user_index or message.native.displaced)
         else message
         for i, message in enumerate(messages)
     ]
 
 
 def add_cache_markers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages with cache markers, for Anthropic's models, which cache only what is marked.
+    """Add cache markers for Anthropic's models, which cache only what is marked.
 
-    Marked are the system text, the end of this request, and the end of the request before it, where the
-    next one finds its prefix however many calls came between. The texts of all messages but the model's own
-    become content parts, so that a marker is all that differs from one round to the next.
+    The markers are at the system prompt, the end of this request, and the end of the previous request, so that the
+    prefix is found after any number of calls. The texts of all messages except the model's own become content parts, so
+    that only the markers differ from one round to the next.
     """
-    parts = [message if message["role"] == "assistant" else to_text_part(message) for message in messages]
-    last_said = max((i for i, message in enumerate(parts) if message["role"] == "assistant"), default=0)
-    for end in {0, max(last_said - 1, 0), len(parts) - 1}:
-        content = parts[end]["content"]
+    formatted = [message if message["role"] == "assistant" else to_text_part(message) for message in messages]
+    last_assistant_index = max((i for i, message in enumerate(formatted) if message["role"] == "assistant"), default=0)
+    for end in {0, max(last_assistant_index - 1, 0), len(formatted) - 1}:
+        content = formatted[end]["content"]
         texts = [part for part in content if part["type"] == "text"] if isinstance(content, list) else []
         for last in texts[-1:]:  # only texts can be marked
             last["cache_control"] = CACHE_MARKER
-    return parts
+    return formatted
 
 
 def to_text_part(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with its text as a content part; empty text stays as it is, since empty parts are refused."""
+    """Convert a message's text to a content part.
+
+    Empty text stays a string, because empty parts are refused.
+    """
     text = message["content"]
     return message | {"content": [{"type": "text", "text": text}]} if isinstance(text, str) and text else message
 
 
 def read_error_metadata(body: str) -> dict[str, Any]:
-    """What an error says beside its message; {} where it says nothing."""
+    """Return the metadata of an error; {} if there is none."""
     return as_dict(as_dict(find_error(parse_json(body))).get("metadata"))
 
 
 def parse_retry_delay(headers: Mapping[str, str], metadata: Mapping[str, Any]) -> float | None:
-    """Seconds until a retry makes sense, where an error tells: in its headers, or in the copy of them in its body.
+    """Return the seconds until a retry, from the headers or the copy of upstream headers in the body.
 
-    OpenRouter's own rate limits are told by the time when they end, in Unix milliseconds.
+    The reset time of OpenRouter's own rate limits is in Unix milliseconds.
     """
-    copied = as_dict(metadata.get("headers"))
-    told = {name.lower(): str(value) for name, value in (*copied.items(), *headers.items())}
-    after = retry_after(told)
-    reset = as_number(told.get("x-ratelimit-reset"))
-    if after is None and reset is not None:
+    upstream_headers = as_dict(metadata.get("headers"))
+    all_headers = {name.lower(): str(value) for name, value in (*upstream_headers.items(), *headers.items())}
+    delay = retry_after(all_headers)
+    reset = as_number(all_headers.get("x-ratelimit-reset"))
+    if delay is None and reset is not None:
         seconds = reset / 1000 - time.time()
         return seconds if seconds > 0 else None
-    return after
+    return delay
 
 
 def parse_price(per_token: Any) -> float | None:
-    """US dollars per million tokens, from dollars per token; None where it varies (told as -1)."""
+    """Convert a price per token to US dollars per million tokens; None if it varies (sent as -1)."""
     dollars = as_number(per_token)
     return None if dollars is None or dollars < 0 else dollars * TOKENS_PER_PRICE
 

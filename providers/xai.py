@@ -1,6 +1,6 @@
 """xAI's Grok models. https://docs.x.ai
 
-Its errors are a sentence beside a code, a bad key is a 400, and reasoning is counted apart from the answer.
+Errors are a sentence next to a code, an invalid key is a 400, and reasoning tokens are counted separately.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ IMAGE_TYPES = ("image/jpeg", "image/png")
 """https://docs.x.ai/developers/model-capabilities/images/understanding"""
 TEXT_ONLY_PATTERN = re.compile(r"grok-(?:3|code|build|2(?!.*vision)|beta)")
 TICKS_PER_DOLLAR = 10**10
-"""The unit in which an answer's cost is told."""
+"""The unit of a response's cost."""
 PRICE_UNITS_PER_DOLLAR = 10_000
 """Prices in the models list are in US cents per hundred million tokens."""
 
 
 class XAI(ChatCompletions):
-    """xAI, with its errors, its counting and its prices."""
+    """xAI, with its errors, usage and prices."""
 
     schema_beside_tools = True
 
@@ -41,12 +41,12 @@ class XAI(ChatCompletions):
         return error
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        """The reasoning is paid like the answer, and is in the total alone."""
-        read = super().parse_usage(usage)
+        """Count reasoning as output, as it is billed; only the total includes it."""
+        parsed = super().parse_usage(usage)
         total, ticks = as_int(usage.get("total_tokens")), as_number(usage.get("cost_in_usd_ticks"))
-        if total is not None and read.input_tokens is not None:
-            read = read._replace(output_tokens=total - read.input_tokens)
-        return read if ticks is None else read._replace(cost=ticks / TICKS_PER_DOLLAR)
+        if total is not None and parsed.input_tokens is not None:
+            parsed = parsed._replace(output_tokens=total - parsed.input_tokens)
+        return parsed if ticks is None else parsed._replace(cost=ticks / TICKS_PER_DOLLAR)
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
         return (
@@ -60,14 +60,14 @@ class XAI(ChatCompletions):
 
 
 def find_parameter_name(message: str) -> str | None:
-    """The parameter that a message names in xAI's spelling, in the one that requests have: reasoning_effort."""
-    found = re.search(r"\b[a-z]+(?:[A-Z][a-z]+)+\b", message)
-    return re.sub(r"(?=[A-Z])", "_", found[0]).lower() if found else None
+    """Return the parameter that an error message names, converted from camel case to snake case."""
+    match = re.search(r"\b[a-z]+(?:[A-Z][a-z]+)+\b", message)
+    return re.sub(r"(?=[A-Z])", "_", match[0]).lower() if match else None
 
 
-def parse_price(listed: Any) -> float | None:
-    """US dollars per million tokens; None where the list does not tell."""
-    number = as_number(listed)
+def parse_price(listed_price: Any) -> float | None:
+    """Convert a listed price to US dollars per million tokens; None if it is missing."""
+    number = as_number(listed_price)
     return None if number is None else number / PRICE_UNITS_PER_DOLLAR
 
 

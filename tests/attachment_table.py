@@ -1,6 +1,6 @@
-"""The table of what each provider takes beside text, made from what its code says.
+"""Generates the table of attachment types that each provider supports from its code.
 
-`python -m tests.attachment_table` writes it into docs/attachments.md.
+`make generated` writes it into docs/attachments.md.
 """
 
 from __future__ import annotations
@@ -9,29 +9,26 @@ from functools import partial
 from pathlib import Path
 
 from ask.attachments import format_supported_types
-from tests.provider_table import providers, table
+from tests.provider_table import list_providers, table
 
 PAGE = Path(__file__).parents[1] / "docs" / "attachments.md"
-BEGIN = "<!-- python -m tests.attachment_table writes from here -->\n"
+BEGIN = "<!-- make generated writes from here -->\n"
 END = "<!-- to here -->\n"
 
 
-def taken() -> str:
-    """What the default model of each provider takes; for a local server, what the server does."""
+def list_supported_types() -> str:
+    """Return what the default model of each provider takes; for a local server, what the server takes."""
     rows = []
-    for (name, *_), provider in providers():
+    for (name, *_), provider in list_providers():
         model = provider.provider_info().default_model
         what = format_supported_types(partial(provider.provider_takes_attachment, model or "a-model"))
         rows.append((f"`{name}`", f"`{model}`" if model else "one that sees", what or "nothing but text"))
     return table("provider | asked with | takes", rows)
 
 
-def main() -> None:
-    """Write the table into the page, in place of the one that is there."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    PAGE.write_text(before + BEGIN + "\n" + taken() + "\n" + END + rest.partition(END)[2])
-
-
-if __name__ == "__main__":
-    main()
+def generate() -> dict[Path, str]:
+    """Return the page with its table replaced."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, f"{PAGE} has no place for the table"
+    return {PAGE: before + BEGIN + "\n" + list_supported_types() + "\n" + END + after}

@@ -1,7 +1,7 @@
-"""Runs the command line in this process: the same code with the same streams, without the start of a Python.
+"""Runs command lines in the test process, which saves the start of an interpreter.
 
-Environment, folder, descriptors and signal handlers are those of a process of its own while it runs. What only a new
-process can show (signals, terminals, closed pipes, kills, start-up, what it leaves to a successor) needs one.
+Environment variables, working directory, file descriptors and signal handlers are those of a new process. What only
+a real process can show (signals, terminals, closed pipes, kills, start-up, effects on later runs) needs one.
 """
 
 from __future__ import annotations
@@ -27,19 +27,17 @@ _AT_START: dict[signal.Signals, Callable[[int, FrameType | None], object] | sign
     signal.SIGHUP: signal.SIG_DFL,
 }
 _FOR_INTERPRETER = ("PYTHON", "LC_", "LD_", "TZ", "MALLOC_")
-"""What the names of variables begin with that are read as a program starts."""
+"""Prefixes of environment variables that are read when the interpreter or the C library starts."""
 _Cached = type(lru_cache(int))
 _found: list[bytes] = []
-"""The plugins that are installed, as ask keeps them."""
+"""The content of the plugin index that `ask` caches, once it is known."""
 
 
 def can_run_here(env: Mapping[str, str], arguments: Sequence[str]) -> bool:
-    """Whether a command line would do the same in this process as in one of its own.
+    """Check whether a command line behaves the same in this process as in its own.
 
-    Args:
-        env: its environment.
-        arguments: its arguments; `--profile` starts itself. (`--cmd` becomes the command that the user accepts, but
-            there is no terminal here on which anything could be accepted.)
+    `--profile` starts another process. (`--cmd` would be replaced by the accepted command, but here there is no
+    terminal on which a command could be accepted.)
     """
     return (
         threading.current_thread() is threading.main_thread()
@@ -57,18 +55,11 @@ def run_cli(
     timeout: float = 30,
     packages: Path | None = None,
 ) -> tuple[int, bytes, bytes]:
-    """Run a command line of ask; return its exit code, and what it wrote to standard output and standard error.
+    """Run an ask command line; return its exit code, standard output and standard error.
 
-    Args:
-        arguments: those after the program's name.
-        env: all of the environment.
-        cwd: the working directory.
-        stdin: bytes to pipe in; None for /dev/null; a file descriptor.
-        timeout: seconds after which it fails.
-        packages: a folder of installed packages of tools, as PYTHONPATH would name it.
-
-    Raises:
-        AssertionError: it took longer, or left something behind that holds its output.
+    `stdin` is bytes to pipe in, None for /dev/null, or a file descriptor. `packages` is a folder of installed tool
+    packages, as in PYTHONPATH. A command that takes longer than `timeout` seconds, or leaves a process that keeps its
+    output open, is an AssertionError.
     """
     from ask.__main__ import run_process
 
@@ -97,7 +88,7 @@ def run_cli(
 
 
 def leave_terminal() -> None:
-    """Give up this process's terminal, so that nothing that runs here can ask there."""
+    """Detach this process from its controlling terminal, so that nothing that runs here can prompt on it."""
     with suppress(OSError):
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
         fcntl.ioctl(terminal, termios.TIOCNOTTY)
@@ -105,11 +96,11 @@ def leave_terminal() -> None:
 
 
 def _keep_found_plugins(cache: Path) -> None:
-    """Save a new user's first run the search for plugins, which takes as long as the rest of it."""
+    """Write the plugin index for a new home, since searching for plugins takes as long as the rest of a run."""
     from ask.plugin_api.loader import find_plugins
 
     kept = cache / "plugins.json"
-    with suppress(OSError):  # a test may have made it unwritable
+    with suppress(OSError):  # a test may have made the folder unwritable
         cache.mkdir(mode=0o700, exist_ok=True)
         if not _found:
             find_plugins(kept)
@@ -144,7 +135,7 @@ def _state_restored() -> Iterator[None]:
 
 
 def _forget() -> None:
-    """Empty the caches of ask's functions: some hold what is so for a process, as its working directory."""
+    """Clear the caches of ask's functions, some of which depend on the process, such as its working directory."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("ask", "ask_providers"):
             for value in vars(module).values():
@@ -154,7 +145,7 @@ def _forget() -> None:
 
 @contextmanager
 def _replaced(number: int, source: int) -> Iterator[None]:
-    """Have another file under a descriptor's number."""
+    """Make a file descriptor refer to another file while the context is open."""
     saved = os.dup(number)
     os.dup2(source, number)
     os.close(source)
@@ -167,7 +158,7 @@ def _replaced(number: int, source: int) -> Iterator[None]:
 
 @contextmanager
 def _captured(number: int, into: bytearray) -> Iterator[threading.Thread]:
-    """Gather what is written to a descriptor, with the thread that does it, until nobody can write there."""
+    """Collect what is written to a descriptor; yields the thread, which ends once no process can write to it."""
     reading, writing = os.pipe()
 
     def gather() -> None:
@@ -223,7 +214,7 @@ def _fresh_streams() -> Iterator[None]:
 
 
 def _set_alarm(seconds: float) -> list[bool]:
-    """Raise TimeoutError after a time; the list that is returned is filled then."""
+    """Raise TimeoutError after some seconds; the returned list is then not empty."""
     late: list[bool] = []
 
     def ring(_: int, __: FrameType | None) -> None:

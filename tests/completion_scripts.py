@@ -1,6 +1,6 @@
-"""The generated parts of the completion scripts: what the Click commands take, in each shell's own words.
+"""Generates the parts of the shell completion scripts that follow from the Click commands.
 
-`python -m tests.completion_scripts` writes them into completions/.
+`make generated` writes them into completions/.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import SEARCH_WEB
 
 SCRIPTS = Path(__file__).parents[1] / "completions"
-BEGIN = "# python -m tests.completion_scripts writes from here\n"
+BEGIN = "# make generated writes from here\n"
 END = "# to here\n"
 OPTION_VALUES = {
     "--provider": "provider",
@@ -35,7 +35,7 @@ OPTION_VALUES = {
     "--template": "template",
     "--schema": "file",
 }
-"""What completes the value of an option whose metavar does not tell."""
+"""Completions of option values whose metavar does not determine them."""
 WORDS = {
     "": "file",
     **dict.fromkeys(("config get", "config set", "config unset"), "key"),
@@ -43,7 +43,7 @@ WORDS = {
     "prompts new": "nothing",
     "mcp add": "file",
 }
-"""What completes the words of a command whose metavars do not tell."""
+"""Completions of command arguments whose metavars do not determine them."""
 METAVARS = {
     "PATH": "file",
     "FILE": "file",
@@ -58,11 +58,11 @@ PARAMETERS = (
     *("frequency_penalty", "max_tokens", "presence_penalty", "reasoning_effort", "seed", "stop"),
     *("temperature", "top_k", "top_p"),
 )
-"""What -o sets most often."""
+"""Parameters that -o sets most often."""
 
 
-class Option(NamedTuple):
-    """An option: its names, what it does, and what completes its value; "" for a flag."""
+class CompletionOption(NamedTuple):
+    """An option with its names, help and the completion of its value ("" for a flag)."""
 
     names: tuple[str, ...]
     about: str
@@ -71,62 +71,55 @@ class Option(NamedTuple):
     repeatable: bool
 
 
-class Command(NamedTuple):
-    """A command: "" for `ask` itself, else as "history show"; what completes its words; what it consists of."""
+class CompletionCommand(NamedTuple):
+    """A command ("" for `ask`, else as "history show") with the completion of its arguments and its subcommands."""
 
     path: str
-    options: tuple[Option, ...]
+    options: tuple[CompletionOption, ...]
     words: str
     commands: dict[str, str]
 
 
-def commands() -> Iterator[Command]:
-    """All commands, `ask` itself first."""
-    yield described("", root, dict(COMMANDS))
+def list_commands() -> Iterator[CompletionCommand]:
+    """Return all commands, `ask` itself first."""
+    yield describe_command("", root, dict(COMMANDS))
     for name in COMMANDS:
         one: click.Command = import_module(f"ask.cli.{name}").command
-        yield from with_parts(name, one)
+        yield from list_with_subcommands(name, one)
 
 
-def with_parts(path: str, command: click.Command) -> Iterator[Command]:
-    """A command, and those that it consists of."""
+def list_with_subcommands(path: str, command: click.Command) -> Iterator[CompletionCommand]:
     parts: dict[str, click.Command] = {}
     if isinstance(command, click.Group):
         with click.Context(command, **command.context_settings) as context:
             found = ((name, command.get_command(context, name)) for name in command.list_commands(context))
             parts = {name: part for name, part in found if part is not None and not part.hidden}
-    yield described(path, command, {name: part.get_short_help_str(80) for name, part in parts.items()})
+    yield describe_command(path, command, {name: part.get_short_help_str(80) for name, part in parts.items()})
     for name, part in parts.items():
-        yield from with_parts(f"{path} {name}", part)
+        yield from list_with_subcommands(f"{path} {name}", part)
 
 
-def described(path: str, command: click.Command, parts: dict[str, str]) -> Command:
-    """What the scripts need to know of a command."""
+def describe_command(path: str, command: click.Command, parts: dict[str, str]) -> CompletionCommand:
     command = copy(command)
-    vars(command)["_help_option"] = None  # which Click caches with the names that it had first in this process
+    vars(command)["_help_option"] = None  # Click caches it with the command name used first in this process
     with click.Context(command, help_option_names=["-h", "--help"]) as context:
         params = command.get_params(context)
-    options = [option(path, param) for param in params if isinstance(param, click.Option) and not param.hidden]
+    options = [describe_option(path, param) for param in params if isinstance(param, click.Option) and not param.hidden]
     arguments = [param for param in params if isinstance(param, click.Argument)]
-    words = WORDS.get(path) or (value_of(path, arguments[0]) if arguments else "nothing")
-    return Command(path, tuple(options), "nothing" if parts and path else words, parts)
+    words = WORDS.get(path) or (find_value_completion(path, arguments[0]) if arguments else "nothing")
+    return CompletionCommand(path, tuple(options), "nothing" if parts and path else words, parts)
 
 
-def option(path: str, param: click.Option) -> Option:
-    """What the scripts need to know of an option."""
+def describe_option(path: str, param: click.Option) -> CompletionOption:
     flag = param.is_flag or param.count
     names = (*param.opts, *param.secondary_opts)
     metavar = param.metavar or param.type.name.upper()
-    value = "" if flag else value_of(path, param)
-    return Option(tuple(names), (param.help or "").rstrip("."), value, metavar, param.multiple)
+    value = "" if flag else find_value_completion(path, param)
+    return CompletionOption(tuple(names), (param.help or "").rstrip("."), value, metavar, param.multiple)
 
 
-def value_of(path: str, param: click.Parameter) -> str:
-    """What completes the value of an option or argument.
-
-    Raises:
-        SystemExit: it is not known here.
-    """
+def find_value_completion(path: str, param: click.Parameter) -> str:
+    """Return the completion of an option's or argument's value; exits if none is known here."""
     name = max(param.opts, key=len)
     if isinstance(param.type, click.Choice):
         return f"choice:{','.join(param.type.choices)}"
@@ -140,8 +133,8 @@ def value_of(path: str, param: click.Parameter) -> str:
 # bash
 
 
-def bash(every: Sequence[Command]) -> str:
-    """A function that sets what a command takes."""
+def generate_bash(every: Sequence[CompletionCommand]) -> str:
+    """Generate a function that sets what a command takes."""
     lines = ["_ask_about() {  # COMMAND: what it takes", "    case $1 in"]
     for one in every:
         names = [name for each in one.options for name in each.names]
@@ -167,8 +160,8 @@ LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(CONFIG_KEYS), "_ask_param
 # zsh
 
 
-def zsh(every: Sequence[Command]) -> str:
-    """A function that has _arguments complete what a command takes."""
+def generate_zsh(every: Sequence[CompletionCommand]) -> str:
+    """Generate a function that calls _arguments for a command."""
     lines = ["_ask_arguments() {  # COMMAND", "  case $1 in"]
     for one in every:
         lines += [f"    {shlex.quote(one.path)})", "      _arguments -s -S -A '-*' \\"]
@@ -186,8 +179,8 @@ def zsh(every: Sequence[Command]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def zsh_specs(option: Option) -> Iterator[str]:
-    """What tells _arguments of an option, once for each of its names."""
+def zsh_specs(option: CompletionOption) -> Iterator[str]:
+    """Return the _arguments specs of an option, one for each of its names."""
     about = "".join(f"\\{c}" if c in "[]\\:" else c for c in option.about)
     exclude = "*" if option.repeatable else f"({' '.join(option.names)})"
     for name in option.names:
@@ -208,8 +201,8 @@ def zsh_action(value: str) -> str:
 # fish
 
 
-def fish(every: Sequence[Command]) -> str:
-    """The `complete` lines, and a function that tells which options take a value."""
+def generate_fish(every: Sequence[CompletionCommand]) -> str:
+    """Generate the `complete` lines and a function that lists the options with a value."""
     lines = ["function __ask_valued -a command  # the options of a command that take a value", '    switch "$command"']
     for one in every:
         valued = [name for each in one.options if each.value for name in each.names]
@@ -243,7 +236,7 @@ def fish_case(path: str, words: Iterable[str]) -> list[str]:
     return [f"        case {fish_quote(path)}", f"            string split ' ' -- {fish_quote(' '.join(words))}"]
 
 
-def fish_names(option: Option) -> str:
+def fish_names(option: CompletionOption) -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
     if not option.value:
         return names
@@ -255,7 +248,7 @@ def fish_action(value: str) -> str:
         return f" -a {fish_quote(value.removeprefix('choice:').replace(',', ' '))}"
     if value == "directory":
         return " -a '(__fish_complete_directories)'"
-    order = " -k" if value == "conversation" else ""  # the newest first
+    order = " -k" if value == "conversation" else ""  # newest first
     return "" if value == "nothing" else f"{order} -a '(__ask_{value})'"
 
 
@@ -263,23 +256,25 @@ def fish_quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-SHELLS: dict[str, Callable[[Sequence[Command]], str]] = {"ask.bash": bash, "ask.zsh": zsh, "ask.fish": fish}
+SHELLS: dict[str, Callable[[Sequence[CompletionCommand]], str]] = {
+    "ask.bash": generate_bash,
+    "ask.zsh": generate_zsh,
+    "ask.fish": generate_fish,
+}
 
 
-def parts_of(script: str) -> tuple[str, str, str]:
-    """What stands in a script before, in and behind its generated part."""
+def split_script(script: str) -> tuple[str, str, str]:
+    """Split a script into the text before, in and after its generated part."""
     before, _, rest = (SCRIPTS / script).read_text().partition(BEGIN)
     generated, _, after = rest.partition(END)
     return before, generated, after
 
 
-def main() -> None:
-    """Write the generated parts, in place of those that are there."""
-    every = list(commands())
-    for script, generate in SHELLS.items():
-        before, _, after = parts_of(script)
-        (SCRIPTS / script).write_text(before + BEGIN + generate(every) + END + after)
-
-
-if __name__ == "__main__":
-    main()
+def generate() -> dict[Path, str]:
+    """Return the scripts with their generated parts replaced, by path."""
+    commands = list(list_commands())
+    scripts = {}
+    for script, generate_part in SHELLS.items():
+        before, _, after = split_script(script)
+        scripts[SCRIPTS / script] = before + BEGIN + generate_part(commands) + END + after
+    return scripts

@@ -1,4 +1,4 @@
-"""What every test may ask for: a home of its own, a scripted model, and the program itself."""
+"""Fixtures for all tests: a home, a scripted model server and the program."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from tests.program import TEST_KEY, Ask, Home, make_home
 from tests.recordings import FOLDER as RECORDINGS
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell's background job ignores Ctrl-C, and so would every program that the tests send it to.
+    # A shell's background job ignores SIGINT, which the programs started by the tests would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored, in all programs that are started from here
+signal.signal(
+    signal.SIGHUP, signal.SIG_DFL
+)  # nohup ignores SIGHUP, which the programs started by the tests would inherit
 
 leave_terminal()
 
@@ -44,7 +46,7 @@ def ask(home: Home, server: ModelServer) -> Ask:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name what this machine could not try."""
+    """List the tests that this machine could not run."""
     reports = terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
     missed = [value for one in reports for name, value in one.user_properties if name == "not tried here"]
     if missed:

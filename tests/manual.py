@@ -1,6 +1,6 @@
-"""The man page and the page of all options, made from what the code says of itself.
+"""Generates the man page and the page of all options from the code.
 
-`python -m tests.manual` writes docs/ask.1 and docs/options.md.
+`make generated` writes docs/ask.1 and docs/options.md.
 """
 
 from __future__ import annotations
@@ -10,13 +10,21 @@ from pathlib import Path
 
 from ask.version import VERSION
 from tests import roff
-from tests.command_line import Command, Option, ask, exit_codes, keys, subcommands, variables
+from tests.command_line import (
+    CommandReference,
+    OptionReference,
+    describe_ask,
+    list_config_keys,
+    list_subcommands,
+    read_exit_codes,
+    read_variables,
+)
 
 DOCS = Path(__file__).parents[1] / "docs"
 MAN_PAGE, OPTIONS_PAGE = DOCS / "ask.1", DOCS / "options.md"
 REVISED = "2026-11-21"
-"""A man page has a date: that of the last change to the words below."""
-MADE = "python -m tests.manual"
+"""The date on the man page, updated with the texts below."""
+MADE = "make generated"
 
 SUMMARY = "any language model in your shell"
 DESCRIPTION = """\
@@ -64,18 +72,16 @@ EXAMPLES = {
 SEE_ALSO = "`bash`(1), `git`(1), `jq`(1), `xargs`(1)"
 
 
-def main() -> None:
-    """Write both pages."""
-    MAN_PAGE.write_text(man_page())
-    OPTIONS_PAGE.write_text(options_page())
+def generate() -> dict[Path, str]:
+    """Return the content of both pages, by path."""
+    return {MAN_PAGE: man_page(), OPTIONS_PAGE: options_page()}
 
 
 # The man page
 
 
 def man_page() -> str:
-    """docs/ask.1."""
-    groups = list(subcommands())
+    groups = list(list_subcommands())
     return roff.page(
         "ask",
         REVISED,
@@ -83,13 +89,17 @@ def man_page() -> str:
         [
             f'.\\" Made by {MADE}; do not change it by hand.\n',
             roff.section("NAME", f"ask \\- {roff.escape(SUMMARY)}\n"),
-            roff.section("SYNOPSIS", roff.paragraphs([synopsis(ask())]), *(synopsis_line(each) for each in groups)),
+            roff.section(
+                "SYNOPSIS", roff.paragraphs([synopsis(describe_ask())]), *(synopsis_line(each) for each in groups)
+            ),
             roff.section("DESCRIPTION", roff.paragraphs(DESCRIPTION.split("\n\n"))),
-            roff.section("OPTIONS", option_terms(ask().options)),
+            roff.section("OPTIONS", option_terms(describe_ask().options)),
             roff.section("COMMANDS", *(command_section(each) for each in groups)),
             roff.section("STDIN", roff.paragraphs(STDIN.split("\n\n"))),
-            roff.section("EXIT STATUS", roff.terms((f"\\fB{code}\\fR", meaning) for code, meaning in exit_codes())),
-            roff.section("ENVIRONMENT", roff.terms((roff.inline(names), text) for names, text in variables())),
+            roff.section(
+                "EXIT STATUS", roff.terms((f"\\fB{code}\\fR", meaning) for code, meaning in read_exit_codes())
+            ),
+            roff.section("ENVIRONMENT", roff.terms((roff.inline(names), text) for names, text in read_variables())),
             roff.section(
                 "FILES",
                 roff.terms((f"\\fI{roff.escape(name)}\\fR", text) for name, text in FILES.items()),
@@ -107,44 +117,44 @@ def examples() -> list[tuple[str, str]]:
     return [(text, f"\b\n{line}") for text, line in EXAMPLES.items()]
 
 
-def synopsis(one: Command) -> str:
+def synopsis(one: CommandReference) -> str:
     return f"`{one.name}` {one.arguments}".strip()
 
 
-def synopsis_line(one: Command) -> str:
+def synopsis_line(one: CommandReference) -> str:
     return f".br\n{roff.inline(synopsis(one))}\n"
 
 
-def heading(one: Command) -> str:
-    """A command with its arguments alone."""
+def heading(one: CommandReference) -> str:
+    """Return a command with its arguments, without its options."""
     return f"{one.name} {one.arguments.removeprefix('[OPTIONS]').strip()}".strip()
 
 
-def command_section(one: Command) -> str:
-    """A command with what it does and its options."""
+def command_section(one: CommandReference) -> str:
     parts = [roff.paragraphs(one.paragraphs), option_terms(one.options)]
     return roff.subsection(heading(one), *parts)
 
 
-def option_terms(options: Sequence[Option]) -> str:
+def option_terms(options: Sequence[OptionReference]) -> str:
     return roff.terms((roff.option(option.names, option.value), option.help) for option in options)
 
 
 def key_terms() -> str:
-    """The keys of config.toml: what each means, with its type and its default."""
-    told = ((key, ", ".join(filter(None, (key.kind, key.default)))) for key in keys())
-    return roff.terms((f"\\fB{roff.escape(key.name)}\\fR", f"{key.meaning} ({words})") for key, words in told)
+    """Format the keys of config.toml with type, default and meaning."""
+    rows = ((key, ", ".join(filter(None, (key.kind, key.default)))) for key in list_config_keys())
+    return roff.terms((f"\\fB{roff.escape(key.name)}\\fR", f"{key.meaning} ({words})") for key, words in rows)
 
 
-# The page of all options
+# The options page
 
 
 def options_page() -> str:
-    """docs/options.md."""
     commands = "".join(
-        f"### `{heading(one)}`\n\n{markdown(one.paragraphs)}\n{option_table(one.options)}" for one in subcommands()
+        f"### `{heading(one)}`\n\n{markdown(one.paragraphs)}\n{option_table(one.options)}" for one in list_subcommands()
     )
-    settings = [(code(key.name), key.kind, key.default and code(key.default), key.meaning) for key in keys()]
+    settings = [
+        (code(key.name), key.kind, key.default and code(key.default), key.meaning) for key in list_config_keys()
+    ]
     return f"""\
 <!-- Made by {MADE}; do not change it by hand. -->
 
@@ -155,18 +165,18 @@ goes together with other programs in the [recipes](recipes.md).
 
 ## Options
 
-`ask {ask().arguments}`
+`ask {describe_ask().arguments}`
 
-{option_table(ask().options)}## Commands
+{option_table(describe_ask().options)}## Commands
 
 The very first argument alone may be a command; `ask -- history of rome` asks. Each has `--help`.
 
 {commands}## Exit codes
 
-{markdown_table("code | when", exit_codes())}
+{markdown_table("code | when", read_exit_codes())}
 ## Environment
 
-{markdown_table("variable | meaning", variables())}
+{markdown_table("variable | meaning", read_variables())}
 ## Configuration
 
 `ask config path` tells where config.toml is. {IN_CONFIG}
@@ -174,7 +184,7 @@ The very first argument alone may be a command; `ask -- history of rome` asks. E
 {markdown_table("key | type | default | meaning", settings)}"""
 
 
-def option_table(options: Sequence[Option]) -> str:
+def option_table(options: Sequence[OptionReference]) -> str:
     rows = [(code(f"{option.names} {option.value}".strip()), option.help) for option in options]
     return f"{markdown_table('option | meaning', rows)}\n" if rows else ""
 
@@ -184,19 +194,14 @@ def code(text: str) -> str:
 
 
 def markdown(paragraphs: Sequence[str]) -> str:
-    """Paragraphs of a command's help."""
+    """Format the paragraphs of a command's help as Markdown."""
     return "\n".join(
         f"```\n{text[2:]}\n```\n" if text.startswith("\b\n") else f"{' '.join(text.split())}\n" for text in paragraphs
     )
 
 
 def markdown_table(heading: str, rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table."""
     columns = heading.count(" | ") + 1
     cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
     lines = [f"| {heading} |", "|---" * columns + "|", *(f"| {' | '.join(row)} |" for row in cells)]
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
-"""A model behind a real local HTTP server: its replies are scripted, byte by byte and pause by pause.
+"""A local HTTP server that plays the model, with replies scripted step by step.
 
-Knows nothing of what the bytes mean; `tests.wire` builds them.
+It does not interpret the bytes; `tests.wire` builds them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Ending(Enum):
-    """A step after which nothing more is sent."""
+    """A step that ends the reply early."""
 
     DROP = "close the connection in the middle of the reply"
     RESET = "the same, with a TCP reset"
@@ -39,27 +39,27 @@ DROP, RESET, HOLD = Ending.DROP, Ending.RESET, Ending.HOLD
 
 @dataclass(frozen=True)
 class Repeat:
-    """A step that sends the same bytes every so many seconds, until the client leaves."""
+    """A step that repeats the same bytes every `seconds` until the client disconnects."""
 
     data: bytes = b": OPENROUTER PROCESSING\n\n"
     every: float = 0.02
 
 
 Step = bytes | float | threading.Event | Repeat | Ending
-"""Bytes are sent at once; a number is a pause in seconds; an event is waited for."""
+"""Bytes to send, a pause in seconds, or a `threading.Event` to wait for."""
 
 
 @dataclass(frozen=True)
 class Reply:
     """One scripted reply.
 
-    The status line and headers go out with the first bytes, so `Reply((DROP,))` closes without any answer,
-    and `Reply((b"", DROP))` after the headers.
+    The status line and headers are sent with the first bytes, so `Reply((DROP,))` closes the connection without a
+    response, and `Reply((b"", DROP))` after the headers.
 
     Attributes:
-        steps: what is sent, in order.
-        framing: chunked transfer encoding; Content-Length (one byte more than is sent, where an ending cuts
-            the reply); or neither, so that closing the connection ends the body.
+        steps: Sent in order.
+        framing: How the client finds the end of the body: chunked transfer encoding, Content-Length (one byte too many
+            if an ending truncates the reply), or neither, so that closing the connection ends the body.
     """
 
     steps: Sequence[Step] = (b"",)
@@ -69,7 +69,7 @@ class Reply:
     framing: Literal["chunked", "length", "close"] = "chunked"
 
     def framing_header(self) -> tuple[str, str]:
-        """The header that tells the client where the body ends."""
+        """Return the header that marks the end of the body for the client."""
         if self.framing == "chunked":
             return "Transfer-Encoding", "chunked"
         if self.framing == "close":
@@ -81,7 +81,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it arrived. `time` is monotonic, in seconds; `connection` counts the server's connections."""
+    """A received request. `time` is monotonic, in seconds; `connection` is the number of the connection."""
 
     method: str
     path: str
@@ -92,7 +92,6 @@ class Request:
 
     @property
     def json(self) -> Any:
-        """The parsed body."""
         return json.loads(self.body)
 
 
@@ -100,11 +99,11 @@ Script = Callable[[Request], Reply]
 
 
 class ModelServer:
-    """The server; it runs while the context is open.
+    """The server, which runs while the context is open.
 
     Attributes:
-        requests: every request, in the order of arrival.
-        abandoned: those whose client left before the reply ended.
+        requests: All requests in order of arrival.
+        abandoned: The requests whose client disconnected before the reply ended.
     """
 
     def __init__(self) -> None:
@@ -118,28 +117,25 @@ class ModelServer:
 
     @property
     def base_url(self) -> str:
-        """Where a provider's requests go."""
         return f"http://127.0.0.1:{self._listener.server_port}/api/v1"
 
     def reply(self, *replies: Reply | Script) -> None:
-        """Add replies, one for each request to come; the last is repeated. A script is called for its reply."""
+        """Add replies, one per request; the last is repeated. A script is called for its reply."""
         with self._changed:
             self._replies += replies
 
     def wait_for_requests(self, count: int, seconds: float = 10) -> None:
-        """Return once so many requests have come."""
         with self._changed:
             came = self._changed.wait_for(lambda: len(self.requests) >= count, seconds)
         assert came, f"{len(self.requests)} requests came, not {count}"
 
     def wait_for_abandoned(self, count: int = 1, seconds: float = 10) -> None:
-        """Return once so many replies were left unread."""
         with self._changed:
             came = self._changed.wait_for(lambda: len(self.abandoned) >= count, seconds)
         assert came, f"{len(self.abandoned)} replies were abandoned, not {count}"
 
     def take(self, request: Request) -> Reply:
-        """Note the request; its reply."""
+        """Record a request and return its reply."""
         with self._changed:
             self.requests.append(request)
             self._changed.notify_all()
@@ -151,7 +147,6 @@ class ModelServer:
         return reply if isinstance(reply, Reply) else reply(request)
 
     def note_abandoned(self, request: Request) -> None:
-        """Note a request whose client left."""
         with self._changed:
             self.abandoned.append(request)
             self._changed.notify_all()
@@ -168,9 +163,9 @@ class ModelServer:
 
 
 class Listener(ThreadingHTTPServer):
-    """Accepts connections, and can end them all."""
+    """Accepts connections and can close them all."""
 
-    daemon_threads = False  # so that closing waits for the handlers
+    daemon_threads = False  # makes server_close() wait for the handlers
     request_queue_size = 64
 
     def __init__(self, model: ModelServer) -> None:
@@ -182,11 +177,11 @@ class Listener(ThreadingHTTPServer):
         self._open: set[socket.socket] = set()
 
     def stop(self) -> None:
-        """Stop accepting, end all connections, and wait for their threads."""
+        """Stop accepting, close all connections and wait for their threads."""
         self.stopping.set()
         self.shutdown()
         for connection in self._open.copy():
-            with contextlib.suppress(OSError):  # its thread or its client was faster
+            with contextlib.suppress(OSError):  # already closed by its thread or its client
                 connection.shutdown(socket.SHUT_RDWR)
         self.server_close()
 
@@ -197,17 +192,15 @@ class Listener(ThreadingHTTPServer):
 
     def shutdown_request(self, request: Any) -> None:
         self._open.discard(request)
-        request.close()  # at once: a shutdown before it would turn a reset into a normal end
+        request.close()  # without shutdown(), which would turn a reset into a normal end
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        fault = sys.exc_info()[1]
-        if fault is not None and not isinstance(fault, ConnectionError):
-            self.faults.append(fault)
+        failure = sys.exc_info()[1]
+        if failure is not None and not isinstance(failure, ConnectionError):
+            self.faults.append(failure)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Serves one connection."""
-
     server: Listener
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -217,7 +210,7 @@ class Handler(BaseHTTPRequestHandler):
         self.number = next(self.server.connection_numbers)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method's parameter
-        """Stay silent."""
+        pass
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -232,7 +225,6 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_POST  # noqa: N815
 
     def play(self, reply: Reply) -> None:
-        """Send a reply, step by step."""
         self.head: Reply | None = reply
         for step in reply.steps:
             if isinstance(step, bytes):
@@ -253,7 +245,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
 
     def send(self, data: bytes, reply: Reply) -> None:
-        """Send bytes of the body, behind the headers if these have not gone out."""
+        """Send bytes of the body, after the headers if these are not sent yet."""
         if self.head is not None:
             self.head = None
             self.send_response(reply.status)
@@ -267,7 +259,6 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def end(self, ending: Ending) -> None:
-        """Leave a reply unfinished."""
         self.close_connection = True
         if ending is HOLD:
             self.wait_until(lambda: False)
@@ -275,12 +266,12 @@ class Handler(BaseHTTPRequestHandler):
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
 
     def pause(self, seconds: float) -> None:
-        """Wait for a time, unless the client leaves."""
+        """Wait some seconds, or until the client disconnects."""
         end = time.monotonic() + seconds
         self.wait_until(lambda: time.monotonic() >= end)
 
     def wait_until(self, done: Callable[[], bool]) -> None:
-        """Wait for something; a client that leaves, or the server's end, is a ConnectionError."""
+        """Wait until `done` is true; raise ConnectionError if the client disconnects or the server stops."""
         while not done():
             if self.server.stopping.wait(POLL):
                 raise ConnectionAbortedError("the server is stopping")

@@ -1,4 +1,4 @@
-"""Runs programs as a user's shell would: as processes, over pipes or on a terminal, in an environment of their own."""
+"""Runs programs as from a user's shell: as processes, over pipes or on a terminal, in a clean environment."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""Makes standard input the controlling terminal of a new session, then becomes the program."""
+"""Make standard input the controlling terminal of a new session, then exec the program."""
 
 
 @dataclass(frozen=True)
 class Home:
-    """A user's folders: `work` is an empty directory to work in, `env` a clean environment that points here."""
+    """A user's home with an empty working directory `work`; `env` is a clean environment that refers to it."""
 
     path: Path
     work: Path
@@ -50,7 +50,6 @@ class Home:
 
 
 def make_home(path: Path) -> Home:
-    """A home under an empty directory."""
     folders = {
         "HOME": path / "home",
         "XDG_CONFIG_HOME": path / "config",
@@ -66,9 +65,9 @@ def make_home(path: Path) -> Home:
 
 @dataclass(frozen=True)
 class Result:
-    """How a process ended. On a terminal, `stdout` is all that was shown. A negative code is a signal's number.
+    """The result of a process. On a terminal, `stdout` is all output. A negative code is a signal number.
 
-    Lines that name the conversation are taken out; `conversation` is the id in the last of them, "" without any.
+    Lines that name the conversation are removed; `conversation` is the last id in them, or "".
     """
 
     stdout: bytes
@@ -79,16 +78,15 @@ class Result:
 
     @property
     def text(self) -> str:
-        """`stdout` as text, with the terminal's line ends made plain."""
+        """Return `stdout` as text, with the line ends of a terminal normalized."""
         return self.stdout.decode(errors="replace").replace("\r\n", "\n")
 
 
 class Running:
-    """A process in a session of its own, whose output is gathered as it comes. Killed when the context ends.
+    """A process in its own session, whose output is collected as it arrives. It is killed at the end of the context.
 
-    Args:
-        stdin: bytes to pipe in; None for /dev/null; a file descriptor. A terminal has its own.
-        terminal: run it on a new terminal, which is then also its /dev/tty.
+    `stdin` is bytes to pipe in, None for /dev/null, or a file descriptor. With `terminal`, the process runs on a new
+    terminal, which is also its /dev/tty.
     """
 
     def __init__(
@@ -166,12 +164,12 @@ class Running:
             with self.process.stdin as pipe:
                 pipe.write(data)
         except BrokenPipeError:
-            pass  # it does not want to read it all
+            pass  # the process does not read all of it
 
     def wait_for(self, text: str, seconds: float = 10, after: int = 0) -> int:
-        """Return once the text was shown on stdout (the terminal) or stderr; the place in stdout behind it.
+        """Wait until the text appears on stdout (the terminal) or stderr; return the position after it in stdout.
 
-        `after` is such a place to start looking from.
+        `after` is the position to search from.
         """
         wanted = text.encode()
         with self._changed:
@@ -181,21 +179,20 @@ class Running:
         return after if place < 0 else place + len(wanted)
 
     def type_in(self, keys: str) -> None:
-        """Press keys on the terminal: `CTRL_C`, or text, with its line end."""
+        """Type on the terminal: `CTRL_C`, or text that includes its line end."""
         assert self._terminal is not None
         os.write(self._terminal, keys.encode())
 
     def resize(self, rows: int, columns: int) -> None:
-        """Give the terminal another size."""
         assert self._terminal is not None
         termios.tcsetwinsize(self._terminal, (rows, columns))
 
     def signal(self, number: int = signal.SIGINT) -> None:
-        """Send a signal to the process alone."""
+        """Send a signal to the process but not to its children."""
         self.process.send_signal(number)
 
     def finish(self, timeout: float = 30) -> Result:
-        """Wait for its end, and for the end of all that it wrote."""
+        """Wait for the end of the process and of all output."""
         try:
             code = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -203,10 +200,12 @@ class Running:
         seconds = time.monotonic() - self._started
         for thread in self._threads:
             thread.join(5)
-            assert not thread.is_alive(), f"ended, but another process holds its output; it showed {self._shown()}"
-        stdout, said = take_conversation(bytes(self.stdout)) if self._terminal else (bytes(self.stdout), b"")
+            assert not thread.is_alive(), (
+                f"ended, but another process holds its conversation; it showed {self._shown()}"
+            )
+        stdout, conversation = take_conversation(bytes(self.stdout)) if self._terminal else (bytes(self.stdout), b"")
         stderr, beside = take_conversation(bytes(self.stderr))
-        return Result(stdout, stderr.decode(errors="replace"), code, seconds, (said or beside).decode())
+        return Result(stdout, stderr.decode(errors="replace"), code, seconds, (conversation or beside).decode())
 
     def _shown(self) -> str:
         return f"stdout {bytes(self.stdout[-2000:])!r}, stderr {bytes(self.stderr[-2000:])!r}"
@@ -221,7 +220,7 @@ class Running:
         for thread in self._threads:
             thread.join(1)
         if any(thread.is_alive() for thread in self._threads):
-            return  # closing what a thread still reads from would give its number to another file
+            return  # closing a descriptor that a thread still reads would let another file reuse its number
         if self._terminal is not None:
             os.close(self._terminal)
         for pipe in (self.process.stdout, self.process.stderr):
@@ -230,15 +229,15 @@ class Running:
 
 
 def take_conversation(shown: bytes) -> tuple[bytes, bytes]:
-    """What was shown without the lines that name the conversation, and the last id that one of them told."""
+    """Remove the lines that name the conversation; return the rest and the last id in them."""
     return CONVERSATION.sub(b"", shown), (CONVERSATION.findall(shown) or [b""])[-1]
 
 
 def read_some(source: int) -> bytes:
-    """What is there to read, at least a byte; nothing at the end."""
+    """Read the available bytes, at least one; return b"" at the end."""
     try:
         return os.read(source, 65536)
-    except OSError:  # how Linux tells that a terminal has lost its last user
+    except OSError:  # Linux reports the end of a terminal as EIO
         return b""
 
 
@@ -263,7 +262,7 @@ def run_on_terminal(
     answers: Sequence[tuple[str, str]] = (),
     timeout: float = 30,
 ) -> Result:
-    """Run a program to its end on a terminal; each answer is typed when its text has been shown."""
+    """Run a program to its end on a terminal; type each answer once its prompt text appears."""
     with Running(command, env=env, cwd=cwd, terminal=True) as running:
         place = 0
         for text, answer in answers:
@@ -273,7 +272,7 @@ def run_on_terminal(
 
 
 def is_running(process: int) -> bool:
-    """Whether the process of that id exists, and is more than a zombie."""
+    """Check whether the process exists and is not a zombie."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
@@ -283,15 +282,13 @@ def is_running(process: int) -> bool:
 
 @dataclass(frozen=True)
 class Ask:
-    """`ask`, run in one environment and directory. `env` of a call adds to it.
+    """`ask` in an environment and working directory. The `env` of a call is added to the environment.
 
-    A call runs it in the tests' own process where that makes no difference; all else starts the installed command.
+    A call runs in the test process if that makes no difference; everything else starts the installed command.
 
     Attributes:
-        env: its environment.
-        cwd: its working directory.
-        installed: whether each call starts the installed command.
-        packages: a folder of installed packages of tools; ask itself loads none of their modules.
+        installed: Whether every call starts the installed command.
+        packages: A folder of installed tool packages; ask itself does not import their modules.
     """
 
     env: Mapping[str, str]
@@ -300,7 +297,6 @@ class Ask:
     packages: Path | None = None
 
     def _environment(self, env: Mapping[str, str] | None) -> dict[str, str]:
-        """The environment of a process."""
         packages = {"PYTHONPATH": str(self.packages)} if self.packages else {}
         return {**self.env, **packages, **(env or {})}
 
@@ -311,10 +307,10 @@ class Ask:
         if self.installed or not can_run_here(whole, args):
             return self.process(*args, stdin=stdin, env=env, timeout=timeout)
         started = time.monotonic()
-        code, stdout, told = run_cli(
+        code, stdout, raw_stderr = run_cli(
             *args, env=whole, cwd=self.cwd, stdin=stdin, timeout=timeout, packages=self.packages
         )
-        stderr, conversation = take_conversation(told)
+        stderr, conversation = take_conversation(raw_stderr)
         seconds = time.monotonic() - started
         return Result(stdout, stderr.decode(errors="replace"), code, seconds, conversation.decode())
 
@@ -325,11 +321,11 @@ class Ask:
         return run([ASK, *args], env=self._environment(env), cwd=self.cwd, stdin=stdin, timeout=timeout)
 
     def start(self, *args: str, stdin: bytes | int | None = None, env: Mapping[str, str] | None = None) -> Running:
-        """Start it over pipes; use the result as a context."""
+        """Start the command over pipes; use the result as a context manager."""
         return Running([ASK, *args], env=self._environment(env), cwd=self.cwd, stdin=stdin)
 
     def start_on_terminal(self, *args: str, env: Mapping[str, str] | None = None) -> Running:
-        """Start it on a terminal; use the result as a context."""
+        """Start the command on a terminal; use the result as a context manager."""
         return Running([ASK, *args], env=self._environment(env), cwd=self.cwd, terminal=True)
 
     def on_terminal(
@@ -339,11 +335,11 @@ class Ask:
         env: Mapping[str, str] | None = None,
         timeout: float = 30,
     ) -> Result:
-        """Run it to its end on a terminal, typing answers."""
+        """Run the command to its end on a terminal, typing answers."""
         env = self._environment(env)
         return run_on_terminal([ASK, *args], env=env, cwd=self.cwd, answers=answers, timeout=timeout)
 
     def shell(self, script: str, env: Mapping[str, str] | None = None, timeout: float = 30) -> Result:
-        """Run a bash script that may say `ask`."""
+        """Run a bash script in which `ask` is available."""
         env = self._environment(env)
         return run(["bash", "-c", script], env=env, cwd=self.cwd, timeout=timeout)

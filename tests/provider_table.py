@@ -1,6 +1,6 @@
-"""The tables of the providers that come with `ask`, made from what their code does.
+"""Generates the tables of the built-in providers from their code.
 
-`python -m tests.provider_table` writes them into docs/providers.md.
+`make generated` writes them into docs/providers.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests import wire
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "providers.md"
-BEGIN = "<!-- python -m tests.provider_table writes from here -->\n"
+BEGIN = "<!-- make generated writes from here -->\n"
 END = "<!-- to here -->\n"
 WHO = "provider | service | default model | key | base URL"
 WHAT = (
@@ -33,13 +33,13 @@ CHAT_ANSWER = wire.answer(
     reasoning_content="Hm.",
     reasoning_details=[{"type": "reasoning.text", "index": 0, "text": "Hm."}],
 ) | {"usage": CHAT_USAGE}
-"""An answer with all that a service in this wire may send."""
+"""An answer with everything that a Chat Completions service may send."""
 CACHED = {"prompt_eval_cached_count": 4, "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4}}
-"""What the others tell of their cache, beside what their sample answers hold."""
+"""Cache fields of the other wire formats that are missing in their sample answers."""
 
 
 class Sample:
-    """A provider and its default model, with an answer that reasons and calls two tools, as the provider reads it."""
+    """A provider and its default model, with a parsed answer that contains reasoning and two tool calls."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -51,17 +51,17 @@ class Sample:
         self.calls = provider.provider_parse_tool_calls(response)
 
     def body(self, messages: Sequence[Message] = (QUESTION,), *, stream: bool = True) -> Mapping[str, Any]:
-        """The body of a request with tools."""
+        """Return the body of a request with tools."""
         request = ChatRequest(self.model, messages, [TOOL], stream=stream)
         return self.provider.provider_build_request(request, "key").body or {}
 
     def second_body(self) -> str:
-        """The request behind the answer, its results "result 0" and "result 1", as JSON."""
-        said = Message("assistant", self.answer.text, tuple(self.calls), native=self.answer.native)
+        """Return the JSON of the request that follows the answer, with the results "result 0" and "result 1"."""
+        assistant_message = Message("assistant", self.answer.text, tuple(self.calls), native=self.answer.native)
         results = [Message("tool", f"result {i}", (), call.id, call.name) for i, call in enumerate(self.calls)]
-        return json.dumps(self.body([QUESTION, said, *results]))
+        return json.dumps(self.body([QUESTION, assistant_message, *results]))
 
-    # The columns
+    # Table columns
 
     def key(self) -> str:
         names = ", ".join(f"`{name}`" for name in self.info.key_env)
@@ -85,7 +85,7 @@ class Sample:
 
     def reasoning_goes_back(self) -> bool:
         native = self.answer.native
-        return native is not None and any(part in self.second_body() for part in json_texts(native.data))
+        return native is not None and any(part in self.second_body() for part in find_reasoning_texts(native.data))
 
     def caching(self) -> str:
         if '"cache_control"' in json.dumps(self.body()):
@@ -96,24 +96,24 @@ class Sample:
         return self.provider.provider_models_request("key") is not None
 
 
-def json_texts(value: Any) -> Iterator[str]:
-    """The texts in a JSON value that are a model's reasoning, or vouch for it, as JSON."""
+def find_reasoning_texts(value: Any) -> Iterator[str]:
+    """Return the strings in a JSON value that are reasoning or its signature, as JSON."""
     if isinstance(value, dict):
         for name, part in value.items():
             if isinstance(part, str) and ("signature" in name.lower() or part == "Hm."):
                 yield json.dumps(part)
             else:
-                yield from json_texts(part)
+                yield from find_reasoning_texts(part)
     elif isinstance(value, list):
         for part in value:
-            yield from json_texts(part)
+            yield from find_reasoning_texts(part)
 
 
-# The tables
+# Tables
 
 
-def providers() -> Iterator[tuple[list[str], Provider]]:
-    """The providers that come with `ask` and reach a service, each with its names, its own first."""
+def list_providers() -> Iterator[tuple[list[str], Provider]]:
+    """Return the built-in providers of real services, each with its names, the primary name first."""
     entry_points = [entry for entry in distribution("ask-gents").entry_points if entry.group == PROVIDER_GROUP]
     for target in sorted({entry.value for entry in entry_points}):
         named = [entry for entry in entry_points if entry.value == target]
@@ -123,10 +123,10 @@ def providers() -> Iterator[tuple[list[str], Provider]]:
             yield [own, *sorted({entry.name for entry in named} - {own})], provider
 
 
-def tables() -> str:
-    """Both tables: who the providers are, and what they can do."""
+def build_tables() -> str:
+    """Return the table of providers and the table of their features."""
     who, what = [], []
-    for (name, *others), provider in providers():
+    for (name, *others), provider in list_providers():
         sample = Sample(provider)
         info = sample.info
         names = f"`{name}`" + "".join(f", `{other}`" for other in others)
@@ -134,28 +134,23 @@ def tables() -> str:
         who.append((names, info.title, model, sample.key(), f"`{info.base_url}`"))
         facts = (sample.tools(), sample.parallel_calls(), sample.streaming(), sample.reasoning_goes_back())
         rest = (sample.caching(), sample.models(), info.tells_cost)
-        what.append((f"`{name}`", sample.wire(), *map(shown, facts), *map(shown, rest)))
+        what.append((f"`{name}`", sample.wire(), *map(format_cell, facts), *map(format_cell, rest)))
     return f"{table(WHO, who)}\n{table(WHAT, what)}"
 
 
-def shown(fact: object) -> str:
+def format_cell(fact: object) -> str:
     return fact if isinstance(fact, str) else "yes" if fact else "no"
 
 
 def table(heading: str, rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table."""
     columns = heading.count(" | ") + 1
     lines = [f"| {heading} |", "|---" * columns + "|", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Write the tables into the page, in place of those that are there."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + "\n" + tables() + "\n" + END + after)
-
-
-if __name__ == "__main__":
-    main()
+def generate() -> dict[Path, str]:
+    """Return the page with its tables replaced."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, f"{PAGE} has no place for the tables"
+    return {PAGE: before + BEGIN + "\n" + build_tables() + "\n" + END + after}

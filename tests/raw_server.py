@@ -1,4 +1,4 @@
-"""A server that is one function on a socket, over TLS if wanted: for answers that no HTTP library would send."""
+"""A server whose connections are handled by a function, optionally over TLS, for replies no HTTP library would send."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 Handler = Callable[[socket.socket], None]
-"""Called with each connection, which is closed when it returns; a client that leaves ends it by an OSError."""
+"""Called with each connection, which is closed afterwards. An OSError means that the client disconnected."""
 
 
 class Certificate(NamedTuple):
@@ -23,7 +23,7 @@ class Certificate(NamedTuple):
 
 
 def make_certificate(folder: Path, host: str = "IP:127.0.0.1", days: int = 2) -> Certificate:
-    """Make a self-signed certificate for `host`, in the notation of a subjectAltName."""
+    """Make a self-signed certificate for `host`, given as in a subjectAltName."""
     certificate = Certificate(folder / "certificate.pem", folder / "key.pem")
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     command += ["-days", str(days), "-subj", "/CN=ask", "-addext", f"subjectAltName={host}"]
@@ -33,17 +33,17 @@ def make_certificate(folder: Path, host: str = "IP:127.0.0.1", days: int = 2) ->
 
 
 class RawServer:
-    """A listening socket whose connections `handle` serves, each in a thread; it runs while the context is open.
+    """A listening socket whose connections are passed to `handle`, each in a thread, while the context is open.
 
     Attributes:
-        place: its address and port, as they are written in a URL.
-        connections: how many connections it has accepted.
+        address: Host and port, as in a URL.
+        connections: Number of accepted connections.
     """
 
     def __init__(self, handle: Handler, certificate: Certificate | None = None) -> None:
         self._handle = handle
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.place = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self.connections = 0
         self._open: list[socket.socket] = []
         self._tls = None
@@ -80,7 +80,7 @@ class RawServer:
 
 
 def read_request(connection: socket.socket) -> bytes:
-    """Read one request with its body; b"" if the client has left."""
+    """Read one request with its body; return b"" if the client disconnected."""
     connection.settimeout(30)
     request = b""
     while b"\r\n\r\n" not in request:
@@ -97,8 +97,8 @@ def read_request(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def answering(answer: bytes, certificate: Certificate | None = None) -> Iterator[RawServer]:
-    """A server that answers every request with the same bytes, then closes the connection."""
+def constant_reply_server(answer: bytes, certificate: Certificate | None = None) -> Iterator[RawServer]:
+    """Create a server that answers every request with the same bytes, then closes the connection."""
 
     def handle(connection: socket.socket) -> None:
         if read_request(connection):

@@ -1,4 +1,4 @@
-"""Reads docs/recipes.md: each section with its files, what is to be run, and what that prints."""
+"""Parses docs/recipes.md: each section with its files, its commands and their output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ BLOCK = re.compile(r"^(`{3,})(\w+)(?: (\S+))?\n(.*?)^\1$", re.MULTILINE | re.DOT
 
 @dataclass
 class Recipe:
-    """A section.
+    """A section of the page.
 
     Attributes:
-        files: the blocks that are the content of a file, by its name.
-        console: the blocks of commands, each with what it prints.
-        script: what is run in another way, and its language; "" for nothing.
-        printed: what it prints.
+        files: Content of the files it shows, by name.
+        console: Console blocks, each with commands and their output.
+        script: A script to be run in another way, with its language; "" for none.
+        printed: The output of that script.
     """
 
     title: str
@@ -30,8 +30,8 @@ class Recipe:
     printed: str = ""
 
 
-def recipes() -> Iterator[Recipe]:
-    """All sections of the page, the first without a title."""
+def read_recipes() -> Iterator[Recipe]:
+    """Return all sections of the page; the first has no title."""
     for part in re.split(r"^## ", f"## {PAGE.read_text()}", flags=re.MULTILINE)[1:]:
         recipe = Recipe(part.partition("\n")[0])
         for _, language, name, text in BLOCK.findall(part):

@@ -1,6 +1,6 @@
-"""Recorded answers of real providers, which lie beside the checkout and are no part of it.
+"""Recorded responses of real providers, stored next to the checkout and not part of it.
 
-Where their folder is missing, as beside a public clone, the tests over them are skipped.
+If their folder is missing, as for a public clone, the tests that use them are skipped.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ CORRECTIONS: dict[str, dict[str, Any]] = {
     "gemini-028": {"calls": (("read_theme", {}), *(("read_screen", {"id": name}) for name in "ABC"))},
     "gemini-029": {"calls": (("writeItems", {"operations": ITEMS}),)},
 }
-"""What some recordings really say, where the code that read them for us was wrong."""
+"""Corrections of recordings whose metadata is wrong."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One exchange, and what its answer says as other code read it.
+    """A recorded response, with its content as parsed by independent code.
 
     Attributes:
-        name: provider and number, for a test's id.
+        name: Provider and number, used as the id of a test.
         wire: "openai-chat", "anthropic", "ollama" or "gemini".
-        streaming: whether the body is a stream.
-        piece_sizes: the sizes in bytes in which the body arrived; () where that is not known.
-        calls: name and arguments of each call; arguments parsed where they are JSON, else their text.
+        streaming: Whether the body is a stream.
+        piece_sizes: The sizes in bytes of the received chunks; () if unknown.
+        calls: Name and arguments of each call; arguments are parsed if they are JSON, else text.
         outcome: "ok", "length", "filter", "error", "empty" or "cut".
     """
 
@@ -66,10 +66,9 @@ class Recording:
 
 
 def recordings(provider: str, wire: str = "") -> list[Recording]:
-    """A provider's recordings, all or those of one wire; none where their folder is missing.
+    """Return the recordings of a provider, or of one of its wire formats; none if the folder is missing.
 
-    Raises:
-        FileNotFoundError: the folder has none of this provider.
+    Raises FileNotFoundError if the folder exists but has no recordings of this provider.
     """
     files = sorted((FOLDER / provider).glob("*.json"))
     if not files and FOLDER.is_dir():
@@ -79,9 +78,8 @@ def recordings(provider: str, wire: str = "") -> list[Recording]:
 
 
 def load(path: Path) -> Recording:
-    """One recording."""
     exchange = json.loads(path.read_text(encoding="utf-8"))
-    said = exchange["says"]
+    content = exchange["says"]
     recording = Recording(
         name=f"{path.parent.name}-{path.stem}",
         wire=exchange["wire"],
@@ -92,8 +90,8 @@ def load(path: Path) -> Recording:
         body=exchange["response_body"].encode(),
         piece_sizes=tuple(exchange["chunk_lengths"] or ()),
         request_body=exchange["request_body"],
-        text=said["text"],
-        calls=tuple((call["name"], call["arguments"]) for call in said["calls"]),
-        outcome=said["outcome"],
+        text=content["text"],
+        calls=tuple((call["name"], call["arguments"]) for call in content["calls"]),
+        outcome=content["outcome"],
     )
     return replace(recording, **CORRECTIONS.get(recording.name, {}))

@@ -1,4 +1,4 @@
-"""Writes man(7): text with a little Markdown in it (`code`, **bold**, links) as what mandoc and groff read."""
+"""Formats text with some Markdown (`code`, **bold**, links) as man(7) for mandoc and groff."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^]]+)\]\([^)]+\)")
 
 
 def escape(text: str) -> str:
-    """Text as it is, in roff: hyphens as typed, nothing read as a request, no character beyond ASCII."""
+    """Escape text for roff: literal hyphens, no requests, only ASCII."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     text = text.replace("^", "\\(ha").replace("~", "\\(ti")
     text = "".join(letter if letter.isascii() else f"\\[u{ord(letter):04X}]" for letter in text)
@@ -18,7 +18,7 @@ def escape(text: str) -> str:
 
 
 def inline(text: str) -> str:
-    """Text with what is code or bold in bold, and of a link its words."""
+    """Format inline Markdown: code and bold as bold, links as their text."""
     pieces, end = [], 0
     for match in INLINE.finditer(text):
         pieces.append(escape(text[end : match.start()]))
@@ -29,30 +29,32 @@ def inline(text: str) -> str:
 
 
 def flowing(text: str) -> str:
-    """A paragraph, in lines that are not too long, none of which is read as a request."""
+    """Format a paragraph in short lines, none of which is a request."""
     marked = inline(" ".join(text.split()))
     wrapped = textwrap.fill(marked, 78, break_long_words=False, break_on_hyphens=False)
     return re.sub(r"^(?=\.)", r"\\&", wrapped, flags=re.MULTILINE)
 
 
 def paragraphs(texts: Iterable[str], request: str = "PP") -> str:
-    """Paragraphs; one that begins with "\\b\\n" keeps its lines. The first has no request: it is under a heading."""
+    """Format paragraphs; one that begins with "\\b\
+    " keeps its line breaks. The first follows a heading.
+    """
     parts = [lines(text[2:]) if text.startswith("\b\n") else f"{flowing(text)}\n" for text in texts]
     return f".{request}\n".join(parts)
 
 
 def lines(text: str) -> str:
-    """Lines as they are, indented."""
+    """Format lines unchanged and indented."""
     return f".RS 4\n.nf\n{escape(text)}\n.fi\n.RE\n"
 
 
 def terms(pairs: Iterable[tuple[str, str]]) -> str:
-    """Terms, in roff already, each with its text below it."""
+    """Format terms, already in roff, each with its text below it."""
     return "".join(f".TP\n{term}\n{flowing(text)}\n" for term, text in pairs)
 
 
 def option(names: str, value: str) -> str:
-    """An option as a term: its names bold, its value in italics."""
+    """Format an option as a term: names in bold, the value in italics."""
     bold = re.sub(r"[\w-]+", lambda name: f"\\fB{escape(name[0])}\\fR", names)
     return f"{bold} \\fI{escape(value)}\\fR" if value else bold
 
@@ -66,5 +68,5 @@ def subsection(title: str, *parts: str) -> str:
 
 
 def page(name: str, date: str, source: str, sections: Sequence[str]) -> str:
-    """A page of section 1."""
+    """Format a page of section 1."""
     return f'.TH {name.upper()} 1 {date} "{escape(source)}"\n{"".join(sections)}'

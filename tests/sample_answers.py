@@ -1,4 +1,4 @@
-"""For each wire that `ask` speaks: a provider, one answer with everything in it, and answers of plain text."""
+"""Sample answers for each wire format: a provider, an answer with reasoning and calls, and plain text answers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class SampleAnswers(NamedTuple):
     """The answers of a service.
 
     Attributes:
-        provider: one that speaks its wire.
-        stream: the events of an answer that reasons, says "Hello, wörld!" and makes `CALLS` at once.
-        whole: the same answer, not streamed.
-        says: a text as a whole answer, and as the events that stream it.
+        provider: A provider of this wire format.
+        stream: The events of an answer that reasons, says "Hello, wörld!" and makes all of `CALLS`.
+        whole: The same answer, not streamed.
+        says: Formats a text as a complete answer, and as the events that stream it.
     """
 
     provider: Provider
@@ -35,12 +35,12 @@ class SampleAnswers(NamedTuple):
     says: Callable[[str], tuple[Json, Sequence[Any]]]
 
     def reply(self, text: str, *, whole: bool) -> Reply:
-        """The reply of a service that says a text."""
+        """Return a reply that answers with a text."""
         body, events = self.says(text)
         return wire.whole_reply(body) if whole else self.streamed(events)
 
     def streamed(self, events: Sequence[Any]) -> Reply:
-        """Events as a streamed reply: texts as they are, anything else as JSON."""
+        """Return a streamed reply; strings are sent unchanged, other events as JSON."""
         lines = self.provider.provider_info().framing == "ndjson"
         framed = [f"{data_of(event)}\n".encode() if lines else server_event(event) for event in events]
         return Reply([b"".join(framed)], content_type="application/x-ndjson" if lines else "text/event-stream")
@@ -51,14 +51,14 @@ def data_of(event: Any) -> str:
 
 
 def server_event(event: Any) -> bytes:
-    """An event of SSE, under its type's name where it has a type."""
+    """Format a server-sent event, with its `type` as event name if it has one."""
     kind = event.get("type") if isinstance(event, dict) else None
     name = f"event: {kind}\n" if isinstance(kind, str) and kind.isidentifier() else ""
     return f"{name}data: {data_of(event)}\n\n".encode()
 
 
 def ollama_line(*, done: bool = False, **message: Any) -> Json:
-    """A line of Ollama's stream, or its whole answer."""
+    """Format a line of Ollama's stream, or its complete answer."""
     counts = {"done_reason": "stop", "prompt_eval_count": 12, "eval_count": 7} if done else {}
     return {"model": "m", "message": {"role": "assistant", "content": ""} | message, "done": done} | counts
 

@@ -1,4 +1,4 @@
-"""Small real files of each kind, made here: pictures, a PDF, sound."""
+"""Generates small real files: images, a PDF and audio."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ask import Attachment
 
 
 def png(width: int = 3, height: int = 2, more: bytes = b"") -> bytes:
-    """A red picture; `more` stands in a chunk of its own, which is no part of the picture."""
+    """Generate a red image; `more` is stored in an extra chunk that is not part of the image."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -23,7 +23,7 @@ def png(width: int = 3, height: int = 2, more: bytes = b"") -> bytes:
 
 
 def pdf(pages: int = 1) -> bytes:
-    """A document of empty pages, in ASCII."""
+    """Generate a document of empty pages, in ASCII."""
     kids = " ".join(f"{number + 3} 0 R" for number in range(pages))
     objects = ["<</Type/Catalog/Pages 2 0 R>>", f"<</Type/Pages/Kids[{kids}]/Count {pages}>>"]
     objects += ["<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]>>"] * pages
@@ -39,7 +39,7 @@ def pdf(pages: int = 1) -> bytes:
 
 
 def wav(seconds: float = 0.05) -> bytes:
-    """Silence."""
+    """Generate silence."""
     file = io.BytesIO()
     with wave.open(file, "wb") as sound:
         sound.setnchannels(1)
@@ -50,7 +50,7 @@ def wav(seconds: float = 0.05) -> bytes:
 
 
 def iso(brand: bytes) -> bytes:
-    """The first box of a file of the MP4 family."""
+    """Generate the first box of a file of the MP4 family."""
     return struct.pack(">I", 24) + b"ftyp" + brand + b"\0\0\0\0" + b"mif1isom"
 
 
@@ -76,7 +76,7 @@ BEGINNINGS = {
     "video/webm": b"\x1a\x45\xdf\xa3\x9f\x42\x86\x81\x01\0",
     "application/zip": b"PK\x03\x04\x14\0\0\0\0\0",
 }
-"""How a real file of each MIME type begins, or all of it."""
+"""The first bytes of a real file of each MIME type."""
 
 PHOTO = Attachment("photo.png", "image/png", png())
 PAPER = Attachment("paper.pdf", "application/pdf", pdf())

@@ -1,4 +1,4 @@
-"""What a terminal shows of the bytes that a program writes to it, with what has scrolled away."""
+"""Emulates a terminal: what it shows after a program wrote to it, including its scrollback."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import pyte
 
 
 class Screen:
-    """A terminal of some size."""
-
     def __init__(self, columns: int = 80, rows: int = 24) -> None:
         self.rows = rows
         self._screen = pyte.HistoryScreen(columns, rows, history=100_000)
@@ -20,12 +18,12 @@ class Screen:
         self._stream.feed(data)
 
     def resize(self, columns: int) -> None:
-        """Make it wider or narrower; the rows stay as they are."""
+        """Change the width; the existing rows are not reflowed."""
         self._screen.resize(self.rows, columns)
 
     @property
     def lines(self) -> list[str]:
-        """All rows from the first on, as far as anything was written."""
+        """Return all rows from the first to the last written one."""
         rows = [self._text(row) for row in self._screen.history.top] + [row.rstrip() for row in self._screen.display]
         while rows and not rows[-1]:
             rows.pop()
@@ -33,11 +31,11 @@ class Screen:
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """The row on the screen and the column where the cursor is."""
+        """Return the row on the screen and the column of the cursor."""
         return self._screen.cursor.y, self._screen.cursor.x
 
     def styles_of(self, text: str) -> set[str]:
-        """How a text on the screen looks: names of colours, "bold", and so on."""
+        """Return the styles of a text on the screen: names of colors, "bold", and so on."""
         for number, shown in enumerate(self._screen.display):
             place = shown.find(text)
             if place >= 0:
@@ -56,8 +54,8 @@ class Screen:
         return "".join(row[place].data for place in range(self._screen.columns)).rstrip()
 
 
-def lines_shown(data: bytes, columns: int = 80, rows: int = 24) -> list[str]:
-    """All that a terminal shows in the end, row by row."""
+def render_lines(data: bytes, columns: int = 80, rows: int = 24) -> list[str]:
+    """Return all rows that a terminal shows after this output."""
     screen = Screen(columns, rows)
     screen.feed(data)
     return screen.lines

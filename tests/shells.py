@@ -1,4 +1,4 @@
-"""Real shells on a terminal, with `ask init` in their start-up files."""
+"""Real shells on a terminal, with `ask init` in their startup files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.program import ASK, Home, Running, run
 
 NAMES = ("bash", "zsh", "fish")
 BASH_THEN_OTHERS = ["bash", *(pytest.param(name, marks=pytest.mark.slow) for name in ("zsh", "fish"))]
-"""The shells as parameters: bash in every run of the tests, the others in the slow one."""
+"""Shells to parametrize tests with: bash always, the others only in the slow test run."""
 READY = "ready> "
 START, ALT_A, ALT_E, TAB, KILL = "\x01", "\x1ba", "\x1be", "\t", "\x15"
 MODES = {
@@ -30,7 +30,7 @@ EVALS = {"bash": 'eval "$(ask init bash{})"', "zsh": 'eval "$(ask init zsh{})"',
 
 @dataclass(frozen=True)
 class Shell:
-    """A shell whose start-up file evaluates what `ask init` prints, between what is to be there before and after."""
+    """A shell whose startup file evaluates the output of `ask init`, with code before and after it."""
 
     name: str
     home: Home
@@ -40,7 +40,6 @@ class Shell:
     options: str = ""
 
     def rc(self) -> Path:
-        """Write the start-up file."""
         places = {"bash": "home/.bashrc", "zsh": "home/.zshrc", "fish": "config/fish/config.fish"}
         file = self.home.path / places[self.name]
         file.parent.mkdir(exist_ok=True)
@@ -50,17 +49,16 @@ class Shell:
 
     @property
     def command(self) -> list[str]:
-        """What starts it."""
-        return ["bash", "--rcfile", str(self.rc()), "-i"] if self.name == "bash" else self.started("-i")
+        return ["bash", "--rcfile", str(self.rc()), "-i"] if self.name == "bash" else self.command_with("-i")
 
-    def started(self, option: str) -> list[str]:
-        """What starts it otherwise."""
+    def command_with(self, option: str) -> list[str]:
+        """Return the command that starts the shell with this option."""
         self.rc()
         return ["zsh", "-d", option] if self.name == "zsh" else [self.name, option]
 
     @contextmanager
     def on_terminal(self) -> Iterator[Running]:
-        """Start it on a terminal, and wait for its prompt."""
+        """Start the shell on a terminal and wait for its prompt."""
         env = {**self.env, "HISTFILE": str(self.home.path / "shell_history")}
         with Running(self.command, env=env, cwd=self.home.work, terminal=True) as running:
             running.wait_for(READY, 30)
@@ -68,18 +66,18 @@ class Shell:
 
 
 def split_words(line: str, cwd: Path) -> list[str]:
-    """Return the words that bash makes of a line in a folder: its patterns and quotes are gone."""
+    """Return the words of a line as bash splits them in a folder, with patterns and quotes resolved."""
     words = run(["bash", "-c", f"printf '%s\\0' {line}"], cwd=cwd).stdout
     return words.decode(errors="surrogateescape").split("\0")[:-1]
 
 
 def evaluate(home: Home, shell: str, options: str = "") -> str:
-    """What `ask init` prints."""
+    """Return the output of `ask init`."""
     return run([ASK, "init", shell, *options.split()], env=home.env, cwd=home.work).text
 
 
-def words_after(running: Running, typed: str, wanted: str) -> None:
-    """Type something on an empty line, and see which words are on it then: "<ask><-p><demo>"."""
+def read_completed_words(running: Running, typed: str, wanted: str) -> None:
+    """Type on an empty line, then return the words on the line: "<ask><-p><demo>"."""
     place = len(running.stdout)
     running.type_in(f"{typed}{START}printf '<%s>' \r")
     running.wait_for(wanted, 20, after=place)

@@ -34,7 +34,7 @@ from ask.tools.arguments import parse_arguments
 from ask.tools.base import ToolError
 
 Report = Callable[[str, str], None]
-"""Counts a result ("passed", "FAILED", or why it does not apply), and says what of."""
+"""Called with a result ("passed", "FAILED", or why it does not apply) and the name of the case."""
 DRAFTS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
     "draft7": "http://json-schema.org/draft-07/schema#",
@@ -46,7 +46,7 @@ ROOT_KEYWORDS = {"anyOf", "oneOf", "allOf", "enum", "not", "$schema"}
 
 
 def run_json_schema(checkout: Path, report: Report) -> None:
-    """An answer is judged as the suite says, or its schema refused; a tool's schema is never refused."""
+    """Check that answers are judged as the suite says or their schema is refused, and no tool schema is refused."""
     for draft, uri in DRAFTS.items():
         for path in sorted((checkout / "tests" / draft).glob("*.json")):
             for case in json.loads(path.read_text()):
@@ -68,20 +68,20 @@ def judge_schema(schema: Any, tests: list[dict[str, Any]], name: str, report: Re
         report(f"refused: {error.message.partition(':')[2].strip()[:60]}", name)
     lenient = LenientSchema(schema if isinstance(schema, dict) else {} if schema else {"not": {}})
     for test in tests:
-        said = f"{name}: {test['description']}"
+        case_name = f"{name}: {test['description']}"
         if strict is not None and "format.json: " in name:
-            report("formats are checked in answers, which the suite leaves open", said)
+            report("formats are checked in answers, which the suite leaves open", case_name)
         elif strict is not None:
-            report("passed" if (strict.describe_problems(test["data"]) == "") == test["valid"] else "FAILED", said)
+            report("passed" if (strict.describe_problems(test["data"]) == "") == test["valid"] else "FAILED", case_name)
         right = (lenient.describe_problems(test["data"]) == "") == test["valid"]
-        report("passed as a tool's" if right else "FAILED as a tool's", said)
+        report("passed as a tool's" if right else "FAILED as a tool's", case_name)
 
 
 def run_bfcl(checkout: Path, report: Report) -> None:
-    """Every tool is sent in a form that providers accept, and every correct call passes the check."""
+    """Check that every tool is sent in a form that providers accept, and every correct call is accepted."""
     data = checkout / "berkeley-function-call-leaderboard/bfcl_eval/data"
     for path in sorted([*data.glob("BFCL_v4_*.json"), *data.glob("multi_turn_func_doc/*.json")]):
-        if "format_sensitivity" in path.name:  # lists ids of other files' rows
+        if "format_sensitivity" in path.name:  # contains only ids of rows in other files
             continue
         answers = read_answers(data / "possible_answer" / path.name)
         for row in read_rows(path):
@@ -149,7 +149,7 @@ def choose_first(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_markdown(checkout: Path, report: Report) -> None:
-    """Each word of an example is shown, and streamed in pieces it is cut where it is as a whole."""
+    """Check that no word of an example is lost, and that streaming in chunks renders the same."""
     (spec,) = [path for path in (checkout / "spec.txt", checkout / "test/spec.txt") if path.exists()]
     examples = re.findall(r"^`{32} example[^\n]*\n(.*?)^\.\n(.*?)^`{32}$", spec.read_text(), re.MULTILINE | re.DOTALL)
     for number, (source, page) in enumerate(examples, 1):
@@ -170,7 +170,7 @@ def cut(text: str, size: int) -> list[BlockEvent]:
 
 
 def run_eventsource(checkout: Path, report: Report) -> None:
-    """The data of the event that a test waits for is what it says."""
+    """Check that the parsed event has the data that the test expects."""
     for path in sorted((checkout / "eventsource").glob("format-*.js")):
         source = path.read_text()
         sent = re.search(r'message\.py\?message=([^"&]*)(&newline=none)?"', source)

@@ -1,4 +1,4 @@
-"""The code of an answer's first fenced block."""
+"""Extracting the code of an answer's first fenced block."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ LINES = st.lists(
         ("", ""),
     ],
 )
-def test_the_first_block_that_holds_code(answer: str, code: str) -> None:
+def test_the_first_nonempty_block_is_returned(answer: str, code: str) -> None:
     assert extract_code(answer) == code
 
 
 @given(LINES, st.sampled_from(["```", "~~~", "`````"]), st.sampled_from(["", "python", "c++ x=1"]), st.integers(0, 3))
-def test_what_is_fenced_comes_out_as_it_was(lines: list[str], fence: str, language: str, indent: int) -> None:
+def test_fenced_code_is_returned_unchanged(lines: list[str], fence: str, language: str, indent: int) -> None:
     code = "\n".join(lines)
     if not code.strip() or any(line.strip().startswith(fence) for line in lines):
         return
@@ -51,6 +51,6 @@ def test_what_is_fenced_comes_out_as_it_was(lines: list[str], fence: str, langua
 
 
 @given(st.text("`~ \n>-1.ab\t", max_size=60))
-def test_any_text_gives_something_of_it_and_no_empty_block(answer: str) -> None:
+def test_any_text_yields_a_nonempty_part_of_it(answer: str) -> None:
     assert all(block.strip() for block in iter_code_blocks(answer))
     assert set(extract_code(answer)) <= set(answer) | {" "}

@@ -1,4 +1,4 @@
-"""The one shell command of an answer, whatever the model put around it."""
+"""Extracting the shell command from an answer with other text around it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEREDOC = "cat > note <<EOF\nDear Sir,\n\nYours.\nEOF"
         "~~~console\n{}\n~~~",
     ],
 )
-def test_what_stands_around_a_command_is_left_out(command: str, answer: str) -> None:
+def test_text_around_a_command_is_removed(command: str, answer: str) -> None:
     assert extract_command(answer.replace("{}", command)) == command
 
 
@@ -69,7 +69,7 @@ def test_the_command_is_found(answer: str, command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "quoted"),
     [
         ("# Which disk is meant?", "Which disk is meant?"),
         ("```sh\n# no such thing\n```", "no such thing"),
@@ -82,14 +82,14 @@ def test_the_command_is_found(answer: str, command: str) -> None:
         ("\n \n", ""),
     ],
 )
-def test_where_there_is_none_the_model_s_words_are_told(answer: str, said: str) -> None:
+def test_an_answer_without_a_command_is_quoted_in_the_error(answer: str, quoted: str) -> None:
     with pytest.raises(IncompleteResponseError, match="there is no command in the answer") as failure:
         extract_command(answer)
-    assert said in failure.value.advice
+    assert quoted in failure.value.advice
 
 
 @pytest.mark.parametrize("sign", ["\x1b[2K", "\x07", "\b", "\u202e", "\x9b"])
-def test_a_command_that_could_hide_from_the_eye_is_none(sign: str) -> None:
+def test_commands_with_invisible_characters_are_rejected(sign: str) -> None:
     for answer in (f"rm -rf x{sign}; ls", f"```\nrm -rf x{sign}; ls\n```"):
         with pytest.raises(IncompleteResponseError) as failure:
             extract_command(answer)
@@ -97,7 +97,7 @@ def test_a_command_that_could_hide_from_the_eye_is_none(sign: str) -> None:
 
 
 @given(st.text("`~$%# \n>-ab'\"A.\\<|", max_size=80) | st.text(max_size=40))
-def test_any_text_gives_a_command_or_says_that_there_is_none(answer: str) -> None:
+def test_any_text_yields_a_command_or_an_error(answer: str) -> None:
     try:
         command = extract_command(answer)
     except IncompleteResponseError:

@@ -1,4 +1,4 @@
-"""The JSON in an answer: as the answer, in a fence, or among words; the first that fits counts."""
+"""Extracting JSON from an answer: the complete answer, a fenced block, or the first match within text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 
 from ask.answer_extraction import NO_JSON_MESSAGE, extract_json
 from ask.schemas.schema import parse_schema
-from tests.any_json import any_json
+from tests.json_strategies import any_json
 
 ADA: dict[str, Any] = {"name": "Ada", "tags": ["a", "}"]}
 WRITTEN = json.dumps(ADA)
@@ -44,16 +44,16 @@ def test_the_value_is_found(answer: str) -> None:
     "answer",
     ["", "Hello.", "{", "{name: 1}", "NaN", '{"a": NaN}', '{"a": 1e999}', "[" * 100_000, '{"a": "b', "{}}" * 0],
 )
-def test_what_is_no_json_is_none(answer: str) -> None:
+def test_text_without_json_is_an_error(answer: str) -> None:
     value, problem = extract_json(answer, fits)
     assert (value, problem) == (None, NO_JSON_MESSAGE) or value == []
 
 
-def test_the_first_value_is_told_of_where_none_fits() -> None:
+def test_the_error_describes_the_first_value_if_none_matches() -> None:
     assert extract_json('{"a": 1} {"b": 2}', fits) == ({"a": 1}, "$: not Ada")
 
 
-def test_a_value_that_is_no_object_is_found_alone_and_in_a_fence() -> None:
+def test_values_other_than_objects_are_found_alone_and_in_a_fence() -> None:
     number = parse_schema({"type": "integer"})
     assert extract_json(" 42 \n", number.describe_problems) == (42, "")
     assert extract_json("It is:\n```\n42\n```", number.describe_problems) == (42, "")
@@ -61,7 +61,7 @@ def test_a_value_that_is_no_object_is_found_alone_and_in_a_fence() -> None:
 
 
 @given(any_json())
-def test_any_value_comes_back_as_it_was_written(value: Any) -> None:
+def test_any_value_is_returned_unchanged(value: Any) -> None:
     try:
         written = json.dumps(value, allow_nan=False)
     except ValueError:
@@ -70,5 +70,5 @@ def test_any_value_comes_back_as_it_was_written(value: Any) -> None:
 
 
 @pytest.mark.parametrize("piece", ['{"a": ', "[1, ", "{ ", "{} ", "word "])
-def test_a_long_answer_without_any_is_read_to_its_end(piece: str) -> None:
+def test_a_long_answer_without_json_is_scanned_completely(piece: str) -> None:
     assert extract_json(piece * 50_000, fits)[1]

@@ -1,4 +1,4 @@
-"""API keys: kept in a file of the user's own, never shown, and kept out of everything that leaves the program."""
+"""API keys: stored privately, never shown, and redacted everywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.api_keys import VENDOR_NAMES, KeyStore, Secrets, format_variable_prefix, list_key_variables
+from ask.api_keys import KeyStore, format_variable_prefix, list_key_variables
+from ask.child_environment import VENDOR_NAMES, Secrets
 from ask.errors import ConfigError, FileError
 from ask.redaction import REDACTED
 from tests.program import Ask, Home, Running
@@ -28,10 +29,10 @@ def secrets(*values: str, names: tuple[str, ...] = (), variables: tuple[str, ...
     return Secrets(names, variables, values, environment)
 
 
-# Keeping
+# Storage
 
 
-def test_keys_are_saved_replaced_and_removed_and_the_others_stay(tmp_path: Path) -> None:
+def test_saving_and_removing_a_key_keeps_the_others(tmp_path: Path) -> None:
     keys = store(tmp_path)
     keys.save("a", KEY)
     keys.save("b", OTHER)
@@ -42,7 +43,7 @@ def test_keys_are_saved_replaced_and_removed_and_the_others_stay(tmp_path: Path)
     assert [path.name for path in keys.path.parent.iterdir()] == ["keys.toml"]
 
 
-def test_the_file_and_its_folder_are_the_user_s_alone_also_where_the_file_was_not(tmp_path: Path) -> None:
+def test_the_file_and_its_folder_become_private_even_if_the_file_was_not(tmp_path: Path) -> None:
     keys = store(tmp_path)
     keys.save("a", KEY)
     assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
@@ -54,20 +55,20 @@ def test_the_file_and_its_folder_are_the_user_s_alone_also_where_the_file_was_no
 
 @pytest.mark.parametrize("name", ["a.b", 'a"b', "ä", "", "a b", "[x]"])
 @pytest.mark.parametrize("key", ["a'b\"c\\d\n\te", "ключ", '"""', "#x"])
-def test_any_name_and_key_come_back_as_they_were(tmp_path: Path, name: str, key: str) -> None:
+def test_any_name_and_key_are_read_back_unchanged(tmp_path: Path, name: str, key: str) -> None:
     keys = store(tmp_path)
     keys.save(name, key)
     assert store(tmp_path).read_saved_keys() == {name: key}
 
 
-def test_a_file_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_an_unwritable_file_is_an_error_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "ask").write_text("not a folder")
     with pytest.raises(FileError, match=r"cannot write .*/ask"):
         store(tmp_path).save("a", KEY)
 
 
 @pytest.mark.parametrize("text", ["a = 5", "[a]\nb = 'c'", "a = ['b']", "a = "])
-def test_a_file_that_holds_anything_but_keys_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
+def test_a_file_with_anything_but_keys_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
     keys = store(tmp_path)
     keys.path.parent.mkdir()
     keys.path.write_text(text)
@@ -75,7 +76,7 @@ def test_a_file_that_holds_anything_but_keys_is_an_error_that_names_it(tmp_path:
         keys.find("a")
 
 
-def test_many_at_once_never_spoil_the_file_and_the_last_wins(tmp_path: Path) -> None:
+def test_concurrent_changes_never_corrupt_the_file(tmp_path: Path) -> None:
     keys = store(tmp_path)
     code = """
 import sys
@@ -94,10 +95,10 @@ for number in range(40):
     assert [path.name for path in keys.path.parent.iterdir()] == ["keys.toml"]
 
 
-# Finding
+# Lookup
 
 
-def test_a_key_is_looked_for_in_the_provider_s_variables_then_the_usual_ones_then_the_file(tmp_path: Path) -> None:
+def test_keys_are_looked_up_in_provider_variables_then_standard_ones_then_the_file(tmp_path: Path) -> None:
     keys = store(tmp_path)
     keys.save("my-ai", "stored")
     order = {"OWN": "1", "OWN_TOO": "2", "MY_AI_API_KEY": "3", "AI_MY_AI_API_KEY": "4"}
@@ -109,20 +110,20 @@ def test_a_key_is_looked_for_in_the_provider_s_variables_then_the_usual_ones_the
     assert keys.find("other") == ("", "")
 
 
-def test_an_empty_variable_is_none_and_spaces_around_a_key_are_dropped(tmp_path: Path) -> None:
+def test_an_empty_variable_is_ignored_and_keys_are_stripped(tmp_path: Path) -> None:
     keys = store(tmp_path, A_API_KEY="  ", AI_A_API_KEY=f" {KEY}\n")
     assert keys.find("a") == (KEY, "AI_A_API_KEY")
 
 
-def test_variables_are_named_for_the_provider() -> None:
+def test_variables_are_named_after_the_provider() -> None:
     assert format_variable_prefix("lm-studio") == "LM_STUDIO"
     assert list_key_variables("lm-studio") == ("LM_STUDIO_API_KEY", "AI_LM_STUDIO_API_KEY")
 
 
-# Keeping secret
+# Redaction
 
 
-def test_the_keys_of_all_known_providers_are_redacted_wherever_they_are_from() -> None:
+def test_the_keys_of_all_known_providers_are_redacted_whatever_their_source() -> None:
     known = secrets(
         "stored-key-1", names=("groq",), variables=("WORK",), GROQ_API_KEY=KEY, WORK=OTHER, HOME="/home/me/x"
     )
@@ -132,17 +133,17 @@ def test_the_keys_of_all_known_providers_are_redacted_wherever_they_are_from() -
 
 @pytest.mark.parametrize("name", VENDOR_NAMES)
 @pytest.mark.parametrize("prefix", ["", "AI_"])
-def test_a_vendor_s_key_is_known_though_its_provider_is_not_installed(prefix: str, name: str) -> None:
+def test_the_keys_of_vendors_without_an_installed_provider_are_redacted(prefix: str, name: str) -> None:
     known = Secrets([], [], [], {f"{prefix}{name}_API_KEY": KEY, "PATH": "/bin"})
     assert known.redact(f"<{KEY}>") == f"<{REDACTED}>"
     assert known.build_child_environment() == {"PATH": "/bin"}
 
 
-def test_the_longest_key_goes_first_so_that_nothing_of_it_is_left() -> None:
+def test_the_longest_key_is_redacted_first() -> None:
     assert secrets(KEY, KEY + "-and-more").redact(f"{KEY}-and-more {KEY}") == f"{REDACTED} {REDACTED}"
 
 
-def test_short_values_are_left_so_that_ordinary_words_are_not_spoilt() -> None:
+def test_short_values_are_not_redacted() -> None:
     assert secrets("1234567", "", "demo").redact("1234567 demo") == "1234567 demo"
     assert secrets("12345678").redact("12345678") == REDACTED
 
@@ -153,7 +154,7 @@ def test_each_of_several_keys_in_one_value_is_redacted() -> None:
     )
 
 
-def test_children_get_the_environment_without_any_key() -> None:
+def test_child_processes_get_the_environment_without_keys() -> None:
     environment = {"GROQ_API_KEY": "a", "AI_GROQ_API_KEY": "b", "WORK": "c", "GROQ_BASE_URL": "d", "PATH": "e"}
     known = Secrets(["groq"], ["WORK"], [], environment)
     assert known.build_child_environment() == {"GROQ_BASE_URL": "d", "PATH": "e"}
@@ -161,17 +162,17 @@ def test_children_get_the_environment_without_any_key() -> None:
 
 
 @given(text=st.text(), keys=st.lists(st.text(alphabet="abc|", max_size=20)), place=st.integers(0, 100))
-def test_no_key_is_ever_left_in_a_text(text: str, keys: list[str], place: int) -> None:
+def test_redacted_text_never_contains_a_key(text: str, keys: list[str], place: int) -> None:
     known = secrets(*keys)
     parts = [part for key in keys for part in key.split("|") if len(part) >= 8]
     redacted = known.redact(text[:place] + "".join(parts) + text[place:])
     assert not any(part in redacted for part in parts)
 
 
-# From the command line
+# Command line
 
 
-def test_a_key_is_set_listed_used_and_removed_and_never_printed(ask: Ask, home: Home) -> None:
+def test_keys_can_be_set_listed_used_and_removed_without_being_printed(ask: Ask, home: Home) -> None:
     none = {"OPENROUTER_API_KEY": ""}
     shown = []
     shown.append(ask("keys", "set", "openrouter", stdin=f"{KEY}\n".encode(), env=none))
@@ -189,7 +190,7 @@ def test_a_key_is_set_listed_used_and_removed_and_never_printed(ask: Ask, home: 
     assert again.stderr.count("\n") == 1
 
 
-def test_a_key_that_is_typed_is_not_shown(ask: Ask, home: Home) -> None:
+def test_a_typed_key_is_not_echoed(ask: Ask, home: Home) -> None:
     result = ask.on_terminal("keys", "set", "openrouter", answers=[("Key for openrouter:", f"{KEY}\n")])
     assert result.code == 0
     assert KEY not in result.text
@@ -197,7 +198,7 @@ def test_a_key_that_is_typed_is_not_shown(ask: Ask, home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "stdin", "code", "told"),
+    ("arguments", "stdin", "code", "expected"),
     [
         (["set", "openroter"], b"x\n", 4, "did you mean openrouter?"),
         (["set", "openrouter"], b"", 2, "no key was given"),
@@ -207,11 +208,11 @@ def test_a_key_that_is_typed_is_not_shown(ask: Ask, home: Home) -> None:
         (["to", "the", "kingdom"], b"", 2, "ask -- keys to the kingdom"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(
-    ask: Ask, home: Home, *, arguments: list[str], stdin: bytes, code: int, told: str
+def test_invalid_input_is_a_one_line_error(
+    ask: Ask, home: Home, *, arguments: list[str], stdin: bytes, code: int, expected: str
 ) -> None:
     result = ask("keys", *arguments, stdin=stdin)
     assert result.code == code
-    assert told in result.stderr
+    assert expected in result.stderr
     assert result.stderr.count("\n") == 1
     assert not home.config.exists()

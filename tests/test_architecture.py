@@ -1,4 +1,4 @@
-"""Which module may import which, and how long a file may be. Each test lists all violations at once."""
+"""Which modules may import which, and how long files may be. Each test lists all violations at once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"messages", "parsing", "suggestions", "text", "text_diff", "version", "worker_channel"},
     {"attachments", "errors", "installation", "redaction"},
-    {"answer_extraction", "atomic_files", "console", "context_window", "mcp_settings", "profile"},
+    {"answer_extraction", "atomic_files", "console", "context_window", "mcp_settings", "profile", "retries"},
     {"settings"},
-    {"api_keys", "config_file"},
+    {"api_keys", "config_file", "prompt_blocks"},
+    {"child_environment"},
     {"schemas"},
     {"plugin_api"},
     {"events"},
@@ -33,7 +34,7 @@ LAYERS = [
     {"cli"},
     {"__main__"},
 ]
-"""The modules and packages of `ask`: each imports only from lower layers, in type checking and functions too."""
+"""The modules and packages of `ask`. Each imports only from lower layers, also for types and inside functions."""
 PACKAGES = {
     "click": {"cli", "__main__"},
     "referencing": {"schemas", "plugin_api"},
@@ -60,7 +61,7 @@ PACKAGES = {
     "ask_prompts": {"agent", "templates"},
     "ask_shell": {"cli"},
 }
-"""Third-party packages, and the only parts of `ask` that import them."""
+"""Third-party packages and the only modules of `ask` that may import them."""
 TERMINAL_MODULES = {"curses", "getpass", "pty", "readline", "termios", "tty"}
 USES_TERMINAL = {"safety", "render", "cli"}
 OUTER_PARTS: dict[str, set[str]] = {
@@ -86,14 +87,14 @@ def python_files(*folders: str) -> list[Path]:
 
 @cache
 def parse(path: Path) -> tuple[list[ast.AST], frozenset[ast.AST]]:
-    """All nodes of a file, and those of them under `if TYPE_CHECKING`."""
+    """Return all nodes of a file, and those of them under `if TYPE_CHECKING`."""
     nodes = list(ast.walk(ast.parse(path.read_text())))
     guarded = [one for one in nodes if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"]
     return nodes, frozenset(chain.from_iterable(ast.walk(part) for one in guarded for part in one.body))
 
 
 def imports(path: Path, *, for_types: bool = True) -> Iterator[tuple[str, str]]:
-    """Each module that a file imports, with the name taken from it; "" for the module itself."""
+    """Return each module that a file imports with the imported name, which is "" for the module itself."""
     nodes, type_checking = parse(path)
     for node in nodes:
         if node in type_checking and not for_types:
@@ -109,14 +110,14 @@ def module_name(path: Path) -> str:
 
 
 def absolute_imports(path: Path) -> Iterator[tuple[str, str]]:
-    """The imports of a file at run time, with relative ones resolved."""
+    """Return the imports of a file at run time, with relative ones resolved."""
     package = ".".join(path.relative_to(ROOT).parent.parts)
     for module, name in imports(path, for_types=False):
         yield resolve_name(module, package) if module.startswith(".") else module, name
 
 
 def core_files() -> Iterator[tuple[Path, str]]:
-    """The files of `ask` except its public API and `ask.testing`, each with its entry in LAYERS."""
+    """Return the files of `ask` except its public API and `ask.testing`, each with its entry in LAYERS."""
     for path in python_files("ask"):
         part = path.relative_to(ROOT / "ask").parts[0].removesuffix(".py")
         if part not in ("__init__", "testing"):
@@ -148,7 +149,7 @@ def test_modules_import_only_from_lower_layers() -> None:
     check(violations())
 
 
-def test_no_modules_import_each_other_even_inside_functions() -> None:
+def test_no_import_cycles_exist_even_inside_functions() -> None:
     paths = {module_name(path): path for path in python_files("ask", "providers")}
     graph = {
         module: {
@@ -172,7 +173,7 @@ def test_few_imports_are_inside_functions() -> None:
     assert len(local) <= MAX_LOCAL_IMPORTS
 
 
-def test_third_party_packages_and_the_terminal_are_used_only_where_declared() -> None:
+def test_third_party_packages_and_the_terminal_are_used_only_in_declared_modules() -> None:
     def violations() -> Iterator[tuple[Path, str]]:
         for path, part in core_files():
             for package in {module.split(".")[0] for module, _ in imports(path, for_types=False)}:
@@ -188,7 +189,7 @@ def test_third_party_packages_and_the_terminal_are_used_only_where_declared() ->
     check(violations())
 
 
-def test_providers_examples_and_the_test_suite_for_plugins_use_only_the_public_api() -> None:
+def test_providers_examples_and_ask_testing_use_only_the_public_api() -> None:
     def violations() -> Iterator[tuple[Path, str]]:
         for path in python_files("ask/testing", "providers", "examples"):
             entry = [one for one in OUTER_PARTS if path.is_relative_to(ROOT / one)][-1]
@@ -211,7 +212,9 @@ def test_files_and_functions_are_short() -> None:
                 yield path, f"{length} lines"
             for node in parse(path)[0]:
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    lines = (node.end_lineno or node.lineno) - node.lineno + 1  # decorators stand above
+                    lines = (
+                        (node.end_lineno or node.lineno) - node.lineno + 1
+                    )  # the first decorator is above the definition
                     if lines > FUNCTION_LINES:
                         yield path, f"{node.name} has {lines} lines"
 

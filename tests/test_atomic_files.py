@@ -1,4 +1,4 @@
-"""Files are replaced whole or not at all, by one process at a time, and ask's own are private whatever the umask."""
+"""Atomic writing: complete or not at all, locked, and private whatever the umask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def mode_of(path: Path) -> int:
 
 @pytest.fixture(params=[0, 0o077, 0o777], ids=oct)
 def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[int]:
-    assert tmp_path.is_dir()  # made before, or an ordinary user could not enter it
+    assert tmp_path.is_dir()  # created before the umask is set, or an ordinary user could not enter it
     before = os.umask(request.param)
     yield request.param
     os.umask(before)
@@ -48,7 +48,7 @@ def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
     assert (mode_of(tmp_path / "shared"), mode_of(tmp_path / "shared/own")) == (0o755, 0o700)
 
 
-def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
+def test_a_file_at_the_path_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
     for path in (tmp_path / "file", tmp_path / "file/below"):
         with pytest.raises(NotADirectoryError):
@@ -57,7 +57,7 @@ def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_a_link_is_followed_even_if_its_target_is_missing(tmp_path: Path) -> None:
+def test_a_symlink_is_followed_even_if_its_target_is_missing(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("folder/target")
     for content in (b"one", b"two"):
@@ -75,7 +75,7 @@ def test_the_mode_of_an_existing_file_is_kept_on_request(keep_mode: bool, mode: 
     assert (path.read_bytes(), mode_of(path)) == (b"new", mode)
 
 
-def test_a_failed_replacement_leaves_the_old_content_and_no_other_file(tmp_path: Path) -> None:
+def test_a_failed_replacement_keeps_the_old_content_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
 
@@ -100,7 +100,7 @@ for _ in range(50):
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_no_change_under_the_lock_is_lost(link: bool, tmp_path: Path) -> None:
+def test_changes_under_the_lock_are_not_lost(link: bool, tmp_path: Path) -> None:
     target = tmp_path / "folder/count"
     target.parent.mkdir()
     target.write_text("0")

@@ -1,4 +1,4 @@
-"""What a content is taken for, whatever it is called, and what stands for a file where a model does not take it."""
+"""Detection of media types by content, and notes for unsupported attachments."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TEXT = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
 
 
 @pytest.mark.parametrize("media_type", sorted(MEDIA_TYPES))
-def test_a_file_is_known_by_how_it_begins(media_type: str) -> None:
+def test_media_types_are_detected_by_signature(media_type: str) -> None:
     assert detect_media_type(BEGINNINGS[media_type]) == media_type
 
 
 @pytest.mark.parametrize("head", [b"\xff\xfb\x90\x64\0", b"\xff\xf3\x84\xc4", b"ID3\x03\0\0"])
-def test_sound_with_and_without_a_title_is_mp3(head: bytes) -> None:
+def test_mp3_is_detected_with_and_without_id3(head: bytes) -> None:
     assert detect_media_type(head + bytes(9)) == "audio/mpeg"
 
 
@@ -48,7 +48,7 @@ def test_sound_with_and_without_a_title_is_mp3(head: bytes) -> None:
 @example("II*")
 @example("ä" * SNIFF_BYTES)
 @example("a" + "€" * SNIFF_BYTES)
-def test_text_stays_text(text: str) -> None:
+def test_text_has_no_media_type(text: str) -> None:
     if text.lstrip().startswith("%PDF-"):
         return
     data = text.encode()
@@ -58,7 +58,7 @@ def test_text_stays_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig", "latin-1"])
-def test_text_in_another_encoding_stays_text(encoding: str) -> None:
+def test_text_in_another_encoding_has_no_media_type(encoding: str) -> None:
     ((_, text),) = parse_content("a", "Zwölf Boxkämpfer".encode(encoding)).texts
     assert text.startswith("Zw")
     assert text.endswith("mpfer")
@@ -68,7 +68,7 @@ def test_text_in_another_encoding_stays_text(encoding: str) -> None:
     st.binary()
     | st.builds(lambda head, more: head[:20] + more, st.sampled_from(list(BEGINNINGS.values())), st.binary())
 )
-def test_any_bytes_are_a_text_or_an_attachment_or_refused_in_one_line(data: bytes) -> None:
+def test_any_bytes_are_text_or_an_attachment_or_a_one_line_error(data: bytes) -> None:
     try:
         kept = parse_content("a", data)
     except FileError as refusal:
@@ -81,11 +81,11 @@ def test_any_bytes_are_a_text_or_an_attachment_or_refused_in_one_line(data: byte
         assert attachment.data is data
 
 
-def test_every_kind_has_a_signature_and_every_signature_a_kind() -> None:
+def test_media_types_and_signatures_match() -> None:
     assert {media_type for _, media_type in SIGNATURES} | {"application/pdf"} == set(MEDIA_TYPES)
 
 
-# What stands for them
+# Notes for unsupported attachments
 
 
 def is_note(text: str, attachment: Attachment, kind: str) -> bool:
@@ -94,30 +94,34 @@ def is_note(text: str, attachment: Attachment, kind: str) -> bool:
     return re.fullmatch(r"\[.*\]", text) is not None and all(fact in text for fact in facts)
 
 
-def test_what_a_model_does_not_take_becomes_a_note_in_its_place() -> None:
-    said = [Message("user", "what?", attachments=(PHOTO, PAPER)), Message("assistant", "A."), Message("user", "why?")]
+def test_an_unsupported_attachment_becomes_a_note() -> None:
+    messages = [
+        Message("user", "what?", attachments=(PHOTO, PAPER)),
+        Message("assistant", "A."),
+        Message("user", "why?"),
+    ]
     asked: list[str] = []
 
-    def takes(media_type: str) -> bool:
+    def is_supported(media_type: str) -> bool:
         asked.append(media_type)
         return media_type == "image/png"
 
-    shown = replace_unsupported_attachments([*said, said[0]], takes)
+    shown = replace_unsupported_attachments([*messages, messages[0]], is_supported)
     text, _, note = shown[0].content.partition("\n\n")
     assert shown[0] == shown[3]
     assert (shown[0].role, text, shown[0].attachments) == ("user", "what?", (PHOTO,))
     assert is_note(note, PAPER, "PDF")
-    assert shown[1:3] == said[1:]
+    assert shown[1:3] == messages[1:]
     assert sorted(asked) == ["application/pdf", "image/png"], "each is asked about once"
 
 
-def test_a_file_alone_becomes_a_note_alone() -> None:
+def test_a_message_with_only_a_file_becomes_a_note() -> None:
     (shown,) = replace_unsupported_attachments([Message("user", "", attachments=(PHOTO,))], lambda _: False)
     assert shown == Message("user", shown.content)
     assert is_note(shown.content, PHOTO, "image")
 
 
-def test_a_file_that_an_import_put_elsewhere_is_a_note_on_one_line() -> None:
+def test_an_attachment_outside_user_messages_becomes_a_note_on_one_line() -> None:
     odd = Attachment("a\nb", "text/x-odd", b"12")
     (shown,) = replace_unsupported_attachments([Message("assistant", "A.", attachments=(odd, PHOTO))], lambda _: True)
     text, first, second = shown.content.split("\n\n")
@@ -126,28 +130,28 @@ def test_a_file_that_an_import_put_elsewhere_is_a_note_on_one_line() -> None:
     assert is_note(second, PHOTO, "image")
 
 
-def test_what_is_taken_is_told_by_group() -> None:
+def test_supported_types_are_listed_by_group() -> None:
     assert format_supported_types(
         lambda media_type: media_type in ("image/png", "image/gif", "audio/wav", "application/pdf")
     ) == ("images (PNG, GIF), PDF, audio (WAV)")
     assert format_supported_types(lambda _: False) == ""
 
 
-# What they weigh
+# Token estimates
 
 
-def weight(attachment: Attachment) -> int:
+def estimate_tokens(attachment: Attachment) -> int:
     return estimate_message_tokens(Message("user", "", attachments=(attachment,))) - estimate_message_tokens(
         Message("user", "")
     )
 
 
-def test_a_picture_weighs_the_same_however_many_bytes_it_has() -> None:
+def test_an_image_has_the_same_token_estimate_at_any_size() -> None:
     large = PHOTO._replace(data=png(more=bytes(5_000_000)))
-    assert weight(PHOTO) == weight(large) < 5_000
+    assert estimate_tokens(PHOTO) == estimate_tokens(large) < 5_000
 
 
-def test_a_document_weighs_by_its_pages_and_sound_by_its_length() -> None:
-    assert weight(PAPER._replace(data=pdf(10))) == 10 * weight(PAPER)
-    assert weight(PAPER._replace(data=b"%PDF-1.7\n" + bytes(500_000))) > weight(PAPER)
-    assert 100 * weight(SPEECH) > weight(SPEECH._replace(data=wav(10))) > weight(SPEECH)
+def test_documents_are_estimated_by_pages_and_audio_by_length() -> None:
+    assert estimate_tokens(PAPER._replace(data=pdf(10))) == 10 * estimate_tokens(PAPER)
+    assert estimate_tokens(PAPER._replace(data=b"%PDF-1.7\n" + bytes(500_000))) > estimate_tokens(PAPER)
+    assert 100 * estimate_tokens(SPEECH) > estimate_tokens(SPEECH._replace(data=wav(10))) > estimate_tokens(SPEECH)

@@ -1,4 +1,4 @@
-"""docs/attachments.md: its examples print what they show, its table and its numbers are the code's."""
+"""docs/attachments.md: examples print what they show, and the table and numbers equal the code."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ import pytest
 from ask.attachments import IMAGE_TOKENS, MAX_FILE_BYTES, MAX_TOTAL_BYTES, PAGE_TOKENS
 from ask.inputs.clipboard import CLIPBOARD_READERS
 from ask.inputs.prompt_inputs import MAX_FILES
-from ask.inputs.text import FILE_LIMIT
+from ask.inputs.readers import FILE_LIMIT
 from ask.tools.http_get import MAX_BODY_SIZE
-from tests.attachment_table import BEGIN, END, PAGE, taken
-from tests.pages import blocks, is_shown, quoted, steps, table
+from tests.attachment_table import PAGE
+from tests.doc_pages import (
+    find_code_blocks,
+    find_code_spans,
+    matches_documented_output,
+    parse_console_steps,
+    read_table,
+)
 from tests.program import Ask
 
 TEXT = PAGE.read_text()
-BLOCKS = blocks(TEXT, "console")
+BLOCKS = find_code_blocks(TEXT, "console")
 
 
 @pytest.mark.slow
-def test_examples_print_what_is_shown(ask: Ask) -> None:
+def test_examples_print_the_documented_output(ask: Ask) -> None:
     assert len(BLOCKS) > 3
-    for line, shown in (step for block in BLOCKS for step in steps(block)):
+    for line, shown in (step for block in BLOCKS for step in parse_console_steps(block)):
         result = ask.shell(f"{{ {line}; }} 2>&1 | grep -v '^· conversation'")
-        assert is_shown(result.text, shown), result.text
-
-
-def test_the_table_is_what_the_code_makes() -> None:
-    written = TEXT.partition(BEGIN)[2].partition(END)[0]
-    assert written == f"\n{taken()}\n", "write it anew: python -m tests.attachment_table"
+        assert matches_documented_output(result.text, shown), result.text
 
 
 @pytest.mark.parametrize(
@@ -44,13 +45,13 @@ def test_the_table_is_what_the_code_makes() -> None:
         ("images, PDF and sound of a message together", MAX_TOTAL_BYTES),
     ],
 )
-def test_a_limit_is_the_codes(what: str, limit: int) -> None:
-    assert re.match(r"[\d,]+", table(TEXT, "what")[what])[0] == f"{limit:,}"  # type: ignore[index]
+def test_documented_limits_equal_the_code(what: str, limit: int) -> None:
+    assert re.match(r"[\d,]+", read_table(TEXT, "what")[what])[0] == f"{limit:,}"  # type: ignore[index]
 
 
-def test_the_weights_are_the_codes() -> None:
+def test_documented_token_estimates_equal_the_code() -> None:
     assert f"{IMAGE_TOKENS:,} tokens and a page of a PDF as {PAGE_TOKENS:,}" in TEXT
 
 
-def test_every_program_that_reads_a_clipboard_is_named() -> None:
-    assert {reader.program for reader in CLIPBOARD_READERS} <= set(quoted(TEXT))
+def test_every_clipboard_program_is_documented() -> None:
+    assert {reader.program for reader in CLIPBOARD_READERS} <= set(find_code_spans(TEXT))

@@ -1,15 +1,15 @@
-"""The made-up history that benchmarks measure with is one that the program can use."""
+"""The generated history that benchmarks use can be read by the program."""
 
 from __future__ import annotations
 
 import json
 
-from benchmarks.stores import MESSAGES, fill
+from benchmarks.history_generator import MESSAGES, fill_history
 from tests.program import Ask, Home
 
 
-def test_the_store_holds_whole_conversations(ask: Ask, home: Home) -> None:
-    fill(home.data / "history.db", 30)
+def test_generated_conversations_are_complete(ask: Ask, home: Home) -> None:
+    fill_history(home.data / "history.db", 30)
     assert len(ask("history").text.splitlines()) == 30
     shown = json.loads(ask("history", "show", "30", "--json").stdout)
     assert sum(len(run["messages"]) for run in shown["runs"]) == MESSAGES

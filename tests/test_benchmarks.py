@@ -1,4 +1,4 @@
-"""The benchmarks run, and what they tell is what they measured. How long anything takes is not tested."""
+"""The benchmarks run and report what they measured. Durations are not tested."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from benchmarks.cases import CASES, Case, Row
-from benchmarks.measuring import Command, measure
-from benchmarks.plot import Curve, draw, marks
-from benchmarks.report import as_json, lines, markdown, table, write_between
+from benchmarks.environment import BenchmarkEnvironment
+from benchmarks.measurement import Command, measure
+from benchmarks.plot import Curve, choose_ticks, draw_curves
+from benchmarks.report import compute_lines, format_json, format_markdown, format_table, write_between
 from benchmarks.server import Server
-from benchmarks.surroundings import Ground
 from tests.program import Result, run
 
 ROOT = Path(__file__).parents[1]
@@ -44,9 +44,9 @@ def test_a_case_is_measured_and_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rounds_words_and_the_terminal_are_seen(tmp_path: Path) -> None:
+def test_rounds_text_and_terminal_output_are_measured(tmp_path: Path) -> None:
     with Server() as server:
-        ground = Ground(tmp_path, server.url)
+        ground = BenchmarkEnvironment(tmp_path, server.url)
         rounds = measure(ground.ask("rounds 7"), server)
         paced = measure(ground.bare("paced 20"), server)
         shown = measure(ground.ask("hi", terminal=True), server)
@@ -55,13 +55,13 @@ def test_rounds_words_and_the_terminal_are_seen(tmp_path: Path) -> None:
     assert 0 < shown["request"] < shown["first"] < shown["whole"]
 
 
-def test_a_program_that_fails_is_no_measurement(tmp_path: Path) -> None:
+def test_a_failing_program_is_an_error(tmp_path: Path) -> None:
     with Server() as server:
-        ground = Ground(tmp_path, server.url)
+        ground = BenchmarkEnvironment(tmp_path, server.url)
         with pytest.raises(RuntimeError, match="No such option"):
             measure(ground.run_ask("--no-such-option"), server)
         with pytest.raises(RuntimeError, match="failed"):
-            measure(Command(("/nowhere",), ground.environment("home"), terminal=True), server)
+            measure(Command(("/nowhere",), ground.create_environment("home"), terminal=True), server)
 
 
 @pytest.mark.slow
@@ -76,44 +76,44 @@ def test_a_curve_is_measured_and_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", ["benchmarks", "benchmarks.curves"])
 @pytest.mark.parametrize("args", [["no-such-case"], ["--runs", "0"]])
-def test_what_makes_no_sense_is_refused(module: str, args: list[str]) -> None:
+def test_invalid_arguments_are_rejected(module: str, args: list[str]) -> None:
     assert benchmarks(*args, module=module).code == 2
 
 
-def test_a_budget_is_met_up_to_itself_by_the_middle_value() -> None:
+def test_the_median_may_equal_the_budget() -> None:
     name = "start"
     values = {name: [{one: {"whole": whole} for one in ("version", "help", "click")} for whole in (1.0, 2.0, 3.0)]}
-    told = lines(values)
-    assert [line.median for line in told] == [1.0, 1.0]
-    assert {line.verdict for line in told} == {"met"}
+    result_lines = compute_lines(values)
+    assert [line.median for line in result_lines] == [1.0, 1.0]
+    assert {line.verdict for line in result_lines} == {"met"}
     late = {name: [{"version": {"whole": 10.0}, "help": {"whole": 16.0}, "click": {"whole": 10.0}}]}
-    assert [line.verdict for line in lines(late)] == ["met", "met"]
+    assert [line.verdict for line in compute_lines(late)] == ["met", "met"]
     late[name][0]["help"]["whole"] = 16.1
-    assert [line.verdict for line in lines(late)] == ["met", "MISSED"]
-    assert "MISSED" in table(late)
-    assert "MISSED" in markdown(late)
-    assert json.loads(as_json(late))["rows"][1]["met"] is False
+    assert [line.verdict for line in compute_lines(late)] == ["met", "MISSED"]
+    assert "MISSED" in format_table(late)
+    assert "MISSED" in format_markdown(late)
+    assert json.loads(format_json(late))["rows"][1]["met"] is False
 
 
-def test_a_row_without_its_programs_is_left_out() -> None:
+def test_rows_without_measured_programs_are_omitted() -> None:
     bare = {"whole": 2.0, "request": 1.0, "first": 1.0, "exit": 1.0, "memory": 1.0, "bytes": 9.0}
-    assert not [line for line in lines({"answer": [{"bare": bare, "ask": bare}]}) if "llm" in line.row.what]
+    assert not [line for line in compute_lines({"answer": [{"bare": bare, "ask": bare}]}) if "llm" in line.row.what]
 
 
-def test_a_picture_is_xml_whatever_the_words(tmp_path: Path) -> None:
-    picture = draw([Curve('<a & "b">', "x", (1, 10), {"ask": [0.5, 2.0], "bare": [1.0, 1.0]})])
+def test_the_chart_is_valid_xml_for_any_label(tmp_path: Path) -> None:
+    picture = draw_curves([Curve('<a & "b">', "x", (1, 10), {"ask": [0.5, 2.0], "bare": [1.0, 1.0]})])
     texts = [element.text for element in ET.fromstring(picture).iter() if element.text]
     assert '<a & "b">' in texts
     assert "10" in texts
 
 
 @pytest.mark.parametrize("most", [0.02, 0.9, 1.15, 3, 7.7, 99, 1234])
-def test_an_axis_has_a_few_round_marks(most: float) -> None:
-    assert 2 <= len(marks(most)) <= 5
-    assert marks(most)[-1] <= most
+def test_the_axis_has_a_few_round_ticks(most: float) -> None:
+    assert 2 <= len(choose_ticks(most)) <= 5
+    assert choose_ticks(most)[-1] <= most
 
 
-def test_a_page_without_a_place_is_left_alone(tmp_path: Path) -> None:
+def test_a_page_without_markers_is_not_changed(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("nothing\n")
     with pytest.raises(ValueError, match="no place for"):

@@ -1,4 +1,4 @@
-"""`ask --complete`: the words that the completion scripts ask for, of which none can do harm on a command line."""
+"""`ask --complete`: the words for the completion scripts, none of which is harmful on a command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests import wire
 from tests.history.saved import save, user
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
-from tests.test_startup import HEAVY, watch
+from tests.test_startup import HEAVY, observe
 
 DAY = 86_400
 
@@ -28,43 +28,43 @@ def words(text: str) -> list[str]:
 
 @pytest.fixture
 def ask(ask: Ask) -> Ask:
-    """The installed command: what it starts in the background outlives it."""
+    """The installed command, since its background process outlives it."""
     return replace(ask, installed=True)
 
 
-def test_providers_are_those_installed_and_those_described(ask: Ask, home: Home) -> None:
+def test_providers_are_installed_or_configured(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text(
         '[providers.groq]\nbase_url = "http://127.0.0.1:9/v1"\n[providers.openai]\nmodel = "m"\n'
         '[providers.x]\nmodel = "m"\n'
     )
-    for _ in range(2):  # the second reads what the first has found
+    for _ in range(2):  # the second run reads the models list that the first has fetched
         found = words(ask("--complete", "providers").text)
         assert {"demo", "openai", "openrouter", "groq"} <= set(found)
         assert len(found) == len(set(found))
         assert "x" not in found
 
 
-def test_models_are_asked_for_by_provider_or_prefix(ask: Ask, home: Home) -> None:
+def test_models_are_completed_by_provider_or_prefix(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text('provider = "openrouter"\n[aliases]\nfast = "openrouter:vendor/b"')
-    write_models(cache(home), [ModelInfo(id="vendor/a"), ModelInfo(id="vendor/b")])
+    write_models(write_models_cache(home), [ModelInfo(id="vendor/a"), ModelInfo(id="vendor/b")])
     assert words(ask("--complete", "models", "", "openrouter").text) == ["vendor/a", "vendor/b"]
     assert words(ask("--complete", "models", "openrouter:v").text) == ["openrouter:vendor/a", "openrouter:vendor/b"]
     assert {"fast", "openrouter:", "demo:", "vendor/a"} <= set(words(ask("--complete", "models", "").text))
     assert not words(ask("--complete", "models", "", "deepseek").text)
 
 
-def cache(home: Home) -> Path:
+def write_models_cache(home: Home) -> Path:
     return get_cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
 
 
 @pytest.mark.slow
-def test_an_old_list_is_offered_at_once_and_fetched_anew_behind_the_users_back(
+def test_an_old_list_is_offered_immediately_and_refreshed_in_the_background(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     server.reply(wire.whole_reply({"data": [{"id": "vendor/new"}]}))
-    write_models(cache(home), [ModelInfo(id="vendor/old")], age=2 * DAY)
+    write_models(write_models_cache(home), [ModelInfo(id="vendor/old")], age=2 * DAY)
     assert words(ask("--complete", "models", "", "openrouter").text) == ["vendor/old"]
     server.wait_for_requests(1)
     fresh = get_cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", server.base_url)
@@ -75,7 +75,7 @@ def test_an_old_list_is_offered_at_once_and_fetched_anew_behind_the_users_back(
     assert len(server.requests) == 1
 
 
-def test_a_list_that_does_not_come_is_not_asked_for_again_at_once(ask: Ask, server: ModelServer) -> None:
+def test_a_failed_refresh_is_not_retried_immediately(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(500, "down"))
     ask("--complete", "models", "", "openrouter")
     server.wait_for_requests(1)
@@ -85,7 +85,7 @@ def test_a_list_that_does_not_come_is_not_asked_for_again_at_once(ask: Ask, serv
     assert came <= len(server.requests) <= 4, "only the tries of one process"
 
 
-def test_conversations_come_with_their_titles_the_newest_first(ask: Ask, home: Home) -> None:
+def test_conversations_are_listed_with_titles_newest_first(ask: Ask, home: Home) -> None:
     assert ask("--complete", "conversations").text == ""
     assert not home.data.exists(), "nothing is made for want of it"
     save(home.data / "history.db", "aa11", user("one"), ago=10)
@@ -94,7 +94,7 @@ def test_conversations_come_with_their_titles_the_newest_first(ask: Ask, home: H
 
 
 @pytest.mark.parametrize("kind", ["providers", "models", "conversations", "nothing", ""])
-def test_what_is_broken_offers_nothing_and_says_nothing(kind: str, ask: Ask, home: Home) -> None:
+def test_broken_files_offer_and_print_nothing(kind: str, ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text("this is = not TOML")
     home.data.mkdir()
@@ -104,17 +104,17 @@ def test_what_is_broken_offers_nothing_and_says_nothing(kind: str, ask: Ask, hom
 
 
 @given(st.text())
-def test_no_word_that_is_offered_means_anything_else_to_a_shell(word: str) -> None:
+def test_offered_words_have_no_special_characters(word: str) -> None:
     if SAFE_WORD.fullmatch(word):
         assert not set(word) & set(" \t\n'\"\\$`;&|<>(){}[]*?!#^")
 
 
-def test_tab_loads_neither_click_nor_a_provider(home: Home) -> None:
+def test_completion_imports_neither_click_nor_providers(home: Home) -> None:
     save(home.data / "history.db", "aa11", user("one"))
-    write_models(cache(home), [ModelInfo(id="vendor/a")])
-    watch(home, "--complete", "providers")  # which finds what the next ones read
+    write_models(write_models_cache(home), [ModelInfo(id="vendor/a")])
+    observe(home, "--complete", "providers")  # which finds what the next ones read
     for arguments in (["providers"], ["models", "openrouter:"], ["conversations"]):
-        seen = watch(home, "--complete", *arguments)
+        seen = observe(home, "--complete", *arguments)
         allowed = {"sqlite3"} if arguments == ["conversations"] else set()
         assert seen.modules & (HEAVY | {"click", "ask_providers", "ask.cli", "subprocess"}) <= allowed
         assert not seen.writing

@@ -1,4 +1,4 @@
-"""Standard output holds the answer and nothing else, wherever it goes; standard error holds the rest."""
+"""Standard output contains only the answer, wherever it goes; everything else is on standard error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ANSWERS = {
     EVIL: EVIL + "\n",
     "*bold* `code` <tag> {json} %s \\n": "*bold* `code` <tag> {json} %s \\n\n",
 }
-"""Answers of a model, and what is written of each where standard output is no terminal."""
+"""Answers of a model, and what is printed if standard output is not a terminal."""
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
@@ -47,16 +47,16 @@ def test_a_pipe_and_a_file_get_the_same_bytes(ask: Ask, server: ModelServer) -> 
 
 
 def on_terminal(ask: Ask, script: str, **more: str) -> str:
-    """All that a bash script shows on a terminal."""
+    """Return everything that a bash script shows on a terminal."""
     return run_on_terminal(["bash", "-c", script], env={**ask.env, **more}, cwd=ask.cwd).text
 
 
-def test_a_terminal_gets_the_same_with_control_characters_made_visible(ask: Ask, server: ModelServer) -> None:
+def test_terminal_output_is_the_answer_with_control_characters_escaped(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(EVIL), wire.says("grüße\n 🎉"))
     assert on_terminal(ask, "ask --plain hi 2>&-; ask --plain hi 2>&-") == f"{SHOWN}\ngrüße\n 🎉\n"
 
 
-def test_nothing_that_comes_from_outside_reaches_the_terminal_raw(ask: Ask, server: ModelServer) -> None:
+def test_external_text_reaches_the_terminal_only_escaped(ask: Ask, server: ModelServer) -> None:
     command = "printf '\\033]52;c;aGk=\\007\\033[31m'"
     server.reply(
         wire.streams(wire.reasoning(EVIL), *wire.stream(EVIL, [("bash", {"command": command}), (EVIL, EVIL)])),
@@ -69,7 +69,7 @@ def test_nothing_that_comes_from_outside_reaches_the_terminal_raw(ask: Ask, serv
 
 
 @pytest.mark.slow
-def test_a_reader_that_stops_reading_is_no_error(ask: Ask, server: ModelServer) -> None:
+def test_a_reader_that_closes_early_is_not_an_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(LARGE, whole=True), wire.streams(*[wire.text(LARGE[:16_000])] * 60))
     for options in ("", "", "--events"):
         result = ask.shell(f'ask {options} hi | head -c 5; echo " ${{PIPESTATUS[*]}}"')
@@ -77,7 +77,7 @@ def test_a_reader_that_stops_reading_is_no_error(ask: Ask, server: ModelServer) 
         assert result.stderr == ""
 
 
-def test_a_closed_pipe_is_no_error(ask: Ask, server: ModelServer) -> None:
+def test_a_closed_pipe_is_not_an_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for command in ("ask hi", "ask --help"):
         result = ask.shell(f"{{ sleep 0.1; {command}; echo $? >&2; }} | true")
@@ -118,7 +118,7 @@ def test_the_answer_is_printed_when_standard_error_is_closed(ask: Ask, server: M
     assert (result.text, result.stderr) == ("yes\nyes\n4\n", "")
 
 
-def test_no_file_of_the_run_takes_the_place_of_a_closed_stream(ask: Ask, server: ModelServer) -> None:
+def test_files_opened_by_the_run_do_not_reuse_closed_standard_descriptors(ask: Ask, server: ModelServer) -> None:
     server.reply(TOOL, wire.says("yes"))
     assert ask.shell("ask hi <&- 2>&- | cat").text == "yes\n"
     log = ask.shell("cat $XDG_DATA_HOME/ask/audit.jsonl").text
@@ -186,7 +186,7 @@ def test_only_terminals_get_styling(ask: Ask, server: ModelServer) -> None:
     assert "· bash" in (ask.cwd / "file").read_text()
 
 
-def test_a_terminal_for_errors_alone_is_styled_and_the_answer_is_not(ask: Ask, server: ModelServer) -> None:
+def test_only_stderr_is_styled_if_only_it_is_a_terminal(ask: Ask, server: ModelServer) -> None:
     server.reply(TOOL, wire.says(EVIL))
     assert "\x1b[2m" in on_terminal(ask, "ask hi >file")
     assert (ask.cwd / "file").read_bytes() == f"{EVIL}\n".encode()
@@ -206,21 +206,21 @@ def test_quiet_prints_only_the_answer_and_the_fatal_error(ask: Ask, server: Mode
     assert "401" in result.stderr
 
 
-def test_an_answer_is_shown_as_it_comes(ask: Ask, server: ModelServer) -> None:
+def test_answers_are_streamed_to_stdout(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("first "), 60.0))
     with ask.start("hi") as running, Running([ASK, "--events", "hi"], env=ask.env, cwd=ask.cwd) as lines:
         running.wait_for("first ")
         lines.wait_for('{"type": "text", "text": "first "}\n')
 
 
-# Several processes that share one standard output
+# Parallel processes with the same standard output
 
 
 @pytest.mark.parametrize(
     ("options", "processes"),
     [("", 3), *(pytest.param(one, 8, marks=pytest.mark.slow) for one in ("", "--no-stream", "--json", "--events"))],
 )
-def test_lines_of_parallel_processes_are_never_mixed(
+def test_lines_of_parallel_processes_are_not_interleaved(
     options: str, processes: int, ask: Ask, server: ModelServer
 ) -> None:
     words = [part for word in ("one ", "two ", "three") for part in (wire.text(word), 0.05)]
@@ -238,16 +238,16 @@ def test_lines_of_parallel_processes_are_never_mixed(
         assert sum("one two three" in json.loads(line).get("text", "") for line in lines) >= processes
 
 
-def test_without_a_stream_the_last_newline_is_written_with_the_answer(ask: Ask, server: ModelServer) -> None:
+def test_without_streaming_the_answer_and_its_newline_are_one_write(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes", whole=True))
-    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # keeps writes apart
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # preserves the boundaries of writes
     with ours, its:
         command = [ASK, "--no-stream", "hi"]
         subprocess.run(command, env=ask.env, cwd=ask.cwd, stdout=its.fileno(), check=True, stdin=subprocess.DEVNULL)
         assert ours.recv(100) == b"yes\n"
 
 
-def test_an_answer_waits_for_the_line_of_another_process(ask: Ask, server: ModelServer) -> None:
+def test_an_answer_waits_until_another_process_completes_its_line(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("first "), 60.0), wire.says("second"))
     with ask.start("hi") as running:
         running.wait_for("first ")

@@ -1,4 +1,4 @@
-"""What of a long conversation fits: a suffix of whole exchanges, every call with its result, in steps, and no more."""
+"""What part of a long conversation is sent: complete exchanges, truncated in steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def user(text: str = "Why?") -> Message:
 
 
 def rounds(count: int, size: int = 30, calls: int = 1) -> list[Message]:
-    """So many rounds of calls, with results of so many letters."""
+    """Create rounds of tool calls, with results of this size."""
     made: list[Message] = []
     for number in range(count):
         wanted = tuple(ToolCall(f"call_{number}.{i}", "look", "{}") for i in range(calls))
@@ -47,7 +47,7 @@ def exchange(text: str, count: int = 0) -> list[Message]:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Message]:
-    """Exchanges of any length, some without an answer, behind a summary or not, and a question under way."""
+    """Generate conversations of any length that end with a pending question."""
     made = [user(SUMMARY_PREFIX + draw(TEXTS))] if draw(st.booleans()) else []
     for _ in range(draw(st.integers(0, 4))):
         made += [user(draw(TEXTS)), *rounds(draw(st.integers(0, 3)), draw(st.integers(0, 90)), draw(st.integers(1, 3)))]
@@ -56,7 +56,7 @@ def conversations(draw: st.DrawFn) -> list[Message]:
 
 
 def check_pairing(messages: Sequence[Message]) -> None:
-    """Every call has its result at once, and no result is without its call."""
+    """Check that calls and results match and follow each other."""
     open_calls: list[str] = []
     for message in messages:
         if message.role == "tool":
@@ -67,13 +67,11 @@ def check_pairing(messages: Sequence[Message]) -> None:
     assert not open_calls
 
 
-# What fits
+# Truncation
 
 
 @given(conversations(), st.integers(0, 600))
-def test_what_stays_is_the_newest_in_whole_exchanges_and_rounds_and_as_much_as_fits(
-    messages: list[Message], most: int
-) -> None:
+def test_the_newest_complete_exchanges_and_rounds_that_fit_are_kept(messages: list[Message], most: int) -> None:
     sizes = [estimate_message_tokens(message) for message in messages]
     kept = select_kept_indexes(messages, sizes, most, most * 3 // 4)
     stays = [messages[place] for place in kept]
@@ -95,7 +93,7 @@ def test_what_stays_is_the_newest_in_whole_exchanges_and_rounds_and_as_much_as_f
     assert select_kept_indexes(stays, [sizes[place] for place in kept], most, most * 3 // 4) == list(range(len(stays)))
 
 
-def test_the_oldest_exchanges_go_first_then_rounds_of_the_newest_then_the_summary() -> None:
+def test_old_exchanges_are_removed_first_then_rounds_then_the_summary() -> None:
     messages = [user(SUMMARY_PREFIX + "s"), *exchange("a", 1), user("b"), *exchange("c"), user("d"), *rounds(3)]
     assert [list(piece) for piece in find_removable_ranges(messages)] == [
         [1, 2, 3, 4],
@@ -107,19 +105,19 @@ def test_the_oldest_exchanges_go_first_then_rounds_of_the_newest_then_the_summar
     ]
 
 
-def test_it_is_cut_to_three_quarters() -> None:
+def test_messages_are_removed_down_to_the_target() -> None:
     messages = [message for number in range(20) for message in exchange(str(number))]
     kept = select_kept_indexes(messages, [10] * 40, 399, 300)
     assert kept == list(range(10, 40))
     assert select_kept_indexes(messages, [10] * 40, 400, 300) == list(range(40))
 
 
-def test_a_question_alone_stays_whatever_its_size() -> None:
+def test_a_single_question_is_kept_whatever_its_size() -> None:
     assert select_kept_indexes([user("x" * 9_000)], [3_000], 10, 7) == [0]
     assert select_kept_indexes([], [], 10, 7) == []
 
 
-# Sizes
+# Estimates
 
 
 @pytest.mark.parametrize(
@@ -132,11 +130,11 @@ def test_a_question_alone_stays_whatever_its_size() -> None:
         ("", 0, 0),
     ],
 )
-def test_tokens_are_estimated_high_in_every_script(text: str, least: int, most: int) -> None:
+def test_tokens_are_overestimated_in_every_script(text: str, least: int, most: int) -> None:
     assert least <= estimate_text_tokens(text) <= most
 
 
-def test_calls_and_tools_count() -> None:
+def test_tool_calls_and_definitions_are_counted() -> None:
     call = ToolCall("call_1", "write_file", "x" * 300)
     assert estimate_message_tokens(Message("assistant", "", (call,))) > 100
     assert estimate_tool_tokens([ToolSpec("look", "Looks. " * 50, {"type": "object"})]) > 100
@@ -152,14 +150,14 @@ def test_calls_and_tools_count() -> None:
         (10_000, {"max_tokens": "many"}, 2_000),
     ],
 )
-def test_there_is_room_for_the_answer(limit: int, options: dict[str, object], free: int) -> None:
+def test_space_is_reserved_for_the_answer(limit: int, options: dict[str, object], free: int) -> None:
     assert calculate_input_limit(limit, options) == limit - free
 
 
-# The window
+# ContextWindow
 
 
-def test_between_two_cuts_each_request_begins_with_the_one_before_it() -> None:
+def test_between_two_truncations_each_request_begins_with_the_previous_one() -> None:
     messages = [user("begin")]
     window = ContextWindow(100)
     views: list[list[Message]] = []
@@ -174,7 +172,7 @@ def test_between_two_cuts_each_request_begins_with_the_one_before_it() -> None:
     assert 20 < cuts < 60
 
 
-def test_what_was_told_sets_the_estimate_right() -> None:
+def test_reported_usage_corrects_the_estimate() -> None:
     messages = [user("a" * 3_000)]
     window = ContextWindow(0)
     plain = window.estimate_size(messages)
@@ -187,14 +185,14 @@ def test_what_was_told_sets_the_estimate_right() -> None:
 
 
 @pytest.mark.parametrize("tokens", [None, 0, 1, 200, 5_000, 10**9])
-def test_what_cannot_be_is_not_believed(tokens: int | None) -> None:
+def test_implausible_usage_is_ignored(tokens: int | None) -> None:
     messages = [user("a" * 3_000)]
     window = ContextWindow(0)
     window.calibrate(messages, tokens)
     assert window.estimate_size(messages) == ContextWindow(0).estimate_size(messages)
 
 
-def test_what_was_told_of_a_part_is_of_that_part() -> None:
+def test_usage_reported_after_truncation_applies_to_the_sent_part() -> None:
     messages = [message for number in range(10) for message in exchange(str(number) * 300)]
     window = ContextWindow(0)
     whole = window.estimate_size(messages)
@@ -204,7 +202,7 @@ def test_what_was_told_of_a_part_is_of_that_part() -> None:
     assert window.estimate_size(messages) == part
 
 
-def test_after_a_refusal_about_half_goes_and_it_does_not_grow_as_long_again() -> None:
+def test_halving_removes_about_half_and_lowers_the_limit() -> None:
     messages = [message for number in range(10) for message in exchange(str(number) * 300)]
     window = ContextWindow(0)
     whole = window.estimate_size(messages)
@@ -216,7 +214,7 @@ def test_after_a_refusal_about_half_goes_and_it_does_not_grow_as_long_again() ->
     assert ContextWindow(0).halve([user()]) == 0
 
 
-def test_native_parts_behind_a_cut_are_marked_and_those_that_come_later_are_not() -> None:
+def test_native_parts_are_marked_if_earlier_messages_were_removed() -> None:
     messages = [user("begin"), *rounds(4)]
     window = ContextWindow(0)
     assert not any(m.native.displaced for m in window.select_messages(messages) if m.native)
@@ -227,13 +225,13 @@ def test_native_parts_behind_a_cut_are_marked_and_those_that_come_later_are_not(
     assert not any(m.native.displaced for m in messages if m.native), "the conversation itself stays as it is"
 
 
-def test_what_the_user_says_in_a_row_is_one_message() -> None:
+def test_consecutive_user_messages_are_merged() -> None:
     told = [user("a"), user("b"), Message("assistant", "c"), user("d")]
     assert merge_user_messages(told) == [user("a\n\nb"), told[2], told[3]]
     assert merge_user_messages([]) == []
 
 
-# Refusals
+# Context length errors
 
 
 @pytest.mark.parametrize(
@@ -255,7 +253,7 @@ def test_what_the_user_says_in_a_row_is_one_message() -> None:
         "Please reduce the length of the messages or completion.",
     ],
 )
-def test_a_refusal_for_its_length_is_known_in_every_service_s_words(words: str) -> None:
+def test_errors_about_length_are_recognized_for_every_service(words: str) -> None:
     assert is_context_exceeded(ProviderError(words, 400))
     assert is_context_exceeded(ProviderError(words))
     assert not is_context_exceeded(ProviderError(words, 429))
@@ -264,5 +262,5 @@ def test_a_refusal_for_its_length_is_known_in_every_service_s_words(words: str) 
 @pytest.mark.parametrize(
     "words", ["temperature is out of range", "there is no such model", "max_tokens must be at most 8192", "no context"]
 )
-def test_other_refusals_are_not(words: str) -> None:
+def test_other_errors_are_not_about_length(words: str) -> None:
     assert not is_context_exceeded(ProviderError(words, 400))

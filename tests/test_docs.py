@@ -1,4 +1,4 @@
-"""The documentation says what the program does: each list is compared with the code, each example is run."""
+"""The documentation matches the program: lists are compared with the code, and examples are run."""
 
 from __future__ import annotations
 
@@ -31,10 +31,17 @@ from ask.testing import EXPECTED
 from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import KEYED_ENGINES, SEARCH_WEB
 from tests import wire
+from tests.doc_pages import (
+    Example,
+    find_code_blocks,
+    find_code_spans,
+    matches_documented_output,
+    parse_console_steps,
+    read_table,
+)
 from tests.model_server import ModelServer
-from tests.pages import Example, blocks, is_shown, quoted, steps, table
 from tests.program import PROGRAMS, Ask, Home, run, run_on_terminal
-from tests.provider_table import providers
+from tests.provider_table import list_providers
 from tests.third_party_plugins import install
 
 ROOT = Path(__file__).parents[1]
@@ -43,21 +50,21 @@ PROVIDERS = (ROOT / "docs" / "providers.md").read_text()
 WRITING, _, OWN_WIRE = PROVIDERS.partition("\n## A wire of its own\n")
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
 STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CA_VARIABLES}
-"""Variables of other programs that work here too."""
+"""Variables of other programs that ask also reads."""
 
 
 # The command line
 
 OPTIONS = {name: option for option in command.params for name in option.opts}
-ROWS = {name: row for row in table(README, "option") for name in re.findall(r"(?<![\w-])--?\w[\w-]*", row)}
+ROWS = {name: row for row in read_table(README, "option") for name in re.findall(r"(?<![\w-])--?\w[\w-]*", row)}
 
 
-def test_every_option_of_the_program_is_in_the_readme_and_no_other() -> None:
+def test_the_readme_lists_exactly_the_options() -> None:
     assert set(ROWS) == {*OPTIONS, "-h", "--help"}
 
 
 @pytest.mark.parametrize("name", sorted(OPTIONS))
-def test_an_option_is_shown_with_all_its_names_and_its_value(name: str) -> None:
+def test_options_are_documented_with_all_names_and_their_metavar(name: str) -> None:
     option = OPTIONS[name]
     assert isinstance(option, click.Option)
     assert {ROWS[other] for other in option.opts} == {ROWS[name]}
@@ -66,11 +73,11 @@ def test_an_option_is_shown_with_all_its_names_and_its_value(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_rounds", "command_timeout", "timeout"])
-def test_a_default_is_told_by_readme_and_help_as_it_is(name: str) -> None:
+def test_readme_and_help_state_the_actual_defaults(name: str) -> None:
     option = next(option for option in command.params if option.name == name)
     assert isinstance(option, click.Option)
     default = f"({Settings._field_defaults[name]:g})"
-    assert default in table(README, "option")[ROWS[option.opts[0]]]
+    assert default in read_table(README, "option")[ROWS[option.opts[0]]]
     assert default in (option.help or "")
 
 
@@ -85,45 +92,45 @@ def subcommands() -> Iterator[click.Command]:
 
 
 OTHERS = {"-r", "--staged", "-type", "-size"}
-"""Options of jq, git and find."""
+"""Options of jq, git and find in examples."""
 
 
-def test_no_option_is_named_in_text_that_the_program_has_not() -> None:
+def test_text_names_only_existing_options() -> None:
     known = {*OPTIONS, "-h", "--help", *OTHERS}
     known |= {name for one in subcommands() for option in one.params for name in option.opts}
     assert set(re.findall(r"(?<![\w-])--?[a-zA-Z][a-z-]*(?![\w.])", README + PROVIDERS)) <= known
 
 
-def test_every_subcommand_is_in_the_readme_and_no_other() -> None:
-    named = {words.split()[1] for words in quoted(README) if re.match(r"ask [a-z]+", words)}
+def test_the_readme_lists_exactly_the_subcommands() -> None:
+    named = {words.split()[1] for words in find_code_spans(README) if re.match(r"ask [a-z]+", words)}
     assert named == set(COMMANDS)
     assert isinstance(keys_command, click.Group)
     assert set(re.findall(r"`ask keys (\w+)", README)) == set(keys_command.commands)
     assert re.findall(r"^\| `ask history (\w+)", README, re.MULTILINE) == list(history_command.commands)
 
 
-def test_every_tool_is_in_the_readme_and_no_other() -> None:
-    assert [quoted(row)[0] for row in table(README, "tool")] == [
+def test_the_readme_lists_exactly_the_tools() -> None:
+    assert [find_code_spans(row)[0] for row in read_table(README, "tool")] == [
         *(tool.spec.name for tool in list_builtin_tools()),
         SEARCH_WEB.name,
     ]
 
 
-def test_every_exit_code_is_in_the_readme_and_no_other() -> None:
+def test_the_readme_lists_exactly_the_exit_codes() -> None:
     def branches(error: type[AskError]) -> Iterator[type[AskError]]:
         yield error
         for branch in error.__subclasses__():
             yield from branches(branch)
 
     codes = {error.exit_code for error in branches(AskError) if error.__module__ == "ask.errors"}
-    assert [int(code) for code in table(README, "code")] == sorted({0, *codes})
+    assert [int(code) for code in read_table(README, "code")] == sorted({0, *codes})
 
 
 # Configuration
 
 
-def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
-    (text,) = blocks(README, "toml")
+def test_the_readme_lists_exactly_the_config_keys(tmp_path: Path) -> None:
+    (text,) = find_code_blocks(README, "toml")
     values = tomllib.loads(text)
     providers, options, aliases = (values.pop(name) for name in ("providers", "options", "aliases"))
     tables = {name: value for name, value in values.items() if isinstance(value, dict)}
@@ -141,10 +148,10 @@ def test_every_config_key_is_in_the_readme_and_no_other(tmp_path: Path) -> None:
 
 
 OTHER_PROGRAMS = {"DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", "TERM"}
-"""Variables that belong to the system, git and direnv, and that no user sets for ask."""
+"""Variables of the system, git and direnv, which users do not set for ask."""
 
 
-def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
+def test_the_readme_lists_exactly_the_environment_variables() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
     read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - OTHER_PROGRAMS
     read |= set(SWITCH_VARIABLES.values())
@@ -152,24 +159,24 @@ def test_every_environment_variable_is_in_the_readme_and_no_other() -> None:
         *list_key_variables("<name>"),
         "<NAME>_BASE_URL",
     }
-    for _, provider in providers():
+    for _, provider in list_providers():
         info = provider.provider_info()
         read |= {*info.key_env, *info.base_url_env} - {*list_key_variables(info.name)}
     read |= {list_key_variables(name)[0] for name in KEYED_ENGINES}
-    told = {name for row in table(README, "variable") for name in quoted(row)}
-    assert told == read | STANDARD
+    documented = {name for row in read_table(README, "variable") for name in find_code_spans(row)}
+    assert documented == read | STANDARD
     mentioned = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", README)) - {"OPENROUTER_API_KEY", "OPENROUTER_BASE_URL"}
-    assert mentioned - {"GROQ_API_KEY"} <= {name.replace("<NAME>_", "") for name in told} | {"AI_"}
+    assert mentioned - {"GROQ_API_KEY"} <= {name.replace("<NAME>_", "") for name in documented} | {"AI_"}
 
 
-# What scripts read
+# JSON output
 
 
-def test_the_json_object_has_what_the_readme_says(home: Home) -> None:
+def test_the_readme_lists_the_fields_of_the_json_object(home: Home) -> None:
     section = README.partition("## Scripts")[2].partition("```")[0]
-    told, kinds = (set(quoted(part)) for part in section.split("prints a line for each event"))
+    documented, kinds = (set(find_code_spans(part)) for part in section.split("prints a line for each event"))
     result = json.loads(Ask(home.env, home.work)("--json", "-p", "demo", "which files are here?").text)
-    assert told - {"--json", "--events"} <= set(result)
+    assert documented - {"--json", "--events"} <= set(result)
     tree = ast.parse((ROOT / "ask/render/json_output.py").read_text())
     calls = [
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._write_event"
@@ -181,12 +188,12 @@ def test_the_json_object_has_what_the_readme_says(home: Home) -> None:
 
 
 def examples(text: str) -> Iterator[Example]:
-    """The examples that need neither a network nor an installer."""
+    """Return the examples that need neither a network nor an installer."""
     recipe = re.search(r"^demo:.*\n\t@\$\(BIN\)/(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe
-    for block in blocks(text, "console"):
+    for block in find_code_blocks(text, "console"):
         run_here = []
-        for shown, output in steps(block):
+        for shown, output in parse_console_steps(block):
             line = recipe[1] if shown == "make demo" else shown.partition("   #")[0].strip()
             if "-p demo" in line or re.search(rf"\bask (-c|{'|'.join(COMMANDS)})\b", line):
                 run_here.append((line, output))
@@ -201,7 +208,7 @@ _, raw, path = sys.argv
 assert (raw, path) == ("-r", ".tool_calls[].name"), "only what the documentation asks of jq"
 print(*(call["name"] for call in json.load(sys.stdin)["tool_calls"]), sep="\\n")
 """
-"""Stands in for a program that not every machine has."""
+"""Replaces a program that is not available on every machine."""
 
 
 @pytest.mark.parametrize(
@@ -211,7 +218,7 @@ print(*(call["name"] for call in json.load(sys.stdin)["tool_calls"]), sep="\\n")
         for number, example in enumerate(EXAMPLES)
     ],
 )
-def test_an_example_prints_what_the_documentation_shows(home: Home, example: Example) -> None:
+def test_examples_print_the_documented_output(home: Home, example: Example) -> None:
     programs = home.path / "programs"
     programs.mkdir()
     (programs / "jq").write_text(JQ)
@@ -224,16 +231,16 @@ def test_an_example_prints_what_the_documentation_shows(home: Home, example: Exa
         else:
             result = run(["bash", "-c", f"({line}) 2>&1"], env=env, cwd=home.work)
         assert result.code == 0
-        assert is_shown(result.text, output), result.text
+        assert matches_documented_output(result.text, output), result.text
 
 
-def test_there_are_examples_that_are_run() -> None:
+def test_examples_are_found() -> None:
     lines = {line for example in EXAMPLES for line in example.lines}
     assert lines >= {'ask -p demo "which files are here?"', "ask keys set openrouter", "ask history"}
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/providers.md"], ids=lambda page: page.name)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_link_targets_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
 
@@ -243,9 +250,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 @pytest.fixture
 def with_example_provider(ask: Ask, home: Home, server: ModelServer) -> Ask:
-    """`ask` with the page's provider of three lines installed."""
-    source, _ = blocks(WRITING, "python")
-    (text,) = blocks(WRITING, "toml")
+    """`ask` with the three-line provider of the page installed."""
+    source, _ = find_code_blocks(WRITING, "python")
+    (text,) = find_code_blocks(WRITING, "toml")
     project = tomllib.loads(text)
     entry_points = project["project"]["entry-points"]["ask.providers"]
     (module,) = project["tool"]["setuptools"]["py-modules"]
@@ -254,9 +261,9 @@ def with_example_provider(ask: Ask, home: Home, server: ModelServer) -> Ask:
     return replace(ask, env={**ask.env, **env})
 
 
-def test_the_provider_in_three_lines_is_listed_and_answers(with_example_provider: Ask, server: ModelServer) -> None:
+def test_the_three_line_provider_is_listed_and_answers(with_example_provider: Ask, server: ModelServer) -> None:
     ask = with_example_provider
-    (script,) = blocks(WRITING, "sh")
+    (script,) = find_code_blocks(WRITING, "sh")
     server.reply(wire.says("Hello."))
     listing, answer = (line.partition("#")[0] for line in script.splitlines() if line.startswith("ask "))
     assert "\ngroq\tgroq\tllama-3.3-70b-versatile\tGROQ_API_KEY\t" in ask.shell(listing).text
@@ -264,8 +271,8 @@ def test_the_provider_in_three_lines_is_listed_and_answers(with_example_provider
 
 
 @pytest.mark.slow
-def test_the_provider_in_three_lines_passes_the_suite_as_shown(with_example_provider: Ask, home: Home) -> None:
-    _, suite = blocks(WRITING, "python")
+def test_the_three_line_provider_passes_the_contract_suite(with_example_provider: Ask, home: Home) -> None:
+    _, suite = find_code_blocks(WRITING, "python")
     (home.work / "test_groq.py").write_text(suite)
     command = [*PYTEST, f"--basetemp={home.path}/pytest", "test_groq.py"]
     tested = run(command, env=with_example_provider.env, cwd=home.work, timeout=60)
@@ -273,23 +280,23 @@ def test_the_provider_in_three_lines_passes_the_suite_as_shown(with_example_prov
     assert " passed" in tested.text
 
 
-def test_a_table_of_config_toml_with_the_same_three_keys_does_the_same(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
-    values = tomllib.loads(blocks(README, "toml")[0])["providers"]["groq"]
+def test_a_config_toml_table_with_the_same_keys_does_the_same(ask: Ask, home: Home, server: ModelServer) -> None:
+    values = tomllib.loads(find_code_blocks(README, "toml")[0])["providers"]["groq"]
     sentence = next(line for line in PROVIDERS.splitlines() if "[providers.groq]" in line)
-    assert set(PROVIDER_KEYS) == set(values) == set(quoted(sentence)) - {"[providers.groq]"}
+    assert set(PROVIDER_KEYS) == set(values) == set(find_code_spans(sentence)) - {"[providers.groq]"}
     home.config.mkdir(parents=True)
-    without_limit = re.sub(r"max_cost = .*", "", blocks(README, "toml")[0])  # which this service could not keep
+    without_limit = re.sub(
+        r"max_cost = .*", "", find_code_blocks(README, "toml")[0]
+    )  # a cost limit cannot be enforced with this service
     (home.config / "config.toml").write_text(without_limit)
     server.reply(wire.says("Hello."))
     assert ask("-p", "groq", "hi", env={"GROQ_API_KEY": "sk-1", "GROQ_BASE_URL": server.base_url}).code == 0
     assert server.requests[0].json["model"] == values["model"]
 
 
-def test_the_hooks_are_those_of_the_contract_with_their_arguments_and_defaults() -> None:
-    rows = table(PROVIDERS, "hook")
-    assert {quoted(row)[0].partition("(")[0] for row in rows} == set(list_hook_names())
+def test_the_page_lists_the_hooks_with_their_arguments_and_defaults() -> None:
+    rows = read_table(PROVIDERS, "hook")
+    assert {find_code_spans(row)[0].partition("(")[0] for row in rows} == set(list_hook_names())
     for row in PROVIDERS.splitlines():
         shown = re.match(r"\| `(provider_\w+)\((.*?)\)` \|", row)
         if shown:
@@ -299,17 +306,17 @@ def test_the_hooks_are_those_of_the_contract_with_their_arguments_and_defaults()
             assert ("none: implement it" in row) == (shown[1] in REQUIRED_HOOKS)
 
 
-def test_what_a_subclass_may_override_exists() -> None:
-    names = [name.partition("(")[0] for row in table(PROVIDERS, "override") for name in quoted(row)]
+def test_the_documented_overridable_methods_exist() -> None:
+    names = [name.partition("(")[0] for row in read_table(PROVIDERS, "override") for name in find_code_spans(row)]
     assert names
     assert all(hasattr(ChatCompletions, name) for name in names)
 
 
-def test_the_kinds_of_samples_are_those_of_the_suite() -> None:
-    assert [quoted(row)[0] for row in table(PROVIDERS, "kind")] == list(EXPECTED)
+def test_the_page_lists_exactly_the_sample_kinds_of_the_suite() -> None:
+    assert [find_code_spans(row)[0] for row in read_table(PROVIDERS, "kind")] == list(EXPECTED)
 
 
-def test_every_name_of_ask_that_the_page_tells_of_exists() -> None:
-    for name in {name for name in quoted(README + PROVIDERS) if re.fullmatch(r"ask(\.\w+)+", name)}:
+def test_every_documented_name_of_ask_exists() -> None:
+    for name in {name for name in find_code_spans(README + PROVIDERS) if re.fullmatch(r"ask(\.\w+)+", name)}:
         module, _, attribute = name.rpartition(".")
         assert hasattr(import_module(module), attribute) or import_module(name), name

@@ -1,4 +1,4 @@
-"""The tree of errors, its exit codes, and how an error reads."""
+"""The exception tree, its exit codes, and error messages."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ask import errors
 from ask.errors import AskError, IncompleteStreamError, NetworkError, ProviderError, Remedy, to_ask_error
 
 
-def tree(root: type[AskError]) -> list[type[AskError]]:
-    return [root, *(leaf for branch in root.__subclasses__() for leaf in tree(branch))]
+def list_subclasses(root: type[AskError]) -> list[type[AskError]]:
+    return [root, *(leaf for branch in root.__subclasses__() for leaf in list_subclasses(branch))]
 
 
-def test_the_tree_is_as_drawn_with_its_exit_codes() -> None:
+def test_the_tree_in_the_docstring_is_accurate() -> None:
     assert errors.__doc__
     drawn = [line.replace("│", " ").strip("├└─ ").split()[:2] for line in errors.__doc__.split("\n\n")[1].splitlines()]
-    built = [error for error in tree(AskError) if error.__module__ == errors.__name__]
+    built = [error for error in list_subclasses(AskError) if error.__module__ == errors.__name__]
     assert [[error.__name__, str(error.exit_code)] for error in built] == drawn
 
 
-def test_an_error_reads_as_what_happened_and_what_to_do() -> None:
+def test_an_error_is_formatted_with_its_advice() -> None:
     assert str(AskError("no key")) == "no key"
     assert str(AskError("no key", "set one")) == "no key: set one"
 
@@ -41,20 +41,20 @@ def test_a_provider_error_names_the_provider_and_the_status(
     assert str(error) == text
 
 
-def test_a_cut_stream_is_a_network_error_with_the_exit_code_of_an_incomplete_answer() -> None:
+def test_an_incomplete_stream_is_a_network_error_with_exit_code_10() -> None:
     assert issubclass(IncompleteStreamError, NetworkError)
     assert (NetworkError("x").exit_code, IncompleteStreamError("x").exit_code) == (5, 10)
     assert not NetworkError("x").retryable
 
 
-def test_remedies_are_values() -> None:
+def test_remedies_compare_by_value() -> None:
     assert Remedy.RETRY(3) == Remedy("retry", 3)
     assert Remedy.RETRY() == Remedy("retry", None)
     assert ProviderError("x").remedy == Remedy.NONE == Remedy("none")
     assert (Remedy.NEXT_KEY.action, Remedy.WITHOUT_TOOLS.action) == ("next_key", "without_tools")
 
 
-def test_an_interruption_that_python_wrapped_is_one() -> None:
+def test_a_wrapped_keyboard_interrupt_is_recognized() -> None:
     fault = RuntimeError("Error calling __set_name__")
     fault.__cause__ = KeyboardInterrupt()
     assert to_ask_error(fault).exit_code == 130

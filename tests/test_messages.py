@@ -1,4 +1,4 @@
-"""The neutral conversation."""
+"""The provider-independent messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ask import Finish, Message, ToolCall, ToolSpec, Usage
 
 
-def test_a_tool_is_written_as_a_function() -> None:
+def test_tools_are_serialized_as_functions() -> None:
     schema = {"type": "object", "properties": {}}
     assert ToolSpec("bash", "Run a command", schema).as_function() == {
         "type": "function",
@@ -15,7 +15,7 @@ def test_a_tool_is_written_as_a_function() -> None:
     }
 
 
-def test_messages_cannot_be_changed() -> None:
+def test_messages_are_immutable() -> None:
     with pytest.raises(AttributeError):
         Message("user", "a").content = "b"  # type: ignore[misc]
     assert Message("assistant", tool_calls=(ToolCall("a", "b", "{}"),)) == Message(
@@ -32,10 +32,10 @@ def test_messages_cannot_be_changed() -> None:
         (Usage(), Usage(), Usage()),
     ],
 )
-def test_usage_adds_up_and_what_nobody_told_stays_unknown(one: Usage, other: Usage, both: Usage) -> None:
+def test_usage_is_summed_and_unreported_fields_stay_none(one: Usage, other: Usage, both: Usage) -> None:
     assert one + other == both
     assert other + one == both
 
 
-def test_finish_reasons_read_as_their_text() -> None:
+def test_finish_reasons_are_formatted_as_their_value() -> None:
     assert f"{Finish.TOOL_CALLS}" == "tool_calls"

@@ -1,4 +1,4 @@
-"""The scripted server: what tests rely on when they blame the program."""
+"""The scripted model server behaves as the other tests assume."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_replies_added_later_follow_a_repeated_one(server: ModelServer, client: 
     assert client.get(server.base_url).text == "two"
 
 
-def test_a_script_is_asked_for_each_reply(server: ModelServer, client: requests.Session) -> None:
+def test_a_script_is_called_for_each_reply(server: ModelServer, client: requests.Session) -> None:
     server.reply(lambda request: Reply((str(len(request.json["messages"])).encode(),)))
     assert client.post(server.base_url, json={"messages": [1, 2]}).text == "2"
     assert client.post(server.base_url, json={"messages": []}).text == "0"
 
 
-def test_a_fault_in_a_script_fails_the_test() -> None:
+def test_an_exception_in_a_script_fails_the_test() -> None:
     def script(request: Request) -> Reply:
         raise LookupError("wrong")
 
@@ -49,12 +49,14 @@ def test_a_fault_in_a_script_fails_the_test() -> None:
             requests.get(server.base_url, timeout=5)
 
 
-def test_a_request_without_a_script_is_answered_so(server: ModelServer, client: requests.Session) -> None:
+def test_requests_without_a_scripted_reply_are_answered_with_an_error(
+    server: ModelServer, client: requests.Session
+) -> None:
     answer = client.get(server.base_url)
     assert (answer.status_code, answer.text) == (500, "no reply is scripted")
 
 
-def test_requests_are_recorded_whole(server: ModelServer, client: requests.Session) -> None:
+def test_requests_are_recorded_completely(server: ModelServer, client: requests.Session) -> None:
     server.reply(Reply())
     client.post(f"{server.base_url}/chat/completions", json={"a": "ü"}, headers={"X-Title": "ask"})
     client.get(f"{server.base_url}/models")
@@ -65,7 +67,7 @@ def test_requests_are_recorded_whole(server: ModelServer, client: requests.Sessi
     assert first.time < second.time
 
 
-def test_connections_can_be_told_apart(server: ModelServer, client: requests.Session) -> None:
+def test_requests_record_their_connection(server: ModelServer, client: requests.Session) -> None:
     server.reply(Reply())
     client.get(server.base_url)
     client.get(server.base_url)
@@ -75,7 +77,7 @@ def test_connections_can_be_told_apart(server: ModelServer, client: requests.Ses
 
 
 @pytest.mark.parametrize("framing", ["chunked", "length", "close"])
-def test_pieces_arrive_one_by_one(server: ModelServer, client: requests.Session, framing: str) -> None:
+def test_steps_arrive_one_by_one(server: ModelServer, client: requests.Session, framing: str) -> None:
     seen = threading.Event()
     server.reply(Reply((b"one", seen, b"two"), framing=framing))  # type: ignore[arg-type]
     with client.get(server.base_url, stream=True, timeout=5) as answer:
@@ -84,7 +86,7 @@ def test_pieces_arrive_one_by_one(server: ModelServer, client: requests.Session,
         assert answer.raw.read() == b"two"
 
 
-def test_pauses_last(server: ModelServer, client: requests.Session) -> None:
+def test_pauses_delay_the_next_step(server: ModelServer, client: requests.Session) -> None:
     server.reply(Reply((0.05, b"one", 0.05, b"two")))
     start = time.monotonic()
     assert client.get(server.base_url).text == "onetwo"
@@ -93,7 +95,7 @@ def test_pauses_last(server: ModelServer, client: requests.Session) -> None:
 
 @pytest.mark.parametrize("framing", ["chunked", "length"])
 @pytest.mark.parametrize("ending", [DROP, RESET])
-def test_a_cut_reply_is_an_error_for_the_client(
+def test_a_truncated_reply_is_an_error_for_the_client(
     server: ModelServer, client: requests.Session, framing: str, ending: object
 ) -> None:
     server.reply(Reply((b"one", 0.02, ending), framing=framing))  # type: ignore[arg-type]
@@ -109,7 +111,7 @@ def test_a_connection_can_be_dropped_before_any_answer(server: ModelServer, clie
 
 
 @pytest.mark.parametrize("steps", [(b"one", HOLD), (Repeat(),)])
-def test_an_endless_reply_ends_with_its_client(
+def test_an_endless_reply_ends_when_the_client_disconnects(
     server: ModelServer, client: requests.Session, steps: tuple[object, ...]
 ) -> None:
     server.reply(Reply(steps))  # type: ignore[arg-type]
@@ -120,7 +122,7 @@ def test_an_endless_reply_ends_with_its_client(
     assert server.abandoned == server.requests
 
 
-def test_the_server_ends_at_once_in_the_middle_of_replies() -> None:
+def test_the_server_can_be_closed_during_a_reply() -> None:
     with ModelServer() as server, requests.Session() as session:
         server.reply(Reply((b"one", 60.0)), Reply((b"two", threading.Event())), Reply((b"x" * 10_000_000, HOLD)))
         answers = [session.get(server.base_url, stream=True) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Values of unknown shape are read as one type, or as that type's nothing."""
+"""JSON values of any shape are read as a given type, or as its empty value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from ask import as_dict, as_int, as_list, as_number, as_text
-from tests.any_json import any_json
+from tests.json_strategies import any_json
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tests.any_json import any_json
         ({"text": "alone"}, ""),
     ],
 )
-def test_text_is_a_string_or_the_text_of_parts(value: Any, text: str) -> None:
+def test_text_can_be_given_as_a_string_or_as_parts(value: Any, text: str) -> None:
     assert as_text(value) == text
 
 
@@ -44,18 +44,18 @@ def test_text_is_a_string_or_the_text_of_parts(value: Any, text: str) -> None:
         ([7], None),
     ],
 )
-def test_a_number_may_come_as_a_string_and_is_finite(value: Any, number: float | None) -> None:
+def test_a_number_can_be_given_as_a_string_and_must_be_finite(value: Any, number: float | None) -> None:
     assert as_number(value) == number
 
 
 @pytest.mark.parametrize(("value", "number"), [(7, 7), (7.0, 7), ("7", 7), (10**400, None), (False, None), ("x", None)])
-def test_a_whole_number_is_an_int(value: Any, number: int | None) -> None:
+def test_an_integer_can_be_given_as_a_float_or_string(value: Any, number: int | None) -> None:
     assert as_int(value) == number
     assert type(as_int(value)) in (int, type(None))
 
 
 @given(any_json())
-def test_any_value_is_read_as_each_type(value: Any) -> None:
+def test_any_value_can_be_read_as_each_type(value: Any) -> None:
     assert isinstance(as_dict(value), dict)
     assert isinstance(as_list(value), list)
     assert isinstance(as_text(value), str)

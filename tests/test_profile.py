@@ -1,4 +1,4 @@
-"""`--profile` as the first argument tells where a run's time went, and changes nothing else about it."""
+"""`--profile` as the first argument reports where a run's time went, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.model_server import HOLD, ModelServer
 from tests.program import CTRL_C, Ask, Home
 
 
-def told(stderr: str) -> dict[str, float]:
-    """Milliseconds by phase."""
+def parse_report(stderr: str) -> dict[str, float]:
+    """Parse the reported milliseconds by phase."""
     _, _, rows = stderr.partition(" ms, of these\n")
     found = {}
     for row in rows.splitlines():
@@ -30,7 +30,7 @@ def told(stderr: str) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("module", "name"), [(module, name) for module, names in TIMED_FUNCTIONS.items() for name in names]
 )
-def test_what_is_timed_is_there(module: str, name: str) -> None:
+def test_timed_functions_exist(module: str, name: str) -> None:
     assert callable(attrgetter(name)(import_module(module)))
 
 
@@ -39,20 +39,20 @@ def test_every_phase_of_a_run_is_reported_on_stderr(ask: Ask, server: ModelServe
     ask("hi")
     result = ask("--profile", "-c", "hi")
     assert (result.text, result.code) == ("second\n", 0)
-    assert list(told(result.stderr)) == list(PHASES)
+    assert list(parse_report(result.stderr)) == list(PHASES)
     assert re.search(r"^  imports +[0-9.]+  (\w+ \d+, )+\w+ \d+$", result.stderr, re.MULTILINE)
 
 
 @pytest.mark.slow
-def test_the_wait_for_an_answer_is_not_taken_for_anything_else(ask: Ask, server: ModelServer) -> None:
+def test_waiting_for_an_answer_is_attributed_correctly(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(0.5, *wire.stream("late")), wire.streams(wire.text("a"), 0.5, *wire.stream("late")))
-    slow_to_begin, slow_to_go_on = (told(ask("--profile", "hi").stderr) for _ in range(2))
+    slow_to_begin, slow_to_go_on = (parse_report(ask("--profile", "hi").stderr) for _ in range(2))
     assert slow_to_begin["first byte"] >= 400
     assert slow_to_go_on["stream"] >= 400
 
 
 def test_only_phases_that_occurred_are_reported(ask: Ask) -> None:
-    assert set(told(ask("--profile", "--version").stderr)) == {"python", "imports", "the rest", "exit"}
+    assert set(parse_report(ask("--profile", "--version").stderr)) == {"python", "imports", "the rest", "exit"}
 
 
 def test_a_failure_keeps_its_exit_code(ask: Ask, server: ModelServer) -> None:
@@ -60,11 +60,11 @@ def test_a_failure_keeps_its_exit_code(ask: Ask, server: ModelServer) -> None:
     plain, timed = ask("hi"), ask("--profile", "hi")
     assert timed.code == plain.code == 6
     assert timed.stderr.startswith(plain.stderr)
-    assert told(timed.stderr)
+    assert parse_report(timed.stderr)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_a_signal_ends_it_as_it_ends_any_run(ask: Ask, server: ModelServer, number: int) -> None:
+def test_a_signal_ends_a_profiled_run(ask: Ask, server: ModelServer, number: int) -> None:
     server.reply(wire.streams(wire.text("so far"), HOLD))
     with ask.start_on_terminal("--profile", "--plain", "hi") as running:
         running.wait_for("so far")
@@ -74,11 +74,11 @@ def test_a_signal_ends_it_as_it_ends_any_run(ask: Ask, server: ModelServer, numb
             running.signal(number)
         result = running.finish()
     assert result.code == 128 + number
-    assert "stream" in told(result.text)
+    assert "stream" in parse_report(result.text)
 
 
 @pytest.mark.slow
-def test_a_file_is_for_pstats(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_the_profile_file_can_be_read_by_pstats(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     result = ask("--profile=times", "hi")
     assert result.text == "hello\n"
@@ -88,14 +88,14 @@ def test_a_file_is_for_pstats(ask: Ask, home: Home, server: ModelServer) -> None
 
 
 @pytest.mark.parametrize(("option", "code"), [("--profile=", 2), ("--profile=no/such/folder/times", 9)])
-def test_a_file_that_cannot_be_written_is_an_error(ask: Ask, server: ModelServer, option: str, code: int) -> None:
+def test_an_unwritable_file_is_an_error(ask: Ask, server: ModelServer, option: str, code: int) -> None:
     server.reply(wire.says("hello"))
     result = ask(option, "hi")
     assert result.code == code
     assert "Traceback" not in result.stderr
 
 
-def test_in_a_question_it_is_a_word(ask: Ask, server: ModelServer) -> None:
+def test_profile_later_in_the_command_line_is_not_the_option(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("hello"))
     result = ask("what", "does", "--profile", "do")
     assert wire.asked(server.requests[0].json) == "what does --profile do"

@@ -1,4 +1,4 @@
-"""The runner: what tests rely on when they say what a user would see."""
+"""The program runner behaves as the other tests assume."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-def test_a_program_may_leave_its_standard_input_unread() -> None:
+def test_programs_can_leave_stdin_unread() -> None:
     assert run(python("print('done')"), stdin=b"x" * 1_000_000).text == "done\n"
 
 
-def test_a_program_that_does_not_end_is_killed() -> None:
+def test_programs_that_do_not_end_are_killed() -> None:
     with Running(python("import time; print('here', flush=True); time.sleep(60)")) as running:
         running.wait_for("here")
         with pytest.raises(AssertionError, match="here"):
@@ -26,7 +26,7 @@ def test_a_program_that_does_not_end_is_killed() -> None:
     assert running.process.returncode == -signal.SIGKILL
 
 
-def test_a_terminal_is_all_three_streams_and_dev_tty(home: Home) -> None:
+def test_the_terminal_is_all_three_streams_and_dev_tty(home: Home) -> None:
     code = """
 import os
 print([os.isatty(fd) for fd in (0, 1, 2)], os.get_terminal_size(), os.environ['TERM'])
@@ -40,7 +40,7 @@ with open('/dev/tty', 'r+b', buffering=0) as terminal:
     assert "got b'Ann\\n'" in result.text
 
 
-def test_answers_are_typed_in_turn() -> None:
+def test_answers_are_typed_in_order() -> None:
     code = "print(input('one? ') + input('two? ') + input('one? '))"
     result = run_on_terminal(python(code), answers=[("one?", "a\n"), ("two?", "b\n"), ("one?", "c\n")])
     assert result.text.endswith("abc\n")

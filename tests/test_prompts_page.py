@@ -1,4 +1,4 @@
-"""docs/prompts.md: its tables are compared with the code, its examples are run."""
+"""docs/prompts.md: tables equal the code, and examples are run."""
 
 from __future__ import annotations
 
@@ -10,36 +10,44 @@ import pytest
 from ask.templates.files import list_template_files, read_template
 from ask.templates.template import FIELD_TYPES, parse_template
 from ask.tools.builtin import list_builtin_tools
-from tests.pages import blocks, is_shown, quoted, steps, table
+from tests.doc_pages import (
+    find_code_blocks,
+    find_code_spans,
+    matches_documented_output,
+    parse_console_steps,
+    read_table,
+)
 from tests.program import Ask, Home, run
 
 PAGE = (Path(__file__).parents[1] / "docs" / "prompts.md").read_text()
 ROWS = dict(re.findall(r"^\| `(\w+)` \|(.* \|.* \|.*) \|$", PAGE, re.MULTILINE))
 BUILTIN = {name: read_template(name, file) for name, file in list_template_files(Path("/no/such/folder")).items()}
-(RELEASE,) = blocks(PAGE, "text")
+(RELEASE,) = find_code_blocks(PAGE, "text")
 HISTORY = """
 git init -q
 git -c user.name=me -c user.email=me@example.org commit -q --allow-empty -m 'Fix the door'
 """
 
 
-def test_all_that_come_with_ask_are_told_with_tasks_and_tools_and_no_other() -> None:
+def test_the_page_lists_exactly_the_built_in_prompts() -> None:
     assert [*ROWS] == [*BUILTIN]
     for name, template in BUILTIN.items():
-        _, tasks, tools = (quoted(cell) for cell in ROWS[name].split(" | "))
+        _, tasks, tools = (find_code_spans(cell) for cell in ROWS[name].split(" | "))
         assert [task for task in tasks if ":" in task] == [f"{name}:{task}" for task in template.tasks]
         allowed = [] if isinstance(template.tools, bool) else [*template.tools]
         assert tools == allowed
         assert ("all" in ROWS[name].rpartition("|")[2]) == (template.tools is True)
-        told = {word.partition("=")[0].split()[1] for word in quoted(ROWS[name]) if word.startswith("--var")}
-        assert told == {*template.variables}
-    assert {name for row in ROWS.values() for name in quoted(row.rpartition("|")[2])} <= {
+        documented = {
+            word.partition("=")[0].split()[1] for word in find_code_spans(ROWS[name]) if word.startswith("--var")
+        }
+        assert documented == {*template.variables}
+    assert {name for row in ROWS.values() for name in find_code_spans(row.rpartition("|")[2])} <= {
         tool.spec.name for tool in list_builtin_tools()
     }
 
 
-def test_every_key_is_told_and_no_other() -> None:
-    assert [name for row in table(PAGE, "key") for name in quoted(row)] == [*FIELD_TYPES]
+def test_the_page_lists_exactly_the_front_matter_keys() -> None:
+    assert [name for row in read_table(PAGE, "key") for name in find_code_spans(row)] == [*FIELD_TYPES]
     assert parse_template("release", Path("release.md"), RELEASE).variables == ["program", "version"]
 
 
@@ -47,15 +55,15 @@ def test_every_key_is_told_and_no_other() -> None:
     "block",
     [
         pytest.param(block, id=block.splitlines()[0], marks=pytest.mark.slow if number else [])
-        for number, block in enumerate(blocks(PAGE, "console"))
+        for number, block in enumerate(find_code_blocks(PAGE, "console"))
     ],
 )
-def test_an_example_prints_what_the_page_shows(ask: Ask, home: Home, block: str) -> None:
+def test_examples_print_the_documented_output(ask: Ask, home: Home, block: str) -> None:
     folder = home.config / "prompts"
     folder.mkdir(parents=True)
     (folder / "release.md").write_text(RELEASE)
     ask.shell(HISTORY)
-    for line, output in steps(block):
+    for line, output in parse_console_steps(block):
         result = run(["bash", "-c", f"({line}) 2>&1"], env=ask.env, cwd=home.work)
         shown = re.sub(r"^· conversation .*\n", "", result.text, flags=re.MULTILINE)
-        assert is_shown(shown, output), result.text
+        assert matches_documented_output(shown, output), result.text

@@ -1,4 +1,4 @@
-"""The public door: what `from ask import ...` gives, and nothing more. A change here is a change of the contract."""
+"""The public API: the names of `from ask import ...`. A change here is a change of the plugin contract."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PUBLIC = [
 
 
 def imports_for_types() -> dict[str, str]:
-    """The names that a type checker sees at the door, each with its module."""
+    """Return the names that type checkers see in `ask`, each with its module."""
     tree = ast.parse(Path(str(ask.__file__)).read_text())
     nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "__future__"]
     return {alias.name: str(node.module) for node in nodes for alias in node.names if str(node.module)[:4] == "ask."}
@@ -60,12 +60,12 @@ def test_exactly_these_names_are_public() -> None:
     assert ask.__all__ == PUBLIC
 
 
-def test_names_stand_in_order_constants_then_classes_then_functions() -> None:
+def test_names_are_sorted_constants_then_classes_then_functions() -> None:
     assert ask.__all__ == sorted(ask.__all__, key=lambda name: (not name.isupper(), name))
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_name_can_be_had_and_is_the_one_that_type_checkers_see(name: str) -> None:
+def test_every_name_is_importable_and_the_one_type_checkers_see(name: str) -> None:
     assert getattr(ask, name) is getattr(import_module(imports_for_types()[name]), name)
 
 
@@ -74,7 +74,7 @@ def test_type_checkers_and_programs_see_the_same_names() -> None:
     assert imports_for_types() == ask._MODULE_BY_EXPORT
 
 
-def test_importing_the_door_loads_nothing_behind_it() -> None:
+def test_importing_ask_loads_no_other_module() -> None:
     code = "import sys, ask; print([m for m in sys.modules if m.startswith('ask.') or m in ('click', 'pluggy')])"
     assert run([sys.executable, "-c", code]).text == "[]\n"
 
@@ -85,36 +85,36 @@ def test_a_name_loads_only_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("name", ["Mesage", "run", "_Message", "__path_of_nothing__"])
-def test_a_misspelt_name_is_an_attribute_error_that_names_it(name: str) -> None:
+def test_a_misspelled_name_is_an_attribute_error_with_that_name(name: str) -> None:
     with pytest.raises(AttributeError, match=f"module 'ask' has no attribute '{name}'"):
         getattr(ask, name)
 
 
-def test_a_misspelt_import_is_an_import_error() -> None:
+def test_a_misspelled_import_is_an_import_error() -> None:
     result = run([sys.executable, "-c", "from ask import Mesage"])
     assert result.code == 1
     assert "ImportError: cannot import name 'Mesage' from 'ask'" in result.stderr
 
 
-def test_this_is_the_first_version_of_the_contract() -> None:
+def test_the_api_version_is_1() -> None:
     assert ask.CONTRACT == 1
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_public_class_and_function_says_what_it_is(name: str) -> None:
+def test_every_public_class_and_function_has_a_docstring(name: str) -> None:
     thing = getattr(ask, name)
     if not (inspect.isclass(thing) or inspect.isfunction(thing)):
         return
-    assert written(thing), f"{name} has no docstring"
+    assert read_docstring(thing), f"{name} has no docstring"
     for part, method in vars(thing).items() if inspect.isclass(thing) else ():
         if inspect.isfunction(method) and not part.startswith(
             ("_", "provider_")
-        ):  # `ask.plugin_api.hookspecs` tells of hooks
-            said = inspect.getdoc(method) or inspect.getdoc(getattr(ask.StreamReader, part, method))
-            assert said, f"{name}.{part} has no docstring"
+        ):  # hooks are documented in `ask.plugin_api.hookspecs`
+            docstring = inspect.getdoc(method) or inspect.getdoc(getattr(ask.StreamReader, part, method))
+            assert docstring, f"{name}.{part} has no docstring"
 
 
-def written(thing: object) -> str:
-    """A docstring that somebody wrote, not one that Python made up from the fields."""
+def read_docstring(thing: object) -> str:
+    """Return the docstring, unless it was generated from the fields."""
     text = getattr(thing, "__doc__", None) or ""
     return "" if text.startswith(f"{getattr(thing, '__name__', '')}(") else text

@@ -1,4 +1,4 @@
-"""Each recipe of the documentation is run, in bash or in the program that it is for, and prints what it shows."""
+"""The recipes of the documentation are run, in bash or in the program they are for, and print what they show."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from tests import wire
+from tests.doc_pages import matches_documented_output, parse_console_steps
 from tests.model_server import ModelServer, Reply
-from tests.needed import need
-from tests.pages import is_shown, steps
 from tests.program import ASK, CTRL_C, Ask, Home, Result, Running, run, run_on_terminal
-from tests.recipes import PAGE, Recipe, recipes
+from tests.recipes import PAGE, Recipe, read_recipes
+from tests.required_programs import require_programs
 
-RECIPES = {recipe.title: recipe for recipe in recipes()}
+RECIPES = {recipe.title: recipe for recipe in read_recipes()}
 CONSOLE = [title for title, recipe in RECIPES.items() if recipe.console]
 TMUX = "The screen of tmux"
 QUICK = {"Code and patches", "Whether there is an answer"}
-"""Recipes that every run of the tests tries; the slow run tries the others."""
+"""Recipes that are always tested; the others only in the slow test run."""
 BETWEEN = "\x1e"
-"""Printed behind each command."""
+"""Printed after each command."""
 
 NOT_HERE = {"journalctl": "exec cat app.log", "ssh": "exec cat app.log"}
-"""Stand in for programs that need a machine of their own."""
+"""Replacements of programs that cannot run in a test."""
 
 REPOSITORY = """
 git init -q -b main
@@ -66,9 +66,9 @@ ANSWERS = {
     "Whether there is an answer": "Yes.",
     "vim": "cache\ndb",
 }
-"""What a real model says in a recipe that needs one."""
+"""Answers of the model in recipes that need a real one."""
 SHARED = {"app.log", "hosts"}
-"""Files that more than one recipe reads."""
+"""Files that several recipes use."""
 NEEDS = {
     "A review in CI": ["jq"],
     "Conversations in scripts": ["jq"],
@@ -79,7 +79,7 @@ NEEDS = {
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a recipe is run: a folder with its files, and a model."""
+    """A folder with the files of a recipe, and a model."""
 
     home: Home
     env: Mapping[str, str]
@@ -90,11 +90,10 @@ class Stage:
         return self.home.work
 
     def bash(self, script: str, env: Mapping[str, str] | None = None) -> Result:
-        """Run a script."""
         return run(["bash", "-c", script], env={**self.env, **(env or {})}, cwd=self.work)
 
     def set(self, recipe: Recipe) -> None:
-        """Prepare all that a recipe stands on."""
+        """Create everything that a recipe needs."""
         prepared = self.bash(SETUP.get(recipe.title, ""))
         assert prepared.code == 0, prepared
         shared = {name: text for other in RECIPES.values() for name, text in other.files.items() if name in SHARED}
@@ -117,10 +116,10 @@ def stage(home: Home, ask: Ask, server: ModelServer) -> Stage:
 
 @pytest.fixture
 def pane(stage: Stage) -> Iterator[Mapping[str, str]]:
-    """What the environment has in a pane of tmux on which the log was printed."""
-    need("tmux")
+    """Return the environment in a tmux pane on which the log was printed."""
+    require_programs("tmux")
     stage.set(RECIPES[TMUX])
-    folder = tempfile.mkdtemp()  # a socket's path must be short
+    folder = tempfile.mkdtemp()  # the path of a socket must be short
     tmux = f"tmux -f /dev/null -S {folder}/socket"
     started = stage.bash(f"{tmux} new-session -d -x 80 -y 24 'cat app.log; exec sleep 600'")
     assert started.code == 0, started
@@ -131,15 +130,15 @@ def pane(stage: Stage) -> Iterator[Mapping[str, str]]:
 
 
 def check(stage: Stage, recipe: Recipe, env: Mapping[str, str] | None = None) -> None:
-    """Run the commands of a recipe in one shell, and compare what each prints."""
-    need(*NEEDS.get(recipe.title, ()))
-    told = [step for block in recipe.console for step in steps(block)]
-    script = "".join(f"{{ {line}\n}} 2>&1\nprintf '\\036'\n" for line, _ in told)
+    """Run the commands of a recipe in one shell and compare their output with the page."""
+    require_programs(*NEEDS.get(recipe.title, ()))
+    recipe_steps = [step for block in recipe.console for step in parse_console_steps(block)]
+    script = "".join(f"{{ {line}\n}} 2>&1\nprintf '\\036'\n" for line, _ in recipe_steps)
     result = stage.bash(script, env)
     printed = result.text.split(BETWEEN)
-    assert len(printed) == len(told) + 1, result
-    for (line, page), output in zip(told, printed, strict=False):
-        assert is_shown(output, page), f"{line}\nprints\n{output}"
+    assert len(printed) == len(recipe_steps) + 1, result
+    for (line, page), output in zip(recipe_steps, printed, strict=False):
+        assert matches_documented_output(output, page), f"{line}\nprints\n{output}"
     if recipe.title in ANSWERS:
         assert all(b"PORT = os.environ" in request.body for request in stage.server.requests)
 
@@ -148,17 +147,17 @@ def check(stage: Stage, recipe: Recipe, env: Mapping[str, str] | None = None) ->
     "title",
     [pytest.param(title, marks=[] if title in QUICK else pytest.mark.slow) for title in CONSOLE if title != TMUX],
 )
-def test_a_recipe_prints_what_the_page_shows(stage: Stage, title: str) -> None:
+def test_recipes_print_the_documented_output(stage: Stage, title: str) -> None:
     stage.set(RECIPES[title])
     check(stage, RECIPES[title])
 
 
 @pytest.mark.slow
-def test_a_recipe_reads_the_screen_of_tmux(stage: Stage, pane: Mapping[str, str]) -> None:
+def test_the_tmux_recipe_reads_the_screen(stage: Stage, pane: Mapping[str, str]) -> None:
     check(stage, RECIPES[TMUX], pane)
 
 
-def test_a_line_of_the_crontab_runs_as_cron_runs_it(stage: Stage) -> None:
+def test_the_crontab_line_runs_as_in_cron(stage: Stage) -> None:
     recipe = RECIPES["cron"]
     stage.set(recipe)
     path, line = recipe.script.splitlines()
@@ -168,14 +167,14 @@ def test_a_line_of_the_crontab_runs_as_cron_runs_it(stage: Stage) -> None:
     path = path.replace("/home/me", str(stage.work)).removeprefix("PATH=")
     env = {"HOME": str(stage.work), "LOGNAME": "me", "SHELL": "/bin/sh", "PATH": path}
     assert re.match(r"(?:[\d*]+ ){5}", line)
-    assert not re.search(r"(?<!\\)%", line)  # which cron would take for a line's end
+    assert not re.search(r"(?<!\\)%", line)  # cron treats % as a line end
     mailed = run(["/bin/sh", "-c", line.split(" ", 5)[5]], env=env, cwd=Path("/"))
     assert (mailed.text, mailed.stderr, mailed.code) == (recipe.printed, "", 0)
 
 
 @pytest.mark.slow
-def test_lines_of_vim_come_back_changed(stage: Stage) -> None:
-    need("vim")
+def test_the_vim_recipe_replaces_the_selected_lines(stage: Stage) -> None:
+    require_programs("vim")
     recipe = RECIPES["vim"]
     stage.set(recipe)
     marks = ["1mark <", "$mark >"]
@@ -186,8 +185,8 @@ def test_lines_of_vim_come_back_changed(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_watch_shows_it_again_and_again(stage: Stage) -> None:
-    need("watch")
+def test_the_watch_recipe_repeats_the_command(stage: Stage) -> None:
+    require_programs("watch")
     recipe = RECIPES["Again and again"]
     stage.set(recipe)
     with Running(["bash", "-c", recipe.script], env=stage.env, cwd=stage.work, terminal=True) as running:
@@ -198,8 +197,8 @@ def test_watch_shows_it_again_and_again(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_fzf_chooses_a_conversation(stage: Stage) -> None:
-    need("fzf")
+def test_the_fzf_recipe_selects_a_conversation(stage: Stage) -> None:
+    require_programs("fzf")
     recipe = RECIPES["Choosing a conversation with fzf"]
     for question in ("run echo one", "run echo two"):
         assert stage.bash(f"ask -q -p demo {question}").code == 0
@@ -211,14 +210,14 @@ def test_fzf_chooses_a_conversation(stage: Stage) -> None:
     assert "> run echo one\n" in stage.bash("ask history show 1").text
 
 
-# Where it goes wrong
+# Failures
 
 
 @pytest.mark.slow
-def test_a_commit_without_a_message_is_refused(stage: Stage) -> None:
+def test_commits_without_a_message_are_rejected(stage: Stage) -> None:
     recipe = RECIPES["Commit messages"]
     stage.set(recipe)
-    line = next(line for line, _ in steps(recipe.console[0]) if "git commit" in line)
+    line = next(line for line, _ in parse_console_steps(recipe.console[0]) if "git commit" in line)
     refused = stage.bash(line, {"OPENROUTER_BASE_URL": "http://127.0.0.1:1/v1", "OPENROUTER_API_KEY": ""})
     assert refused.code == 1
     assert "empty commit message" in refused.stderr
@@ -226,7 +225,7 @@ def test_a_commit_without_a_message_is_refused(stage: Stage) -> None:
 
 
 @pytest.mark.slow
-def test_a_commit_works_where_the_hook_gets_no_answer(stage: Stage) -> None:
+def test_commits_work_if_the_hook_gets_no_answer(stage: Stage) -> None:
     stage.set(RECIPES["A git hook that writes them"])
     written = stage.bash(
         "GIT_EDITOR='echo mine >' git commit -q", {"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""}
@@ -238,22 +237,22 @@ def test_a_commit_works_where_the_hook_gets_no_answer(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "verdict"),
     [
         (wire.says("Good."), "Good.\n"),
         pytest.param(wire.says("Half of it", finish="length"), "no review: ", marks=pytest.mark.slow),
         pytest.param(wire.fails(404), "no review: ", marks=pytest.mark.slow),
     ],
 )
-def test_only_a_review_that_says_so_blocks(stage: Stage, reply: Reply, said: str) -> None:
+def test_only_an_explicit_review_verdict_blocks(stage: Stage, reply: Reply, verdict: str) -> None:
     stage.server.reply(reply)
     stage.set(RECIPES["A review in CI"])
     result = stage.bash("./review")
     assert result.code == 0
-    assert result.text.startswith(said)
+    assert result.text.startswith(verdict)
 
 
-def test_every_recipe_is_run_or_said_not_to_be() -> None:
+def test_every_recipe_is_tested_or_listed_as_untested() -> None:
     elsewhere = {recipe.title for recipe in RECIPES.values() if recipe.script}
     assert {*CONSOLE, *elsewhere} == set(RECIPES) - {"# Recipes"}
     assert elsewhere == {"Again and again", "The clipboard", "cron", "vim", "Choosing a conversation with fzf"}

@@ -1,4 +1,4 @@
-"""Keys are taken out of texts, however the text is cut into pieces."""
+"""Redaction of keys, in complete texts and in streams."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ KEYS = st.lists(st.text("ab-", min_size=3, max_size=8), min_size=1, max_size=4).
 PIECES = st.lists(st.text("ab-x", max_size=12), max_size=12)
 
 
-def filtered(keys: tuple[str, ...], pieces: list[str]) -> str:
+def redact_chunks(keys: tuple[str, ...], pieces: list[str]) -> str:
     keyless = Redactor(keys).open_stream()
     return "".join([*map(keyless.feed, pieces), keyless.finish()])
 
 
-def test_without_keys_all_passes_at_once() -> None:
+def test_without_keys_text_passes_immediately() -> None:
     assert Redactor().open_stream().feed("text") == "text"
     assert Redactor().redact("text") == "text"
 
 
 @pytest.mark.parametrize("place", range(len(KEY) + 1))
-def test_a_key_in_two_pieces_is_redacted(place: int) -> None:
-    assert filtered((KEY,), [f"a {KEY[:place]}", f"{KEY[place:]} b"]) == f"a {REDACTED} b"
+def test_a_key_split_between_chunks_is_redacted(place: int) -> None:
+    assert redact_chunks((KEY,), [f"a {KEY[:place]}", f"{KEY[place:]} b"]) == f"a {REDACTED} b"
 
 
-def test_what_cannot_be_a_key_is_not_held_back() -> None:
+def test_text_that_cannot_be_a_key_is_not_held_back() -> None:
     keyless = Redactor([KEY]).open_stream()
     assert keyless.feed("password: ") == "password: "
     assert keyless.feed("ask") == "a"
@@ -49,24 +49,24 @@ def test_what_cannot_be_a_key_is_not_held_back() -> None:
 
 
 def test_the_longer_of_two_keys_is_redacted_completely() -> None:
-    assert filtered(("abcdef", "abc"), ["xabc", "def"]) == f"x{REDACTED}"
-    assert filtered(("abcdef", "abc"), ["xabc", "dex"]) == f"x{REDACTED}dex"
+    assert redact_chunks(("abcdef", "abc"), ["xabc", "def"]) == f"x{REDACTED}"
+    assert redact_chunks(("abcdef", "abc"), ["xabc", "dex"]) == f"x{REDACTED}dex"
 
 
 @given(KEYS, PIECES)
-def test_pieces_give_the_same_as_the_whole(keys: tuple[str, ...], pieces: list[str]) -> None:
-    assert filtered(keys, pieces) == Redactor(keys).redact("".join(pieces))
+def test_chunks_are_redacted_like_the_complete_text(keys: tuple[str, ...], pieces: list[str]) -> None:
+    assert redact_chunks(keys, pieces) == Redactor(keys).redact("".join(pieces))
 
 
 @given(KEYS, PIECES)
-def test_what_is_told_holds_no_key(keys: tuple[str, ...], pieces: list[str]) -> None:
+def test_output_contains_no_key(keys: tuple[str, ...], pieces: list[str]) -> None:
     keyless = Redactor(keys).open_stream()
-    told = "".join([*map(keyless.feed, pieces), keyless.finish()])
-    for part, key in itertools.product(told.split(REDACTED), keys):
+    redacted_text = "".join([*map(keyless.feed, pieces), keyless.finish()])
+    for part, key in itertools.product(redacted_text.split(REDACTED), keys):
         assert key not in part
 
 
-def test_a_command_s_output_is_kept_and_shown_without_keys(tmp_path: Path) -> None:
+def test_command_output_is_saved_and_shown_without_keys(tmp_path: Path) -> None:
     shown: list[str] = []
     context = ToolContext(tmp_path, dict(os.environ), 20, tmp_path / "spill", shown.append, redactor=Redactor([KEY]))
     around = "head -c 14990 /dev/zero | tr '\\0' x"
@@ -96,7 +96,7 @@ QUOTED = 'pass"wo/rd\\ä\n🎉'
         f'{{"number": 1, "{KEY}": [',
     ],
 )
-def test_a_secret_in_json_is_found_however_it_is_escaped(arguments: str) -> None:
+def test_secrets_in_json_are_found_in_any_escaping(arguments: str) -> None:
     redacted = Redactor([KEY, QUOTED]).redact_json(arguments)
     assert REDACTED in redacted
     with contextlib.suppress(ValueError):
@@ -107,12 +107,12 @@ def test_a_secret_in_json_is_found_however_it_is_escaped(arguments: str) -> None
         assert secret not in redacted
 
 
-def test_json_without_a_secret_stays_as_it_was_written() -> None:
+def test_json_without_a_secret_is_unchanged() -> None:
     for text in ('{"a":  "\\u0041\\n", "a": 1e400}', '{"a": "\\u0041', "", "{}"):
         assert Redactor([KEY]).redact_json(text) == text
 
 
-def test_a_message_has_no_secret_in_any_part_and_no_signed_part_that_was_changed() -> None:
+def test_all_parts_of_a_message_are_redacted_and_changed_native_parts_removed() -> None:
     redactor = Redactor([KEY])
     signed = Native("p", "m", {"content": [{"thinking": f"the key is {KEY}", "signature": "x"}]})
     message = Message("assistant", KEY, (ToolCall(KEY, KEY, f'{{"a": "{KEY}"}}'),), native=signed)

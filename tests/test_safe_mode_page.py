@@ -1,4 +1,4 @@
-"""docs/safe-mode.md: each claim names tests, and each of these exists; what it lists is what the code has."""
+"""docs/safe-mode.md: each claim names existing tests, and its lists equal the code."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from ask.safety.path_policy import INHERITED_VARIABLES
 from ask.safety.protected_names import PROTECTED_NAMES
 from ask.settings import CONFIG_KEYS
+from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
 from tests.escapes.test_escapes import GROUPS
-from tests.pages import blocks, is_shown, quoted, steps
 from tests.program import Ask, Home
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/safe-mode.md").read_text()
-NAMED = [name for name in quoted(PAGE) if name.startswith("test_") and not name.endswith(".py")]
+NAMED = [name for name in find_code_spans(PAGE) if name.startswith("test_") and not name.endswith(".py")]
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table under a heading."""
+    """Return the cells of the table under a heading."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
 
 
-def test_each_test_that_is_named_exists() -> None:
+def test_named_tests_exist() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     for name in NAMED:
         function, _, group = name.rstrip("]").partition("[")
@@ -49,29 +49,29 @@ def test_all_known_gaps_are_listed() -> None:
     assert set(re.findall(r"^def (test_\w+)\(", source, re.MULTILINE)) <= set(NAMED)
 
 
-def test_names_and_numbers_are_those_of_the_code() -> None:
-    assert set(INHERITED_VARIABLES) <= set(quoted(PAGE))
+def test_names_and_numbers_equal_the_code() -> None:
+    assert set(INHERITED_VARIABLES) <= set(find_code_spans(PAGE))
     assert f"{MAX_COMMAND_LENGTH:,} characters" in PAGE
     assert f"{MAX_SCANNED_ENTRIES:,} entries" in PAGE
-    assert {wire.name for wire in DEFAULT_DENY_RULES} - {"fork bomb"} <= set(quoted(PAGE))
+    assert {wire.name for wire in DEFAULT_DENY_RULES} - {"fork bomb"} <= set(find_code_spans(PAGE))
     assert f"bubblewrap {'.'.join(map(str, MIN_VERSION))}" in PAGE
-    assert {str(Path(program).parent) for program in BUBBLEWRAP_PATHS} <= set(quoted(PAGE))
+    assert {str(Path(program).parent) for program in BUBBLEWRAP_PATHS} <= set(find_code_spans(PAGE))
 
 
-def test_the_table_of_protected_names_is_that_of_the_code() -> None:
+def test_the_table_of_protected_names_is_up_to_date() -> None:
     for entry, (name, program, placeholder) in zip(PROTECTED_NAMES, rows("What is protected"), strict=True):
         assert (name, program) == (f"`{entry.name}`", entry.program)
-        assert [path.removeprefix("~/") for path in quoted(placeholder)] == (
+        assert [path.removeprefix("~/") for path in find_code_spans(placeholder)] == (
             ["direnv.toml"] if entry.name == ".envrc" else [path for path in entry.detection_paths if path]
         )
         assert (placeholder == "always") == ("" in entry.detection_paths)
 
 
 def test_all_options_and_keys_are_listed() -> None:
-    told = rows("Options and configuration")
+    option_rows = rows("Options and configuration")
     flags = {option.opts[0] for option in command.params if option.opts[0].startswith("--allow-")}
-    assert {name.split()[0] for row in told for name in quoted(row[0])} == flags
-    cells = {name for row in told for name in quoted(row[1])}
+    assert {name.split()[0] for row in option_rows for name in find_code_spans(row[0])} == flags
+    cells = {name for row in option_rows for name in find_code_spans(row[1])}
     assert {f"safe.{name}" for name in cells} == {key for key in CONFIG_KEYS if key.startswith("safe.")} - {
         "safe.enabled"
     }
@@ -82,7 +82,12 @@ def test_link_target_exists(target: str) -> None:
     assert (ROOT / "docs" / target).exists()
 
 
-def test_the_example_prints_what_is_shown(home: Home) -> None:
-    [output] = [shown for block in blocks(PAGE, "console") for line, shown in steps(block) if line == "ask safe"]
+def test_the_example_prints_the_documented_output(home: Home) -> None:
+    [output] = [
+        shown
+        for block in find_code_blocks(PAGE, "console")
+        for line, shown in parse_console_steps(block)
+        if line == "ask safe"
+    ]
     result = Ask(home.env, home.work)("safe")
-    assert (result.code, is_shown(result.text, output)) == (0, True), result.text
+    assert (result.code, matches_documented_output(result.text, output)) == (0, True), result.text

@@ -1,4 +1,4 @@
-"""A schema is checked itself, and checks values: what is wrong is told with its place, and nothing is fetched."""
+"""Schemas are checked and check values; problems are reported with their path, and nothing is fetched."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from ask.errors import UsageError
 from ask.schemas.schema import JsonSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
-from tests.any_json import any_json
+from tests.json_strategies import any_json
 from tests.model_server import ModelServer
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -33,19 +33,19 @@ PERSON = parse_schema(parse_short_form("name, age int, tags [string], born? date
         (None, "$: None is not of type 'object'"),
     ],
 )
-def test_a_problem_is_told_with_its_place(value: Any, problem: str) -> None:
-    told = PERSON.describe_problems(value)
-    assert problem in told
-    assert bool(told) == bool(problem)
+def test_problems_are_described_with_their_path(value: Any, problem: str) -> None:
+    description = PERSON.describe_problems(value)
+    assert problem in description
+    assert bool(description) == bool(problem)
 
 
-def test_a_problem_is_one_line_that_is_not_too_long() -> None:
-    told = PERSON.describe_problems(
+def test_problem_descriptions_are_one_short_line() -> None:
+    description = PERSON.describe_problems(
         {"name": "\n\x1b[31m" * 1000, "age": "x" * 10_000, "tags": ["\n"] * 1000, "more": 1}
     )
-    assert len(told.splitlines()) == 1
-    assert "\x1b" not in told
-    assert len(told) < 1000
+    assert len(description.splitlines()) == 1
+    assert "\x1b" not in description
+    assert len(description) < 1000
     assert PERSON.describe_problems("\x1b") == "$: '\\x1b' is not of type 'object'"
 
 
@@ -61,18 +61,18 @@ def nested(depth: int) -> list[Any]:
     return value
 
 
-def test_a_value_that_is_too_deep_does_not_fit() -> None:
+def test_values_nested_too_deeply_are_invalid() -> None:
     deep = parse_schema({"type": "array", "items": {"$ref": "#"}})
     assert deep.describe_problems([[[]]]) == ""
     assert "too deep" in deep.describe_problems(nested(100_000))
 
 
-def test_a_number_that_is_too_large_does_not_fit() -> None:
+def test_numbers_that_are_too_large_are_invalid() -> None:
     assert "too large" in parse_schema({"type": "number", "multipleOf": 0.5}).describe_problems(10**400)
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         ([], "a JSON Schema is an object"),
         (False, "no answer fits false"),
@@ -89,14 +89,14 @@ def test_a_number_that_is_too_large_does_not_fit() -> None:
         ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "'/$defs/none' refers to nothing in it"),
     ],
 )
-def test_a_wrong_schema_is_told_with_its_place(value: Any, told: str) -> None:
+def test_invalid_schemas_are_reported_with_their_path(value: Any, expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_schema(value)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_nothing_is_fetched(server: ModelServer) -> None:
+def test_remote_references_are_not_fetched(server: ModelServer) -> None:
     with pytest.raises(UsageError, match="refers to nothing in it"):
         parse_schema({"type": "object", "properties": {"a": {"$ref": f"{server.base_url}/schema.json"}}})
     assert not server.requests
@@ -110,12 +110,12 @@ def test_nothing_is_fetched(server: ModelServer) -> None:
         {"$defs": {"a": {"$anchor": "one", "type": "integer"}}, "$ref": "#one"},
     ],
 )
-def test_schemas_of_several_drafts_with_references_check(schema: dict[str, Any]) -> None:
+def test_references_work_in_several_drafts(schema: dict[str, Any]) -> None:
     assert parse_schema(schema).describe_problems(1) == ""
     assert parse_schema(schema).describe_problems("x")
 
 
-def test_a_schema_is_checked_only_where_it_is_used() -> None:
+def test_a_schema_is_not_checked_until_it_is_parsed() -> None:
     assert JsonSchema({"type": "integer"}).value == {"type": "integer"}
 
 
@@ -139,13 +139,13 @@ def test_a_schema_is_checked_only_where_it_is_used() -> None:
         ({"type": "array", "items": {"anyOf": [{"type": "integer"}, {"$ref": "#"}]}}, [1, [2]], [["a"]]),
     ],
 )
-def test_every_keyword_counts_and_only_references_are_followed(schema: dict[str, Any], good: Any, bad: Any) -> None:
+def test_all_keywords_apply_and_refs_in_data_are_not_followed(schema: dict[str, Any], good: Any, bad: Any) -> None:
     assert parse_schema(schema).describe_problems(good) == ""
     assert parse_schema(schema).describe_problems(bad)
 
 
 @pytest.mark.parametrize("schema", [True, {}])
-def test_a_schema_that_allows_everything_takes_any_value(schema: Any) -> None:
+def test_a_schema_that_allows_everything_accepts_any_value(schema: Any) -> None:
     assert parse_schema(schema).describe_problems([{"a": None}]) == ""
 
 

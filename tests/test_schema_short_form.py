@@ -1,4 +1,4 @@
-"""The short form of a schema: what it stands for, and where a wrong one is wrong."""
+"""The short form of schemas: its expansion and its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = {"type": "string"}
 
 
 def fields(required: Any = None, **properties: Any) -> dict[str, Any]:
-    """The schema of an object with these properties, all required unless told."""
+    """Return the schema of an object with these properties, all required by default."""
     needed = list(properties) if required is None else required
     return {"type": "object", "properties": properties, "required": needed, "additionalProperties": False}
 
@@ -55,7 +55,7 @@ def told(description: str) -> dict[str, Any]:
         ("string, int", fields(string=TEXT, int=TEXT)),
     ],
 )
-def test_what_it_stands_for(short: str, schema: dict[str, Any]) -> None:
+def test_short_forms_expand_to_schemas(short: str, schema: dict[str, Any]) -> None:
     assert parse_short_form(short) == schema
 
 
@@ -83,7 +83,7 @@ def test_what_it_stands_for(short: str, schema: dict[str, Any]) -> None:
         ("a " + "[" * 100, ["too deep"]),
     ],
 )
-def test_an_error_names_its_place(short: str, told: list[str]) -> None:
+def test_errors_name_their_position(short: str, told: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         parse_short_form(short)
     assert all(text in str(caught.value) for text in told)
@@ -99,7 +99,7 @@ def lists(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 def objects(types: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """The fields of an object, without the braces."""
+    """Generate the fields of an object, without the braces."""
     field = st.tuples(st.sampled_from(["", "?"]), st.one_of(st.just(""), types.map(" {}".format)), DESCRIPTIONS)
     return st.dictionaries(NAMES, field, min_size=1, max_size=4).map(
         lambda made: ", ".join(f"{name}{mark}{kind}: {told}" for name, (mark, kind, told) in made.items())
@@ -118,16 +118,16 @@ ONE = st.recursive(
 
 
 @given(st.one_of(objects(ONE), lists(ONE)))
-def test_any_short_form_is_a_schema(short: str) -> None:
+def test_any_short_form_is_a_valid_schema(short: str) -> None:
     Draft202012Validator.check_schema(parse_short_form(short))
 
 
 @given(st.text(alphabet="ab?:|,{}[]'\" \n\\int", max_size=20))
-def test_any_text_is_a_schema_or_told_to_be_none(text: str) -> None:
+def test_any_text_is_a_schema_or_an_error(text: str) -> None:
     try:
         schema = parse_short_form(text)
-    except UsageError as fault:
-        assert len(str(fault).splitlines()) == 1
+    except UsageError as error:
+        assert len(str(error).splitlines()) == 1
     else:
         Draft202012Validator.check_schema(schema)
         json.dumps(schema)

@@ -1,4 +1,4 @@
-"""The secrets of the environment: commands have them, and nothing that is sent, shown or stored does."""
+"""Secrets in the environment: commands get them, but they are never sent, shown or stored."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from pathlib import Path
 
 import pytest
 
-from ask.api_keys import is_secret
+from ask.child_environment import is_secret
 from ask.redaction import REDACTED
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
-from tests.saved import history, saved
+from tests.saved_history import history_file, read_saved_runs
 
 TOKEN = 'ghp_0123/456"789é\\'
 ENVIRONMENT = {"GITHUB_TOKEN": TOKEN, "MAX_TOKENS": "40960000"}
 PROMPT = "Run this? "
 
 
-def forms() -> list[bytes]:
-    """The token as it is, and as JSON and SQLite may hold it."""
+def encoded_forms() -> list[bytes]:
+    """Return the secret as it is, and as JSON and SQLite may encode it."""
     texts = (TOKEN, json.dumps(TOKEN)[1:-1], json.dumps(TOKEN, ensure_ascii=False)[1:-1])
     return [text.encode() for text in (*texts, TEST_KEY, json.dumps(json.dumps(TOKEN)[1:-1])[1:-1])]
 
 
 def check_absent(*contents: bytes) -> None:
     for content in contents:
-        for form in forms():
+        for form in encoded_forms():
             assert form not in content
 
 
-def stored(home: Home) -> bytes:
-    """All that ask has stored but for the backups of files, which ask undo needs as they were."""
-    with sqlite3.connect(history(home)) as database:
+def read_stored_files(home: Home) -> bytes:
+    """Return everything that ask has read_stored_data except file backups, which must be exact."""
+    with sqlite3.connect(history_file(home)) as database:
         dump = "\n".join(database.iterdump())
     backups = home.data / "originals"
     files = [path for path in home.data.rglob("*") if path.is_file() and backups not in path.parents]
@@ -45,8 +45,8 @@ def stored(home: Home) -> bytes:
 
 
 def check_all(ask: Ask, server: ModelServer, home: Home, *shown: bytes) -> None:
-    """See that the secrets are in nothing that was sent, shown or stored."""
-    check_absent(stored(home), *shown, *(request.body for request in server.requests))
+    """Check that no secret was sent, shown or read_stored_data."""
+    check_absent(read_stored_files(home), *shown, *(request.body for request in server.requests))
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def check_all(ask: Ask, server: ModelServer, home: Home, *shown: bytes) -> None:
         ("SSH_KEY", "../keys/id_ed25519", False),
     ],
 )
-def test_what_counts_as_a_secret(name: str, value: str, secret: bool) -> None:
+def test_secrets_are_recognized(name: str, value: str, secret: bool) -> None:
     assert is_secret(name, value) is secret
 
 
-def test_a_relative_path_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_is_not_a_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert is_secret("TLS_KEY", "server.pem")
     (tmp_path / "server.pem").touch()
@@ -81,7 +81,7 @@ def test_a_relative_path_is_no_secret(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--events",), ("-v",)])
-def test_a_command_has_the_secret_and_its_output_does_not(
+def test_commands_get_the_secret_and_their_output_is_redacted(
     ask: Ask, server: ModelServer, home: Home, options: Sequence[str]
 ) -> None:
     in_pieces = 'printf %s "${GITHUB_TOKEN:0:5}"; sleep 0.1; printf %s "${GITHUB_TOKEN:5}"'
@@ -108,7 +108,7 @@ def test_a_secret_in_a_prompt_a_system_prompt_and_a_file_is_not_sent(ask: Ask, s
 
 
 def secret_answer(kind: str) -> Reply:
-    """An answer that contains the secrets, in chunks of one character."""
+    """Return an answer that contains the secrets, in chunks of one character."""
     characters = f"The token is {TOKEN}, the key {TEST_KEY}."
     piece = wire.text if kind == "text" else wire.reasoning
     chunks = [piece(character) for character in characters]
@@ -117,7 +117,7 @@ def secret_answer(kind: str) -> Reply:
 
 @pytest.mark.parametrize("kind", ["text", "reasoning"])
 @pytest.mark.parametrize("options", [(), ("--json",), ("--events",), ("-v",), ("--no-stream",)])
-def test_a_secret_that_comes_in_pieces_of_an_answer_is_found(
+def test_a_secret_split_between_chunks_is_redacted(
     ask: Ask, server: ModelServer, home: Home, kind: str, options: Sequence[str]
 ) -> None:
     server.reply(secret_answer(kind))
@@ -127,11 +127,11 @@ def test_a_secret_that_comes_in_pieces_of_an_answer_is_found(
     if kind == "text" and "--events" not in options:
         assert f"The token is {REDACTED}, the key {REDACTED}." in shown
     check_all(ask, server, home, result.stdout, result.stderr.encode())
-    assert REDACTED in repr(saved(home))
+    assert REDACTED in repr(read_saved_runs(home))
 
 
 @pytest.mark.slow
-def test_the_stream_is_not_held_back(ask: Ask, server: ModelServer) -> None:
+def test_redaction_does_not_delay_the_stream(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("a short answer gh"), 3.0, wire.text("p"), wire.finish()))
     with ask.start("go", env=ENVIRONMENT) as running:
         server.wait_for_requests(1)
@@ -141,7 +141,7 @@ def test_the_stream_is_not_held_back(ask: Ask, server: ModelServer) -> None:
         assert running.finish().text == "a short answer ghp\n"
 
 
-def test_a_cut_answer_shows_no_secret(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_an_incomplete_answer_shows_no_secret(ask: Ask, server: ModelServer, home: Home) -> None:
     from tests.model_server import DROP
 
     server.reply(wire.streams(wire.text(f"It is {TOKEN[:7]}"), wire.text(TOKEN[7:]), DROP))
@@ -151,7 +151,7 @@ def test_a_cut_answer_shows_no_secret(ask: Ask, server: ModelServer, home: Home)
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--events",), ("-v",)])
-def test_a_secret_in_a_call_reaches_the_tool_alone(
+def test_a_secret_in_a_call_reaches_only_the_tool(
     ask: Ask, server: ModelServer, home: Home, options: Sequence[str]
 ) -> None:
     escaped = "".join(f"\\u{ord(character):04x}" for character in TOKEN)
@@ -173,10 +173,10 @@ def test_a_secret_in_a_call_reaches_the_tool_alone(
     audited = [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
     assert audited[2]["tool"] == REDACTED
     assert json.loads(audited[1]["arguments"]) == {"filepath": "token", "content": REDACTED}
-    assert json.loads(saved(home)[0].entries[1].message.tool_calls[1].arguments)["content"] == REDACTED
+    assert json.loads(read_saved_runs(home)[0].entries[1].message.tool_calls[1].arguments)["content"] == REDACTED
 
 
-def test_a_secret_in_a_call_is_not_shown_where_it_is_asked_about(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_a_secret_in_a_call_is_not_shown_for_approval(ask: Ask, server: ModelServer, home: Home) -> None:
     (home.work / "f").write_text(f"old {TEST_KEY}\n")
     server.reply(
         wire.calls(
@@ -192,7 +192,7 @@ def test_a_secret_in_a_call_is_not_shown_where_it_is_asked_about(ask: Ask, serve
     check_all(ask, server, home, result.stdout.replace(b"\r\n> ", b""))
 
 
-def test_a_structured_answer_has_no_secret(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_structured_answers_contain_no_secret(ask: Ask, server: ModelServer, home: Home) -> None:
     escaped = "".join(f"\\u{ord(character):04x}" for character in TEST_KEY)
     for options in ((), ("--json",)):
         server.reply(wire.says('{"key": "' + escaped + '"}'))

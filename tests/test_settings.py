@@ -1,4 +1,4 @@
-"""Where settings come from: flag, environment, config.toml, default, in that order; what is wrong is told in a line."""
+"""Precedence of settings: option, environment, config.toml, default; and their errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.model_server import ModelServer
 from tests.program import Ask, Home
 
 
-def read(tmp_path: Path, text: str | bytes) -> Config:
+def read_config_text(tmp_path: Path, text: str | bytes) -> Config:
     path = tmp_path / "config.toml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return read_config(path)
@@ -33,10 +33,10 @@ def configure(home: Home, text: str) -> None:
     (home.config / "config.toml").write_text(text)
 
 
-# Places
+# Folders
 
 
-def test_folders_are_where_xdg_says(home: Home) -> None:
+def test_folders_are_those_of_xdg(home: Home) -> None:
     places = AppDirs.from_environment(
         {"XDG_CONFIG_HOME": "/c", "XDG_DATA_HOME": "/d", "XDG_CACHE_HOME": "/e", "HOME": "/h"}
     )
@@ -44,9 +44,7 @@ def test_folders_are_where_xdg_says(home: Home) -> None:
 
 
 @pytest.mark.parametrize("xdg", [{}, {"XDG_CONFIG_HOME": "", "XDG_DATA_HOME": "", "XDG_CACHE_HOME": "not/absolute"}])
-def test_without_xdg_folders_are_the_platform_s_own_and_nothing_is_made_in_the_working_directory(
-    home: Home, xdg: Mapping[str, str]
-) -> None:
+def test_without_xdg_the_platforms_folders_are_used(home: Home, xdg: Mapping[str, str]) -> None:
     env = {name: value for name, value in home.env.items() if not name.startswith("XDG_")}
     result = Ask({**env, **xdg}, home.work)("-p", "demo", "which files are here?")
     assert result.code == 0
@@ -95,25 +93,25 @@ PICKED = [
 
 
 @pytest.mark.parametrize(("flags", "environment", "text", "name", "value"), PICKED, ids=itertools.count())
-def test_a_flag_comes_before_the_environment_and_that_before_config_toml(
+def test_options_override_the_environment_which_overrides_config_toml(
     tmp_path: Path, *, flags: dict[str, Any], environment: dict[str, str], text: str, name: str, value: object
 ) -> None:
-    assert getattr(resolve_settings(flags, environment, read(tmp_path, text)), name) == value
+    assert getattr(resolve_settings(flags, environment, read_config_text(tmp_path, text)), name) == value
 
 
 @pytest.mark.parametrize("text", ["safe.enabled = true", ""])
 @pytest.mark.parametrize(
     ("words", "on"), [("1 true yes on TRUE Yes oN", True), ("0 false no off False NO oFF", False)], ids=["on", "off"]
 )
-def test_variables_that_are_on_or_off_take_the_usual_words(tmp_path: Path, words: str, on: bool, text: str) -> None:
+def test_switch_variables_accept_the_usual_values(tmp_path: Path, words: str, on: bool, text: str) -> None:
     for word in words.split():
-        settings = resolve_settings({}, {"ASK_SAFE": word, "ASK_TOOLS": word}, read(tmp_path, text))
+        settings = resolve_settings({}, {"ASK_SAFE": word, "ASK_TOOLS": word}, read_config_text(tmp_path, text))
         assert (settings.safe, settings.tools) == (on or bool(text), on), word
 
 
 @pytest.mark.parametrize("variable", SWITCH_VARIABLES.values())
 @pytest.mark.parametrize("value", ["2", "enable", "y", "true false", "\u0661"])
-def test_any_other_value_of_such_a_variable_ends_the_run(
+def test_any_other_value_of_a_switch_variable_is_an_error(
     ask: Ask, server: ModelServer, variable: str, value: str
 ) -> None:
     result = ask("hello", env={variable: value})
@@ -121,7 +119,7 @@ def test_any_other_value_of_such_a_variable_ends_the_run(
     assert variable in result.stderr
 
 
-def test_nothing_said_anywhere_gives_the_defaults() -> None:
+def test_without_settings_the_defaults_apply() -> None:
     assert resolve_settings({}, {}, Config()) == Settings()
 
 
@@ -150,7 +148,7 @@ CHOSEN: list[tuple[tuple[str | None, str | None], dict[str, str], str, str]] = [
 
 
 @pytest.mark.parametrize(("flags", "environment", "text", "model"), CHOSEN, ids=itertools.count())
-def test_provider_and_model_are_chosen_in_order(
+def test_provider_and_model_are_selected_by_precedence(
     home: Home, flags: tuple[str | None, str | None], environment: Mapping[str, str], text: str, model: str
 ) -> None:
     configure(home, text)
@@ -158,7 +156,7 @@ def test_provider_and_model_are_chosen_in_order(
     assert (target.provider_name, target.model) == ("demo", model)
 
 
-def test_where_nothing_names_a_provider_it_is_openrouter_and_then_the_first_with_a_key(
+def test_the_default_provider_is_openrouter_or_else_the_first_with_a_key(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     configure(home, f"[providers.aaa]\nbase_url = '{server.base_url}'\nmodel = 'a'\n")
@@ -175,7 +173,7 @@ def test_where_nothing_names_a_provider_it_is_openrouter_and_then_the_first_with
 
 
 @pytest.mark.parametrize("winner", ["flag", "environment", "config"])
-def test_the_base_url_is_the_flag_s_or_the_environment_s_or_config_toml_s(
+def test_the_base_url_comes_from_option_environment_or_config_toml(
     home: Home, server: ModelServer, winner: str
 ) -> None:
     order = ["flag", "environment", "config"]
@@ -193,9 +191,7 @@ KEYS_IN_ORDER = ["--key", "WORK_KEY", "OPENROUTER_API_KEY", "AI_OPENROUTER_API_K
 
 
 @pytest.mark.parametrize("winner", KEYS_IN_ORDER)
-def test_the_key_is_the_flag_s_or_the_environment_s_or_the_stored_one(
-    home: Home, server: ModelServer, winner: str
-) -> None:
+def test_the_key_comes_from_option_environment_or_key_file(home: Home, server: ModelServer, winner: str) -> None:
     given_keys = {place: f"sk-from-{place}" for place in KEYS_IN_ORDER[KEYS_IN_ORDER.index(winner) :]}
     table = f"base_url = '{server.base_url}'\n" + ("key_env = 'WORK_KEY'\n" if "WORK_KEY" in given_keys else "")
     configure(home, f"[providers.openrouter]\n{table}")
@@ -207,11 +203,11 @@ def test_the_key_is_the_flag_s_or_the_environment_s_or_the_stored_one(
     assert server.requests[0].headers["Authorization"] == f"Bearer sk-from-{winner}"
 
 
-# What is wrong
+# Errors
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a = 1\nmodel\nb = 2", "(at line 2, column 6)"),
         ("a = 1\n[tools\n", "(at line 2, column 7)"),
@@ -221,11 +217,11 @@ def test_the_key_is_the_flag_s_or_the_environment_s_or_the_stored_one(
         ("a = 1" + "0" * 5000, "digits"),
     ],
 )
-def test_what_is_no_toml_is_told_with_file_and_line(tmp_path: Path, text: str | bytes, told: str) -> None:
+def test_invalid_toml_is_reported_with_file_and_line(tmp_path: Path, text: str | bytes, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        read(tmp_path, text)
+        read_config_text(tmp_path, text)
     assert str(tmp_path / "config.toml") in str(caught.value)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -240,15 +236,15 @@ def test_what_is_no_toml_is_told_with_file_and_line(tmp_path: Path, text: str | 
         *("options.when = 2020-01-01", "options.most = inf", "tools = [{enabled = true}]", "providers.x = [{}]"),
     ],
 )
-def test_a_value_that_makes_no_sense_is_told_with_its_key(tmp_path: Path, line: str) -> None:
+def test_an_invalid_value_is_reported_with_its_key(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        read(tmp_path, line)
+        read_config_text(tmp_path, line)
     key = line.partition(" = ")[0]
     assert str(caught.value).startswith(f"{tmp_path}/config.toml: ")
     assert key in str(caught.value) or f"[{key.partition('.')[0]}]" in str(caught.value) or key == "provider.x"
 
 
-def test_a_broken_config_toml_ends_the_run_with_one_line(ask: Ask, home: Home) -> None:
+def test_an_invalid_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> None:
     configure(home, "model = 'x'\nmodle\n")
     for arguments in (["hi"], ["providers"]):
         result = ask(*arguments)
@@ -258,7 +254,7 @@ def test_a_broken_config_toml_ends_the_run_with_one_line(ask: Ask, home: Home) -
         assert result.stderr.count("\n") == 1
 
 
-def test_a_config_toml_that_cannot_be_read_ends_the_run_with_one_line(ask: Ask, home: Home) -> None:
+def test_an_unreadable_config_toml_is_a_one_line_error(ask: Ask, home: Home) -> None:
     (home.config / "config.toml").mkdir(parents=True)
     result = ask("-p", "demo", "hi")
     assert (result.code, result.stderr.count("\n")) == (4, 1)
@@ -275,11 +271,11 @@ def test_a_config_toml_that_cannot_be_read_ends_the_run_with_one_line(ask: Ask, 
         ("zzz = 1", ["zzz"]),
     ],
 )
-def test_an_unknown_key_is_a_warning_with_the_nearest(ask: Ask, home: Home, text: str, warning: list[str]) -> None:
+def test_an_unknown_key_is_a_warning_with_a_suggestion(ask: Ask, home: Home, text: str, warning: list[str]) -> None:
     configure(home, text)
     result = ask("-p", "demo", "--no-tools", "hi")
     assert (result.code, result.stderr.count("\n")) == (0, 1)
-    assert all(told in result.stderr for told in (f"{home.config}/config.toml", *warning))
+    assert all(expected in result.stderr for expected in (f"{home.config}/config.toml", *warning))
 
 
 def test_a_missing_config_toml_means_the_defaults(tmp_path: Path) -> None:
@@ -298,15 +294,13 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dic
 
 @settings(max_examples=100)
 @given(values=st.dictionaries(NAMES, VALUES, max_size=5))
-def test_any_toml_is_a_configuration_or_a_configuration_error(
-    tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]
-) -> None:
+def test_any_toml_is_valid_or_a_config_error(tmp_path_factory: pytest.TempPathFactory, values: dict[str, Any]) -> None:
     path = tmp_path_factory.getbasetemp() / "any.toml"
     try:
         text = tomli_w.dumps(values)
         tomllib.loads(text)
     except (UnicodeEncodeError, tomllib.TOMLDecodeError, ValueError):
-        return  # nothing that could stand in a file
+        return  # a value that cannot occur in a file
     path.write_text(text, encoding="utf-8", newline="")
     try:
         config = read_config(path)

@@ -1,4 +1,4 @@
-"""What `ask init` makes of real shells: keys that ask, a name for the shell, and nothing of the user's undone."""
+"""`ask init` in real shells: key bindings, shell ids, and the user's own configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import CTRL_C, Ask, Home, Running, run
-from tests.shells import ALT_A, ALT_E, BASH_THEN_OTHERS, EVALS, KILL, MODES, NAMES, READY, Shell, words_after
+from tests.shells import ALT_A, ALT_E, BASH_THEN_OTHERS, EVALS, KILL, MODES, NAMES, READY, Shell, read_completed_words
 
 WORDS = "print three letters"
 COMMAND = "printf '<%s>' a b"
@@ -28,21 +28,21 @@ def env(ask: Ask) -> dict[str, str]:
     return {**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}
 
 
-def asked(server: ModelServer) -> str:
-    """What the model was asked last."""
+def read_last_prompt(server: ModelServer) -> str:
+    """Return the last prompt that the model got."""
     return json.dumps(server.requests[-1].json["messages"][1:], ensure_ascii=False)
 
 
 @pytest.mark.parametrize("shell", NAMES)
 @pytest.mark.parametrize("mode", ["emacs", pytest.param("vi", marks=pytest.mark.slow)])
-def test_the_key_turns_words_into_a_command_and_leaves_the_cursor_behind_it(
+def test_the_key_replaces_the_line_by_a_command_with_the_cursor_at_its_end(
     shell: str, mode: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
     server.reply(wire.says(COMMAND))
     with Shell(shell, home, env, after=MODES[mode][shell]).on_terminal() as running:
         running.type_in(WORDS + ALT_A)
         shown = running.wait_for("a b", 20)
-        assert WORDS in asked(server)
+        assert WORDS in read_last_prompt(server)
         assert b"<a>" not in running.stdout, "it is never run by itself"
         running.type_in(" c\r")
         running.wait_for("<a><b><c>", 20, after=shown)
@@ -50,7 +50,7 @@ def test_the_key_turns_words_into_a_command_and_leaves_the_cursor_behind_it(
 
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
-def test_the_key_works_in_command_mode_of_vi(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+def test_the_key_works_in_vi_command_mode(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
     with Shell(shell, home, env, after=MODES["vi"][shell]).on_terminal() as running:
         running.type_in(f"{WORDS}\x1b{ALT_A}")
@@ -61,7 +61,7 @@ def test_the_key_works_in_command_mode_of_vi(shell: str, home: Home, env: dict[s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
-def test_the_line_stays_when_there_is_no_command(
+def test_the_line_is_kept_if_there_is_no_command(
     shell: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
     server.reply(wire.fails(401, "bad key"), wire.says("a\x1b]0;b"), Reply((HOLD,)))
@@ -70,15 +70,15 @@ def test_the_line_stays_when_there_is_no_command(
         place = len(running.stdout)
         running.type_in("a b" + ALT_A)
         running.wait_for("bad key", 20, after=place)
-        words_after(running, "", "<a><b>")
-        words_after(running, "a c" + ALT_A, "<a><c>")
+        read_completed_words(running, "", "<a><b>")
+        read_completed_words(running, "a c" + ALT_A, "<a><c>")
         place = len(running.stdout)
         running.type_in("a d" + ALT_A)
         server.wait_for_requests(3)
         running.wait_for("asking...", after=place)
         running.type_in(CTRL_C)
         server.wait_for_abandoned()
-        words_after(running, "", "<a><d>")
+        read_completed_words(running, "", "<a><d>")
     assert len(server.requests) == 3, "an empty line asks nothing"
 
 
@@ -99,20 +99,22 @@ def test_a_failure_is_explained_from_its_text_and_status(
         running.type_in("half a line" + ALT_E if by == "key" else "ask-explain\r")
         place = running.wait_for("It is not there.", 20, after=place)
         if by == "key":
-            words_after(running, "", "<half><a><line>")
-    assert FAILING in asked(server)
-    assert "exit status 2" in asked(server)
+            read_completed_words(running, "", "<half><a><line>")
+    assert FAILING in read_last_prompt(server)
+    assert "exit status 2" in read_last_prompt(server)
     assert "tools" not in server.requests[-1].json
 
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
 @pytest.mark.slow
-def test_under_tmux_the_output_is_explained_too(
+def test_under_tmux_the_output_is_included_in_the_explanation(
     shell: str, home: Home, env: dict[str, str], server: ModelServer
 ) -> None:
     server.reply(wire.says("Missing."))
     one = Shell(shell, home, env)
-    (home.path / "tmux.conf").write_text("set -g status off\n")  # which would be drawn amid what is waited for
+    (home.path / "tmux.conf").write_text(
+        "set -g status off\n"
+    )  # otherwise drawn within the text that the test waits for
     command = ["tmux", "-f", str(home.path / "tmux.conf"), "new-session", *one.command]
     env = {**env, "TMUX_TMPDIR": str(home.path), "SHELL": "/bin/sh"}
     with Running(command, env=env, cwd=home.work, terminal=True) as running:
@@ -123,38 +125,38 @@ def test_under_tmux_the_output_is_explained_too(
         running.wait_for("Missing.", 30, after=place)
         running.type_in("exit\r")
         running.process.wait(20)
-    assert "cannot access" in asked(server)
+    assert "cannot access" in read_last_prompt(server)
 
 
-def states(home: Home, env: dict[str, str], shell: str, before: str) -> tuple[str, str, str, str]:
-    """A shell's state before the first evaluation, after it, after the second; and what evaluating showed."""
+def record_states(home: Home, env: dict[str, str], shell: str, before: str) -> tuple[str, str, str, str]:
+    """Return the shell's state before, after one and after two evaluations, and what evaluating printed."""
     first, once, twice = (home.path / name for name in ("first", "once", "twice"))
     dump = {"bash": "{ %s; } > %s 2>&1", "zsh": "{ %s } > %s 2>&1", "fish": "begin; %s; end > %s 2>&1"}[shell]
     evaluated = EVALS[shell].format("")
     lines = [dump % (STATE[shell], once), "echo [; " + evaluated, "echo ]", dump % (STATE[shell], twice)]
     one = Shell(shell, home, env, f"{before}\n{dump % (STATE[shell], first)}", "\n".join(lines))
     with one.on_terminal() as running:
-        said = running.stdout.decode().partition("[")[2].partition("]")[0]
-    return (*(file.read_text() for file in (first, once, twice)), said.strip())  # type: ignore[return-value]
+        output = running.stdout.decode().partition("[")[2].partition("]")[0]
+    return (*(file.read_text() for file in (first, once, twice)), output.strip())  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
-def test_evaluating_it_twice_changes_nothing_the_second_time(shell: str, home: Home, env: dict[str, str]) -> None:
-    _, once, twice, said = states(home, env, shell, "")
+def test_evaluating_the_script_twice_changes_nothing_more(shell: str, home: Home, env: dict[str, str]) -> None:
+    _, once, twice, output = record_states(home, env, shell, "")
     assert "__ask" in once
     assert once == twice
-    assert said == ""
+    assert output == ""
 
 
 @pytest.mark.parametrize("array", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_prompt_command_traps_and_bindings_of_bash_stay(array: bool, home: Home, env: dict[str, str]) -> None:
+def test_prompt_command_traps_and_bindings_of_bash_are_kept(array: bool, home: Home, env: dict[str, str]) -> None:
     before = """
         trap 'DEBUGGED=1' DEBUG; trap 'ERRED=1' ERR; trap 'echo bye' EXIT; trap 'echo interrupted' INT
         bind -m emacs '"\\ea": "mine"'; bind -m vi-insert -x '"\\ea": own_function'; bind '"\\ee": kill-word'
     """
     mine = 'echo "[status $?]"'
     before += f"PROMPT_COMMAND=({mine!r} 'echo two')" if array else f"PROMPT_COMMAND={mine!r}"
-    first, once, _, _ = states(home, env, "bash", before)
+    first, once, _, _ = record_states(home, env, "bash", before)
     for line in first.splitlines():
         if line.startswith(("trap", '"')):
             assert line in once
@@ -163,13 +165,13 @@ def test_prompt_command_traps_and_bindings_of_bash_stay(array: bool, home: Home,
         place = len(running.stdout)
         running.type_in("(exit 3)\r")
         place = running.wait_for("[status 3]", after=place)
-        words_after(running, f"x{ALT_A}y", "<xminey>")
+        read_completed_words(running, f"x{ALT_A}y", "<xminey>")
         running.type_in("exit\r")
         running.wait_for("bye", after=place)
 
 
 @pytest.mark.slow
-def test_hooks_and_bindings_of_zsh_stay(home: Home, env: dict[str, str]) -> None:
+def test_hooks_and_bindings_of_zsh_are_kept(home: Home, env: dict[str, str]) -> None:
     before = """
         precmd_functions=(mine); mine() { print "[status $?]" }; precmd() { print also }
         bindkey -s '^[a' mine; zshexit() { print bye }; TRAPINT() { print interrupted; return 130 }
@@ -178,19 +180,19 @@ def test_hooks_and_bindings_of_zsh_stay(home: Home, env: dict[str, str]) -> None
         place = len(running.stdout)
         running.type_in("(exit 3)\r")
         place = running.wait_for("[status 3]", after=running.wait_for("also", after=place) and place)
-        words_after(running, f"x{ALT_A}y", "<xminey>")
+        read_completed_words(running, f"x{ALT_A}y", "<xminey>")
         running.type_in("exit\r")
         running.wait_for("bye", after=place)
 
 
 @pytest.mark.slow
-def test_bindings_of_fish_stay(home: Home, env: dict[str, str]) -> None:
+def test_bindings_of_fish_are_kept(home: Home, env: dict[str, str]) -> None:
     with Shell("fish", home, env, "bind \\ea 'commandline -i mine'").on_terminal() as running:
-        words_after(running, f"x{ALT_A}y", "<xminey>")
+        read_completed_words(running, f"x{ALT_A}y", "<xminey>")
 
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
-def test_a_chosen_key_is_bound(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+def test_a_custom_key_is_bound(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
     with Shell(shell, home, env, options=" --key ctrl-g --explain-key none").on_terminal() as running:
         running.type_in(WORDS + "\x07")
@@ -198,11 +200,9 @@ def test_a_chosen_key_is_bound(shell: str, home: Home, env: dict[str, str], serv
 
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
-def test_each_interactive_shell_has_its_own_name_unless_the_user_gave_one(
-    shell: str, home: Home, env: dict[str, str]
-) -> None:
+def test_each_interactive_shell_gets_an_id_unless_the_user_set_one(shell: str, home: Home, env: dict[str, str]) -> None:
     def named(**more: str) -> str:
-        command = Shell(shell, home, {}).started("-ic")
+        command = Shell(shell, home, {}).command_with("-ic")
         result = run([*command, "echo name=$ASK_SESSION"], env={**env, **more}, cwd=home.work)
         (found,) = re.findall("^name=(.*)$", result.text, re.MULTILINE)
         return str(found)
@@ -223,12 +223,12 @@ def test_continue_continues_the_conversation_of_this_shell(
             place = len(running.stdout)
             running.type_in(f"{line}\r")
             running.wait_for(READY, 30, after=running.wait_for("Yes.", 30, after=place))
-    assert '"first' in asked(server)
-    assert "second" not in asked(server)
+    assert '"first' in read_last_prompt(server)
+    assert "second" not in read_last_prompt(server)
 
 
 @pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
-def test_a_shell_that_is_not_interactive_is_left_alone(shell: str, home: Home, env: dict[str, str]) -> None:
+def test_noninteractive_shells_are_not_changed(shell: str, home: Home, env: dict[str, str]) -> None:
     strict, name = ("", '"$ASK_SESSION"') if shell == "fish" else ("set -euo pipefail", "${ASK_SESSION-}")
     script = f"{strict}\n{EVALS[shell].format('')}\necho name={name}."
     result = run([shell, "-c", script], env=env, cwd=home.work)
@@ -236,18 +236,18 @@ def test_a_shell_that_is_not_interactive_is_left_alone(shell: str, home: Home, e
 
 
 @pytest.mark.parametrize("shell", ["bash", pytest.param("zsh", marks=pytest.mark.slow)])
-def test_it_works_in_a_strict_shell(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
+def test_the_script_works_in_strict_mode(shell: str, home: Home, env: dict[str, str], server: ModelServer) -> None:
     server.reply(wire.says(COMMAND))
     strict = "set -euo pipefail"
     with Shell(shell, home, env, strict).on_terminal() as running:
-        words_after(running, "ask -p openr\t", "<ask><-p><openrouter>") if shell == "bash" else None
+        read_completed_words(running, "ask -p openr\t", "<ask><-p><openrouter>") if shell == "bash" else None
         running.type_in(WORDS + ALT_A)
         running.wait_for("a b", 20)
         running.type_in(KILL)
-        words_after(running, "fine", "<fine>")
+        read_completed_words(running, "fine", "<fine>")
 
 
-def test_bash_without_a_line_to_edit_says_nothing(home: Home, env: dict[str, str]) -> None:
+def test_bash_without_line_editing_prints_nothing(home: Home, env: dict[str, str]) -> None:
     Path(env["HOME"], ".bashrc").write_text(EVALS["bash"].format("") + "\n")
     result = run(["bash", "-ic", "echo fine"], env=env, cwd=home.work)
     assert result.text == "fine\n"

@@ -1,4 +1,4 @@
-"""What each way of starting loads and opens: start-up is the product, so what is not used is not loaded."""
+"""What each command imports and opens: unused code must not slow down the start."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ HEAVY = {"requests", "urllib3", "sqlite3", "rich", "prompt_toolkit", "platformdi
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a process loaded and opened, and what it wrote or made."""
+class ProcessTrace:
+    """What a process imported, opened, printed and created."""
 
     modules: frozenset[str]
     touched: tuple[str, ...]
@@ -57,8 +57,8 @@ class Seen:
         return {module.partition(".")[2] for module in self.modules if module.startswith("ask_providers.")}
 
 
-def watch_each(home: Home, lines: Sequence[Sequence[str]]) -> list[Seen]:
-    """Run `ask` with each of these arguments in a fork of one Python that has loaded nothing yet, and watch it."""
+def observe_each(home: Home, lines: Sequence[Sequence[str]]) -> list[ProcessTrace]:
+    """Run `ask` with each argument list in a fork of one fresh Python, and trace it."""
     reports = [str(home.path / f"report-{number}") for number in range(len(lines))]
     cases = [[report, RUN_ASK, *line] for report, line in zip(reports, lines, strict=True)]
     script = f"""
@@ -74,21 +74,21 @@ for case in {cases!r}:
 """
     result = run([sys.executable, "-c", script], env={**home.env, "PYTHONDONTWRITEBYTECODE": "1"}, cwd=home.work)
     assert result.code == 0, result.stderr
-    return [read(Path(report)) for report in reports]
+    return [parse_report(Path(report)) for report in reports]
 
 
-def read(report: Path) -> Seen:
+def parse_report(report: Path) -> ProcessTrace:
     seen = json.loads(report.read_text())
-    return Seen(frozenset(seen["modules"]), tuple(seen["touched"]), tuple(seen["writing"]))
+    return ProcessTrace(frozenset(seen["modules"]), tuple(seen["touched"]), tuple(seen["writing"]))
 
 
-def watch(home: Home, *args: str, script: str = RUN_ASK, env: Mapping[str, str] | None = None) -> Seen:
-    """Run `ask` with these arguments, or a script, and watch it."""
+def observe(home: Home, *args: str, script: str = RUN_ASK, env: Mapping[str, str] | None = None) -> ProcessTrace:
+    """Run `ask` with these arguments, or a script, and trace it."""
     report = home.path / "report"
     command = [sys.executable, "-c", PROBE, str(report), script, *args]
     result = run(command, env={**home.env, "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}, cwd=home.work)
     assert result.code == 0, result.stderr
-    return read(report)
+    return parse_report(report)
 
 
 def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home) -> None:
@@ -100,7 +100,7 @@ def test_version_and_help_load_nothing_heavy_and_no_provider(home: Home) -> None
         "json",
         "tomllib",
     }
-    for seen in watch_each(home, [["--version"], ["--help"], ["-V"], ["-h"]]):
+    for seen in observe_each(home, [["--version"], ["--help"], ["-V"], ["-h"]]):
         assert "click" in seen.modules
         assert seen.modules & unwanted == set()
         assert not seen.writing
@@ -127,7 +127,7 @@ def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home) ->
         "mcp",
         "mcp add",
     ]
-    every = watch_each(home, [[*command.split(), "--help"] for command in commands])
+    every = observe_each(home, [[*command.split(), "--help"] for command in commands])
     unwanted = HEAVY | {"ask_providers", "ask.agent.tool_loop", "tomllib"}
     loaded = {command: seen.modules & unwanted for command, seen in zip(commands, every, strict=True)}
     assert not any(loaded.values()), loaded
@@ -135,9 +135,9 @@ def test_help_of_a_subcommand_loads_nothing_heavy_and_no_provider(home: Home) ->
 
 
 def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
-    watch(home, "-p", "demo", "hi")
-    second = watch(home, "-p", "demo", "--no-save", "hi")
-    of_requests = watch(home, script="import requests").modules
+    observe(home, "-p", "demo", "hi")
+    second = observe(home, "-p", "demo", "--no-save", "hi")
+    of_requests = observe(home, script="import requests").modules
     assert second.providers == {"demo", "demo_rules"}
     assert second.modules & {"tomllib", "tomli_w", "rich", "prompt_toolkit", "sqlite3", "platformdirs"} == set()
     assert "importlib.metadata" not in second.modules - of_requests
@@ -145,16 +145,16 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     assert not any(module.startswith(("ask.templates", "ask.agent.template_selection")) for module in second.modules)
 
 
-def test_saving_loads_the_history_and_nothing_else_that_is_heavy(home: Home) -> None:
-    without, saving = (watch(home, "-p", "demo", *args, "hi").modules for args in (["--no-save"], []))
-    own = watch(home, script="import sqlite3").modules
+def test_saving_loads_only_the_history(home: Home) -> None:
+    without, saving = (observe(home, "-p", "demo", *args, "hi").modules for args in (["--no-save"], []))
+    own = observe(home, script="import sqlite3").modules
     assert {name.split(".")[0] for name in saving - without - own} == {"ask"}
 
 
 @pytest.mark.slow
-def test_what_checks_a_schema_is_loaded_only_with_one(home: Home) -> None:
+def test_schema_checks_are_loaded_only_with_a_schema(home: Home) -> None:
     def checks(*args: str) -> set[str]:
-        return {"jsonschema", "ask.schemas", "ask.plugin_api.strict_schema"} & watch(
+        return {"jsonschema", "ask.schemas", "ask.plugin_api.strict_schema"} & observe(
             home, "-p", "demo", *args, "hi"
         ).modules
 
@@ -163,13 +163,13 @@ def test_what_checks_a_schema_is_loaded_only_with_one(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_what_reads_files_is_loaded_only_with_one(home: Home) -> None:
+def test_file_readers_are_loaded_only_with_a_file(home: Home) -> None:
     (home.work / "src").mkdir()
     (home.work / "src/a.py").write_text("pass\n")
     readers = {"ask.attachments", "ask.inputs.sources", "ask.inputs.folders", "pathspec", "ask_providers.demo_files"}
 
     def reading(*args: str) -> set[str]:
-        return readers & watch(home, "-p", "demo", *args, "hi").modules
+        return readers & observe(home, "-p", "demo", *args, "hi").modules
 
     assert reading() == set()
     assert reading("-f", "src/a.py") == {"ask.attachments", "ask.inputs.sources"}
@@ -177,9 +177,9 @@ def test_what_reads_files_is_loaded_only_with_one(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_what_runs_the_tools_of_others_is_loaded_only_with_some(home: Home) -> None:
+def test_plugin_code_is_loaded_only_with_plugin_tools(home: Home) -> None:
     def others(*args: str) -> set[str]:
-        modules = watch(home, "-p", "demo", *args, "hi").modules
+        modules = observe(home, "-p", "demo", *args, "hi").modules
         return {
             name for name in modules if name.startswith(("ask.tools.plugins", "ask.agent.plugin_tools", "docstring"))
         }
@@ -190,22 +190,22 @@ def test_what_runs_the_tools_of_others_is_loaded_only_with_some(home: Home) -> N
     assert "docstring_parser" not in others("--tool", "mine.py:f"), "functions are read in a process of their own"
 
 
-def test_a_chat_without_a_terminal_loads_nothing_to_type_with(home: Home) -> None:
-    assert "prompt_toolkit" not in watch(home, "chat", "-p", "demo", "hi").modules
+def test_a_chat_without_a_terminal_loads_no_line_editor(home: Home) -> None:
+    assert "prompt_toolkit" not in observe(home, "chat", "-p", "demo", "hi").modules
 
 
 @pytest.mark.slow
-def test_a_second_run_reads_no_metadata_of_packages(home: Home) -> None:
-    def metadata(seen: Seen) -> list[str]:
+def test_a_second_run_reads_no_package_metadata(home: Home) -> None:
+    def metadata(seen: ProcessTrace) -> list[str]:
         return [path for path in seen.touched if path.endswith(("entry_points.txt", "METADATA", "PKG-INFO"))]
 
-    assert metadata(watch(home, "-p", "demo", "hi"))
-    assert not metadata(watch(home, "-p", "demo", "hi"))
+    assert metadata(observe(home, "-p", "demo", "hi"))
+    assert not metadata(observe(home, "-p", "demo", "hi"))
 
 
 def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
     (home.work / "note.txt").write_text("marzipan\n")
-    seen = watch(home, "-p", "demo", "which files are here?")
+    seen = observe(home, "-p", "demo", "which files are here?")
     assert seen.providers == {"demo", "demo_rules"}
     assert "ask.tools.files" in seen.modules
     assert not any(module.startswith("ask.undo") for module in seen.modules), "nothing was written"
@@ -213,16 +213,16 @@ def test_a_run_with_tools_loads_no_other_provider(home: Home) -> None:
     assert not any(module.split(".")[0] in of_servers or module.startswith(of_servers[:2]) for module in seen.modules)
 
 
-def test_a_mistake_on_the_command_line_costs_no_more_than_help(home: Home) -> None:
+def test_a_usage_error_loads_no_more_than_help(home: Home) -> None:
     script = f"try:\n    {RUN_ASK}\nexcept SystemExit as end:\n    sys.exit(0 if end.code == 2 else 1)"
-    assert watch(home, "--no-such-option", script=script).modules & HEAVY == set()
+    assert observe(home, "--no-such-option", script=script).modules & HEAVY == set()
 
 
 @pytest.mark.slow
-def test_importing_any_module_of_ask_writes_and_makes_nothing(home: Home) -> None:
+def test_importing_any_module_has_no_side_effects(home: Home) -> None:
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "ask").rglob("*.py"))]
     modules = [".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in paths]
-    seen = watch(home, script=f"import importlib\nfor name in {modules}: importlib.import_module(name)")
+    seen = observe(home, script=f"import importlib\nfor name in {modules}: importlib.import_module(name)")
     assert set(modules) <= seen.modules
     assert not seen.writing
     assert not any(path.is_file() for path in home.path.rglob("*") if path.name != "report")

@@ -1,4 +1,4 @@
-"""Named prompts: what a file may say, what is wrong with it and in which line, and how placeholders are filled in."""
+"""Named prompts: parsing, errors with line numbers, and placeholders."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Now.
 # Files
 
 
-def test_a_file_says_what_stands_in_it() -> None:
+def test_front_matter_and_text_are_parsed() -> None:
     assert parse_template("mine", FILE, WHOLE) == Template(
         name="mine",
         file=FILE,
@@ -59,7 +59,7 @@ def test_a_file_says_what_stands_in_it() -> None:
 
 
 @pytest.mark.parametrize("text", ["Sing.\n\n+++\nx\n+++", " +++\n", "", "++++\n"])
-def test_without_lines_of_plus_signs_a_file_is_all_text(text: str) -> None:
+def test_a_file_without_front_matter_is_all_text(text: str) -> None:
     assert parse_template("mine", FILE, text) == Template("mine", FILE, prompt=text.strip())
 
 
@@ -68,7 +68,7 @@ def test_every_key_of_the_front_matter_is_a_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("front", "line", "told"),
+    ("front", "line", "expected"),
     [
         ("description = ", 2, "TOML (Invalid value)"),
         ('provider = "x"\nmodel = "a\n', 3, "TOML"),
@@ -89,16 +89,16 @@ def test_every_key_of_the_front_matter_is_a_field() -> None:
         ('model = "a"\nsystem = "See {{input}}"', 3, "system"),
     ],
 )
-def test_an_error_names_the_line(front: str, line: int, told: str) -> None:
+def test_an_error_names_the_line(front: str, line: int, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_template("mine", FILE, f"+++\n{front}\n+++\nSing.")
     assert caught.value.message.startswith(f"{FILE}, line {line}: ")
-    assert told in caught.value.message
+    assert expected in caught.value.message
     assert caught.value.advice
 
 
 @pytest.mark.parametrize("text", ["+++\nmodel = 'a'\n", "+++", "---\nmodel: a\n---\nSing."])
-def test_front_matter_that_does_not_end_or_is_yaml_is_told_in_line_1(text: str) -> None:
+def test_unterminated_or_yaml_front_matter_is_an_error_in_line_1(text: str) -> None:
     with pytest.raises(ConfigError, match=r"line 1: .*\+\+\+"):
         parse_template("mine", FILE, text)
 
@@ -128,24 +128,24 @@ def test_any_text_is_a_prompt_or_a_config_error(text: str) -> None:
         ("{{1a}} {{a.b}} {{}} {{a {a}} ${{ x.y }}", "{{1a}} {{a.b}} {{}} {{a {a}} ${{ x.y }}"),
     ],
 )
-def test_what_is_filled_in(text: str, filled: str) -> None:
+def test_placeholders_are_replaced(text: str, filled: str) -> None:
     assert fill_placeholders(text, {"a": "A"}) == filled
 
 
-def test_one_without_value_and_default_is_told() -> None:
+def test_a_placeholder_without_value_and_default_is_an_error() -> None:
     with pytest.raises(KeyError, match="b"):
         fill_placeholders("{{a}} {{b}}", {"a": "A"})
     assert list(find_placeholders("{{a}} {{b|x}} \\{{c}}")) == [Placeholder("a", None), Placeholder("b", "x")]
 
 
 @given(st.text(), st.text())
-def test_what_is_filled_in_stands_there_as_it_is_and_is_not_filled_in_itself(one: str, two: str) -> None:
+def test_inserted_values_are_not_expanded_again(one: str, two: str) -> None:
     values = {"a": one + "{{b}}{{c|x}}\\1", "b": two + "{{a}}"}
     assert fill_placeholders("[{{a}}|{{b}}]", values) == f"[{values['a']}|{values['b']}]"
 
 
 @given(st.text(), st.text(), st.text())
-def test_text_without_placeholders_is_left_as_it_is(before: str, name: str, after: str) -> None:
+def test_text_without_placeholders_is_unchanged(before: str, name: str, after: str) -> None:
     text = before + name + after
     if not list(find_placeholders(text)) and "\\{{" not in text:
         assert fill_placeholders(text, {}) == text
@@ -154,7 +154,7 @@ def test_text_without_placeholders_is_left_as_it_is(before: str, name: str, afte
 # Folders
 
 
-def test_the_user_s_own_come_first_and_parts_of_the_system_prompt_are_none(tmp_path: Path) -> None:
+def test_user_templates_override_built_in_ones_and_system_prompt_parts_are_excluded(tmp_path: Path) -> None:
     (tmp_path / "commit.md").write_text("Mine.")
     (tmp_path / "system.md").write_text("Mine, too.")
     (tmp_path / "note.txt").write_text("no")
@@ -169,7 +169,7 @@ def test_the_user_s_own_come_first_and_parts_of_the_system_prompt_are_none(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told"),
+    ("wanted", "expected"),
     [
         ("comit", "'comit': did you mean commit?"),
         ("xyzzy", "'xyzzy': ask prompts list"),
@@ -185,32 +185,32 @@ def test_the_user_s_own_come_first_and_parts_of_the_system_prompt_are_none(tmp_p
         ("a\0b", "a"),
     ],
 )
-def test_an_unknown_or_invalid_name_is_refused(wanted: str, told: str, tmp_path: Path) -> None:
+def test_unknown_and_invalid_names_are_errors(wanted: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         find_template(wanted, tmp_path)
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
-def test_a_file_that_is_no_text_is_told_with_its_line(tmp_path: Path) -> None:
+def test_invalid_utf_8_is_an_error_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "bytes.md").write_bytes(b"one\ntwo\xff")
     (tmp_path / "folder.md").mkdir()
     (tmp_path / "long.md").write_bytes(b"x" * 1_000_001)
-    for name, told in (("bytes", "line 2: this is not UTF-8"), ("folder", "cannot read"), ("long", "longer than")):
-        with pytest.raises(ConfigError, match=told):
+    for name, expected in (("bytes", "line 2: this is not UTF-8"), ("folder", "cannot read"), ("long", "longer than")):
+        with pytest.raises(ConfigError, match=expected):
             find_template(name, tmp_path)
     (tmp_path / "windows.md").write_bytes(b"\xef\xbb\xbf+++\r\ntools = false\r\n+++\r\nSing.\r\n")
     assert (find_template("windows", tmp_path).tools, find_template("windows", tmp_path).prompt) == (False, "Sing.")
 
 
-# Those that come with ask
+# Built-in templates
 
 
-def test_they_are_these() -> None:
+def test_the_built_in_templates_have_the_expected_names() -> None:
     assert [*BUILTIN] == ["commit", "explain", "fix", "regex", "review", "shell", "summarize", "translate"]
 
 
 @pytest.mark.parametrize("name", BUILTIN)
-def test_each_is_described_short_and_asks_something(name: str) -> None:
+def test_every_built_in_template_has_a_short_description_and_text(name: str) -> None:
     template = read_template(name, BUILTIN[name])
     assert template.description
     assert template.tasks

@@ -1,4 +1,4 @@
-"""The contract suite passes what keeps the contract, and each way of breaking it fails the test named for it."""
+"""The contract suite passes valid providers, and each way of breaking one fails the test named for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXAMPLE = ROOT / "examples" / "ask-provider-example"
 
 
 class Service(ChatCompletions):
-    """A service like any other, for the mutants to spoil; `broken` names the test that a mutant fails."""
+    """A typical provider, to be broken by subclasses; `broken` is the test that a subclass fails."""
 
     broken = ""
 
@@ -45,7 +45,7 @@ class Service(ChatCompletions):
 
 
 def as_module(provider: ChatCompletions) -> ModuleType:
-    """A module whose hooks are the provider's."""
+    """Return a module with the provider's hooks."""
     module = ModuleType("delegating")
     for hook in (name for name in dir(provider) if name.startswith("provider_") and name != "provider_adapter"):
         setattr(module, hook, getattr(provider, hook))
@@ -346,7 +346,7 @@ def test_each_broken_provider_fails_the_test_named_for_it(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_the_suite_runs_without_samples_and_only_through_a_subclass(tmp_path: Path) -> None:
+def test_the_suite_runs_without_samples_and_only_in_subclasses(tmp_path: Path) -> None:
     lines = ["from ask.testing import ProviderContract", "from tests import test_testing as t"]
     lines += ["class TestOther(ProviderContract):", " provider = t.Service()", " samples = whole = {}"]
     file = tmp_path / "test_other.py"
@@ -361,7 +361,7 @@ def test_example_is_as_small_as_it_claims() -> None:
 
 
 def run_pytest(*arguments: str | Path, path: Sequence[Path]) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a process of its own, with `path` to import from."""
+    """Run pytest in its own process, with `path` to import from."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     env |= {"PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [
@@ -375,9 +375,11 @@ def run_pytest(*arguments: str | Path, path: Sequence[Path]) -> subprocess.Compl
         "-p",
         "no:cacheprovider",
         "-o",
-        "markers=slow",  # which the modules that are imported have, and no configuration declares there
+        "markers=slow",  # used by the imported modules, but not declared in that configuration
         *map(str, arguments),
     ]
-    with TemporaryDirectory() as folder:  # by default it is shared, and cleared of what others use
+    with (
+        TemporaryDirectory() as folder
+    ):  # the default folder is shared, and pytest deletes old folders that others may use
         command.append(f"--basetemp={folder}/pytest")
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)

@@ -1,4 +1,4 @@
-"""Differences of texts, as a unified diff."""
+"""Unified diffs of texts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ask.text_diff import NO_NEWLINE, format_unified_diff
 TEXTS = st.lists(st.sampled_from(["a", "b", "", "\r", "-- x", "@@", "\u2028"]), max_size=8).map("\n".join)
 
 
-def test_the_same_has_no_lines() -> None:
+def test_equal_texts_have_no_diff() -> None:
     assert format_unified_diff("a\n", "a\n") == []
     assert format_unified_diff("", "") == []
 
 
-def test_a_missing_newline_is_told() -> None:
+def test_a_missing_newline_is_marked() -> None:
     assert format_unified_diff("a\n", "a") == ["@@ -1 +1 @@", "-a", "+a", "\\ No newline at end of file"]
 
 
@@ -29,14 +29,14 @@ def test_texts_with_too_many_different_lines_are_not_compared() -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_the_one_can_be_made_out_of_the_other(before: str, after: str) -> None:
+def test_applying_the_diff_produces_the_other_text(before: str, after: str) -> None:
     hunks = format_unified_diff(before, after)
     assert hunks is not None
-    assert patched(before, hunks) == after
+    assert apply_diff(before, hunks) == after
 
 
-def patched(text: str, hunks: list[str]) -> str:
-    """The text after a diff, which must fit it."""
+def apply_diff(text: str, hunks: list[str]) -> str:
+    """Apply a diff, which must match the text."""
     old = re.findall(r"[^\n]*\n|[^\n]+", text)
     new: list[str] = []
     taken = 0

@@ -1,4 +1,4 @@
-"""Other people's providers in the installed program: what is good works, what is broken is one line and no more."""
+"""Third-party providers in the installed program: valid ones work, broken ones are one-line errors."""
 
 from __future__ import annotations
 
@@ -85,13 +85,13 @@ def with_packages(ask: Ask, folder: Path, **env: str) -> Ask:
     return replace(ask, env={**ask.env, "PYTHONPATH": str(folder), **env})
 
 
-def listed(result: Result) -> dict[str, list[str]]:
-    """The rows of `ask providers` by name."""
+def list_providers(result: Result) -> dict[str, list[str]]:
+    """Return the rows of `ask providers` by name."""
     return {row[0]: row for row in (line.split("\t") for line in result.text.splitlines())}
 
 
 @pytest.mark.parametrize("case", ["raises", "misspells a hook"])
-def test_a_broken_provider_that_is_chosen_is_one_line(ask: Ask, home: Home, case: str) -> None:
+def test_selecting_a_broken_provider_is_a_one_line_error(ask: Ask, home: Home, case: str) -> None:
     source, attribute, reason = BROKEN[case]
     ask = with_packages(ask, install_provider(home.path / "packages", "odd", source, attribute))
     result = ask("-p", "odd", "hi")
@@ -101,11 +101,11 @@ def test_a_broken_provider_that_is_chosen_is_one_line(ask: Ask, home: Home, case
     assert result.stderr.count("\n") == 1
 
 
-def test_working_providers_are_listed_and_each_broken_one_is_a_line_with_its_reason(ask: Ask, home: Home) -> None:
+def test_each_broken_provider_is_reported_and_the_others_are_listed(ask: Ask, home: Home) -> None:
     for number, (source, attribute, _) in enumerate(BROKEN.values()):
         install_provider(home.path / "packages", f"odd{number:02}", source, attribute)
     result = with_packages(ask, home.path / "packages")("providers")
-    assert (result.code, set(listed(result))) == (0, OURS)
+    assert (result.code, set(list_providers(result))) == (0, OURS)
     lines = result.stderr.splitlines()
     assert len(lines) == len(BROKEN)
     for number, (line, (_, _, reason)) in enumerate(zip(lines, BROKEN.values(), strict=True)):
@@ -114,7 +114,7 @@ def test_working_providers_are_listed_and_each_broken_one_is_a_line_with_its_rea
 
 
 @pytest.mark.slow
-def test_two_packages_with_one_name_are_both_named_when_it_is_chosen(ask: Ask, home: Home) -> None:
+def test_selecting_a_name_of_two_packages_names_both(ask: Ask, home: Home) -> None:
     packages = install_provider(home.path / "packages", "twin")
     install(packages, "other-twin", {"twin": "other:provider"}, {})
     ask = with_packages(ask, packages)
@@ -123,11 +123,11 @@ def test_two_packages_with_one_name_are_both_named_when_it_is_chosen(ask: Ask, h
     assert (chosen.code, chosen.stderr) == (4, line)
     listing = ask("providers")
     assert (listing.code, listing.stderr) == (0, line)
-    assert set(listed(listing)) == OURS
+    assert set(list_providers(listing)) == OURS
     assert ask("-p", "demo", "hi").stderr == ""
 
 
-def test_a_broken_provider_that_is_not_chosen_is_not_loaded(ask: Ask, home: Home) -> None:
+def test_providers_that_are_not_selected_are_not_loaded(ask: Ask, home: Home) -> None:
     ask = with_packages(ask, install_provider(home.path / "packages", "odd", "print('loaded'); raise ValueError"))
     result = ask("-p", "demo", "--no-tools", "hi")
     assert (result.code, result.stderr) == (0, "")
@@ -153,11 +153,11 @@ def test_a_working_provider_answers(ask: Ask, home: Home, server: ModelServer, s
     result = ask("-p", "odd", "hi")
     assert (result.text, result.code) == ("Hello from afar.\n", 0)
     assert server.requests[0].json["model"] == "odd-1"
-    assert listed(ask("providers"))["odd"][-1] == "ask-odd"
+    assert list_providers(ask("providers"))["odd"][-1] == "ask-odd"
 
 
 @pytest.mark.slow
-def test_a_hook_that_fails_during_an_answer_keeps_the_text_so_far(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_hook_that_fails_during_an_answer_keeps_the_partial_answer(ask: Ask, home: Home, server: ModelServer) -> None:
     reader = """
 from ask import ChatCompletions, ChatStreamReader
 class Reader(ChatStreamReader):
@@ -219,7 +219,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_s34_a_provider_from_another_package_reads_a_file(
+def test_a_model_of_a_third_party_provider_can_read_a_file(
     ask: Ask, home: Home, server: ModelServer, example: Path
 ) -> None:
     (home.work / "config.json").write_text('{"colour": "teal"}')
@@ -238,9 +238,9 @@ def test_s34_a_provider_from_another_package_reads_a_file(
 
 
 @pytest.mark.slow
-def test_the_example_is_listed_beside_ours(ask: Ask, example: Path) -> None:
+def test_the_example_provider_is_listed_with_the_built_in_ones(ask: Ask, example: Path) -> None:
     ask = with_packages(ask, example)
-    rows = listed(ask("providers"))
+    rows = list_providers(ask("providers"))
     assert list(rows) == sorted({*OURS, "example"})
     assert rows["example"][1:] == [
         "Example",
@@ -267,7 +267,7 @@ def test_the_example_passes_its_own_tests(home: Home, example: Path) -> None:
         "error",
         "--rootdir",
         str(home.work),
-        f"--basetemp={home.path}/pytest",  # by default it is shared, and cleared of what others use
+        f"--basetemp={home.path}/pytest",  # the default is shared, and pytest deletes old folders there
     ]
     result = run([*command, str(tests)], env={**home.env, "PYTHONPATH": str(example)}, cwd=home.work, timeout=60)
     assert result.code == 0, result.text
@@ -297,8 +297,8 @@ def test_a_provider_from_config_toml_answers_and_is_listed(ask: Ask, home: Home,
     assert server.requests[0].json["model"] == "llama"
     assert server.requests[0].headers["Authorization"] == "Bearer sk-groq-12345678"
     rows = {row["name"]: row for row in json.loads(ask("providers", "--json", env=key).text)}
-    told = {"key": "GROQ_KEY", "base_url": server.base_url, "from": "config.toml"}
-    assert told.items() <= rows["groq"].items()
+    expected = {"key": "GROQ_KEY", "base_url": server.base_url, "from": "config.toml"}
+    assert expected.items() <= rows["groq"].items()
     assert "set GROQ_KEY" in ask("-p", "groq", "hi").stderr
 
 
@@ -327,7 +327,7 @@ def test_a_table_of_config_toml_changes_an_installed_provider(
 
 
 @pytest.mark.parametrize("name", ["openroter", "Demo", "demoo", "groqq"])
-def test_an_unknown_provider_is_an_error_with_the_nearest_name(ask: Ask, home: Home, name: str) -> None:
+def test_an_unknown_provider_is_an_error_with_a_suggestion(ask: Ask, home: Home, name: str) -> None:
     configure(home, CONFIG.format(url="http://127.0.0.1:9/v1"))
     result = ask("-p", name, "hi")
     nearest = {"openroter": "openrouter", "groqq": "groq"}.get(name, "demo")

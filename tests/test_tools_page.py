@@ -1,4 +1,4 @@
-"""docs/tools.md, followed to the letter: its files are written, its commands run, its package installed."""
+"""docs/tools.md, followed literally: its files are written, its commands run, its package installed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import pytest
 
 from ask import ToolContext
 from tests import wire
+from tests.doc_pages import find_code_blocks, find_code_spans, parse_console_steps, read_table
 from tests.model_server import ModelServer
-from tests.needed import need
-from tests.pages import blocks, quoted, steps, table
 from tests.program import Ask, Home, run
-from tests.scenarios.sent import results, sent
+from tests.required_programs import require_programs
+from tests.scenarios.sent_requests import check_sent_requests, read_tool_results
 from tests.test_docs import PYTEST
 from tests.third_party_plugins import install
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tools.md").read_text()
-WEATHER, REGISTERED, TESTS = blocks(PAGE, "python")
-(PROJECT,) = (tomllib.loads(text)["project"] for text in blocks(PAGE, "toml"))
-COMMANDS = [line for block in blocks(PAGE, "console") for line, _ in steps(block)]
+WEATHER, REGISTERED, TESTS = find_code_blocks(PAGE, "python")
+(PROJECT,) = (tomllib.loads(text)["project"] for text in find_code_blocks(PAGE, "toml"))
+COMMANDS = [line for block in find_code_blocks(PAGE, "console") for line, _ in parse_console_steps(block)]
 ASKING = [line for line in COMMANDS if "Bergen" in line]
 
 
@@ -34,16 +34,16 @@ def weather(ask: Ask) -> Ask:
 
 
 @pytest.mark.parametrize("line", [ASKING[0], *(pytest.param(line, marks=pytest.mark.slow) for line in ASKING[1:])])
-def test_the_function_is_called_as_the_page_has_it(line: str, weather: Ask, server: ModelServer) -> None:
+def test_the_documented_function_is_called(line: str, weather: Ask, server: ModelServer) -> None:
     if "--safe" in line:
-        need("bwrap")
+        require_programs("bwrap")
     server.reply(wire.calls(("rainfall", {"city": "Bergen"})), wire.says("4 mm."))
     answered = weather.shell(line)
     assert (answered.text, answered.code) == ("4 mm.\n", 0), answered.stderr
-    assert results(sent(server)[-1]) == ['{"city": "Bergen", "millimetres": 4}']
+    assert read_tool_results(check_sent_requests(server)[-1]) == ['{"city": "Bergen", "millimetres": 4}']
 
 
-def test_it_is_listed(weather: Ask) -> None:
+def test_the_tool_is_listed(weather: Ask) -> None:
     (line,) = [line for line in COMMANDS if line not in ASKING]
     (row,) = [row for row in json.loads(weather.shell(line).text) if row["from"] == "weather.py"]
     described = [part["description"] for part in row["parameters"]["properties"].values()]
@@ -51,7 +51,7 @@ def test_it_is_listed(weather: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_its_tests_pass(weather: Ask) -> None:
+def test_the_documented_tests_pass(weather: Ask) -> None:
     (weather.cwd / "test_weather.py").write_text(TESTS)
     tested = run([*PYTEST, "test_weather.py"], env=weather.env, cwd=weather.cwd, timeout=60)
     assert tested.code == 0, tested.text
@@ -78,16 +78,26 @@ def test_the_package_is_listed_loads_and_answers(
     arguments = {"city": "Bergen"} if source == WEATHER else {"people": 2}
     server.reply(wire.calls((names[0], arguments)), wire.says("Wet."))
     assert ask("-m", wire.MODEL, "how wet?").text == "Wet.\n"
-    assert not results(sent(server)[-1])[0].startswith("Error")
+    assert not read_tool_results(check_sent_requests(server)[-1])[0].startswith("Error")
 
 
-def test_what_is_told_of_the_context_exists() -> None:
-    told = {name.partition("(")[0] for row in table(PAGE, "attribute") for name in quoted(row)}
-    assert told
-    assert told <= {*ToolContext._fields}
+def test_documented_context_attributes_exist() -> None:
+    documented = {name.partition("(")[0] for row in read_table(PAGE, "attribute") for name in find_code_spans(row)}
+    assert documented
+    assert documented <= {*ToolContext._fields}
 
 
-def test_hints_and_results_are_told_as_they_are() -> None:
-    hints = " ".join(table(PAGE, "in Python"))
-    for said in ("Literal", "Enum", "dataclass", "TypedDict", "NamedTuple", "Annotated", "Path", "Any", "ToolContext"):
-        assert re.search(rf"\b{said}\b", hints), said
+def test_documented_type_hints_and_results_equal_the_code() -> None:
+    hints = " ".join(read_table(PAGE, "in Python"))
+    for documented in (
+        "Literal",
+        "Enum",
+        "dataclass",
+        "TypedDict",
+        "NamedTuple",
+        "Annotated",
+        "Path",
+        "Any",
+        "ToolContext",
+    ):
+        assert re.search(rf"\b{documented}\b", hints), documented

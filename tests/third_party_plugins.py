@@ -1,4 +1,4 @@
-"""Other people's packages, installed as an installer would leave them: modules beside a `*.dist-info` folder."""
+"""Installs third-party packages as an installer would: modules with a `*.dist-info` folder."""
 
 from __future__ import annotations
 
@@ -26,14 +26,10 @@ def install(
     modules: Mapping[str, str],
     group: str = "ask.providers",
 ) -> Path:
-    """Install a distribution with providers in a folder, which then belongs on PYTHONPATH; the folder.
+    """Install a distribution in a folder; return the folder, to be added to PYTHONPATH.
 
-    Args:
-        folder: may hold other distributions.
-        distribution: its name.
-        entry_points: "module:attribute" by provider name.
-        modules: the source of each module by its name.
-        group: what it has: "ask.tools" for tools.
+    The folder may contain other distributions. `entry_points` maps names to "module:attribute", `modules` maps names to
+    source. Use the group "ask.tools" for tools.
     """
     lines = [f"{name} = {target}" for name, target in entry_points.items()]
     info = folder / f"{distribution.replace('-', '_')}-1.0.dist-info"
@@ -46,7 +42,7 @@ def install(
 
 
 def install_provider(folder: Path, name: str, source: str = "", attribute: str = ":provider") -> Path:
-    """Install the distribution `ask-NAME` with one provider in the module `ask_NAME`; one that works by default."""
+    """Install the distribution `ask-NAME` with a provider in the module `ask_NAME`, by default a working one."""
     module = f"ask_{name}"
     return install(
         folder, f"ask-{name}", {name: module + attribute}, {module: source or CHAT_PROVIDER.format(name=name)}
@@ -54,15 +50,15 @@ def install_provider(folder: Path, name: str, source: str = "", attribute: str =
 
 
 def install_tools(folder: Path, name: str, source: str, attribute: str = "") -> Path:
-    """Install the distribution `ask-NAME` with the tools of the module `ask_NAME`, or what stands in it."""
+    """Install the distribution `ask-NAME` with the tools of the module `ask_NAME`, or its attribute."""
     module = f"ask_{name}"
     return install(folder, f"ask-{name}", {name: module + attribute}, {module: source}, "ask.tools")
 
 
 def install_example(folder: Path, name: str) -> Path:
-    """Install one of the examples as pip does, from a copy of its source; the folder for PYTHONPATH.
+    """Install one of the examples with pip from a copy of its source; return the folder for PYTHONPATH.
 
-    Processes that give the same folder share one installation in it.
+    Processes that pass the same folder share one installation.
     """
     site, source = folder / f"{name}-site", folder / f"{name}-source"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Answers in the Chat Completions wire, as the bytes that a service sends, and judges of our own side.
+"""Builds Chat Completions answers as the bytes that a service sends, and parses request bodies.
 
-A chunk is one event of a stream, as a dict; an answer is a whole, non-streamed response.
+A chunk is one event of a stream, as a dict; an answer is a complete, non-streamed response.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tests.model_server import Ending, Reply, Step
 MODEL = "test/model"
 Json = dict[str, Any]
 Call = tuple[str, Any]
-"""A tool's name and its arguments: JSON values, or the very text."""
+"""A tool's name and its arguments: a JSON value, or literal text."""
 
 
 # Chunks
 
 
 def chunk(delta: Json | None = None, *, finish: str | None = None, **choice: Any) -> Json:
-    """A chunk with one choice; `choice` adds to it, or replaces its parts."""
+    """Return a chunk with one choice; `choice` adds or replaces fields of the chunk's choice."""
     one = {"index": 0, "delta": delta or {}, "finish_reason": finish} | choice
     return {"id": "gen-1", "object": "chat.completion.chunk", "model": MODEL, "choices": [one]}
 
@@ -37,7 +37,6 @@ def reasoning(piece: str, field: str = "reasoning") -> Json:
 
 
 def detail(**fragment: Any) -> Json:
-    """A chunk with one fragment of `reasoning_details`."""
     return chunk({"reasoning_details": [fragment]})
 
 
@@ -48,7 +47,7 @@ def call(
     name: str | None = None,
     arguments: str | None = None,
 ) -> Json:
-    """A chunk with one fragment of a tool call; what is None is left out."""
+    """Return a chunk with one fragment of a tool call; fields that are None are omitted."""
     function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
     fragment = {key: value for key, value in (("index", index), ("id", id)) if value is not None}
     return chunk({"tool_calls": [fragment | {"type": "function", "function": function}]})
@@ -59,7 +58,7 @@ def finish(reason: str = "stop") -> Json:
 
 
 def usage(prompt: int = 10, completion: int = 5, **more: Any) -> Json:
-    """The chunk without choices that tells the usage."""
+    """Return the chunk without choices that reports the usage."""
     numbers = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     return {"id": "gen-1", "object": "chat.completion.chunk", "model": MODEL, "choices": [], "usage": numbers | more}
 
@@ -68,11 +67,11 @@ def error(message: str = "it failed", code: int = 502, **more: Any) -> Json:
     return {"error": {"code": code, "message": message, **more}}
 
 
-# Streams and whole answers as bytes
+# Streams and complete answers as bytes
 
 
 def sse(*chunks: Json | str | bytes, done: bool = True) -> bytes:
-    """Events: dicts as JSON, strings as they are behind `data: `, bytes as they are; `[DONE]` at the end."""
+    """Encode server-sent events: dicts as JSON, strings as data, bytes unchanged; ends with `[DONE]` if `done`."""
     return b"".join(event(one) for one in chunks) + (b"data: [DONE]\n\n" if done else b"")
 
 
@@ -84,7 +83,7 @@ def event(one: Json | str | bytes) -> bytes:
 
 
 def events(stream: bytes) -> Iterator[ServerEvent]:
-    """The events of a whole stream, split in the simplest way."""
+    """Return the events of a complete stream, split in the simplest way."""
     for block in stream.decode().replace("\r\n", "\n").split("\n\n"):
         fields = [line.partition(":") for line in block.split("\n")]
         data = [value.removeprefix(" ") for name, _, value in fields if name == "data"]
@@ -94,7 +93,7 @@ def events(stream: bytes) -> Iterator[ServerEvent]:
 
 
 def answer(content: str | None = None, calls: Sequence[Call] = (), *, finish: str | None = None, **more: Any) -> Json:
-    """A whole answer; `more` adds to its message."""
+    """Return a complete answer; `more` adds fields to its message."""
     message = {"role": "assistant", "content": content} | more
     if calls:
         message["tool_calls"] = [
@@ -116,7 +115,7 @@ def arguments_text(arguments: Any) -> str:
 
 
 def stream(content: str | None = None, calls: Sequence[Call] = (), *, finish: str | None = None) -> list[Json]:
-    """The chunks of an answer: the text word by word, each call's arguments in two fragments, the usage."""
+    """Return the chunks of an answer: text word by word, the arguments of each call in two fragments, the usage."""
     words = content.split(" ") if content else []
     chunks = [text(word if i == 0 else f" {word}") for i, word in enumerate(words)]
     for i, (name, arguments) in enumerate(calls):
@@ -133,7 +132,7 @@ def stream(content: str | None = None, calls: Sequence[Call] = (), *, finish: st
 
 
 def streams(*chunks: Json | str | bytes | float | Ending, done: bool = True) -> Reply:
-    """A streamed reply, each event sent by itself; numbers are pauses, and an ending cuts it."""
+    """Return a streamed reply that sends each event separately; numbers are pauses, and an ending truncates it."""
     steps: list[Step] = [one if isinstance(one, float | Ending) else event(one) for one in chunks]
     if done and not isinstance(chunks[-1], Ending):
         steps.append(sse())
@@ -141,46 +140,46 @@ def streams(*chunks: Json | str | bytes | float | Ending, done: bool = True) -> 
 
 
 def says(content: str, *, finish: str | None = None, whole: bool = False) -> Reply:
-    """A reply of text, streamed unless it is to be `whole`."""
+    """Return a text reply, streamed unless `whole`."""
     return whole_reply(answer(content, finish=finish)) if whole else streams(*stream(content, finish=finish))
 
 
 def calls(*wanted: Call, content: str | None = None, whole: bool = False) -> Reply:
-    """A reply that calls tools, behind some text where there is any."""
+    """Return a reply that calls tools, after text if there is any."""
     return whole_reply(answer(content, wanted)) if whole else streams(*stream(content, wanted))
 
 
 def whole_reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    """A body that is not streamed."""
+    """Return a reply with a body that is not streamed."""
     return Reply((json.dumps(body, ensure_ascii=False).encode(),), status=status, headers=headers or {})
 
 
 def fails(status: int, message: str = "it failed", headers: Mapping[str, str] | None = None) -> Reply:
-    """An HTTP error in the shape that OpenRouter gives it."""
+    """Return an HTTP error in OpenRouter's format."""
     return whole_reply(error(message, status), status, headers)
 
 
 def chop(data: bytes, size: int = 1) -> list[bytes]:
-    """Pieces of `size` bytes, the last one shorter: with 1, every character of UTF-8 is split inside."""
+    """Split data into pieces of `size` bytes; 1 splits inside every multibyte character."""
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
-# Judges
+# Request bodies
 
 
 def asked(body: Mapping[str, Any], message: int = -1) -> str:
-    """The text of a message in a request body, in content parts or not; of the user's where it is the last."""
+    """Return the text of a message in a request body, by default of the last one."""
     content = body["messages"][message]["content"]
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
 def read_by_openai(body: Mapping[str, Any]) -> Any:
-    """A request body as the types of the `openai` SDK read it: equal to the body where it fits them, key by key."""
+    """Parse a request body with the types of the `openai` SDK; the result equals the body if it matches them."""
     return written_out(openai_request_type().validate_python(body))
 
 
 def without_fields(value: Any, names: set[str]) -> Any:
-    """A JSON value without these fields, wherever they are: what a service takes beyond OpenAI's types."""
+    """Remove fields from a JSON value at any depth: those that a service has beyond OpenAI's types."""
     if isinstance(value, dict):
         return {name: without_fields(part, names) for name, part in value.items() if name not in names}
     return [without_fields(part, names) for part in value] if isinstance(value, list) else value
@@ -188,7 +187,7 @@ def without_fields(value: Any, names: set[str]) -> Any:
 
 @cache
 def openai_request_type() -> Any:
-    """The type of a request body; it takes a while to build."""
+    """Build the type of a request body, which takes a while."""
     from openai.types.chat.completion_create_params import CompletionCreateParams
     from pydantic import TypeAdapter
 
@@ -196,7 +195,7 @@ def openai_request_type() -> Any:
 
 
 def written_out(value: Any) -> Any:
-    """The value with its lazy parts, which are checked when they are read, read."""
+    """Evaluate the lazy parts of a value, which are validated only when read."""
     if isinstance(value, dict):
         return {key: written_out(part) for key, part in value.items()}
     if hasattr(value, "model_dump"):

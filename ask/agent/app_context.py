@@ -1,26 +1,26 @@
-"""The installation as one user sees it: folders, configuration, keys and providers. The choice is `target`'s."""
+"""The user's installation: folders, configuration, API keys and installed plugins."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ask.api_keys import KeyStore, Secrets
+from ask.api_keys import KeyStore
+from ask.child_environment import Secrets
 from ask.console import StderrConsole
 from ask.errors import ConfigError
-from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
-from ask.plugin_api.loader import LoadedProvider, PluginEntry, PluginIndex, check_provider, find_plugins, load_provider
 from ask.settings import AppDirs, Config, read_config
+
+if TYPE_CHECKING:
+    from ask.plugin_api.loader import LoadedProvider, PluginEntry, PluginIndex
 
 
 class AppContext:
-    """What is installed and configured, read when it is first needed.
+    """The user's folders, configuration, keys and plugins, read on first use.
 
-    Args:
-        environment: the process's environment.
-        quiet: do not report plugins that load slowly or print something.
+    If `quiet` is true, plugins that load slowly or print something are not reported.
     """
 
     def __init__(self, environment: Mapping[str, str] = os.environ, *, quiet: bool = False) -> None:
@@ -29,99 +29,84 @@ class AppContext:
 
     @cached_property
     def app_dirs(self) -> AppDirs:
-        """Where files live."""
         return AppDirs.from_environment(self.environment)
-
-    @property
-    def history_file(self) -> Path:
-        """The file of saved conversations."""
-        return self.app_dirs.history_file
-
-    @property
-    def config_file(self) -> Path:
-        """Where config.toml is."""
-        return self.app_dirs.config / "config.toml"
-
-    @property
-    def prompts_directory(self) -> Path:
-        """The folder of the user's own named prompts."""
-        return self.app_dirs.config / "prompts"
-
-    @property
-    def results_directory(self) -> Path:
-        """The folder of results that are too long for a model."""
-        return self.app_dirs.data / "results"
 
     @cached_property
     def config(self) -> Config:
-        """What config.toml says."""
-        return read_config(self.config_file)
+        return read_config(self.app_dirs.config_file)
 
     @cached_property
     def key_store(self) -> KeyStore:
-        """The API keys."""
-        return KeyStore(self.app_dirs.config / "keys.toml", self.environment)
+        return KeyStore(self.app_dirs.keys_file, self.environment)
 
     @cached_property
     def plugins(self) -> PluginIndex:
-        """What is installed."""
+        """The installed plugins."""
+        from ask.plugin_api.loader import find_plugins
+
         return find_plugins(self.app_dirs.cache / "plugins.json")
 
     @property
     def provider_plugins(self) -> dict[str, tuple[PluginEntry, ...]]:
-        """The installed providers."""
+        """The installed providers, by name."""
         return self.plugins.providers
 
     @property
     def tool_plugins(self) -> dict[str, tuple[PluginEntry, ...]]:
-        """The installed distributions with tools."""
+        """The entry points with tools, by distribution."""
         return self.plugins.tools
 
     @property
     def provider_names(self) -> list[str]:
-        """The names of all providers, installed or configured, sorted."""
+        """The sorted names of all providers, installed or configured in config.toml."""
         return sorted(
             {*self.provider_plugins, *(name for name, table in self.config.providers.items() if "base_url" in table)}
         )
 
     def load_provider(self, name: str) -> LoadedProvider:
-        """The provider of that name.
+        """Load a provider by its name.
 
         Raises:
-            ConfigError: there is none, or it is broken.
+            ConfigError: there is none of that name, or it is broken.
         """
+        from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
+        from ask.plugin_api.loader import check_provider, load_provider
+
         if name in self.provider_plugins:
             return load_provider(self.provider_plugins[name], self.notify)
         table = self.config.get_provider(name)
         if "base_url" in table:
-            described = ChatCompletions(
+            provider = ChatCompletions(
                 name=name,
                 base_url=table["base_url"],
                 key_env=table.get("key_env", ()),
                 default_model=table.get("model", ""),
                 needs_key="key_env" in table,
-                attachments=STANDARD_MEDIA_TYPES,  # whether it takes them is for the service to say
+                attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
             )
-            return check_provider(described, name, "config.toml")
+            return check_provider(provider, name, "config.toml")
         from ask.suggestions import suggest
 
-        near = suggest(name, self.provider_names)
-        hint = f"did you mean {near}? " if near else ""
+        suggestion = suggest(name, self.provider_names)
+        hint = f"did you mean {suggestion}? " if suggestion else ""
         raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(self.provider_names)}")
 
     def notify(self, text: str) -> None:
-        """Report something about a plugin to the user."""
+        """Print a notice about a plugin for the user."""
         if not self._quiet:
             redact = self.collect_secrets().redact
             StderrConsole(self.environment, quiet=False, plain=False, redact=redact).print_line(f"ask: {text}")
 
     def find_key_variables(self, name: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """The environment variables that may hold a provider's key: as configured, or else its `default`."""
+        """Return the environment variables that may contain a provider's key.
+
+        The configured one replaces the `default`.
+        """
         configured = self.config.get_provider(name).get("key_env")
         return (configured,) if configured else default
 
     def collect_secrets(self, *extra_keys: str) -> Secrets:
-        """All keys there are, to be kept out of everything."""
+        """Collect all API keys, for redaction and for the environment of child processes."""
         variables = [table["key_env"] for table in self.config.providers.values() if "key_env" in table]
         return Secrets(
             self.provider_names, variables, (*self.key_store.read_saved_keys().values(), *extra_keys), self.environment

@@ -1,4 +1,4 @@
-"""Has the model explain a call that the user is asked about."""
+"""Explanation of a pending tool call by the model, for the user who is asked to approve it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def explain_tool_call(
     build_system_prompt: Callable[[Sequence[ToolSpec]], str],
     pending_call: PendingToolCall,
 ) -> str:
-    """What the model says of the call, asked without the conversation that led to it.
+    """Ask the model to explain a call, without the conversation that led to it.
 
     Raises:
-        AskError: it did not answer.
+        AskError: the model did not answer.
     """
     call = json.dumps(
         {"tool": pending_call.tool_name, "arguments": dict(pending_call.arguments)}, ensure_ascii=False, indent=2
     )
     messages = (Message("system", build_system_prompt(())), Message("user", EXPLANATION_PROMPT.format(call=call)))
-    turn = client.send(ChatRequest(model, messages), discard_delta)
-    if turn.error is not None:
-        raise turn.error
-    return turn.answer.text
+    result = client.send(ChatRequest(model, messages), discard_delta)
+    if result.error is not None:
+        raise result.error
+    return result.answer.text
 
 
 def discard_delta(delta: Delta) -> None:
-    """What comes is shown when it is whole."""
+    """Ignore a delta: the explanation is shown once it is complete."""

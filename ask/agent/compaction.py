@@ -1,4 +1,4 @@
-"""`--compact`: the model writes a summary, which then stands for the old part of a conversation."""
+"""`--compact`: replacing the older part of a conversation by a summary that the model writes."""
 
 from __future__ import annotations
 
@@ -24,65 +24,60 @@ RunFunction = Callable[[RunRequest, AppContext, Callable[[Event], None]], tuple[
 def compact_conversation(
     request: RunRequest, app: AppContext, console: StderrConsole, run_request: RunFunction
 ) -> RunRequest:
-    """What to ask in place of the question: for the summary, where there is no question.
+    """Return the request to run in place of a request with `--compact`.
 
-    Otherwise the summary is asked for here, and the question goes on from it.
-
-    Args:
-        request: what the user asks.
-        app: where the conversation is saved.
-        console: takes a line about what happens.
-        run_request: asks a question, shows its events, and saves it; tells whether that worked.
+    Without a prompt, this is the request for the summary. With one, the summary is requested here by `run_request`, and
+    the returned request continues from it.
 
     Raises:
-        AskError: there is no summary; nothing has changed then.
+        AskError: there is no summary; the conversation is unchanged.
     """
-    part = request.compaction
-    if part is None or not part.messages:
+    compaction = request.compaction
+    if compaction is None or not compaction.messages:
         raise UsageError("there is nothing to summarise in this conversation", "leave out --compact")
-    wanted = Message("user", read_prompt("compact"))
-    of_summary = request._replace(
-        message_history=part.messages,
-        user_message=wanted,
+    prompt = Message("user", read_prompt("compact"))
+    summary_request = request._replace(
+        message_history=compaction.messages,
+        user_message=prompt,
         reported_usage=ReportedUsage(),
-        summary_end_run=part.first_kept_run,
+        summary_end_run=compaction.first_kept_run,
         output_format="",
         response_schema=None,
     )
     if not request.user_message.content:
-        return of_summary
-    past = run_summary(of_summary, app, console, run_request)
-    return request._replace(message_history=past, reported_usage=ReportedUsage())
+        return summary_request
+    messages = run_summary(summary_request, app, console, run_request)
+    return request._replace(message_history=messages, reported_usage=ReportedUsage())
 
 
 def run_summary(
     summary_request: RunRequest, app: AppContext, console: StderrConsole, run_request: RunFunction
 ) -> Sequence[Message]:
-    """Have the summary written; what is said from then on to have been said.
+    """Have the summary written; return the messages that continue from it.
 
     Raises:
-        AskError: there is no summary; nothing has changed then.
+        AskError: there is no summary; the conversation is unchanged.
     """
-    outcome, saved = run_request(summary_request, app, partial(print_notice, console))
-    if outcome.error is not None:
-        raise outcome.error
-    with record_exit_code_on_error(outcome, summary_request, app):
-        check_summary(outcome, saved, console)
-    with Store(app.history_file) as store:
+    result, is_saved = run_request(summary_request, app, partial(print_notice, console))
+    if result.error is not None:
+        raise result.error
+    with record_exit_code_on_error(result, summary_request, app):
+        check_summary(result, is_saved, console)
+    with Store(app.app_dirs.history_file) as store:
         return load_conversation(store, find_conversation(store, summary_request.conversation_id)).messages
 
 
 def print_notice(console: StderrConsole, event: Event) -> None:
-    """Show of a run what the user should know, and nothing else."""
+    """Print an event of a run if it is a notice, and nothing else."""
     if isinstance(event, Notice):
         console.print_line(f"ask: {event.text}")
 
 
 def check_summary(result: RunResult, is_saved: bool, console: StderrConsole) -> None:
-    """See that a summary has come about, and say so.
+    """Check that the summary was written and saved, and report it to the user.
 
     Raises:
-        IncompleteAnswer: the model wrote none.
+        IncompleteResponseError: the model wrote no summary.
         FileError: it is not saved.
     """
     if not result.has_answer or not result.messages[-1].content.strip():

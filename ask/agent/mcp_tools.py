@@ -1,4 +1,4 @@
-"""The tools of the configured MCP servers, for a run: what is started for them here ends with it."""
+"""The tools of the configured MCP servers, whose processes end with the run."""
 
 from __future__ import annotations
 
@@ -25,59 +25,59 @@ MCP_PACKAGE = "mcp"
 
 
 class McpTools(NamedTuple):
-    """What the servers give to a run; `missing_prefixes` is what the names of those tools begin with that cannot be had now."""
+    """The tools of MCP servers.
+
+    `missing_prefixes` are the name prefixes of tools that are not available at the moment.
+    """
 
     tools: Sequence[Tool]
     missing_prefixes: tuple[str, ...]
 
 
 def is_mcp_installed() -> bool:
-    """Whether the package that speaks to servers is there."""
+    """Check whether the optional package for MCP is installed."""
     return find_spec(MCP_PACKAGE) is not None
 
 
 def load_mcp_tools(app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack) -> McpTools:
-    """The tools of the servers that may be used; a line says what cannot be had.
+    """Load the tools of the usable servers, printing a line for what is not available.
 
-    A server whose list is kept is started when one of its tools is called, any other now. In safe mode only those
-    count of which a tool is allowed by name.
-
-    Args:
-        app: what is configured.
-        settings: how the run works.
-        console: takes the lines.
-        cleanup: ends the servers when it is closed.
+    A server whose tool list is cached is started when one of its tools is called, any other immediately. In safe mode
+    only servers with an allowed tool are used. Closing `cleanup` ends the servers.
     """
-    found = find_servers(app.config, app.app_dirs.config)
-    for warning in found.warnings:
+    configured = find_servers(app.config, app.app_dirs.config)
+    for warning in configured.warnings:
         console.print_line(f"ask: {warning}")
-    known = list(found.servers.values())
-    prefixes = {server.name: build_tool_prefix(server.name) for server in known}
-    wanted = [server for server in known if server.enabled and can_start_server(server, settings)]
-    if wanted and not is_mcp_installed():
+    all_servers = list(configured.servers.values())
+    prefixes = {server.name: build_tool_prefix(server.name) for server in all_servers}
+    usable_servers = [server for server in all_servers if server.enabled and can_start_server(server, settings)]
+    if usable_servers and not is_mcp_installed():
         from ask.installation import format_install_command
 
         hint = format_install_command(MCP_EXTRA)
         console.print_line(f"ask: no MCP server can be used, as the package mcp is not installed: {hint}")
-        wanted = []
-    if not wanted:
+        usable_servers = []
+    if not usable_servers:
         return McpTools([], tuple(prefixes.values()))
     servers = create_lazy_servers(app, console, cleanup)
-    offers = servers.load_tools(wanted)
-    tools = [tool for offer in offers for tool in collect_server_tools(offer, servers, console)]
-    there = {offer.server.name for offer in offers if not offer.failure}
-    return McpTools(tools, tuple(prefix for name, prefix in prefixes.items() if name not in there))
+    tool_lists = servers.load_tools(usable_servers)
+    tools = [tool for tool_list in tool_lists for tool in collect_server_tools(tool_list, servers, console)]
+    available_names = {tool_list.server.name for tool_list in tool_lists if not tool_list.failure}
+    return McpTools(tools, tuple(prefix for name, prefix in prefixes.items() if name not in available_names))
 
 
 def load_withheld_tools(app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack) -> list[Tool]:
-    """The tools of the servers that safe mode does not start, by the lists that are kept; a line names the others."""
+    """Load the cached tools of servers that safe mode does not start.
+
+    A line names the servers without a cached list.
+    """
     servers = create_lazy_servers(app, console, cleanup)
     tools: list[Tool] = []
     for server in find_servers(app.config, app.app_dirs.config).servers.values():
         if not server.enabled or can_start_server(server, settings):
             continue
-        if offer := servers.read_cached_tools(server):
-            tools += collect_server_tools(offer, servers, console)
+        if tool_list := servers.read_cached_tools(server):
+            tools += collect_server_tools(tool_list, servers, console)
         else:
             name = server.name
             console.print_line(
@@ -87,17 +87,16 @@ def load_withheld_tools(app: AppContext, settings: Settings, console: StderrCons
 
 
 def can_start_server(server: ServerConfig, settings: Settings) -> bool:
-    """Whether a server may run: in safe mode only where one of its tools is allowed by name."""
+    """Check whether a server may run. In safe mode it needs a tool that is allowed by name."""
     return not settings.safe or has_allowed_tool(server.name, settings.allow_tools)
 
 
 def open_tool_list_cache(app: AppContext) -> ToolListCache:
-    """What the servers have listed."""
     return ToolListCache(app.app_dirs.cache / "mcp")
 
 
 def create_lazy_servers(app: AppContext, console: StderrConsole, cleanup: ExitStack) -> LazyServers:
-    """The servers, none of them started yet, which end when `cleanup` is closed."""
+    """Create the servers without starting them. Closing `cleanup` ends those that were started."""
     directory = Path.cwd()
     servers = LazyServers(
         open_tool_list_cache(app),
@@ -111,7 +110,7 @@ def create_lazy_servers(app: AppContext, console: StderrConsole, cleanup: ExitSt
 
 
 def create_servers(app: AppContext, directory: Path) -> ServerPool:
-    """What servers run in."""
+    """Create the pool that runs server processes."""
     from ask.mcp.servers import ServerPool
 
     secrets = app.collect_secrets()
@@ -125,7 +124,7 @@ def create_servers(app: AppContext, directory: Path) -> ServerPool:
 
 
 def collect_server_tools(server_tools: ServerTools, servers: LazyServers, console: StderrConsole) -> Sequence[Tool]:
-    """The tools of a server; a line says what is left out, or why there are none."""
+    """Convert a server's tool list to tools, printing its problems."""
     for line in filter(None, (server_tools.failure, *server_tools.notes)):
         console.print_line(f"ask: {line}")
     return to_tools(server_tools, partial(servers.call_tool, server_tools.server.name))

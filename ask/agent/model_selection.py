@@ -1,4 +1,7 @@
-"""The choice of provider, model, address and key: by flags, conversation, environment and configuration, in turn."""
+"""Selection of provider, model, base URL and API key.
+
+Command line options come first, then the conversation, the environment and the configuration.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,19 @@ if TYPE_CHECKING:
 PREFERRED_PROVIDER = "openrouter"
 TOKENS_PER_PRICE_UNIT = 1_000_000
 LOCAL_DOMAIN_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
-"""Ends of host names that public DNS does not have: RFC 6761, 6762 and 8375, ICANN, and what routers use."""
+"""Domains that do not exist in public DNS: RFC 6761, 6762 and 8375, ICANN, and common router defaults."""
 
 
 class ModelEndpoint(NamedTuple):
-    """A provider with all that a request to it needs.
+    """A provider and model, with everything that is needed to send requests.
 
     Attributes:
         provider: the loaded plugin.
-        model: the model to ask; "" for the first that the provider lists.
-        base_url: where its requests go.
-        key: its key, "" for none, or several with "|" between them.
-        adapter: answers in place of the network, for an embedded provider.
-        preconnection: the first connection to it, where that is being opened already.
+        model: the model; "" for the first one that the provider lists.
+        base_url: the base URL of requests.
+        key: the API key; "" for none, or several separated by "|".
+        adapter: answers requests in place of the network, for an embedded provider.
+        preconnection: the first connection, if it is already being opened.
     """
 
     provider: LoadedProvider
@@ -51,20 +54,19 @@ class ModelEndpoint(NamedTuple):
 
     @property
     def provider_name(self) -> str:
-        """The provider's name."""
         return self.provider.info.name
 
 
 class ModelSelection(NamedTuple):
-    """What flags say of the target; None or "" where they say nothing.
+    """The user's choice of provider and model; None or "" if nothing was chosen.
 
     Attributes:
-        provider: its name.
-        model: the model, or provider:model, or an alias.
-        base_url: where its requests go.
-        key: its key.
-        conversation_model: provider and model of the conversation that goes on.
-        template_model: what a named prompt says, the model as with -m.
+        provider: the provider's name.
+        model: a model, provider:model, or an alias.
+        base_url: the base URL of requests.
+        key: the API key.
+        conversation_model: provider and model of the conversation that is continued.
+        template_model: provider and model of the named prompt, the model in any form that -m accepts.
     """
 
     provider: str | None = None
@@ -76,49 +78,55 @@ class ModelSelection(NamedTuple):
 
 
 def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoint:
-    """The provider and model to use, and how to reach them.
+    """Resolve the provider, model, base URL and key to use.
 
     Raises:
-        ConfigError: no such provider, or no key.
+        ConfigError: there is no such provider, or no key.
     """
     name, model = resolve_provider_and_model(app, selection)
-    loaded = app.load_provider(name)
-    model = model or app.config.get_provider(loaded.info.name).get("model") or loaded.info.default_model
-    base_url = selection.base_url or resolve_base_url(app, loaded.info)
-    return create_endpoint(loaded, model, base_url, selection.key or resolve_key(app, loaded.info, base_url))
+    provider = app.load_provider(name)
+    model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
+    base_url = selection.base_url or resolve_base_url(app, provider.info)
+    return create_endpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
 
 
 def create_endpoint(provider: LoadedProvider, model: str, base_url: str, key: str) -> ModelEndpoint:
-    """The target with what answers for it, where that is not the network."""
+    """Create an endpoint, with the provider's adapter if it is embedded."""
     with provider.call_guard:
         return ModelEndpoint(provider, model, base_url, key, provider.hooks.provider_adapter())
 
 
 def start_preconnection(endpoint: ModelEndpoint) -> ModelEndpoint:
-    """The target, to which a connection is opened from now on."""
+    """Start to open a connection to the endpoint, unless its provider is embedded."""
     return endpoint if endpoint.adapter else endpoint._replace(preconnection=preconnect(endpoint.base_url))
 
 
 def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tuple[str, str]:
-    """The provider's name, and the model where one was named for it."""
+    """Return the provider's name, and its model if one is set for it."""
     provider, model = selection.provider, selection.model
-    last_provider, last_model = selection.conversation_model
-    named_provider, named_model = selection.template_model
-    if not named_provider:
-        named_provider, named_model = split_model_name(app, named_model)
-    if named_provider and provider in (None, named_provider):  # before the conversation's, and otherwise like it
-        same = last_provider == named_provider
-        last_provider, last_model = named_provider, named_model or (last_model if same else "")
-    elif not provider and not named_provider:
-        model = model or named_model
+    conversation_provider, conversation_model = selection.conversation_model
+    template_provider, template_model = selection.template_model
+    if not template_provider:
+        template_provider, template_model = split_model_name(app, template_model)
+    if template_provider and provider in (None, template_provider):
+        # It replaces the conversation's provider, and is otherwise treated alike.
+        if conversation_provider != template_provider:
+            conversation_model = ""
+        conversation_provider, conversation_model = template_provider, template_model or conversation_model
+    elif not provider and not template_provider:
+        model = model or template_model
     if provider:
-        last = last_model if provider == last_provider else ""
-        return provider, model or last or find_configured_model(app, provider, is_provider_named=True)
+        default_model = conversation_model if provider == conversation_provider else ""
+        return provider, model or default_model or find_configured_model(app, provider, is_provider_named=True)
     prefix, model = split_model_name(app, model or "")
     if prefix:
         return prefix, model
-    if last_provider:
-        return last_provider, model or last_model or find_configured_model(app, last_provider, is_provider_named=True)
+    if conversation_provider:
+        model = model or conversation_model
+        return (
+            conversation_provider,
+            model or find_configured_model(app, conversation_provider, is_provider_named=True),
+        )
     environment, config = app.environment, app.config
     name = (
         environment.get("ASK_PROVIDER")
@@ -129,16 +137,17 @@ def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tu
 
 
 def split_model_name(app: AppContext, model: str) -> tuple[str, str]:
-    """Provider and model where the name of a model, or of an alias, holds both; else "" and the model."""
+    """Split provider:model, or an alias for it. For a model without a provider, return "" and the model."""
     model = app.config.aliases.get(model, model)
     prefix, colon, rest = model.partition(":")
     return (prefix, rest) if colon and prefix in app.provider_names else ("", model)
 
 
 def find_configured_model(app: AppContext, provider_name: str, *, is_provider_named: bool) -> str:
-    """The model of environment or configuration, each only for the provider that is set beside it.
+    """Return the model that the environment or configuration sets for a provider.
 
-    One that is set without a provider is for the provider that comes about where none is `named`.
+    A model applies only to the provider that is set in the same place. A model that is set without a provider applies
+    to the default provider, when none is named.
     """
     environment, config = app.environment, app.config
     for provider, model in (
@@ -152,7 +161,7 @@ def find_configured_model(app: AppContext, provider_name: str, *, is_provider_na
 
 
 def find_provider_with_key(app: AppContext, base_url: str) -> str:
-    """Find the first provider that has a key, or else one whose base URL is a local server's.
+    """Find the first provider with a key, or else one with a local base URL.
 
     Raises:
         ConfigError: there is neither.
@@ -171,10 +180,10 @@ def find_provider_with_key(app: AppContext, base_url: str) -> str:
 
 
 def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
-    """A provider's key, or several with "|" between them; "" where there is none and none is needed.
+    """Return a provider's key; "" if there is none and none is needed.
 
     Raises:
-        ConfigError: it needs one and has none.
+        ConfigError: it needs a key and has none.
     """
     variables = app.find_key_variables(info.name, info.key_env)
     key, _ = app.key_store.find(info.name, variables)
@@ -185,13 +194,19 @@ def resolve_key(app: AppContext, info: ProviderInfo, base_url: str) -> str:
 
 
 def requires_key(app: AppContext, info: ProviderInfo, base_url: str) -> bool:
-    """Check whether requests to a provider need a key: a local server needs one only where config.toml says which."""
+    """Check whether requests to a provider need a key.
+
+    A local server needs one only if config.toml names its variable.
+    """
     configured = "key_env" in app.config.get_provider(info.name)
     return info.needs_key and (configured or not is_local_url(base_url))
 
 
 def is_local_url(url: str) -> bool:
-    """Check whether a URL names this machine or a private network, by an address or by a name that is never public."""
+    """Check whether a URL is on this machine or a private network.
+
+    The host may be an address, or a name that is never public.
+    """
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:
@@ -204,42 +219,42 @@ def is_local_url(url: str) -> bool:
 
 
 def format_key_hint(provider_name: str, variable: str = "", *_: str) -> str:
-    """How a user gives a provider its key."""
+    """Tell the user how to set a provider's key."""
     return f"set {variable or format_variable_prefix(provider_name) + '_API_KEY'} or run `ask keys set {provider_name}`"
 
 
 def resolve_base_url(app: AppContext, info: ProviderInfo) -> str:
-    """Where a provider's requests go: as environment, configuration or its own word says, in that order."""
+    """Return a provider's base URL from environment, configuration or its own default."""
     environment = app.environment
-    told = (environment.get(variable, "").strip() for variable in info.base_url_env)
+    addresses = (environment.get(variable, "").strip() for variable in info.base_url_env)
     return (
         environment.get(f"{format_variable_prefix(info.name)}_BASE_URL")
-        or next((complete_base_url(value, info.base_url) for value in told if value), "")
+        or next((complete_base_url(value, info.base_url) for value in addresses if value), "")
         or app.config.get_provider(info.name).get("base_url")
         or info.base_url
     )
 
 
 def complete_base_url(address: str, default_url: str) -> str:
-    """An address that may lack its scheme and port, as OLLAMA_HOST does, with those of a provider's own base URL.
+    """Complete an address without scheme or port, such as OLLAMA_HOST's.
 
-    An address that servers listen on, 0.0.0.0, becomes one that can be reached.
+    They are taken from the default URL. A listening address such as 0.0.0.0 is replaced by the loopback address.
     """
-    own = urlsplit(default_url)
+    default = urlsplit(default_url)
     scheme, _, rest = address.strip("'\"").rpartition("://")
-    place, slash, path = rest.partition("/")
-    if place.count(":") > 1 and not place.startswith("["):
-        place = f"[{place}]"
-    host, port = re.fullmatch(r"(\[.*\]|[^:]*):?(.*)", place, re.DOTALL).groups()  # type: ignore[union-attr]
+    authority, slash, path = rest.partition("/")
+    if authority.count(":") > 1 and not authority.startswith("["):
+        authority = f"[{authority}]"
+    host, port = re.fullmatch(r"(\[.*\]|[^:]*):?(.*)", authority, re.DOTALL).groups()  # type: ignore[union-attr]
     host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(host, host)  # noqa: S104 - read, not bound
-    number = port if port.isdigit() else "" if scheme else own.port
-    return f"{scheme or own.scheme}://{host}{f':{number}' if number else ''}{slash}{path}"
+    port_number = port if port.isdigit() else "" if scheme else default.port
+    return f"{scheme or default.scheme}://{host}{f':{port_number}' if port_number else ''}{slash}{path}"
 
 
 def create_client(
     endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings, redactor: Redactor = NO_SECRETS
 ) -> ProviderClient:
-    """Make a provider ready to be asked; `notify` takes what there is to say meanwhile."""
+    """Create a client for an endpoint. `notify` is called with notices for the user, such as retries."""
     transport = Transport(endpoint.base_url, settings.timeout, endpoint.adapter, endpoint.preconnection)
     return ProviderClient(
         endpoint.provider,
@@ -253,35 +268,35 @@ def create_client(
 
 
 def create_cost_calculator(endpoint: ModelEndpoint, client: ProviderClient) -> Callable[[Usage], float]:
-    """What usage of the model costs in US dollars: as its answers tell, or else by the prices in the models list.
+    """Return a function from usage to cost in US dollars.
 
-    Where answers should tell and do not, as through a proxy, the list is asked for then, and the function that is
-    returned raises what this one does.
+    The cost is the reported one or computed from list prices. If the provider should report costs but does not, as
+    through a proxy, the returned function fetches the models list and may raise the same errors.
 
     Raises:
-        ConfigError: neither is told.
-        AskError: the models list could not be had.
+        ConfigError: neither costs nor prices are available.
+        AskError: the models list cannot be fetched.
     """
-    by_price = cache(partial(create_price_calculator, endpoint, client))
+    get_price_calculator = cache(partial(create_price_calculator, endpoint, client))
     if not endpoint.provider.info.tells_cost:
-        return by_price()
-    return lambda usage: by_price()(usage) if usage.cost is None else usage.cost
+        return get_price_calculator()
+    return lambda usage: get_price_calculator()(usage) if usage.cost is None else usage.cost
 
 
 def create_price_calculator(endpoint: ModelEndpoint, client: ProviderClient) -> Callable[[Usage], float]:
-    """What usage of the model costs by the prices in the models list.
+    """Return a function from usage to cost in US dollars, by list prices.
 
-    Cached tokens count in full, so that a limit is never passed unseen.
+    Cached tokens count at the full price, so that the cost limit is never exceeded unnoticed.
 
     Raises:
-        ConfigError: the list does not tell them.
-        AskError: it could not be had.
+        ConfigError: the models list has no prices for the model.
+        AskError: it cannot be fetched.
     """
     try:
         models = client.list_models()
-    except (ProviderError, NetworkError) as failure:
-        failure.message = f"the price list that --max-cost needs could not be had: {failure.message}"
-        failure.advice = "; ".join(filter(None, (failure.advice, "leave out --max-cost to go on without")))
+    except (ProviderError, NetworkError) as error:
+        error.message = f"the price list that --max-cost needs could not be had: {error.message}"
+        error.advice = "; ".join(filter(None, (error.advice, "leave out --max-cost to go on without")))
         raise
     for model in models:
         if model.id == endpoint.model and model.input_price is not None and model.output_price is not None:
@@ -294,16 +309,16 @@ def create_price_calculator(endpoint: ModelEndpoint, client: ProviderClient) -> 
 
 
 def compute_cost(input_price: float, output_price: float, usage: Usage) -> float:
-    """What usage costs at these prices per token."""
+    """Compute the cost of usage from prices per token."""
     return (usage.input_tokens or 0) * input_price + (usage.output_tokens or 0) * output_price
 
 
 def fetch_first_model(endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings) -> str:
-    """The first model that a provider lists: of a local server, one that is installed there.
+    """Return the first model that a provider lists. Local servers list installed models.
 
     Raises:
         ConfigError: it lists none.
-        AskError: the list could not be had.
+        AskError: the list cannot be fetched.
     """
     models = create_client(endpoint, notify, settings).list_models()
     if not models:

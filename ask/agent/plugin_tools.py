@@ -1,4 +1,4 @@
-"""Tools that are not ask's own: those of `--tool`, and those of installed plugins. Each source has its own process."""
+"""Tools from `--tool` and from installed plugins. Each source runs in its own process."""
 
 from __future__ import annotations
 
@@ -18,84 +18,81 @@ from ask.tools.base import Tool
 from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlugin
 
 DOTTED_NAME_PATTERN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
-"""A module, or what stands in one."""
+"""A module, or an object in a module."""
 TOOL_OPTION_HINT = "write --tool FILE.py, --tool FILE.py:FUNCTION or --tool MODULE:FUNCTION"
 
 ToolTarget = tuple[str, str, bool]
-"""The fields of a `loading.Target`."""
+"""The fields of `ask.tools.plugins.loader.ToolTarget`, which is imported only in the worker process."""
 
 
 def load_function_tools(
     option_values: Sequence[str], app: AppContext, settings: Settings, cleanup: ExitStack
 ) -> list[Tool]:
-    """The tools that `--tool` names.
-
-    Args:
-        option_values: what it says, each time.
-        app: what is installed and configured.
-        settings: how the run works.
-        cleanup: ends what is started, when it is closed.
+    """Load the tools that `--tool` names. Closing `cleanup` ends their processes.
 
     Raises:
-        UsageError: it makes no sense.
+        UsageError: an option names neither a file nor a module.
         FileError: a file cannot be read.
-        ConfigError: one cannot be loaded.
+        ConfigError: a tool cannot be loaded.
     """
-    by_place: dict[tuple[str, bool], list[str]] = {}
+    attributes_by_location: dict[tuple[str, bool], list[str]] = {}
     for value in option_values:
-        place, attribute, is_file = parse_tool_option(value)
-        by_place.setdefault((place, is_file), []).append(attribute)
-    around = create_plugin_environment(app, settings)
-    sources = []
-    for (place, is_file), attributes in by_place.items():
-        where = str(Path(place).absolute()) if is_file else place
-        targets: list[ToolTarget] = [(where, attribute, is_file) for attribute in attributes]
-        origin = decode_argument(place) if is_file else f"module {place}"
+        location, attribute, is_file = parse_tool_option(value)
+        attributes_by_location.setdefault((location, is_file), []).append(attribute)
+    environment = create_plugin_environment(app, settings)
+    plugins = []
+    for (location, is_file), attributes in attributes_by_location.items():
+        absolute_location = str(Path(location).absolute()) if is_file else location
+        targets: list[ToolTarget] = [(absolute_location, attribute, is_file) for attribute in attributes]
+        origin = decode_argument(location) if is_file else f"module {location}"
         try:
-            source = ToolPlugin(origin, targets, around, extra_import_path=[] if is_file else [str(around.directory)])
-        except PluginLoadError as fault:
-            raise make_load_error(origin, fault) from None
-        cleanup.callback(source.close)
-        sources.append(source)
+            plugin = ToolPlugin(
+                origin, targets, environment, extra_import_path=[] if is_file else [str(environment.directory)]
+            )
+        except PluginLoadError as error:
+            raise make_load_error(origin, error) from None
+        cleanup.callback(plugin.close)
+        plugins.append(plugin)
     tools = []
-    for source in sources:
+    for plugin in plugins:
         try:
-            with report_slow_loading(source.origin, app.notify):
-                tools += source.load_tools()
-        except PluginLoadError as fault:
-            raise make_load_error(source.origin, fault) from None
+            with report_slow_loading(plugin.origin, app.notify):
+                tools += plugin.load_tools()
+        except PluginLoadError as error:
+            raise make_load_error(plugin.origin, error) from None
     return tools
 
 
 def make_load_error(origin: str, error: PluginLoadError) -> ConfigError:
-    """The error for what `--tool` names."""
     return ConfigError(f"the tools of {origin} cannot be loaded", str(error))
 
 
 def parse_tool_option(option_value: str) -> ToolTarget:
-    """What one `--tool` says: a file or module, a function in it or "", and whether it is a file.
+    """Parse one `--tool` into location, function name and whether it is a file.
+
+    The location is a file or module; the function name is "" for all of its tools.
 
     Raises:
-        UsageError: it says neither.
+        UsageError: it names neither a file nor a module.
         FileError: the file cannot be read.
     """
-    place, _, attribute = option_value.rpartition(":")
-    if not place or "/" in attribute or attribute.endswith(".py"):
-        place, attribute = option_value.removesuffix(":"), ""
-    is_file = place.endswith(".py") or "/" in place
+    location, _, attribute = option_value.rpartition(":")
+    if not location or "/" in attribute or attribute.endswith(".py"):
+        location, attribute = option_value.removesuffix(":"), ""
+    is_file = location.endswith(".py") or "/" in location
     if (attribute and not DOTTED_NAME_PATTERN.fullmatch(attribute)) or not (
-        is_file or DOTTED_NAME_PATTERN.fullmatch(place)
+        is_file or DOTTED_NAME_PATTERN.fullmatch(location)
     ):
         raise UsageError(
             f"--tool {decode_argument(option_value)!r} names neither a file nor a module", TOOL_OPTION_HINT
         )
     if is_file:
         try:
-            Path(place).open("rb").close()
-        except (OSError, ValueError) as fault:
-            told = fault.strerror if isinstance(fault, OSError) else str(fault)
-            raise FileError(f"cannot read {decode_argument(place)} ({told})", TOOL_OPTION_HINT) from fault
-    return place, attribute, is_file
+            Path(location).open("rb").close()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise FileError(f"cannot read {decode_argument(location)} ({reason})", TOOL_OPTION_HINT) from error
+    return location, attribute, is_file
 
 
 def load_plugin_tools(
@@ -104,38 +101,34 @@ def load_plugin_tools(
     settings: Settings,
     cleanup: ExitStack,
 ) -> Iterator[Tool | ToolLoadFailure]:
-    """The tools of installed plugins, and in place of those that cannot be loaded, why; all load at the same time.
+    """Yield the tools of installed plugins, and a failure for each broken plugin.
 
-    Args:
-        entries_by_distribution: what each distribution names.
-        app: what is installed and configured.
-        settings: how the run works.
-        cleanup: ends what is started, when it is closed.
+    All plugins load in parallel. Closing `cleanup` ends their processes.
     """
-    around = create_plugin_environment(app, settings)
-    sources: dict[str, ToolPlugin | ToolLoadFailure] = {}
-    for distribution, named in entries_by_distribution.items():
+    environment = create_plugin_environment(app, settings)
+    plugins: dict[str, ToolPlugin | ToolLoadFailure] = {}
+    for distribution, entries in entries_by_distribution.items():
         try:
-            source = ToolPlugin(format_origin(distribution), list(iter_entry_targets(named)), around)
-            cleanup.callback(source.close)
-            sources[distribution] = source
-        except PluginLoadError as fault:
-            sources[distribution] = ToolLoadFailure(distribution, fault)
-    for distribution, found in sources.items():
-        if isinstance(found, ToolLoadFailure):
-            yield found
+            plugin = ToolPlugin(format_origin(distribution), list(iter_entry_targets(entries)), environment)
+            cleanup.callback(plugin.close)
+            plugins[distribution] = plugin
+        except PluginLoadError as error:
+            plugins[distribution] = ToolLoadFailure(distribution, error)
+    for distribution, loaded_plugin in plugins.items():
+        if isinstance(loaded_plugin, ToolLoadFailure):
+            yield loaded_plugin
             continue
         try:
             with report_slow_loading(distribution, app.notify):
-                tools = found.load_tools()
-        except PluginLoadError as fault:
-            yield ToolLoadFailure(distribution, fault)
+                tools = loaded_plugin.load_tools()
+        except PluginLoadError as error:
+            yield ToolLoadFailure(distribution, error)
         else:
             yield from tools
 
 
 class ToolLoadFailure:
-    """Why the tools of a distribution cannot be had."""
+    """The reason why the tools of a distribution cannot be loaded."""
 
     def __init__(self, distribution: str, reason: PluginLoadError) -> None:
         self.distribution, self.reason = distribution, str(reason)
@@ -145,19 +138,22 @@ class ToolLoadFailure:
 
 
 def format_origin(distribution: str) -> str:
-    """What its tools are said to be from: none may pass for one of ask's own, which safe mode confines."""
+    """Return the displayed origin of a distribution's tools.
+
+    None may pass for ask's own tools, which safe mode sandboxes.
+    """
     return f"package {distribution}" if distribution == BUILTIN_ORIGIN else distribution
 
 
 def iter_entry_targets(entries: Iterable[PluginEntry]) -> Iterator[ToolTarget]:
-    """Where the tools of a distribution are, by its entry points."""
-    for claim in entries:
-        place, _, attribute = claim.target.partition("[")[0].partition(":")
-        yield place.strip(), attribute.strip(), False
+    """Yield where the tools of a distribution are, by its entry points."""
+    for entry in entries:
+        location, _, attribute = entry.target.partition("[")[0].partition(":")
+        yield location.strip(), attribute.strip(), False
 
 
 def create_plugin_environment(app: AppContext, settings: Settings) -> PluginEnvironment:
-    """What the processes of plugins have around them."""
+    """Create the environment in which plugin processes run."""
     from ask.settings import get_working_directory
 
     environment = app.collect_secrets().build_child_environment()

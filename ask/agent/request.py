@@ -1,8 +1,7 @@
-"""Everything that a command line asks for, read and checked before anything is sent."""
+"""The complete request of a command line, read and checked before anything is sent."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -18,18 +17,16 @@ from ask.agent.model_selection import (
     start_preconnection,
 )
 from ask.agent.toolset import Toolset
-from ask.api_keys import Secrets
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
-from ask.attachments import (
-    describe_media_type,
-    format_supported_types,
-)
+from ask.child_environment import Secrets
 from ask.console import StderrConsole
 from ask.context_window import ReportedUsage
-from ask.errors import ParameterError, UsageError
-from ask.inputs.prompt_inputs import InputReaders, PromptInputs
-from ask.inputs.text import compose_prompt, decode_text, format_blocks, parse_model_options, read_stdin, read_text_file
-from ask.messages import Attachment, Message
+from ask.errors import UsageError
+from ask.history.ids import generate_conversation_id
+from ask.inputs.model_options import parse_model_options
+from ask.inputs.readers import decode_text, read_stdin, read_text_file
+from ask.messages import Message
+from ask.prompt_blocks import compose_prompt, format_blocks
 from ask.settings import Settings, get_working_directory, resolve_settings
 from ask.text import INVISIBLE_CHARACTERS, decode_argument
 from ask.tools.base import Tool
@@ -40,9 +37,6 @@ if TYPE_CHECKING:
     from ask.agent.template_selection import SelectedTemplate
     from ask.history.conversations import Compaction, ResumedConversation
     from ask.inputs.prompt_inputs import InputReaders, PromptInputs
-if TYPE_CHECKING:
-    from ask.agent.model_selection import ModelEndpoint
-    from ask.agent.template_selection import SelectedTemplate
 
 
 FIRST_RUN_WARNING = """\
@@ -52,29 +46,29 @@ FIRST_SAFE_RUN_WARNING = """\
 ask: the model can run commands here. --safe lets them change files in this folder and each --allow-dir alone,
 ask: and keeps them off the network. --confirm asks before each. (This is said once.)"""
 OUTPUT_FORMATS = ("cmd", "code", "schema")
-"""The forms of an answer that the user can ask for: each is an option, and a prompt."""
+"""The output formats; each is a command line option and a prompt."""
 
 
 class RunRequest(NamedTuple):
-    """What to ask, whom, and how.
+    """The input of one run: the message, the model, the tools and the settings.
 
     Attributes:
-        conversation_id: the id of the conversation.
-        message_history: what was said in it before.
-        user_message: the user's message.
-        extra_system_prompt: what the user adds to the system prompt for this conversation.
-        directory: where the run takes place.
-        toolset: the tools that there are.
-        tools: what to offer.
-        settings: how the run works.
-        endpoint: whom to ask.
-        secrets: the keys, to be kept out of everything.
-        reported_usage: what is known of the size of `past`.
-        compaction: what a summary is to stand for before the question is asked; None for no summary.
-        safe_mode: the run's safe mode; None without.
-        summary_end_run: for a question that asks for a summary, the number of the first run that it does not stand for.
-        output_format: the form that the answer is to have, of `OUTPUT_FORMATS`; "" for any.
-        response_schema: the shape of an answer in the form "schema"; None for any other.
+        conversation_id: the ID of the conversation.
+        message_history: the earlier messages of the conversation.
+        user_message: the message to answer.
+        extra_system_prompt: the user's addition to the system prompt of this conversation.
+        directory: the working directory.
+        toolset: all available tools.
+        tools: the tools to offer.
+        settings: the settings of the run.
+        endpoint: the provider and model to ask.
+        secrets: the API keys, to be redacted.
+        reported_usage: the known size of `message_history`.
+        compaction: what a summary should replace before the message is answered; None for no summary.
+        safe_mode: the run's safe mode; None if it is off.
+        summary_end_run: for a request that asks for a summary, the number of the first run that it does not cover.
+        output_format: one of `OUTPUT_FORMATS`; "" for any format.
+        response_schema: the schema of an answer in the format "schema"; None for any other format.
     """
 
     conversation_id: str
@@ -98,123 +92,123 @@ class RunRequest(NamedTuple):
 def prepare_request(
     flags: Mapping[str, Any], words: Sequence[str], app: AppContext, console: StderrConsole, cleanup: ExitStack
 ) -> RunRequest:
-    """Read all that the run needs, and in safe mode open the sandbox: before anything is sent.
+    """Read everything the run needs and, in safe mode, open the sandbox.
 
     Args:
-        flags: the options by name.
-        words: the prompt's words.
-        app: what is installed and configured.
-        console: takes lines for the user.
-        cleanup: is closed when the run is over.
+        flags: the command line options by name.
+        words: the words of the prompt.
+        app: the user's installation.
+        console: prints notices.
+        cleanup: is closed at the end of the run.
 
     Raises:
-        AskError: something in it makes no sense, or cannot be read.
+        AskError: an option or the configuration is invalid, or an input cannot be read.
     """
-    question, chosen = prepare_without_prompt(flags, app, console, cleanup)
-    asked = read_user_message(flags, words, question, console, chosen)
-    if asked.attachments:
-        check_attachments_supported(asked.attachments, question.endpoint)
-    warn_on_first_run(question, flags, app, console)
-    return question._replace(user_message=asked)
+    request, template = prepare_without_prompt(flags, app, console, cleanup)
+    message = read_user_message(flags, words, request, console, template)
+    if message.attachments:
+        from ask.agent.user_message import check_attachments_supported
+
+        check_attachments_supported(message.attachments, request.endpoint)
+    warn_on_first_run(request, flags, app, console)
+    return request._replace(user_message=message)
 
 
 def prepare_without_prompt(
     flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
 ) -> tuple[RunRequest, SelectedTemplate | None]:
-    """The question without what is asked, and the named prompt that asks it; all else as `prepare_request` has it."""
+    """Prepare the request without its message.
+
+    Returns it with the selected named prompt, and raises the errors of `prepare_request`.
+    """
     directory = get_working_directory()
-    past = read_continuation(flags, app, directory)
-    chosen = read_selected_template(flags, app)
-    shape = read_schema(flags["schema"])
-    system = read_extra_system_prompt(flags["system"], past, chosen.system_prompt if chosen else "")
-    settings = read_settings(flags, system, app, chosen)
-    compaction = read_compaction(settings, past.id if past else "", app) if flags["compact"] else None
+    continuation = read_continuation(flags, app, directory)
+    template = read_selected_template(flags, app)
+    response_schema = read_schema(flags["schema"])
+    extra_system_prompt = read_extra_system_prompt(
+        flags["system"], continuation, template.system_prompt if template else ""
+    )
+    settings = read_settings(flags, extra_system_prompt, app, template)
+    compaction = read_compaction(settings, continuation.id if continuation else "", app) if flags["compact"] else None
     for warning in app.config.warnings:
         console.print_line(f"ask: {warning}")
-    target = start_preconnection(resolve_endpoint(app, read_model_selection(flags, past, chosen)))
-    conversation = past.id if past else generate_conversation_id()
-    toolbox = Toolset(app, console, cleanup, flags["functions"])
-    tools = toolbox.select_tools(settings, chosen)
-    secrets = app.collect_secrets(target.key)
+    endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
+    conversation_id = continuation.id if continuation else generate_conversation_id()
+    toolset = Toolset(app, console, cleanup, flags["functions"])
+    tools = toolset.select_tools(settings, template)
+    secrets = app.collect_secrets(endpoint.key)
     console.redact = secrets.redact
-    confined = open_safe_mode(settings, directory, conversation, app, console) if settings.safe else None
-    if confined:
-        tools = cleanup.enter_context(confined).sandbox_tools(tools)
-    if not target.model:
-        target = target._replace(
-            model=fetch_first_model(target, lambda text: console.print_line(f"ask: {text}"), settings)
+    safe_mode = open_safe_mode(settings, directory, conversation_id, app, console) if settings.safe else None
+    if safe_mode:
+        tools = cleanup.enter_context(safe_mode).sandbox_tools(tools)
+    if not endpoint.model:
+        endpoint = endpoint._replace(
+            model=fetch_first_model(endpoint, lambda text: console.print_line(f"ask: {text}"), settings)
         )
-    question = RunRequest(
-        conversation_id=conversation,
-        message_history=past.messages if past else (),
+    is_same_model = read_last_model(continuation) == (endpoint.provider_name, endpoint.model)
+    request = RunRequest(
+        conversation_id=conversation_id,
+        message_history=continuation.messages if continuation else (),
         user_message=Message("user", ""),
-        extra_system_prompt=system,
+        extra_system_prompt=extra_system_prompt,
         directory=directory,
-        toolset=toolbox,
+        toolset=toolset,
         tools=tools,
         settings=settings,
-        endpoint=target,
+        endpoint=endpoint,
         secrets=secrets,
-        safe_mode=confined,
-        reported_usage=past.reported_usage
-        if past and (past.provider, past.model) == (target.provider_name, target.model)
-        else ReportedUsage(),
+        safe_mode=safe_mode,
+        reported_usage=continuation.reported_usage if continuation and is_same_model else ReportedUsage(),
         compaction=compaction,
         output_format=next((form for form in OUTPUT_FORMATS if flags[form]), ""),
-        response_schema=shape,
+        response_schema=response_schema,
     )
-    return question, chosen
-
-
-def generate_conversation_id() -> str:
-    """An id for a conversation. It begins with a letter, so that no number in a list can be the beginning of one."""
-    number = os.urandom(6)
-    return "abcdef"[number[0] % 6] + number.hex()[1:]
+    return request, template
 
 
 def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation | None:
-    """The conversation that goes on, if one does.
+    """Load the conversation to continue; None for a new one.
 
     Raises:
         UsageError: there is no such conversation.
         FileError: it cannot be read.
     """
-    wanted = flags["resume"]
-    if wanted is None and not flags["go_on"]:
+    conversation_id = flags["resume"]
+    if conversation_id is None and not flags["go_on"]:
         return None
-    if wanted is not None and flags["go_on"]:
+    if conversation_id is not None and flags["go_on"]:
         raise UsageError("--continue and --resume name two conversations", "use one of them")
     from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
+    from ask.history.ids import identify_terminal
     from ask.history.store import Store
-    from ask.history.terminal_id import identify_terminal
 
-    with Store(app.history_file, create=False) as store:
-        if wanted is not None:
-            return load_conversation(store, find_conversation(store, decode_argument(wanted)))
+    with Store(app.app_dirs.history_file, create=False) as store:
+        if conversation_id is not None:
+            return load_conversation(store, find_conversation(store, decode_argument(conversation_id)))
         return load_conversation(
             store, find_current_conversation(store, identify_terminal(app.environment), decode_argument(str(directory)))
         )
 
 
 def read_selected_template(flags: Mapping[str, Any], app: AppContext) -> SelectedTemplate | None:
-    """The named prompt that is asked with, if one is.
+    """Return the named prompt selected by -t; None without -t.
 
     Raises:
-        UsageError: there is none of that name, or it lacks a value, or has no use for one.
-        ConfigError: it is broken.
+        UsageError: there is no such prompt, a value is missing, or it has no placeholder for one.
+        ConfigError: it is invalid.
     """
     if flags["template"] is None and not flags["variables"]:
         return None
     from ask.agent.template_selection import select_template
 
-    return select_template(flags["template"], flags["variables"], app.prompts_directory)
+    return select_template(flags["template"], flags["variables"], app.app_dirs.templates)
 
 
 def read_schema(option_value: str | None) -> ResponseSchema | None:
-    """The shape that the answer is to have; None for any.
+    """Read the schema given by --schema; None without --schema.
 
     Raises:
-        UsageError: it makes no sense.
+        UsageError: it is invalid.
         FileError: its file cannot be read.
     """
     if option_value is None:
@@ -227,17 +221,30 @@ def read_schema(option_value: str | None) -> ResponseSchema | None:
 def read_model_selection(
     flags: Mapping[str, Any], continuation: ResumedConversation | None, selected_template: SelectedTemplate | None
 ) -> ModelSelection:
-    """What is said of the target: by flags, by a named prompt, and by the conversation that goes on."""
-    last = (continuation.provider, continuation.model) if continuation else ("", "")
-    named = (selected_template.template.provider, selected_template.template.model) if selected_template else ("", "")
-    return ModelSelection(flags["provider"], flags["model"], flags["base_url"], flags["key"], last, named)
+    """Collect what options, named prompt and conversation say about the model."""
+    template_model = (
+        (selected_template.template.provider, selected_template.template.model) if selected_template else ("", "")
+    )
+    return ModelSelection(
+        flags["provider"],
+        flags["model"],
+        flags["base_url"],
+        flags["key"],
+        read_last_model(continuation),
+        template_model,
+    )
+
+
+def read_last_model(continuation: ResumedConversation | None) -> tuple[str, str]:
+    """Return provider and model of a conversation; ("", "") without one."""
+    return (continuation.provider, continuation.model) if continuation else ("", "")
 
 
 def read_compaction(settings: Settings, conversation_id: str, app: AppContext) -> Compaction:
-    """What of the conversation a summary is to stand for.
+    """Load what a summary of the conversation should replace.
 
     Raises:
-        UsageError: no conversation goes on, or nothing is saved.
+        UsageError: no conversation is continued, or the run is not saved.
         FileError: it cannot be read.
     """
     if not conversation_id:
@@ -247,44 +254,42 @@ def read_compaction(settings: Settings, conversation_id: str, app: AppContext) -
     from ask.history.conversations import find_conversation, load_compaction
     from ask.history.store import Store
 
-    with Store(app.history_file) as store:
+    with Store(app.app_dirs.history_file) as store:
         return load_compaction(store, find_conversation(store, conversation_id))
 
 
 def read_extra_system_prompt(
     option_value: str | None, continuation: ResumedConversation | None, template_text: str
 ) -> str:
-    """What the user adds to the system prompt, or as before in this conversation where nothing is said now.
+    """Return the user's addition to the system prompt.
 
-    Args:
-        option_value: what the option says.
-        continuation: the conversation that goes on.
-        template_text: what a named prompt says, which comes before what the option says.
+    The text of a named prompt comes before the option's. Without either, the conversation's earlier addition still
+    applies.
     """
     if option_value is None:
         return template_text or (continuation.system if continuation else "")
-    own = read_text_file(option_value[1:]) if option_value.startswith("@") else decode_argument(option_value)
-    return "\n\n".join(filter(None, (template_text, own)))
+    option_text = read_text_file(option_value[1:]) if option_value.startswith("@") else decode_argument(option_value)
+    return "\n\n".join(filter(None, (template_text, option_text)))
 
 
 def read_settings(
     flags: Mapping[str, Any], extra_system_prompt: str, app: AppContext, selected_template: SelectedTemplate | None
 ) -> Settings:
-    """The settings, with options read that name something else.
+    """Resolve the settings, including model options and options that imply others.
 
     Raises:
-        UsageError: an option is given that has no meaning without another, or beside it.
+        UsageError: an option conflicts with another, or has no effect without one.
     """
-    forms = [f"--{form}" for form in OUTPUT_FORMATS if flags[form]]
-    if len(forms) > 1:
-        raise UsageError(f"{' and '.join(forms)} are different forms of an answer", "use one of them")
+    format_options = [f"--{output_format}" for output_format in OUTPUT_FORMATS if flags[output_format]]
+    if len(format_options) > 1:
+        raise UsageError(f"{' and '.join(format_options)} are different forms of an answer", "use one of them")
     options = {
         **(selected_template.template.options if selected_template else {}),
         **parse_model_options(map(decode_argument, flags["options"])),
     }
-    read = {"option": options, "system": extra_system_prompt}
-    read["no_tools"] = flags["no_tools"] or flags["cmd"]
-    settings = resolve_settings({**flags, **read}, app.environment, app.config)
+    parsed_flags = {"option": options, "system": extra_system_prompt}
+    parsed_flags["no_tools"] = flags["no_tools"] or flags["cmd"]
+    settings = resolve_settings({**flags, **parsed_flags}, app.environment, app.config)
     for flag in ("allow_dirs", "allow_hosts", "allow_tools"):
         if flags[flag] and not settings.safe:
             raise UsageError(f"--{flag.replace('_', '-').rstrip('s')} has no meaning without --safe", "add --safe")
@@ -294,15 +299,17 @@ def read_settings(
 def open_safe_mode(
     settings: Settings, directory: Path, conversation_id: str, app: AppContext, console: StderrConsole
 ) -> SafeModeContext:
-    """The run's safe mode, opened, with a line for what it does not cover.
+    """Open the run's safe mode, printing what it does not protect.
 
     Raises:
-        SafetyError: it cannot be had here.
+        SafetyError: safe mode is not available here.
     """
     from ask.agent.safe_mode import SafeModeContext
 
-    spill = app.results_directory / conversation_id
-    return SafeModeContext(settings, directory, spill, app, lambda text: console.print_line(f"ask: {text}"))
+    overflow_directory = app.app_dirs.results / conversation_id
+    return SafeModeContext(
+        settings, directory, overflow_directory, app, lambda text: console.print_line(f"ask: {text}")
+    )
 
 
 def read_user_message(
@@ -312,37 +319,41 @@ def read_user_message(
     console: StderrConsole,
     selected_template: SelectedTemplate | None,
 ) -> Message:
-    """The user's message, from a named prompt, words, files and standard input."""
-    piped = partial(read_stdin, request.settings.stdin_limit, lambda text: console.print_line(f"ask: {text}"))
-    said = decode_argument(" ".join(words))
-    if not INVISIBLE_CHARACTERS.sub("", said).strip():
-        said = ""
-    read = b"" if flags["no_stdin"] or "-" in flags["files"] else piped()
-    if not flags["files"] and not is_likely_binary(read):
-        text = decode_text(read, "standard input")
+    """Read the user's message from all its sources.
+
+    These are a named prompt, the command line, files and standard input.
+    """
+    read_piped = partial(read_stdin, request.settings.stdin_limit, lambda text: console.print_line(f"ask: {text}"))
+    prompt_text = decode_argument(" ".join(words))
+    if not INVISIBLE_CHARACTERS.sub("", prompt_text).strip():
+        prompt_text = ""
+    piped_data = b"" if flags["no_stdin"] or "-" in flags["files"] else read_piped()
+    if not flags["files"] and not is_likely_binary(piped_data):
+        text = decode_text(piped_data, "standard input")
         if selected_template and selected_template.has_prompt:
-            return Message("user", selected_template.render_prompt(format_blocks(said, (), text)))
+            return Message("user", selected_template.render_prompt(format_blocks(prompt_text, (), text)))
         if flags["compact"] and not words and not text.strip():
             return Message("user", "")
-        return Message("user", compose_prompt(said, (), text))
+        return Message("user", compose_prompt(prompt_text, (), text))
+    from ask.agent.user_message import compose_message
     from ask.inputs.sources import parse_stdin_content, read_inputs
 
-    means = create_input_readers(request, console, None if flags["no_stdin"] else partial(piped, allow_terminal=True))
-    given = read_inputs(flags["files"], means).merge(parse_stdin_content(read))
+    stdin_reader = None if flags["no_stdin"] else partial(read_piped, allow_terminal=True)
+    readers = create_input_readers(request, console, stdin_reader)
+    inputs = read_inputs(flags["files"], readers).merge(parse_stdin_content(piped_data))
     if flags["verbose"]:
-        print_input_notes(given, console)
-    return compose_message(said, given, selected_template)
+        print_input_notes(inputs, console)
+    return compose_message(prompt_text, inputs, selected_template)
 
 
 def is_likely_binary(data: bytes) -> bool:
-    """Whether a content may be something else than text."""
+    """Check cheaply whether content may be an attachment instead of text."""
     return b"\0" in data or data.lstrip().startswith((b"%PDF-", b"\xff"))
 
 
 def create_input_readers(
     request: RunRequest, console: StderrConsole, stdin_reader: Callable[[], bytes] | None
 ) -> InputReaders:
-    """What it takes to read what -f names."""
     from ask.inputs.prompt_inputs import InputReaders
 
     environment = request.secrets.build_child_environment()
@@ -352,53 +363,20 @@ def create_input_readers(
 
 
 def print_input_notes(inputs: PromptInputs, console: StderrConsole) -> None:
-    """Say what goes along with the text, and what of a folder does not."""
+    """Print which attachments are sent and which files of folders are left out."""
     for line in inputs.notes:
         console.print_dim(f"· {line}\n")
 
 
 def warn_on_first_run(request: RunRequest, flags: Mapping[str, Any], app: AppContext, console: StderrConsole) -> None:
-    """Say on a terminal, the first time that it is so, that the model can run things."""
+    """Warn once, on a terminal, that the model can run commands and change files."""
     if not request.tools or not console.is_terminal or flags["quiet"]:
         return
-    told = app.app_dirs.data / ("told-safe" if request.settings.safe else "told")
+    marker_file = app.app_dirs.data / ("told-safe" if request.settings.safe else "told")
     try:
-        create_private_folder(told.parent)
-        told.touch(PRIVATE_FILE_MODE, exist_ok=False)
+        create_private_folder(marker_file.parent)
+        marker_file.touch(PRIVATE_FILE_MODE, exist_ok=False)
     except OSError:
         return
-    said = FIRST_SAFE_RUN_WARNING if request.settings.safe else FIRST_RUN_WARNING
-    console.print_line(said.format(config=app.app_dirs.config / "config.toml"))
-
-
-def compose_message(words: str, inputs: PromptInputs, selected_template: SelectedTemplate | None = None) -> Message:
-    """The user's message: a named prompt's text or the words, then the texts as marked blocks, and the attachments.
-
-    Raises:
-        UsageError: there is no question.
-    """
-    names = f"[attached: {', '.join(attachment.name for attachment in inputs.attachments)}]"
-    alone = inputs.attachments and not (words or inputs.texts or inputs.stdin_text.strip())
-    said = names if alone else words
-    if selected_template and selected_template.has_prompt:
-        text = selected_template.render_prompt(format_blocks(said, inputs.texts, inputs.stdin_text))
-    else:
-        text = compose_prompt(said, inputs.texts, inputs.stdin_text)
-    if len(inputs.attachments) > 1 and not alone:
-        text = f"{text}\n\n{names}"
-    return Message("user", text, attachments=inputs.attachments)
-
-
-def check_attachments_supported(attachments: Sequence[Attachment], endpoint: ModelEndpoint) -> None:
-    """Refuse what the model that is to be asked does not take.
-
-    Raises:
-        ParameterError: there is such an attachment.
-    """
-    takes = partial(endpoint.provider.supports_attachment, endpoint.model)
-    for attachment in attachments:
-        if not takes(attachment.media_type):
-            what = f"{describe_media_type(attachment.media_type)} ({attachment.name})"
-            taken = format_supported_types(takes)
-            advice = f"it takes {taken}" if taken else "it takes text alone; name another model with -m, or -p"
-            raise ParameterError(f"{endpoint.model} of {endpoint.provider_name} takes no {what}", advice)
+    warning = FIRST_SAFE_RUN_WARNING if request.settings.safe else FIRST_RUN_WARNING
+    console.print_line(warning.format(config=app.app_dirs.config_file))

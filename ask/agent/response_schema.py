@@ -1,4 +1,4 @@
-"""`--schema`: the schema as the user gave it, and an answer by it: checked, and as JSON alone."""
+"""`--schema`: reading the schema, and checking and extracting answers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from ask.errors import IncompleteResponseError, UsageError
-from ask.inputs.text import parse_strict_json, read_text_file
+from ask.inputs.model_options import parse_strict_json
+from ask.inputs.readers import read_text_file
 from ask.schemas.schema import JsonSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
 from ask.text import decode_argument
 
 JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')
-"""How an object begins in JSON."""
+"""The beginning of a JSON object."""
 FILE_NAME_PATTERN = re.compile(r"\S*\.json|\S*/\S*|~\S*")
-"""What can only be meant for a file's name."""
+"""Text that can only be a file name."""
 
 
 class ResponseSchema:
-    """What an answer must be.
-
-    Attributes:
-        json_schema: the JSON Schema.
-    """
+    """The JSON Schema that an answer must match."""
 
     def __init__(self, schema: JsonSchema) -> None:
         self._schema = schema
@@ -33,20 +30,20 @@ class ResponseSchema:
 
     @property
     def schema_text(self) -> str:
-        """The schema as the model is told of it."""
+        """The schema as it is included in the system prompt."""
         return json.dumps(self.json_schema, ensure_ascii=False)
 
     def find_problem(self, answer: str) -> str:
-        """What keeps an answer from being taken, one line; "" for nothing."""
+        """Return why an answer does not match, on one line; "" if it does."""
         from ask.answer_extraction import extract_json
 
         return extract_json(answer, self._schema.describe_problems)[1]
 
     def extract_json(self, answer: str, indent: int | None = None) -> str:
-        """The value in an answer, as JSON: on one line, or indented by so many columns.
+        """Return the JSON value in an answer, on one line or indented.
 
         Raises:
-            IncompleteAnswer: there is none that fits.
+            IncompleteResponseError: there is none that matches.
         """
         from ask.answer_extraction import extract_json
 
@@ -58,10 +55,10 @@ class ResponseSchema:
 
 
 def read_response_schema(option_value: str) -> ResponseSchema:
-    """The shape that --schema names: by a file (@file, or its name), as JSON, or in short.
+    """Read a schema from a file (@file, or its name), JSON, or the short form.
 
     Raises:
-        UsageError: it is no schema.
+        UsageError: it is not a schema.
         FileError: the file cannot be read.
     """
     text = decode_argument(option_value)
@@ -73,17 +70,16 @@ def read_response_schema(option_value: str) -> ResponseSchema:
         text = read_text_file(text)
     try:
         value = parse_strict_json(text)
-    except (ValueError, RecursionError, OverflowError) as fault:
+    except (ValueError, RecursionError, OverflowError) as error:
         if not JSON_OBJECT_START.match(text):
             return ResponseSchema(JsonSchema(parse_short_form(text)))
-        raise UsageError(f"--schema: this is no JSON: {fault}", "correct it there") from None
+        raise UsageError(f"--schema: this is no JSON: {error}", "correct it there") from None
     return ResponseSchema(
         parse_schema(value) if isinstance(value, dict | list | bool) else JsonSchema(parse_short_form(text))
     )
 
 
 def is_file(name: str) -> bool:
-    """Whether there is a file of that name."""
     try:
         return Path(name).is_file()
     except (OSError, ValueError):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
 from ask.agent.call_explanation import explain_tool_call
@@ -26,14 +25,11 @@ from ask.safety.tool_call_log import AuditLog
 from ask.text import decode_argument
 from ask.tools.base import ToolContext
 
-if TYPE_CHECKING:
-    pass
-
 CONTEXT_TRUNCATED_HINT = " (all of it stays saved, and ask -c --compact replaces what is old by a summary)"
 
 
 def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> tuple[RunResult, bool]:
-    """Let the agent work, and save what happens unless that is not wanted; returns too whether it is saved."""
+    """Run a request and save it unless saving is disabled. Returns the result, and whether it is saved."""
     request = request._replace(user_message=request.secrets.redactor.redact_message(request.user_message))
     if request.settings.save:
         return run_and_record(request, app, on_event)
@@ -41,14 +37,14 @@ def run_request(request: RunRequest, app: AppContext, on_event: Callable[[Event]
 
 
 def run_and_record(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> tuple[RunResult, bool]:
-    """Let the agent work, and save all that happens; returns too whether it is saved.
+    """Run a request and save it. Returns the result, and whether it is saved.
 
-    What is shown was saved before, since a reader that leaves ends the run.
+    Events are saved before they are forwarded, because a closed output ends the run.
     """
+    from ask.history.ids import identify_terminal
     from ask.history.recorder import Recorder, RunMetadata
-    from ask.history.terminal_id import identify_terminal
 
-    about = RunMetadata(
+    metadata = RunMetadata(
         conversation=request.conversation_id,
         provider=request.endpoint.provider_name,
         model=request.endpoint.model,
@@ -57,7 +53,7 @@ def run_and_record(request: RunRequest, app: AppContext, on_event: Callable[[Eve
         terminal=identify_terminal(app.environment),
         compacts=request.summary_end_run,
     )
-    recorder = Recorder(app.history_file, about, lambda text: on_event(Notice(text)))
+    recorder = Recorder(app.app_dirs.history_file, metadata, lambda text: on_event(Notice(text)))
 
     def record_and_forward(event: Event) -> None:
         recorder.on_event(event)
@@ -65,38 +61,38 @@ def run_and_record(request: RunRequest, app: AppContext, on_event: Callable[[Eve
 
     recorder.begin(request.user_message)
     try:
-        outcome = run_agent(request, app, record_and_forward)
-    except BaseException as ending:
-        recorder.end(get_exit_code(ending))
+        result = run_agent(request, app, record_and_forward)
+    except BaseException as error:
+        recorder.end(get_exit_code(error))
         raise
-    recorder.end(outcome.error.exit_code if outcome.error else 0, outcome.error, outcome.usage)
-    outcome.saved_run_number = recorder.run_number if recorder.is_saving else None
-    return outcome, recorder.is_saving
+    recorder.end(result.error.exit_code if result.error else 0, result.error, result.usage)
+    result.saved_run_number = recorder.run_number if recorder.is_saving else None
+    return result, recorder.is_saving
 
 
 @contextmanager
 def record_exit_code_on_error(result: RunResult, request: RunRequest, app: AppContext) -> Iterator[None]:
-    """Correct the exit code in the history if an exception ends the process after the run is over."""
+    """Correct the saved exit code if an exception ends the process after the run."""
     try:
         yield
     except BaseException as error:
-        failure = error if isinstance(error, AskError) else None
-        if failure is not None:
-            failure.take_out(request.secrets.redact)
-        record_exit_code(result, app, get_exit_code(error), failure)
+        ask_error = error if isinstance(error, AskError) else None
+        if ask_error is not None:
+            ask_error.take_out(request.secrets.redact)
+        record_exit_code(result, app, get_exit_code(error), ask_error)
         raise
 
 
-def record_exit_code(result: RunResult, app: AppContext, exit_code: int, failure: AskError | None = None) -> None:
+def record_exit_code(result: RunResult, app: AppContext, exit_code: int, error: AskError | None = None) -> None:
     """Correct the exit code of a run in the history, if it is saved there."""
     if result.saved_run_number is not None:
         from ask.history.recorder import correct_exit_code
 
-        correct_exit_code(app.history_file, result.saved_run_number, exit_code, failure)
+        correct_exit_code(app.app_dirs.history_file, result.saved_run_number, exit_code, error)
 
 
 def get_exit_code(error: BaseException) -> int:
-    """Find the exit code of the process that this exception ends."""
+    """Return the exit code of a process that ends with this exception."""
     match error:
         case SystemExit(code=int(code)):
             return code
@@ -112,16 +108,10 @@ def get_exit_code(error: BaseException) -> int:
 
 
 def run_agent(request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> RunResult:
-    """Wire the parts together and let the agent work.
-
-    Args:
-        request: what to ask.
-        app: where logs and long results go.
-        on_event: takes the events.
-    """
-    settings, target = request.settings, request.endpoint
-    exchange = create_client(target, lambda text: on_event(Notice(text)), settings, request.secrets.redactor)
-    system = partial(
+    """Create the client, the tools and the backups, and run the tool loop."""
+    settings, endpoint = request.settings, request.endpoint
+    client = create_client(endpoint, lambda text: on_event(Notice(text)), settings, request.secrets.redactor)
+    build_prompt = partial(
         build_system_prompt,
         user_prompt=settings.system,
         today=date.today(),
@@ -129,10 +119,10 @@ def run_agent(request: RunRequest, app: AppContext, on_event: Callable[[Event], 
         environment=app.environment,
         placeholders=request.safe_mode.placeholders if request.safe_mode else (),
     )
-    job = RunParameters(
-        target.model,
+    parameters = RunParameters(
+        endpoint.model,
         partial(
-            system,
+            build_prompt,
             format_prompt_name=request.output_format,
             schema=request.response_schema.schema_text if request.response_schema else "",
         ),
@@ -142,28 +132,30 @@ def run_agent(request: RunRequest, app: AppContext, on_event: Callable[[Event], 
         settings.max_rounds,
         reported_usage=request.reported_usage,
         find_context_limit=make_context_limit_lookup(
-            target, app.app_dirs.cache, settings, is_continued=bool(request.message_history)
+            endpoint, app.app_dirs.cache, settings, is_continued=bool(request.message_history)
         ),
         truncation_hint=CONTEXT_TRUNCATED_HINT if settings.save else "",
         tool_calls_disabled=request.summary_end_run is not None,
     )
     if request.response_schema is not None:
-        job = job._replace(
+        parameters = parameters._replace(
             schema=request.response_schema.json_schema, validate_answer=request.response_schema.find_problem
         )
     if settings.max_cost is not None:
-        job = job._replace(max_cost=settings.max_cost, calculate_cost=create_cost_calculator(target, exchange))
-    with RunBackups(request, app, on_event) as originals:
-        calls = create_tool_runner(
-            request, app, partial(explain_tool_call, exchange, target.model, system), originals, on_event
+        parameters = parameters._replace(
+            max_cost=settings.max_cost, calculate_cost=create_cost_calculator(endpoint, client)
         )
-        if not gc.isenabled():  # in a chat, once: what it leaves behind after each message is to be collected
+    with RunBackups(request, app, on_event) as backups:
+        tool_runner = create_tool_runner(
+            request, app, partial(explain_tool_call, client, endpoint.model, build_prompt), backups, on_event
+        )
+        if not gc.isenabled():  # only before the first message of a chat: later garbage should be collected
             gc.freeze()
             gc.enable()
-        outcome = Agent(exchange, calls, on_event).run([*request.message_history, request.user_message], job)
-    if outcome.error is not None:
-        outcome.error.take_out(request.secrets.redact)  # before it is saved
-    return outcome
+        result = Agent(client, tool_runner, on_event).run([*request.message_history, request.user_message], parameters)
+    if result.error is not None:
+        result.error.take_out(request.secrets.redact)  # before the error is saved
+    return result
 
 
 def create_tool_runner(
@@ -173,26 +165,25 @@ def create_tool_runner(
     backups: RunBackups,
     on_event: Callable[[Event], None],
 ) -> ToolRunner:
-    """What carries out the calls of a run."""
-    settings, secrets, confined = request.settings, request.secrets, request.safe_mode
+    settings, secrets, safe_mode = request.settings, request.secrets, request.safe_mode
     context = ToolContext(
         directory=request.directory,
         environment=secrets.build_child_environment(),
         command_timeout=settings.command_timeout,
-        spill_directory=confined.sandbox_config.overflow_directory if confined else app.results_directory,
+        spill_directory=safe_mode.sandbox_config.overflow_directory if safe_mode else app.app_dirs.results,
         on_output=lambda text: on_event(ToolCallOutput(secrets.redact(text))),
         keep_original=backups.before_write,
         redactor=secrets.redactor,
-        restrict_hosts=confined.allowed_hosts if confined else None,
+        restrict_hosts=safe_mode.allowed_hosts if safe_mode else None,
     )
     return ToolRunner(
         request.tools,
         context,
-        confined.policy if confined else ToolPolicy(confirm=settings.confirm, assume_yes=settings.assume_yes),
+        safe_mode.policy if safe_mode else ToolPolicy(confirm=settings.confirm, assume_yes=settings.assume_yes),
         request_approval=partial(
-            prompt_for_approval, explain=explain_call, can_read=confined.can_read if confined else can_read_anything
+            prompt_for_approval, explain=explain_call, can_read=safe_mode.can_read if safe_mode else can_read_anything
         ),
-        audit_log=AuditLog(app.app_dirs.data / "audit.jsonl", request.conversation_id),
+        audit_log=AuditLog(app.app_dirs.tool_call_log, request.conversation_id),
         redactor=secrets.redactor,
         on_event=on_event,
         before_execute=backups.before_tool_call,

@@ -1,4 +1,4 @@
-"""What keeps the originals of what a run changes, wired to that run."""
+"""Backups of the files that a run changes, for `ask undo`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,11 @@ if TYPE_CHECKING:
 
 _NO_UNDO_HINT = "ask undo will not put back what this run changes there"
 SLOW_BACKUP_DELAY = 2.0
-"""Seconds after which a user at a terminal is told what is waited for."""
+"""Seconds of copying after which a user at a terminal is notified."""
 
 
 class RunBackups:
-    """Keeps what a run changes; a context that ends with the run. A run that is not saved keeps nothing.
-
-    Args:
-        question: what the run is about.
-        workspace: where originals go.
-        show: takes the events.
-    """
+    """Backs up what a run changes. Leaving the context completes the backup. A run that is not saved has none."""
 
     def __init__(self, request: RunRequest, app: AppContext, on_event: Callable[[Event], None]) -> None:
         self._request = request
@@ -45,68 +39,71 @@ class RunBackups:
         self._has_tried_folder_backup = False
 
     @cached_property
-    def _keeper(self) -> FileBackups:
-        from ask.history.terminal_id import identify_terminal
+    def _file_backups(self) -> FileBackups:
+        from ask.history.ids import identify_terminal
         from ask.undo.backups import FileBackups
         from ask.undo.journal import JournalHeader
 
-        about = JournalHeader(
+        header = JournalHeader(
             conversation=self._request.conversation_id,
             directory=decode_argument(str(self._request.directory)),
             terminal=identify_terminal(self._app.environment),
         )
-        return FileBackups(self._app.app_dirs.data, about, self._notify)
+        return FileBackups(self._app.app_dirs.data, header, self._notify)
 
     def before_write(self, path: Path, new_content: bytes) -> None:
-        """The `keep_original` of the run's `ToolContext`."""
-        confined = self._request.safe_mode
-        copied = (
+        """Back up a file before it is written. This is the `keep_original` of the run's `ToolContext`."""
+        safe_mode = self._request.safe_mode
+        is_in_folder_backup = (
             self._folder_backups
-            and confined
-            and any(path.is_relative_to(folder) for folder in confined.writable_folders)
+            and safe_mode
+            and any(path.is_relative_to(folder) for folder in safe_mode.writable_folders)
         )
-        if self._is_enabled and not copied:
-            self._keeper.before_write(path, new_content)
+        if self._is_enabled and not is_in_folder_backup:
+            self._file_backups.before_write(path, new_content)
 
     def before_tool_call(self, tool: Tool) -> None:
-        """A call of this tool is about to run: in safe mode, before the first that may change something, copy all."""
-        confined = self._request.safe_mode
-        if confined and self._is_enabled and tool.changes and not self._has_tried_folder_backup:
+        """Back up the writable folders before the first call that may change them.
+
+        This is done in safe mode only; otherwise `before_write` backs up single files.
+        """
+        safe_mode = self._request.safe_mode
+        if safe_mode and self._is_enabled and tool.changes and not self._has_tried_folder_backup:
             self._has_tried_folder_backup = True
-            self._back_up_folders(confined)
+            self._back_up_folders(safe_mode)
 
     def _back_up_folders(self, safe_mode: SafeModeContext) -> None:
         from ask.undo.backups import FolderBackups
         from ask.undo.folder_copies import FoldersTooLargeError
 
-        keeper = FolderBackups(self._keeper.journal)
+        folder_backups = FolderBackups(self._file_backups.journal)
         try:
-            keeper.back_up(
+            folder_backups.back_up(
                 safe_mode.writable_folders, safe_mode.list_protected_paths(), self._make_slow_backup_reporter()
             )
         except FoldersTooLargeError as error:
             reason = str(error)
-        except OSError as fault:
-            reason = os.strerror(fault.errno or 0)
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
         else:
-            self._folder_backups = keeper
-            if keeper.uncopied_folders:
+            self._folder_backups = folder_backups
+            if folder_backups.uncopied_folders:
                 from ask.undo.path_display import format_folders
 
-                self._notify(f"no copy is made of {format_folders(keeper.uncopied_folders)}: {_NO_UNDO_HINT}")
+                self._notify(f"no copy is made of {format_folders(folder_backups.uncopied_folders)}: {_NO_UNDO_HINT}")
             return
-        where = ", ".join(map(str, safe_mode.writable_folders))
-        self._notify(f"no copy is made of {where} ({reason}): {_NO_UNDO_HINT}")
+        folders = ", ".join(map(str, safe_mode.writable_folders))
+        self._notify(f"no copy is made of {folders} ({reason}): {_NO_UNDO_HINT}")
 
     def _make_slow_backup_reporter(self) -> Callable[[], None]:
-        """Tells a user at a terminal, once, that it takes a while."""
-        told = sys.stderr is None or not sys.stderr.isatty()
-        started = time.monotonic()
+        """Return a function that notifies a user at a terminal, once, if copying is slow."""
+        is_reported = sys.stderr is None or not sys.stderr.isatty()
+        start_time = time.monotonic()
 
         def report_if_slow() -> None:
-            nonlocal told
-            if not told and time.monotonic() - started > SLOW_BACKUP_DELAY:
-                told = True
+            nonlocal is_reported
+            if not is_reported and time.monotonic() - start_time > SLOW_BACKUP_DELAY:
+                is_reported = True
                 self._notify("copying the folder before it may change, so that ask undo can put it back")
 
         return report_if_slow
@@ -121,8 +118,8 @@ class RunBackups:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
     ) -> None:
         if self._folder_backups:
-            # Whatever keeps it from being noted what the run left: undo then says that it does not know.
+            # If the final state cannot be recorded, undo reports that it is unknown.
             with suppress(OSError, ValueError, KeyboardInterrupt):
                 self._folder_backups.finish()
-        if "_keeper" in self.__dict__:
-            self._keeper.journal.close()
+        if "_file_backups" in self.__dict__:
+            self._file_backups.journal.close()

@@ -1,4 +1,4 @@
-"""Safe mode, wired to a run: what it is confined to, the sandbox opened before anything is sent, the tools in it."""
+"""Safe mode of a run: its policy, its sandbox, and the tools that run in it."""
 
 from __future__ import annotations
 
@@ -26,23 +26,18 @@ from ask.tools.network_policy import parse_host
 
 
 class SafeModeContext:
-    """A run's safe mode; a context that ends it.
+    """A run's safe mode. Leaving the context closes the sandbox.
 
-    Args:
-        settings: what the user wishes.
-        directory: where the run takes place.
-        spill: the folder for the long outputs of this run.
-        workspace: where things are.
-        tell: takes lines for the user, about what is not covered, and what the run has left.
+    `notify` is called with lines for the user about what is not protected, and about what the run has left behind.
 
     Attributes:
-        policy: what may be called.
-        allowed_hosts: which hosts may be reached without asking.
-        sandbox_config: what the calls are confined to.
+        policy: which tool calls are allowed.
+        allowed_hosts: the hosts that may be reached without asking.
+        sandbox_config: what sandboxed calls can access.
 
     Raises:
-        SafetyError: it cannot be had here.
-        ConfigError, UsageError: the settings make no sense.
+        SafetyError: safe mode is not available here.
+        ConfigError, UsageError: a setting is invalid.
     """
 
     def __init__(
@@ -72,7 +67,7 @@ class SafeModeContext:
         self._initial_repositories = set(filter(is_bare_repository, self.sandbox_config.writable_folders))
 
     def sandbox_tools(self, tools: Iterable[Tool]) -> list[Tool]:
-        """The tools that safe mode offers, those that touch something here in the sandbox."""
+        """Return the tools that safe mode offers. Those that access this machine are sandboxed."""
         return [
             self._sandbox.wrap_tool(tool) if tool.origin == BUILTIN_ORIGIN and not tool.host_of else tool
             for tool in tools
@@ -81,20 +76,20 @@ class SafeModeContext:
 
     @property
     def writable_folders(self) -> Sequence[Path]:
-        """The folders that calls can change, none of them in another."""
+        """The folders that calls can change, none of them inside another."""
         return self.sandbox_config.outermost_folders
 
     @property
     def placeholders(self) -> Collection[Path]:
-        """The empty files and folders in them that exist only because of safe mode."""
+        """The empty files and folders that exist only while safe mode is active."""
         return self._sandbox.placeholders
 
     def list_protected_paths(self) -> set[str]:
-        """The paths in them that no call can change, nor move, placeholders among them."""
+        """List the paths in writable folders that no call can change or move. Placeholders are included."""
         return {str(path) for path in self._sandbox.protected_paths}
 
     def can_read(self, path: Path) -> bool:
-        """Whether a call could read what is there, by a path without links."""
+        """Check whether a call could read a path, which must not contain links."""
         return any(path.is_relative_to(folder) for folder in self.sandbox_config.writable_folders)
 
     def __enter__(self) -> Self:
@@ -118,10 +113,10 @@ class SafeModeContext:
 def prepare_sandbox_config(
     settings: Settings, directory: Path, overflow_directory: Path, app: AppContext
 ) -> SandboxConfig:
-    """What the calls of a run are confined to.
+    """Build the sandbox configuration of a run.
 
     Raises:
-        SafetyError: a folder cannot be opened to them.
+        SafetyError: a folder must not be made writable.
     """
     return build_sandbox_config(
         directory,
@@ -135,10 +130,10 @@ def prepare_sandbox_config(
 
 
 def parse_allowed_host(host_name: str) -> str:
-    """A host as the user names it, in the form in which hosts are compared.
+    """Normalize a host that the user allows.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is not a host.
     """
     try:
         return parse_host(f"https://{host_name}/")
@@ -147,12 +142,12 @@ def parse_allowed_host(host_name: str) -> str:
 
 
 def compile_deny_rules(patterns: Sequence[str]) -> tuple[CommandDenyRule, ...]:
-    """What is refused: as configured, or else the usual.
+    """Return the configured command deny rules, or else the default ones.
 
     Raises:
-        ConfigError: a pattern is none.
+        ConfigError: a pattern is not a regular expression.
     """
     try:
         return select_deny_rules(patterns) or DEFAULT_DENY_RULES
-    except re.error as fault:
-        raise ConfigError(f"safe.tripwires: {fault.pattern!r} is no regular expression ({fault})") from None
+    except re.error as error:
+        raise ConfigError(f"safe.tripwires: {error.pattern!r} is no regular expression ({error})") from None

@@ -1,6 +1,6 @@
-"""The tool loop: ask, run what the model calls, send the results back, until there is an answer.
+"""The tool loop: send a request, run the tools that the model calls, send their results, until there is an answer.
 
-It knows no command line, no HTTP and no terminal; what it is given does.
+It is independent of the command line, HTTP and the terminal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ask.messages import EMPTY_MAPPING, Finish, Message, ToolCall, ToolSpec, Usa
 from ask.plugin_api.provider import ChatRequest
 
 MAX_CORRECTIONS = 2
-"""How often a model is asked again for an answer that does not fit."""
+"""How often the model is asked to correct an answer that does not match the schema."""
 CORRECTION_PROMPT = """\
 Your answer cannot be used: {problem}
 
@@ -43,33 +43,34 @@ Answer again, with the JSON value that the schema asks for and nothing else."""
 
 
 def get_reported_cost(usage: Usage) -> float:
-    """The cost in US dollars as the provider told it."""
+    """Return the cost in US dollars as reported by the provider."""
     return usage.cost or 0.0
 
 
 def skip_validation(_: str) -> str:
-    """Nothing is wrong with any answer."""
+    """Accept any answer."""
     return ""
 
 
 class RunParameters(NamedTuple):
-    """What is the same for all requests of a run.
+    """The parameters that are the same for all requests of a run.
 
     Attributes:
         model: the model to ask.
-        build_system_prompt: writes the system prompt, for the tools that are really offered.
+        build_system_prompt: builds the system prompt for the tools that are actually offered.
         tools: the tools to offer.
-        options: model parameters.
+        options: model options.
         stream: whether to stream.
-        max_rounds: how many rounds of tool calls there may be.
-        max_cost: US dollars after which there are no more rounds; None for no limit.
-        calculate_cost: what usage costs in US dollars; raises AskError where that cannot be told.
-        reported_usage: what is known of the conversation's size.
-        find_context_limit: the model's context in tokens, given about how many a request has; None where it is not known.
-        truncation_hint: what to say to the user when a part of the conversation is left out.
-        tool_calls_disabled: whether to let no tools be called at all.
-        schema: the JSON Schema that the answer must fit, of which `build_system_prompt` tells; None for free text.
-        validate_answer: what is wrong with an answer, one line; "" for nothing. It is asked for again then.
+        max_rounds: the maximum number of tool rounds.
+        max_cost: the cost in US dollars after which there are no more rounds; None for no limit.
+        calculate_cost: returns the cost of usage in US dollars; raises AskError if it is unknown.
+        reported_usage: the known size of the conversation.
+        find_context_limit: returns the model's context limit for an estimated request size, both in tokens; None if it
+            is unknown.
+        truncation_hint: what to tell the user when a part of the conversation is left out.
+        tool_calls_disabled: whether tool calls are forbidden in all requests.
+        schema: the JSON Schema of the answer, which the system prompt includes too; None for free text.
+        validate_answer: returns why an answer must be corrected, on one line; "" if it is valid.
     """
 
     model: str
@@ -89,16 +90,16 @@ class RunParameters(NamedTuple):
 
 
 class RunResult:
-    """What a run came to.
+    """The result of a run.
 
     Attributes:
-        messages: the whole conversation, without the system prompt, which is every run's own.
-        usage: of all requests together.
-        rounds: how many rounds of tool calls there were.
-        finish_reason: why the last answer ended; CUT as long as one is waited for.
-        corrections: how often an answer was asked for again since it did not fit.
-        error: why the run did not end well; None where it did.
-        saved_run_number: the number of its run in the history; None if it is not saved.
+        messages: the complete conversation, without the system prompt.
+        usage: the usage of all requests.
+        rounds: the number of tool rounds.
+        finish_reason: why the last response ended; CUT while one is incomplete.
+        corrections: how often the model was asked to correct an answer that does not match the schema.
+        error: why the run failed; None if it succeeded.
+        saved_run_number: the number of the run in the history; None if it is not saved.
     """
 
     def __init__(self, messages: list[Message]) -> None:
@@ -112,18 +113,12 @@ class RunResult:
 
     @property
     def has_answer(self) -> bool:
-        """Whether the model said anything."""
+        """Whether the model has answered."""
         return self.messages[-1].role != "user"
 
 
 class Agent:
-    """Runs conversations.
-
-    Args:
-        exchange: asks the model.
-        calls: carries out tool calls.
-        show: takes the events.
-    """
+    """Runs the tool loop of conversations."""
 
     def __init__(self, client: ProviderClient, tool_runner: ToolRunner, on_event: Callable[[Event], None]) -> None:
         self._client = client
@@ -132,25 +127,26 @@ class Agent:
         self._truncation_reported = False
 
     def run(self, messages: Sequence[Message], parameters: RunParameters) -> RunResult:
-        """Bring a conversation that ends with the user's message to the model's answer. It does not raise.
+        """Answer the last user message of a conversation without a system prompt.
 
-        `messages` holds no system prompt.
+        Errors are in the result: nothing is raised.
         """
-        outcome = RunResult(list(messages))
+        result = RunResult(list(messages))
         try:
-            self._run_loop(outcome, parameters, self._select_tools(parameters))
-        except (KeyboardInterrupt, SystemExit) as ending:  # what a signal raises is not to keep the end from being told
-            outcome.error = RunInterruptedError.from_exception(ending)
-        except AskError as failure:
-            outcome.error = failure
-        unasked = self._tool_runner.unattended_denial
-        if unasked and not isinstance(outcome.error, RunInterruptedError):
-            message = f"a tool call was denied by {unasked.rule}, as there is no terminal"
-            outcome.error = SafetyError(message, unasked.hint)
-        return outcome
+            self._run_loop(result, parameters, self._select_tools(parameters))
+        except (KeyboardInterrupt, SystemExit) as error:
+            # A signal must not prevent the end of the run from being reported.
+            result.error = RunInterruptedError.from_exception(error)
+        except AskError as error:
+            result.error = error
+        denial = self._tool_runner.unattended_denial
+        if denial and not isinstance(result.error, RunInterruptedError):
+            message = f"a tool call was denied by {denial.rule}, as there is no terminal"
+            result.error = SafetyError(message, denial.hint)
+        return result
 
     def _select_tools(self, parameters: RunParameters) -> Sequence[ToolSpec]:
-        """The tools, if the model takes any."""
+        """Return the tools, or () if the model does not support tools."""
         provider = self._client.provider
         with provider.call_guard:
             supported = not parameters.tools or provider.hooks.provider_supports_tools(model=parameters.model)
@@ -159,7 +155,7 @@ class Agent:
         return parameters.tools if supported else ()
 
     def _replace_unsupported_attachments(self, messages: Sequence[Message], model: str) -> Sequence[Message]:
-        """The messages as this model can be shown them: what it does not take of earlier ones' files is a note."""
+        """Replace attachments of earlier messages that this model does not support."""
         if not any(message.attachments for message in messages):
             return messages
         from ask.attachments import replace_unsupported_attachments
@@ -168,54 +164,60 @@ class Agent:
 
     def _run_loop(self, result: RunResult, parameters: RunParameters, tools: Sequence[ToolSpec]) -> None:
         system = Message("system", parameters.build_system_prompt(tools))
-        window = ContextWindow(estimate_text_tokens(system.content) + estimate_tool_tokens(tools))
-        window.calibrate(result.messages[: parameters.reported_usage.message_count], parameters.reported_usage.tokens)
+        context_window = ContextWindow(estimate_text_tokens(system.content) + estimate_tool_tokens(tools))
+        context_window.calibrate(
+            result.messages[: parameters.reported_usage.message_count], parameters.reported_usage.tokens
+        )
         while True:
             limit = find_reached_limit(result, parameters)
-            last = limit is not None or parameters.tool_calls_disabled or result.corrections > 0
-            self._truncate_context(window, result, parameters)
+            is_final = limit is not None or parameters.tool_calls_disabled or result.corrections > 0
+            self._truncate_context(context_window, result, parameters)
             request = ChatRequest(
                 model=parameters.model,
                 messages=(
                     system,
-                    *self._replace_unsupported_attachments(window.select_messages(result.messages), parameters.model),
+                    *self._replace_unsupported_attachments(
+                        context_window.select_messages(result.messages), parameters.model
+                    ),
                 ),
                 tools=tools,
-                tool_choice="none" if last else "auto",
+                tool_choice="none" if is_final else "auto",
                 options=parameters.options,
                 stream=parameters.stream,
                 schema=parameters.schema,
             )
             self._on_event(RequestStarted())
             result.finish_reason = Finish.CUT
-            turn = self._client.send(request, self._on_event)
-            refused = turn.error if isinstance(turn.error, ProviderError) else ProviderError("")
-            if less := self._find_fallback(refused, parameters, tools):
-                return self._run_loop(result, *less)
-            silent = not (turn.answer.text or turn.answer.reasoning)
-            if refused.remedy is Remedy.SHORTER and silent and (gone := window.halve(result.messages)):
-                self._on_event(Notice(f"{refused.brief}; asking once more {format_removed_messages(gone)}"))
+            response = self._client.send(request, self._on_event)
+            provider_error = response.error if isinstance(response.error, ProviderError) else ProviderError("")
+            if fallback := self._find_fallback(provider_error, parameters, tools):
+                return self._run_loop(result, *fallback)
+            is_empty = not (response.answer.text or response.answer.reasoning)
+            is_too_long = provider_error.remedy is Remedy.SHORTER
+            if is_too_long and is_empty and (removed := context_window.halve(result.messages)):
+                removal = format_removed_messages(removed)
+                self._on_event(Notice(f"{provider_error.brief}; asking once more {removal}"))
                 continue
-            result.usage += turn.answer.usage
-            result.finish_reason = turn.answer.finish
-            window.calibrate(result.messages, turn.answer.usage.input_tokens)
-            self._add_answer(result, turn, () if last else turn.tool_calls)
-            if turn.error is not None:
-                raise turn.error
-            done = last or (not turn.tool_calls and turn.answer.finish is not Finish.CONTINUE)
-            if done and self._request_correction(result, parameters):
+            result.usage += response.answer.usage
+            result.finish_reason = response.answer.finish
+            context_window.calibrate(result.messages, response.answer.usage.input_tokens)
+            self._add_answer(result, response, () if is_final else response.tool_calls)
+            if response.error is not None:
+                raise response.error
+            is_done = is_final or (not response.tool_calls and response.answer.finish is not Finish.CONTINUE)
+            if is_done and self._request_correction(result, parameters):
                 continue
             if limit:
                 raise limit
-            if done:
+            if is_done:
                 return None
             result.rounds += 1
-            self._execute_calls(result, turn.tool_calls)
+            self._execute_calls(result, response.tool_calls)
 
     def _find_fallback(
         self, error: ProviderError, parameters: RunParameters, tools: Sequence[ToolSpec]
     ) -> tuple[RunParameters, Sequence[ToolSpec]] | None:
-        """What to ask once more with, where a provider refuses the schema or the tools; None where it does not."""
+        """Return what to retry with if a provider rejects the schema or the tools. Otherwise return None."""
         if parameters.schema is not None and error.remedy is Remedy.WITHOUT_SCHEMA:
             self._on_event(Notice(f"{error.brief}; asking once more with the schema in words alone"))
             return parameters._replace(schema=None), tools
@@ -225,35 +227,36 @@ class Agent:
         return None
 
     def _request_correction(self, result: RunResult, parameters: RunParameters) -> bool:
-        """Ask for the answer again, if it does not fit; returns whether that is to be done.
+        """Add a request to correct the answer if it is invalid; return whether it is.
 
         Raises:
-            IncompleteAnswer: that was done often enough, or costs too much.
+            IncompleteResponseError: there were enough corrections, or the cost limit is reached.
         """
         problem = parameters.validate_answer(get_last_answer(result.messages))
         if not problem:
             return False
-        dear = parameters.max_cost is not None and parameters.calculate_cost(result.usage) >= parameters.max_cost
-        if dear or result.corrections == MAX_CORRECTIONS:
+        is_over_budget = (
+            parameters.max_cost is not None and parameters.calculate_cost(result.usage) >= parameters.max_cost
+        )
+        if is_over_budget or result.corrections == MAX_CORRECTIONS:
             advice = "ask again, or try another model or a simpler schema"
             raise IncompleteResponseError(f"the answer does not fit the schema ({problem})", advice)
         result.corrections += 1
-        again = f"asking again ({result.corrections} of {MAX_CORRECTIONS})"
-        self._on_event(Notice(f"the answer does not fit the schema ({problem}); {again}"))
+        progress = f"asking again ({result.corrections} of {MAX_CORRECTIONS})"
+        self._on_event(Notice(f"the answer does not fit the schema ({problem}); {progress}"))
         self._add_message(result, MessageAdded(Message("user", CORRECTION_PROMPT.format(problem=problem))))
         return True
 
     def _truncate_context(self, context_window: ContextWindow, result: RunResult, parameters: RunParameters) -> None:
-        """Leave out of requests what the model's context cannot hold; the conversation stays whole."""
+        """Leave messages out of requests if they exceed the model's context."""
         limit = parameters.find_context_limit(context_window.estimate_size(result.messages))
-        gone = context_window.shrink(result.messages, calculate_input_limit(limit, parameters.options)) if limit else 0
-        if gone and not self._truncation_reported:
+        if not limit:
+            return
+        removed_count = context_window.shrink(result.messages, calculate_input_limit(limit, parameters.options))
+        if removed_count and not self._truncation_reported:
             self._truncation_reported = True
-            self._on_event(
-                Notice(
-                    f"{format_too_long(limit)}; going on {format_removed_messages(gone)}{parameters.truncation_hint}"
-                )
-            )
+            removal = format_removed_messages(removed_count)
+            self._on_event(Notice(f"{format_too_long(limit)}; going on {removal}{parameters.truncation_hint}"))
 
     def _add_answer(self, result: RunResult, request_result: RequestResult, tool_calls: tuple[ToolCall, ...]) -> None:
         answer = request_result.answer
@@ -263,19 +266,21 @@ class Agent:
             self._add_message(result, MessageAdded(message, request_result.error is None, answer))
 
     def _execute_calls(self, result: RunResult, tool_calls: Sequence[ToolCall]) -> None:
-        """Answer every call, in order.
+        """Execute tool calls in order and add their results.
 
         Raises:
-            Interrupted: the user stopped one; the rest are answered without being run.
+            RunInterruptedError: the user interrupted one; the others get results without being run.
         """
-        asking = len(result.messages) - 1
-        for place, call in enumerate(tool_calls):
+        answer_index = len(result.messages) - 1
+        for call_index, call in enumerate(tool_calls):
             finished = self._tool_runner.execute(call)
-            asked = result.messages[asking].tool_calls[place]
-            if finished.call.arguments != asked.arguments:  # the user edited the command
-                asked = asked._replace(arguments=finished.call.arguments)
-                result.messages[asking] = replace_tool_call(result.messages[asking], place, asked)
-            message = Message("tool", finished.result, tool_call_id=asked.id, tool_name=asked.name)
+            recorded_call = result.messages[answer_index].tool_calls[call_index]
+            if finished.call.arguments != recorded_call.arguments:  # the user edited the command
+                recorded_call = recorded_call._replace(arguments=finished.call.arguments)
+                result.messages[answer_index] = replace_tool_call(
+                    result.messages[answer_index], call_index, recorded_call
+                )
+            message = Message("tool", finished.result, tool_call_id=recorded_call.id, tool_name=recorded_call.name)
             self._add_message(result, MessageAdded(message))
         if self._tool_runner.interruption:
             raise self._tool_runner.interruption
@@ -286,25 +291,27 @@ class Agent:
 
 
 def replace_tool_call(message: Message, index: int, tool_call: ToolCall) -> Message:
-    """Replace one tool call of a message. Its native parts stay as the model wrote and possibly signed them."""
+    """Replace one tool call of a message. Its native parts stay unchanged, since the model may have signed them."""
     return message._replace(tool_calls=(*message.tool_calls[:index], tool_call, *message.tool_calls[index + 1 :]))
 
 
 def get_last_answer(messages: Sequence[Message]) -> str:
-    """The text of the last answer, which may have come in several messages."""
-    said: list[str] = []
+    """Return the text of the last answer, which may consist of several messages."""
+    parts: list[str] = []
     for message in reversed(messages):
         if message.role != "assistant" or message.tool_calls:
             break
-        said.insert(0, message.content)
-    return "".join(said)
+        parts.insert(0, message.content)
+    return "".join(parts)
 
 
 def find_reached_limit(result: RunResult, parameters: RunParameters) -> LimitReachedError | None:
-    """The limit that a run has come to, after which only an answer without calls is asked for.
+    """Return the limit that a run has reached, if any.
+
+    The model may then only answer, without calling tools.
 
     Raises:
-        AskError: it cannot be told what was spent.
+        AskError: the cost is unknown.
     """
     if result.rounds >= parameters.max_rounds:
         return LimitReachedError(

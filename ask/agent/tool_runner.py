@@ -1,4 +1,4 @@
-"""Carries out one tool call: reads its arguments, has it decided, runs it, logs it, and words the result."""
+"""Execution of one tool call: parsing, approval, running, logging and the result for the model."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ask.tools.base import ApprovedFile, Tool, ToolContext, ToolError, ToolResul
 from ask.tools.output_limits import truncate_result
 
 MAX_REPEATED_CALLS = 3
-"""A call that is made this many times in a row with the same arguments is not carried out any more."""
+"""The same call with the same arguments is rejected when it is made this many times in a row."""
 
 TOOL_NAME_PREFIX = "functions."
-"""What models put before a tool's name that learnt to see their tools so."""
+"""A prefix that models put before tool names if they were trained on tools in this namespace."""
 
 INTERRUPTED_RESULT = "interrupted by the user; it may or may not have run"
 NOT_RUN_RESULT = "not run: interrupted by the user"
 
 
 class ToolCallRejectedError(ToolError):
-    """A call that is not carried out; `rule` says by what rule, for the log."""
+    """The call is not executed. `rule` is the reason for the audit log."""
 
     def __init__(self, rule: str, reason: str) -> None:
         super().__init__(reason)
@@ -38,13 +38,13 @@ class ToolCallRejectedError(ToolError):
 
 
 class ApprovedToolCall(NamedTuple):
-    """The decision about a call, and what it runs with.
+    """The decision about a call, and the arguments to run it with.
 
     Attributes:
         decision: the decision.
         arguments: the arguments.
-        edited_command: the command as the user edited it, "" if it is the model's.
-        approved_file: the only file that it may write, if the user was shown one.
+        edited_command: the command as edited by the user; "" if it is the model's.
+        approved_file: the only file that the call may write, if the user was shown one.
     """
 
     decision: Decision
@@ -57,21 +57,21 @@ ApprovalCallback = Callable[[PendingToolCall], ApprovalResponse | None]
 
 
 def skip_preparation(tool: Tool) -> None:
-    """Prepares nothing."""
+    """Do nothing before a call."""
 
 
 class ToolRunner:
-    """Carries out the calls of a run.
+    """Executes the tool calls of a run.
 
     Args:
-        tools: the tools on offer; a call of any other is refused.
-        context: what tools may use of the run.
+        tools: the offered tools; calls of other tools are rejected.
+        context: the context that tools run in.
         policy: decides about each call.
-        approve: asks the human; None from it means that nobody is there.
-        log: the audit log.
-        redactor: replaces secrets in calls and results; tools run with the calls as they are.
-        show: takes the events.
-        prepare: is called before a call that is allowed runs; Ctrl-C in it keeps the call from that.
+        request_approval: asks the user; returns None if nobody can be asked.
+        audit_log: the audit log.
+        redactor: redacts secrets in calls and results; tools run with unredacted arguments.
+        on_event: receives the events.
+        before_execute: is called before an allowed call runs; Ctrl-C in it cancels the call.
     """
 
     def __init__(
@@ -101,52 +101,53 @@ class ToolRunner:
         self._always_approved: set[tuple[str, str]] = set()
 
     def execute(self, call: ToolCall) -> ToolCallFinished:
-        """Run a call if it may run; return it as it ran, with the result for the model, which may report an error.
+        """Execute a call if it is allowed; return it with the result for the model.
 
-        Ctrl-C, or a signal that ends the run, ends the call and sets `interruption`; no call is run after that.
+        Errors are reported in the result. Ctrl-C, or a signal that ends the run, ends the call and sets `interruption`;
+        later calls are not executed.
         """
         call = call._replace(name=self._normalize_tool_name(call.name))
-        permit = ApprovedToolCall(Decision(Verdict.DENY, "interrupted"))
-        started = time.monotonic()
+        decided_call = ApprovedToolCall(Decision(Verdict.DENY, "interrupted"))
+        start_time = time.monotonic()
         try:
             self._on_event(ToolCallRequested(self._redactor.redact_call(call)))
             tool, arguments = self._parse_call(call)
-            allowed = self._authorize(tool, arguments)
-            if allowed.edited_command:
-                call = call._replace(arguments=json.dumps(allowed.arguments, ensure_ascii=False))
+            approved_call = self._authorize(tool, arguments)
+            if approved_call.edited_command:
+                call = call._replace(arguments=json.dumps(approved_call.arguments, ensure_ascii=False))
             self._on_event(ToolCallStarted(self._redactor.redact_call(call)))
             self._before_execute(tool)
-            permit = allowed
-            started = time.monotonic()
-            result = tool.run(permit.arguments, self._context._replace(approved_file=permit.approved_file))
-        except ToolCallRejectedError as refusal:
-            permit = ApprovedToolCall(Decision(Verdict.DENY, refusal.rule))
-            result = make_error_result(str(refusal))
+            decided_call = approved_call
+            start_time = time.monotonic()
+            result = tool.run(decided_call.arguments, self._context._replace(approved_file=decided_call.approved_file))
+        except ToolCallRejectedError as error:
+            decided_call = ApprovedToolCall(Decision(Verdict.DENY, error.rule))
+            result = make_error_result(str(error))
         except ToolError as error:
             result = make_error_result(str(error))
-        except (KeyboardInterrupt, SystemExit) as ending:
-            self.interruption = RunInterruptedError.from_exception(ending)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self.interruption = RunInterruptedError.from_exception(error)
             result = make_error_result(
-                NOT_RUN_RESULT if permit.decision.verdict is Verdict.DENY else INTERRUPTED_RESULT
+                NOT_RUN_RESULT if decided_call.decision.verdict is Verdict.DENY else INTERRUPTED_RESULT
             )
         except AskError:
-            raise  # from whoever shows what happens: there is no going on
-        except Exception as fault:  # noqa: BLE001 - a tool's fault must not end the conversation
-            result = make_error_result(f"the tool failed: {type(fault).__name__}: {fault}")
-        if permit.edited_command:
-            result = result._replace(text=format_edited_result(permit.edited_command, result.text))
-        return self._finish_call(call, result, permit.decision, started)
+            raise  # from an event handler: the run cannot continue
+        except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the conversation
+            result = make_error_result(f"the tool failed: {type(error).__name__}: {error}")
+        if decided_call.edited_command:
+            result = result._replace(text=format_edited_result(decided_call.edited_command, result.text))
+        return self._finish_call(call, result, decided_call.decision, start_time)
 
     def _normalize_tool_name(self, name: str) -> str:
-        """The name of the tool that a model means where it puts white space around it, or its kind before it."""
-        bare = name.strip().removeprefix(TOOL_NAME_PREFIX).strip()
-        return bare if bare in self._tools and name not in self._tools else name
+        """Remove space and `TOOL_NAME_PREFIX` from a name if only that makes it known."""
+        stripped_name = name.strip().removeprefix(TOOL_NAME_PREFIX).strip()
+        return stripped_name if stripped_name in self._tools and name not in self._tools else name
 
     def _parse_call(self, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
-        """The tool and the arguments of a call.
+        """Return the tool and the arguments of a call.
 
         Raises:
-            NotRun: the call makes no sense, is made once too often, or comes after an interruption.
+            ToolCallRejectedError: the call is invalid, repeated too often, or follows an interruption.
         """
         if self.interruption:
             raise ToolCallRejectedError("interrupted", NOT_RUN_RESULT)
@@ -164,10 +165,10 @@ class ToolRunner:
             raise ToolCallRejectedError("unreadable", str(error)) from None
 
     def _authorize(self, tool: Tool, arguments: Mapping[str, Any]) -> ApprovedToolCall:
-        """The permit to run a call, with the human's word in it where that was asked for.
+        """Decide whether a call may run, asking the user if necessary.
 
         Raises:
-            NotRun: it may not run.
+            ToolCallRejectedError: it may not run.
         """
         decision = self._policy.decide(tool, arguments)
         if decision.verdict is Verdict.DENY:
@@ -178,29 +179,31 @@ class ToolRunner:
         if (name, decision.rule) in self._always_approved:
             return ApprovedToolCall(Decision(Verdict.ALLOW, f"{decision.rule}: always"), arguments)
         host = tool.host_of(arguments) if tool.host_of else ""
-        reply = self._request_approval(PendingToolCall(name, arguments, self._context, host))
-        if reply is None:
+        response = self._request_approval(PendingToolCall(name, arguments, self._context, host))
+        if response is None:
             self.unattended_denial = decision
             self._on_event(Notice(f"{name} was denied by {decision.rule}: there is no terminal to ask on"))
             raise ToolCallRejectedError(f"{decision.rule}: nobody to ask", "denied: nobody is there to approve it")
-        if reply.choice is ApprovalChoice.NO:
+        if response.choice is ApprovalChoice.NO:
             raise ToolCallRejectedError(f"{decision.rule}: no", "the user declined this call")
-        if reply.choice is ApprovalChoice.ALWAYS:
+        if response.choice is ApprovalChoice.ALWAYS:
             self._always_approved.add((name, decision.rule))
-        permit = ApprovedToolCall(
-            Decision(Verdict.ALLOW, f"{decision.rule}: {reply.choice}"), arguments, approved_file=reply.approved_file
+        approved = ApprovedToolCall(
+            Decision(Verdict.ALLOW, f"{decision.rule}: {response.choice}"),
+            arguments,
+            approved_file=response.approved_file,
         )
         return (
-            self._authorize_edited_command(tool, permit, reply.edited_command)
-            if reply.choice is ApprovalChoice.EDITED
-            else permit
+            self._authorize_edited_command(tool, approved, response.edited_command)
+            if response.choice is ApprovalChoice.EDITED
+            else approved
         )
 
     def _authorize_edited_command(self, tool: Tool, approved_call: ApprovedToolCall, command: str) -> ApprovedToolCall:
-        """The permit to run what the user made of the command: no more is open to that than to the model's.
+        """Authorize a command that the user edited. The policy still applies.
 
         Raises:
-            NotRun: it may not run.
+            ToolCallRejectedError: it may not run.
         """
         arguments = {**approved_call.arguments, "command": command}
         decision = self._policy.decide(tool, arguments)
@@ -213,7 +216,7 @@ class ToolRunner:
     def _finish_call(
         self, call: ToolCall, result: ToolResult, decision: Decision, start_time: float
     ) -> ToolCallFinished:
-        """Log a call and report it, with its result in the form in which the model gets it."""
+        """Log and report a call, with its result as the model receives it."""
         text = truncate_result(self._redactor.redact(repair_surrogates(result.text)), self._context)
         finished = ToolCallFinished(
             call=self._redactor.redact_call(call),
@@ -235,10 +238,9 @@ class ToolRunner:
 
 
 def make_error_result(reason: str) -> ToolResult:
-    """The result of a call that failed."""
     return ToolResult(f"Error: {reason}", failed=True)
 
 
 def format_edited_result(command: str, result: str) -> str:
-    """A result for the model, which is to know that it is not that of its own command."""
+    """Tell the model that the result is from a command edited by the user."""
     return f"[the user changed the command to: {command}]\n{result}"

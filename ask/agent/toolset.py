@@ -1,4 +1,4 @@
-"""All the tools of a run, whether built in, from functions, plugins or MCP servers, and which are offered."""
+"""All tools of a run, built in or from functions, plugins and MCP servers, and the choice of those to offer."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
 
 def create_search_tools(app: AppContext, settings: Settings, console: StderrConsole) -> Iterator[Tool]:
-    """The tool that searches, where there is an engine to ask; a line where the one that is configured cannot be."""
-    wanted = settings.search_engine
-    engine = find_search_engine(app, wanted)
+    """Yield the search tool if an engine is available. A line explains why the configured one is not."""
+    engine_name = settings.search_engine
+    engine = find_search_engine(app, engine_name)
     if engine:
         yield create_search_tool(engine)
-    elif wanted and SEARCH_WEB.name not in settings.disabled_tools:
-        console.print_line(f"ask: {SEARCH_WEB.name} is left out: {format_search_setup_hint(wanted)}")
+    elif engine_name and SEARCH_WEB.name not in settings.disabled_tools:
+        console.print_line(f"ask: {SEARCH_WEB.name} is left out: {format_search_setup_hint(engine_name)}")
 
 
 def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None:
-    """The engine of that name, or with "" the first, if it can be asked.
+    """Return a search engine by its name, or with "" the first that is available.
+
+    Returns None if it has no key, or its package is not installed.
 
     Raises:
         ConfigError: keys.toml cannot be read.
@@ -44,32 +46,33 @@ def find_search_engine(app: AppContext, engine_name: str) -> SearchEngine | None
                 return SearchEngine(name, base_url) if is_ddgs_installed() else None
             key, _ = app.key_store.find(name)
             if key:
-                elsewhere = app.environment.get(f"{format_variable_prefix(name)}_BASE_URL", "").strip()
-                return SearchEngine(name, elsewhere or base_url, key)
+                custom_url = app.environment.get(f"{format_variable_prefix(name)}_BASE_URL", "").strip()
+                return SearchEngine(name, custom_url or base_url, key)
     return None
 
 
 def format_search_setup_hint(engine_name: str) -> str:
-    """What keeps an engine from being asked, and what to do."""
+    """Explain why a search engine is not available, and what to do."""
     if engine_name == DUCKDUCKGO:
         from ask.installation import format_install_command
 
         return f"{engine_name} needs the package ddgs: {format_install_command('web')}"
-    return f"no key for {engine_name}: set {format_variable_prefix(engine_name)}_API_KEY or run `ask keys set {engine_name}`"
+    variable = f"{format_variable_prefix(engine_name)}_API_KEY"
+    return f"no key for {engine_name}: set {variable} or run `ask keys set {engine_name}`"
 
 
 TOOL_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""A name that every provider takes."""
+"""Tool names that every provider accepts."""
 
 
 class Toolset:
-    """The tools of a run, or of a chat. What has to be started for one is started when tools are first offered.
+    """The tools of a run or chat. Servers and plugins are started when tools are first selected.
 
     Args:
-        workspace: what is installed and configured.
-        console: takes lines about tools that cannot be had.
-        cleanup: is closed when the run is over, and ends with it what was started.
-        functions: what `--tool` names.
+        app: the user's installation.
+        console: prints which tools are not available.
+        cleanup: ends what was started, when it is closed.
+        functions: the values of `--tool`.
     """
 
     def __init__(
@@ -81,16 +84,16 @@ class Toolset:
         self._functions = functions
         self._tools: list[Tool] = []
         self._missing_prefixes: list[str] = []
-        """What the names of tools begin with that could not be loaded, or were not."""
+        """Name prefixes of tools that could not be loaded, or were not."""
         self._requested_names: set[str] = set()
         self._excluded_names: set[str] = set()
 
     def select_tools(self, settings: Settings, selected_template: SelectedTemplate | None) -> list[Tool]:
-        """The tools to offer: of those that the settings leave, the ones that a named prompt allows.
+        """Return the tools to offer, as allowed by settings and named prompt.
 
         Raises:
-            UsageError: one is to be left out that does not exist, which would leave the one that was meant.
-            ConfigError: a named prompt allows one that does not exist.
+            UsageError: a tool to disable does not exist, so that the intended one would stay enabled.
+            ConfigError: a named prompt allows a tool that does not exist.
         """
         if self._functions and not settings.tools:
             advice = "leave out what switches tools off"
@@ -105,8 +108,8 @@ class Toolset:
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
             from ask.suggestions import suggest
 
-            near = suggest(name, names)
-            advice = f"did you mean {near}?" if near else "ask tools lists them"
+            suggestion = suggest(name, names)
+            advice = f"did you mean {suggestion}?" if suggestion else "ask tools lists them"
             raise UsageError(f"there is no tool {name!r} to disable", advice)
         allowed = selected_template.select_tools(names) if selected_template else frozenset(names)
         allowed -= settings.disabled_tools
@@ -114,16 +117,16 @@ class Toolset:
         return [tool for tool in tools if settings.tools and tool.spec.name in allowed]
 
     def _get_missing_prefixes(self, settings: Settings) -> tuple[str, ...]:
-        """What the names begin with that are no mistake, as what would have them is not there; "" for any name."""
+        """Return the name prefixes of tools that may exist but are not loaded. An empty prefix matches any name."""
         if not settings.tools and (self._app.tool_plugins or has_mcp_configuration(self._app)):
             return ("",)
         return (SEARCH_WEB.name, *self._missing_prefixes)
 
     def _report_excluded_functions(self, settings: Settings, allowed_names: frozenset[str]) -> None:
-        """Say which tools the user names for this run and does not get."""
+        """Report tools from `--tool` that are not offered, each once."""
         for name in sorted(self._requested_names - self._excluded_names):
-            unsafe = settings.safe and name not in settings.allow_tools
-            if unsafe and name not in settings.disabled_tools:
+            is_unsandboxed = settings.safe and name not in settings.allow_tools
+            if is_unsandboxed and name not in settings.disabled_tools:
                 self._report_exclusion(name, "runs outside the sandbox", f"--allow-tool {name} offers it")
             elif name not in allowed_names and name not in settings.disabled_tools:
                 self._report_exclusion(name, "is not one of the prompt's tools", "")
@@ -133,39 +136,42 @@ class Toolset:
         self._console.print_line(f"ask: {name} {reason} and is not offered" + (f": {advice}" if advice else ""))
 
     def load_tools(self, settings: Settings) -> list[Tool]:
-        """Every tool, in the order in which they are offered; in safe mode those of others only where allowed."""
+        """Return all tools, in the order in which they are offered.
+
+        In safe mode, tools that are not built in are loaded only if one is allowed.
+        """
         if not self._tools:
             self._tools = list(self._filter_usable(self._iter_all_tools(settings)))
         return self._tools
 
     def _iter_all_tools(self, settings: Settings) -> Iterator[Tool]:
-        known = [*list_builtin_tools(), *create_search_tools(self._app, settings, self._console)]
+        tools = [*list_builtin_tools(), *create_search_tools(self._app, settings, self._console)]
         if self._functions:
-            known += self._load_function_tools(settings, known)
-        yield from known
+            tools += self._load_function_tools(settings, tools)
+        yield from tools
         if self._app.tool_plugins:
-            yield from self._load_plugin_tools(settings, known)
+            yield from self._load_plugin_tools(settings, tools)
         if has_mcp_configuration(self._app):
             from ask.agent.mcp_tools import load_mcp_tools
 
-            offered = load_mcp_tools(self._app, settings, self._console, self._cleanup)
-            self._missing_prefixes += offered.missing_prefixes
-            yield from offered.tools
+            mcp_tools = load_mcp_tools(self._app, settings, self._console, self._cleanup)
+            self._missing_prefixes += mcp_tools.missing_prefixes
+            yield from mcp_tools.tools
 
     def _load_function_tools(self, settings: Settings, existing_tools: Iterable[Tool]) -> list[Tool]:
-        """The tools that `--tool` names; in safe mode no file is run of which nothing may be offered.
+        """Load the tools that `--tool` names. In safe mode, files are not run unless a tool is allowed.
 
         Raises:
-            UsageError: it makes no sense, or a tool has a name that is taken.
-            FileError, ConfigError: one cannot be read, or loaded.
+            UsageError: an option is invalid, or a tool's name is invalid or taken.
+            FileError, ConfigError: one cannot be read or loaded.
         """
         from ask.agent.plugin_tools import load_function_tools, parse_tool_option
 
         if settings.safe and not settings.allow_tools:
             for value in self._functions:
-                place, name, _ = parse_tool_option(value)
+                location, name, _ = parse_tool_option(value)
                 advice = f"--allow-tool {name or 'NAME'} offers it"
-                self._report_exclusion(decode_argument(place), "runs outside the sandbox", advice)
+                self._report_exclusion(decode_argument(location), "runs outside the sandbox", advice)
             self._missing_prefixes.append("")
             return []
         tools = load_function_tools(self._functions, self._app, settings, self._cleanup)
@@ -182,22 +188,25 @@ class Toolset:
         return tools
 
     def _load_plugin_tools(self, settings: Settings, existing_tools: Iterable[Tool]) -> Iterator[Tool]:
-        """The tools of installed plugins; in safe mode they are loaded only where one of them may be meant."""
-        meant = {*settings.allow_tools}.difference(tool.spec.name for tool in existing_tools)
-        if settings.safe and not meant:
+        """Load the tools of installed plugins.
+
+        In safe mode this happens only if an allowed tool may be one of theirs.
+        """
+        unknown_allowed = {*settings.allow_tools}.difference(tool.spec.name for tool in existing_tools)
+        if settings.safe and not unknown_allowed:
             self._missing_prefixes.append("")
             return
         from ask.agent.plugin_tools import ToolLoadFailure, load_plugin_tools
 
-        for found in load_plugin_tools(self._app.tool_plugins, self._app, settings, self._cleanup):
-            if isinstance(found, ToolLoadFailure):
+        for tool in load_plugin_tools(self._app.tool_plugins, self._app, settings, self._cleanup):
+            if isinstance(tool, ToolLoadFailure):
                 self._missing_prefixes.append("")
-                self._console.print_line(f"ask: {found}")
+                self._console.print_line(f"ask: {tool}")
             else:
-                yield found
+                yield tool
 
     def _filter_usable(self, tools: Iterable[Tool]) -> Iterator[Tool]:
-        """The tools that a provider accepts, each name once: the first that has it keeps it."""
+        """Yield the tools that providers accept. Of several with the same name, the first is used."""
         owners: dict[str, str] = {}
         for tool in tools:
             name, origin = tool.spec.name, tool.origin
@@ -215,8 +224,8 @@ class Toolset:
 
 
 def find_schema_problem(tool: Tool) -> str:
-    """Say why no provider accepts a tool's parameters; "" if they do."""
-    if tool.origin == "ask":  # its own schemas need no check
+    """Return why providers reject a tool's parameters; "" if they do not."""
+    if tool.origin == "ask":  # built-in schemas need no check
         return ""
     from ask.plugin_api.tool_schemas import UnusableToolError, normalize_tool
 
@@ -228,11 +237,11 @@ def find_schema_problem(tool: Tool) -> str:
 
 
 def list_named_tools(settings: Settings, selected_template: SelectedTemplate | None) -> list[str]:
-    """The names of tools that the user and the named prompt say."""
-    wanted = selected_template.template.tools if selected_template else False
-    return [*settings.disabled_tools, *(() if isinstance(wanted, bool) else wanted)]
+    """List the tool names in the settings and the named prompt."""
+    template_tools = selected_template.template.tools if selected_template else False
+    return [*settings.disabled_tools, *(() if isinstance(template_tools, bool) else template_tools)]
 
 
 def has_mcp_configuration(app: AppContext) -> bool:
-    """Whether MCP servers may be configured, as far as can be told without reading a file of theirs."""
+    """Check whether MCP servers may be configured, without reading mcp.json."""
     return bool(app.config.values.get("mcp")) or (app.app_dirs.config / "mcp.json").exists()

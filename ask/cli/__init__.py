@@ -1,4 +1,4 @@
-"""The command line. The first argument alone may name a subcommand; anything else asks."""
+"""The command line: the first argument may name a subcommand; everything else is a prompt."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ COMMANDS = {
     "undo": "Put back the files that a run changed.",
     "version": "Print the version.",
 }
-"""The subcommands; each is `command` in the module of its name, loaded when it is called."""
+"""The subcommands with their summaries; each is `command` in the module of its name, imported on demand."""
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
     """Run a command line; return its exit code.
 
     Raises:
-        AskError, click.ClickException: it failed; `ask.__main__` says so.
+        AskError, click.ClickException: the command failed; `ask.__main__` prints the error.
     """
     if not arguments and is_on_terminal():
         arguments = ["chat"]
@@ -40,17 +40,18 @@ def run_command_line(arguments: Sequence[str]) -> int:
     command: click.Command = importlib.import_module(f"ask.cli.{name}").command
     program = "ask" if name == "ask" else f"ask {name}"
     try:
-        # Not command.main, which turns a reader that has gone into exit code 1.
+        # Not command.main(), which turns a broken pipe into exit code 1.
         with command.make_context(program, list(rest)) as context:
             return command.invoke(context) or 0
-    except click.exceptions.Exit as ending:
-        return ending.exit_code
+    except click.exceptions.Exit as exit_request:
+        return exit_request.exit_code
 
 
 def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Find the command that the arguments call, and the arguments that are left for it; "ask" for a question.
+    """Find the command that the arguments call, and its arguments.
 
-    A question may begin with "help" or "version": these are commands only where what follows is a command or nothing.
+    For a prompt, the command is "ask". A prompt may begin with "help" or "version": these are commands only if a
+    command name or nothing follows.
     """
     name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     is_question = (name == "help" and rest[:1] != ["--help"] and load_command(rest) is None) or (
@@ -60,7 +61,10 @@ def find_command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def load_command(names: Sequence[str]) -> click.Command | None:
-    """Load the command of these names, as ["history", "list"], or `ask` itself for none; None if there is no such."""
+    """Load a command by its names, such as ["history", "list"].
+
+    Without names, load `ask` itself. Return None if there is no such command.
+    """
     if names and names[0] not in COMMANDS:
         return None
     command: click.Command | None = importlib.import_module(f"ask.cli.{names[0] if names else 'ask'}").command
@@ -70,5 +74,5 @@ def load_command(names: Sequence[str]) -> click.Command | None:
 
 
 def is_on_terminal() -> bool:
-    """Check whether someone types on standard input and sees standard output."""
+    """Check whether standard input and standard output are a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))

@@ -1,4 +1,4 @@
-"""The command `ask` itself: its options. What they do is in `ask.cli.run`, loaded once they make sense."""
+"""The `ask` command and its options; `ask.cli.run` runs the prompt, and is imported after the options are parsed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ask.errors import RunInterruptedError, UsageError
 from ask.version import VERSION
 
 TYPO_SIMILARITY = 0.8
-"""How similar a word must be to a command to be taken for a mistyped one: "hello" is not "help"."""
+"""Minimum similarity of a word to a command to count as a typo: "hello" is not "help"."""
 MAX_LISTED_FILES = 4
-"""The most files that an error shows."""
+"""Maximum number of files that an error lists."""
 
 
 class AskCommand(click.Command):
-    """Separates the options from the question by `ask.cli.argument_parsing` before Click parses the options."""
+    """Separates the options from the prompt before Click parses the options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
@@ -35,8 +35,8 @@ class AskCommand(click.Command):
             raise UsageError("--json and --events are different outputs", "use one of them")
         if parsed.misplaced_option:
             option = parsed.misplaced_option
-            advice = f"put options first, or quote the question; to ask about {option}, put -- before the question"
-            raise UsageError(f"{option} is among the words of the question", advice)
+            hint = f"put options first, or quote the question; to ask about {option}, put -- before the question"
+            raise UsageError(f"{option} is among the words of the question", hint)
         ctx.meta["ask.words"], ctx.meta["ask.literal_options"] = parsed.words, parsed.literal_options
         ctx.meta["ask.explicit"] = parsed.explicit
         return rest
@@ -52,43 +52,48 @@ class AskCommand(click.Command):
 
 
 def find_mistyped_command(words: Sequence[str]) -> str:
-    """Find the command that a question of one word, or of "help" and one word, nearly names; "" for none."""
+    """Find the command that a prompt nearly names; return "" if there is none.
+
+    Only a prompt of one word, or of "help" and one word, is checked.
+    """
     from ask.suggestions import find_misspelled
 
     *before, word = words or ("",)
     if before not in ([], ["help"]):
         return ""
-    near = find_misspelled(word.lower(), COMMANDS, TYPO_SIMILARITY)
-    return " ".join(("ask", *before, near)) if near else ""
+    similar_command = find_misspelled(word.lower(), COMMANDS, TYPO_SIMILARITY)
+    return " ".join(("ask", *before, similar_command)) if similar_command else ""
 
 
 def check_no_stray_files(files: Sequence[str], words: Sequence[str]) -> None:
-    """Refuse words that are files, which the shell has made of a pattern: -f takes the first alone.
+    """Reject a prompt with file names, from a pattern that the shell has expanded.
+
+    `-f *.txt` becomes `-f a.txt b.txt c.txt`, and -f only takes the first file.
 
     Raises:
-        UsageError: there are such words.
+        UsageError: a word of the prompt is a file.
     """
     from os.path import exists, isfile
     from shlex import join, quote
 
-    stray = [
+    stray_files = [
         word
         for position, word in enumerate(words)
         if not word.startswith("-") and (isfile(word) or (exists(word) and (position == 0 or "/" in word)))
     ]
-    if not stray:
+    if not stray_files:
         return
-    options = [f"-f {quote(file)}" for file in (*files, *stray)]
-    shown = " ".join(options if len(options) <= MAX_LISTED_FILES else [*options[:MAX_LISTED_FILES], "..."])
-    question = " ".join(word for word in words if word not in stray and not word.startswith("-")) or "QUESTION"
+    options = [f"-f {quote(file)}" for file in (*files, *stray_files)]
+    suggestion = " ".join(options if len(options) <= MAX_LISTED_FILES else [*options[:MAX_LISTED_FILES], "..."])
+    question = " ".join(word for word in words if word not in stray_files and not word.startswith("-")) or "QUESTION"
     raise UsageError(
-        f"{join(stray[:1])} is a file, and a word of the question",
-        f"write ask {shown} {quote(question)}, or quote the pattern: -f '*.txt'",
+        f"{join(stray_files[:1])} is a file, and a word of the question",
+        f"write ask {suggestion} {quote(question)}, or quote the pattern: -f '*.txt'",
     )
 
 
 def parse_comma_list(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in values such as "a,b", given once or more often."""
+    """Split values such as "a,b" at commas."""
     return tuple(name.strip() for part in value for name in part.split(",") if name.strip())
 
 
@@ -143,10 +148,9 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     from ask.text import format_one_line
 
     words = ctx.meta["ask.words"]
-    if is_on_terminal() and not ctx.meta["ask.explicit"] and (near := find_mistyped_command(words)):
-        question = (
-            f"ask: {format_one_line(' '.join(words))!r} is not a command; did you mean {near!r}? Send it as a question?"
-        )
+    if is_on_terminal() and not ctx.meta["ask.explicit"] and (similar := find_mistyped_command(words)):
+        text = format_one_line(" ".join(words))
+        question = f"ask: {text!r} is not a command; did you mean {similar!r}? Send it as a question?"
         from ask.safety.approval import confirm
 
         if not confirm(question):

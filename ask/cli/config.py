@@ -6,19 +6,18 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ask.agent.app_context import AppContext
-from ask.agent.model_selection import find_configured_model
 from ask.api_keys import format_variable_prefix
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.config_file import UNSET, find_existing_key, find_value, update_config_file
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import ConfigError, UsageError
-from ask.inputs.text import DEDICATED_OPTIONS, parse_model_options
+from ask.inputs.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.render.table import write_table
 from ask.settings import (
     CONFIG_KEYS,
@@ -33,6 +32,9 @@ from ask.settings import (
     read_toml,
 )
 from ask.text import decode_argument
+
+if TYPE_CHECKING:
+    pass
 
 
 @click.group("config", cls=CommandGroup, default="list")
@@ -49,7 +51,7 @@ PROVIDER_KEY_DESCRIPTIONS = {
 
 
 class EffectiveSetting(NamedTuple):
-    """A setting's value, None for none, and where it is from: a variable, config.toml, or the default."""
+    """A setting with its value, and the variable or file that it is from."""
 
     key: str
     value: Any
@@ -58,7 +60,7 @@ class EffectiveSetting(NamedTuple):
 
 
 def find_overriding_variable(app: AppContext, key: str) -> str:
-    """The environment variable that is set and comes before config.toml for a key; "" for none."""
+    """Find the variable that overrides a key; return "" if none is set."""
     environment = app.environment
     table, _, name = key.partition(".")
     provider, _, name = name.rpartition(".")
@@ -66,38 +68,40 @@ def find_overriding_variable(app: AppContext, key: str) -> str:
         variable = f"ASK_{key.upper()}"
         return variable if environment.get(variable) else ""
     if key in SWITCH_VARIABLES:
-        switched = read_switch(environment, SWITCH_VARIABLES[key])
-        counts = switched or (switched is False and key != "safe.enabled")  # nothing switches safe mode off
-        return SWITCH_VARIABLES[key] if counts else ""
+        switch = read_switch(environment, SWITCH_VARIABLES[key])
+        is_effective = switch or (switch is False and key != "safe.enabled")  # a variable cannot turn safe mode off
+        return SWITCH_VARIABLES[key] if is_effective else ""
     variable = f"{format_variable_prefix(provider)}_BASE_URL"
     return variable if table == "providers" and name == "base_url" and environment.get(variable) else ""
 
 
 def find_effective_setting(app: AppContext, key: str) -> EffectiveSetting:
-    """A setting of `KEYS` as a run would find it."""
-    variable, meaning = find_overriding_variable(app, key), KEY_DESCRIPTIONS[key]
+    """Return the effective setting of a key in `CONFIG_KEYS`."""
+    from ask.agent.model_selection import find_configured_model
+
+    variable, description = find_overriding_variable(app, key), KEY_DESCRIPTIONS[key]
     value = find_value(app.config.values, tuple(key.split(".")))
     if variable:
-        read: Any = app.environment[variable]
+        text: Any = app.environment[variable]
         return EffectiveSetting(
-            key, read_switch(app.environment, variable) if key in SWITCH_VARIABLES else read, variable, meaning
+            key, read_switch(app.environment, variable) if key in SWITCH_VARIABLES else text, variable, description
         )
-    if key == "model" and app.environment.get("ASK_PROVIDER"):  # for which it need not be
+    if key == "model" and app.environment.get("ASK_PROVIDER"):  # the configured model may be for another provider
         value = find_configured_model(app, app.environment["ASK_PROVIDER"], is_provider_named=False) or UNSET
     if value is UNSET:
-        return EffectiveSetting(key, to_toml_value(get_default_value(key)), DEFAULT_ORIGIN, meaning)
-    return EffectiveSetting(key, value, CONFIG_FILE_ORIGIN, meaning)
+        return EffectiveSetting(key, to_toml_value(get_default_value(key)), DEFAULT_ORIGIN, description)
+    return EffectiveSetting(key, value, CONFIG_FILE_ORIGIN, description)
 
 
 def to_toml_value(default: Any) -> Any:
-    """A default as config.toml would have it."""
+    """Convert a default to the type that config.toml uses."""
     if isinstance(default, frozenset | tuple):
         return sorted(default)
     return int(default) if isinstance(default, float) and default.is_integer() else default
 
 
 def iter_effective_settings(app: AppContext) -> Iterator[EffectiveSetting]:
-    """All settings: those that everybody has, then the user's aliases, model parameters and providers."""
+    """Yield all settings: `CONFIG_KEYS`, aliases, model parameters, providers."""
     yield from (find_effective_setting(app, key) for key in CONFIG_KEYS)
     config = app.config
     yield from (
@@ -109,29 +113,29 @@ def iter_effective_settings(app: AppContext) -> Iterator[EffectiveSetting]:
         for name, value in config.options.items()
     )
     for name in sorted({*app.provider_names, *config.providers}):
-        for part in PROVIDER_KEYS:
-            setting = find_provider_setting(app, name, part)
+        for key in PROVIDER_KEYS:
+            setting = find_provider_setting(app, name, key)
             if setting.value is not None:
                 yield setting
 
 
 def find_provider_setting(app: AppContext, provider_name: str, key_name: str) -> EffectiveSetting:
-    """What is set for a provider."""
+    """Return the effective setting of a provider's key."""
     key = f"providers.{provider_name}.{key_name}"
-    variable, meaning = find_overriding_variable(app, key), PROVIDER_KEY_DESCRIPTIONS[key_name]
+    variable, description = find_overriding_variable(app, key), PROVIDER_KEY_DESCRIPTIONS[key_name]
     if variable:
-        return EffectiveSetting(key, app.environment[variable], variable, meaning)
-    return EffectiveSetting(key, app.config.get_provider(provider_name).get(key_name), CONFIG_FILE_ORIGIN, meaning)
+        return EffectiveSetting(key, app.environment[variable], variable, description)
+    return EffectiveSetting(key, app.config.get_provider(provider_name).get(key_name), CONFIG_FILE_ORIGIN, description)
 
 
 def print_change_warnings(app: AppContext, key: str, *, comments_kept: bool) -> None:
-    """Say on standard error what a user may not expect after config.toml was changed."""
+    """Print notices about surprising effects of a change to config.toml."""
     console = StderrConsole(app.environment, quiet=False, plain=False)
     if not comments_kept:
-        console.print_line(f"ask: comments in {app.config_file} are lost")
-    named = app.config.get("provider")
-    if key == "provider" and named and named not in app.provider_names:
-        console.print_line(f"ask: there is no provider {named!r} yet (ask providers lists them)")
+        console.print_line(f"ask: comments in {app.app_dirs.config_file} are lost")
+    provider = app.config.get("provider")
+    if key == "provider" and provider and provider not in app.provider_names:
+        console.print_line(f"ask: there is no provider {provider!r} yet (ask providers lists them)")
     variable = find_overriding_variable(app, key)
     if variable:
         console.print_line(f"ask: ${variable} is set, and comes before config.toml")
@@ -140,11 +144,11 @@ def print_change_warnings(app: AppContext, key: str, *, comments_kept: bool) -> 
 
 
 API_KEY_PATTERN = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?key|keys\.(.*)", re.IGNORECASE)
-"""Words that mean an API key, of the provider in the one group or the other."""
+"""Keys that look like an API key; one of the groups is the provider."""
 
 
 class ConfigKey(NamedTuple):
-    """A key of config.toml: the names on the way to it, and the types that its value may have, () for any."""
+    """A key of config.toml, and the types that its value may have; () allows any."""
 
     parts: tuple[str, ...]
     types: tuple[type, ...] = ()
@@ -156,14 +160,14 @@ class ConfigKey(NamedTuple):
 
 
 def parse_key(dotted_key: str) -> ConfigKey:
-    """The key that a word means.
+    """Parse a dotted key.
 
     Raises:
-        UsageError: there is no such key, or it means an API key.
+        UsageError: there is no such key, or it looks like an API key.
     """
     if dotted_key in CONFIG_KEYS:
-        kind = CONFIG_KEYS[dotted_key]
-        return ConfigKey(tuple(dotted_key.split(".")), kind if isinstance(kind, tuple) else (kind,))
+        types = CONFIG_KEYS[dotted_key]
+        return ConfigKey(tuple(dotted_key.split(".")), types if isinstance(types, tuple) else (types,))
     table, _, name = dotted_key.partition(".")
     if table == "aliases" and name:
         return ConfigKey((table, name), (str,))
@@ -187,15 +191,17 @@ def parse_key(dotted_key: str) -> ConfigKey:
 
 
 def list_provider_keys(provider: str) -> list[str]:
-    """The keys that a provider's table may hold."""
+    """List the keys of a provider's table."""
     return [f"providers.{provider}.{name}" for name in PROVIDER_KEYS]
 
 
 def reject_api_key(dotted_key: str) -> None:
-    """Point to where API keys are kept.
+    """Reject a key that looks like an API key.
+
+    The error names the command that saves API keys.
 
     Raises:
-        UsageError: the word means one.
+        UsageError: the key looks like an API key.
     """
     match = API_KEY_PATTERN.fullmatch(dotted_key)
     if match:
@@ -204,11 +210,11 @@ def reject_api_key(dotted_key: str) -> None:
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:
-    """The value that a word is for a key.
+    """Parse the value of a key.
 
     Raises:
-        UsageError: of the wrong type or out of range.
-        ParameterError: a model parameter out of its range.
+        UsageError: the value has the wrong type or is out of range.
+        ParameterError: a model parameter is out of range.
     """
     if key.parts[0] == "options":
         name = key.parts[1]
@@ -216,7 +222,10 @@ def parse_value(key: ConfigKey, text: str) -> Any:
             raise UsageError(f"{name} is no model parameter", f"use {DEDICATED_OPTIONS[name]}")
         value = parse_model_options([f"{name}={text}"])[name]
     else:
-        value = next((VALUE_PARSERS[kind](text) for kind in key.types if can_parse(VALUE_PARSERS[kind], text)), text)
+        value = next(
+            (VALUE_PARSERS[value_type](text) for value_type in key.types if can_parse(VALUE_PARSERS[value_type], text)),
+            text,
+        )
     if has_null(value):
         raise UsageError("config.toml cannot hold null", "ask config unset takes a key out")
     try:
@@ -227,20 +236,20 @@ def parse_value(key: ConfigKey, text: str) -> Any:
 
 
 def has_null(value: Any) -> bool:
-    """Whether there is a null in a value, for which TOML has no word."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return value is None or any(map(has_null, inner))
+    """Check whether a value contains a null, which TOML cannot represent."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return value is None or any(map(has_null, children))
 
 
 def nest_value(parts: tuple[str, ...], value: Any) -> dict[str, Any]:
-    """A configuration that holds nothing but this value."""
+    """Return a configuration with only this value."""
     for part in reversed(parts):
         value = {part: value}
     return dict(value)
 
 
 def can_parse(parser: Callable[[str], Any], text: str) -> bool:
-    """Whether a reader can read the text."""
+    """Check whether a parser accepts a text."""
     try:
         parser(text)
     except (ValueError, click.BadParameter, RecursionError):
@@ -249,10 +258,10 @@ def can_parse(parser: Callable[[str], Any], text: str) -> bool:
 
 
 def parse_list(text: str) -> list[Any]:
-    """The names in "a,b", or in a JSON array."""
+    """Parse the items of "a,b" or of a JSON array."""
     if text.lstrip().startswith("["):
         return list(json.loads(text))
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 VALUE_PARSERS: dict[type, Callable[[str], Any]] = {
@@ -262,27 +271,30 @@ VALUE_PARSERS: dict[type, Callable[[str], Any]] = {
     bool: lambda text: click.BOOL.convert(text, None, None),
     list: parse_list,
 }
-"""What makes a value of each type from a word."""
+"""Parsers for the values of each type."""
 
 
 def format_value(dotted_key: str, value: Any) -> str:
-    """A value as a word that `parse_value` takes: text and lists of names as they are, all else as JSON."""
+    """Format a value so that `parse_value` accepts it.
+
+    Strings and lists of simple strings are text, everything else is JSON.
+    """
     if dotted_key.startswith("options."):
-        plain = isinstance(value, str) and not can_parse(json.loads, value)
+        is_text = isinstance(value, str) and not can_parse(json.loads, value)
     else:
-        plain = isinstance(value, str)
-        if isinstance(value, list) and all(isinstance(name, str) and parse_list(name) == [name] for name in value):
+        is_text = isinstance(value, str)
+        if isinstance(value, list) and all(isinstance(item, str) and parse_list(item) == [item] for item in value):
             return ",".join(value)
-    return str(value) if plain else json.dumps(value, ensure_ascii=False)
+    return str(value) if is_text else json.dumps(value, ensure_ascii=False)
 
 
 @command.command("list", short_help="List every setting with its value, and where that is from.")
 @JSON_OPTION
 def list_command(*, as_json: bool) -> None:
     """List every setting with its value and where that is from: a variable, config.toml, or the default."""
-    workspace = AppContext()
-    for warning in workspace.config.warnings:
-        StderrConsole(workspace.environment, quiet=False, plain=False).print_line(f"ask: {warning}")
+    app = AppContext()
+    for warning in app.config.warnings:
+        StderrConsole(app.environment, quiet=False, plain=False).print_line(f"ask: {warning}")
     rows = [
         {
             "key": setting.key,
@@ -290,7 +302,7 @@ def list_command(*, as_json: bool) -> None:
             "from": setting.origin,
             "meaning": setting.description,
         }
-        for setting in iter_effective_settings(workspace)
+        for setting in iter_effective_settings(app)
     ]
     write_table(StandardOutput(), rows, as_json=as_json)
 
@@ -303,23 +315,25 @@ def get_command(*, key: str, as_json: bool) -> None:
 
     It is printed as `ask config set` takes it; a table such as providers.groq as JSON. Nothing set is exit code 4.
     """
-    workspace, word = AppContext(), decode_argument(key)
-    values = workspace.config.values
-    written = find_existing_key(values, word)
-    if word in CONFIG_KEYS:
-        value = find_effective_setting(workspace, word).value
-    elif written and not (len(written) == 3 and written[0] == "providers"):
-        value = find_value(values, written)
+    app, dotted_key = AppContext(), decode_argument(key)
+    values = app.config.values
+    parts = find_existing_key(values, dotted_key)
+    if dotted_key in CONFIG_KEYS:
+        value = find_effective_setting(app, dotted_key).value
+    elif parts and not (len(parts) == 3 and parts[0] == "providers"):
+        value = find_value(values, parts)
     else:
-        parts = parse_key(word).parts
-        value = find_provider_setting(workspace, *parts[1:]).value if parts[0] == "providers" else None
+        parts = parse_key(dotted_key).parts
+        value = find_provider_setting(app, *parts[1:]).value if parts[0] == "providers" else None
     if value is None or value == "":
-        raise ConfigError(f"{word} is not set", "ask config list shows what is")
-    StandardOutput().write((json.dumps(value, ensure_ascii=False) if as_json else format_value(word, value)) + "\n")
+        raise ConfigError(f"{dotted_key} is not set", "ask config list shows what is")
+    StandardOutput().write(
+        (json.dumps(value, ensure_ascii=False) if as_json else format_value(dotted_key, value)) + "\n"
+    )
 
 
 SET_CONTEXT_SETTINGS = {"ignore_unknown_options": True}
-"""A value may begin with a dash."""
+"""Lets a value begin with a dash."""
 
 
 @command.command("set", short_help="Set a setting in config.toml.", context_settings=SET_CONTEXT_SETTINGS)
@@ -334,34 +348,36 @@ def set_command(*, key: str, value: str) -> None:
     ask config set options.temperature 0.2
     ask config set aliases.fast openrouter:vendor/model
     """
-    workspace, found = AppContext(), parse_key(decode_argument(key))
-    kept = update_config_file(workspace.config_file, found.parts, parse_value(found, decode_argument(value)))
-    print_change_warnings(workspace, found.dotted_key, comments_kept=kept)
+    app, config_key = AppContext(), parse_key(decode_argument(key))
+    comments_kept = update_config_file(
+        app.app_dirs.config_file, config_key.parts, parse_value(config_key, decode_argument(value))
+    )
+    print_change_warnings(app, config_key.dotted_key, comments_kept=comments_kept)
 
 
 @command.command("unset", short_help="Take a setting out of config.toml.")
 @click.argument("key")
 def unset_command(*, key: str) -> None:
     """Take KEY out of config.toml: a setting, a table such as providers.groq, or what is misspelt there."""
-    workspace, word = AppContext(), decode_argument(key)
-    parts = find_existing_key(read_toml(workspace.config_file), word)
+    app, dotted_key = AppContext(), decode_argument(key)
+    parts = find_existing_key(read_toml(app.app_dirs.config_file), dotted_key)
     if not parts:
-        parse_key(word)
+        parse_key(dotted_key)
         raise ConfigError(
-            f"{word} is not set in {workspace.config_file}", "ask config list shows where values are from"
+            f"{dotted_key} is not set in {app.app_dirs.config_file}", "ask config list shows where values are from"
         )
-    kept = update_config_file(workspace.config_file, parts, UNSET)
-    print_change_warnings(workspace, word, comments_kept=kept)
+    comments_kept = update_config_file(app.app_dirs.config_file, parts, UNSET)
+    print_change_warnings(app, dotted_key, comments_kept=comments_kept)
 
 
 @command.command("path", short_help="Print where config.toml is.")
 def path_command() -> None:
     """Print where config.toml is, or would be."""
-    StandardOutput().write(f"{AppContext().config_file}\n")
+    StandardOutput().write(f"{AppContext().app_dirs.config_file}\n")
 
 
 NEW_CONFIG_TEXT = b"# The settings of ask: `ask config list` shows them all.\n"
-"""What the editor shows where there is no file yet."""
+"""Initial content of a new file in the editor."""
 
 
 @command.command("edit", short_help="Change config.toml in your editor.")
@@ -370,6 +386,6 @@ def edit_command() -> None:
 
     What you write takes its place once it is valid; as long as it is not, go on editing, or give it up.
     """
-    workspace = AppContext()
-    console = StderrConsole(workspace.environment, quiet=False, plain=False)
-    edit_file(workspace.config_file, NEW_CONFIG_TEXT, lambda copy: read_config(copy).warnings, console)
+    app = AppContext()
+    console = StderrConsole(app.environment, quiet=False, plain=False)
+    edit_file(app.app_dirs.config_file, NEW_CONFIG_TEXT, lambda copy: read_config(copy).warnings, console)

@@ -6,17 +6,15 @@ import os
 import platform
 import re
 import shutil
-import sqlite3
 import stat
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from copy import copy
-from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.mcp_tools import is_mcp_installed
@@ -30,13 +28,13 @@ from ask.agent.model_selection import (
     resolve_endpoint,
 )
 from ask.agent.plugin_tools import ToolLoadFailure, format_origin, load_plugin_tools
-from ask.agent.request import generate_conversation_id
 from ask.agent.safe_mode import compile_deny_rules, parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
 from ask.api_keys import KeyStore, format_variable_prefix
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
 from ask.client.provider_client import ProviderClient
 from ask.errors import AskError, ConfigError, FileError, SafetyError
+from ask.history.ids import generate_conversation_id
 from ask.history.store import Store
 from ask.installation import find_launcher, format_install_command
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
@@ -51,24 +49,17 @@ from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import DUCKDUCKGO, KEYED_ENGINES, SEARCH_WEB
 from ask.version import DISTRIBUTION, VERSION
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ask.settings import Settings
-
-
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
 
 class CheckResult(NamedTuple):
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        state: `OK`; `WARNING` where something is worth a look; `PROBLEM` where something does not work.
-        check: what was looked at.
-        found: how it is.
-        fix: what to do about it; "" for nothing.
+        state: `OK`, `WARNING` for a possible problem, or `PROBLEM` if something does not work.
+        check: the subject of the check.
+        found: the state of the subject.
+        fix: how to fix it; "" if nothing needs to be done.
     """
 
     state: str
@@ -77,17 +68,19 @@ class CheckResult(NamedTuple):
     fix: str = ""
 
     def to_terminal_row(self) -> dict[str, str]:
-        """As a terminal shows it, where nobody needs the fix in a column of its own."""
+        """Convert the result to a table row whose column `found` includes the fix."""
         found = f"{self.found}: {self.fix}" if self.fix else self.found
         return {"state": self.state, "check": self.check, "found": found}
 
 
 REQUIREMENT_PATTERN = re.compile(r"""([\w.-]+)[^;]*(?:;.*extra == ["'](\w+)["'])?""")
-"""The name of a package that is required, and the extra that requires it."""
+"""The name of a required package, and the extra that requires it."""
 
 
 def check_versions(_: AppContext) -> Iterator[CheckResult]:
-    """The versions of what a report of a fault should name."""
+    """Report the versions that bug reports should include; check SQLite for FTS5."""
+    import sqlite3
+
     yield CheckResult(OK, "ask", f"{VERSION}, in {Path(__file__).parents[2]}")
     yield CheckResult(OK, "python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     connection = sqlite3.connect(":memory:")
@@ -104,50 +97,62 @@ def check_versions(_: AppContext) -> Iterator[CheckResult]:
 
 def check_launcher(_: AppContext) -> Iterator[CheckResult]:
     """Check that a shell finds this `ask`."""
-    own, found = find_launcher(), shutil.which("ask")
-    if found is None:
-        fix = f"add {own.parent} to it"
+    own_launcher, launcher_on_path = find_launcher(), shutil.which("ask")
+    if launcher_on_path is None:
+        fix = f"add {own_launcher.parent} to it"
         yield CheckResult(WARNING, "PATH", "there is no ask in the folders of PATH", fix)
-    elif own.exists() and not Path(found).samefile(own):
-        yield CheckResult(WARNING, "PATH", f"ask is {found}, and this one is {own}", "put the folder of yours first")
+    elif own_launcher.exists() and not Path(launcher_on_path).samefile(own_launcher):
+        yield CheckResult(
+            WARNING,
+            "PATH",
+            f"ask is {launcher_on_path}, and this one is {own_launcher}",
+            "put the folder of yours first",
+        )
     else:
-        yield CheckResult(OK, "PATH", f"ask is {found}")
+        yield CheckResult(OK, "PATH", f"ask is {launcher_on_path}")
 
 
 def check_packages(_: AppContext) -> Iterator[CheckResult]:
-    """The packages that it works with."""
-    asked = [match.groups() for match in map(REQUIREMENT_PATTERN.match, requires(DISTRIBUTION) or ()) if match]
-    needed, web = (
-        find_installed_versions(name for name, extra in asked if extra == wanted) for wanted in (None, "web")
+    """Check that the required packages are installed."""
+    from importlib.metadata import requires
+
+    requirements = [match.groups() for match in map(REQUIREMENT_PATTERN.match, requires(DISTRIBUTION) or ()) if match]
+    required, web_packages = (
+        find_installed_versions(name for name, extra in requirements if extra == wanted_extra)
+        for wanted_extra in (None, "web")
     )
-    missing = [name for name, found in needed.items() if not found]
+    missing = [name for name, installed_version in required.items() if not installed_version]
     if missing:
         yield CheckResult(PROBLEM, "packages", f"missing: {', '.join(missing)}", "install ask again")
     else:
-        yield CheckResult(OK, "packages", ", ".join(f"{name} {found}" for name, found in needed.items()))
-    if all(web.values()):
+        yield CheckResult(
+            OK, "packages", ", ".join(f"{name} {installed_version}" for name, installed_version in required.items())
+        )
+    if all(web_packages.values()):
         yield CheckResult(OK, "web pages", "read with the extra web: tables too")
     else:
         yield CheckResult(OK, "web pages", "read without tables", f"{format_install_command('web')} reads these too")
 
 
 def find_installed_versions(names: Iterable[str]) -> dict[str, str]:
-    """The installed version of each distribution; "" where it is missing."""
-    found = {}
+    """Find the version of each distribution; "" if it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    versions = {}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = ""
-    return found
+            versions[name] = ""
+    return versions
 
 
 KEYS_FILE_PUBLIC_BITS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_config_file(app: AppContext) -> Iterator[CheckResult]:
-    """Whether config.toml is understood. Where it is not, the checks to come go on as if there were none."""
-    path = app.config_file
+    """Check config.toml; if it is invalid, the checks that follow ignore it."""
+    path = app.app_dirs.config_file
     try:
         warnings = app.config.warnings
     except ConfigError as error:
@@ -163,7 +168,7 @@ def check_config_file(app: AppContext) -> Iterator[CheckResult]:
 
 
 def check_variables(app: AppContext) -> Iterator[CheckResult]:
-    """Check the variables that are on or off; one with another value is ignored by the checks that follow."""
+    """Check the on/off variables; the checks that follow ignore an invalid one."""
     for variable in SWITCH_VARIABLES.values():
         try:
             read_switch(app.environment, variable)
@@ -173,33 +178,36 @@ def check_variables(app: AppContext) -> Iterator[CheckResult]:
 
 
 def check_keys(app: AppContext) -> Iterator[CheckResult]:
-    """Whether keys.toml is understood, and private. Where it is not, the checks to come go on as if there were none."""
+    """Check that keys.toml is valid and private.
+
+    If it is invalid, the checks that follow ignore it.
+    """
     path = app.key_store.path
     try:
-        stored = app.key_store.read_saved_keys()
+        saved_keys = app.key_store.read_saved_keys()
     except ConfigError as error:
         app.key_store = KeyStore(Path(os.devnull), app.environment)
         yield CheckResult(PROBLEM, "keys.toml", str(error), f"correct {path}, or move it away")
         return
-    if stored and path.stat().st_mode & KEYS_FILE_PUBLIC_BITS:
+    if saved_keys and path.stat().st_mode & KEYS_FILE_PUBLIC_BITS:
         yield CheckResult(WARNING, "keys.toml", f"others can read {path}", f"chmod 600 {path}")
-    elif stored:
-        yield CheckResult(OK, "keys.toml", f"{format_count(len(stored), 'key')} in {path}")
+    elif saved_keys:
+        yield CheckResult(OK, "keys.toml", f"{format_count(len(saved_keys), 'key')} in {path}")
     else:
         yield CheckResult(OK, "keys.toml", "no key is kept", "ask keys set PROVIDER keeps one")
-    for name in sorted(stored.keys() - {*app.provider_names, *KEYED_ENGINES}):
+    for name in sorted(saved_keys.keys() - {*app.provider_names, *KEYED_ENGINES}):
         yield CheckResult(
             WARNING, "keys.toml", f"there is no provider {name}", f"install it, or ask keys remove {name}"
         )
 
 
 def check_tools(app: AppContext) -> Iterator[CheckResult]:
-    """Which tools a model is offered, and whether they would work."""
+    """Check which tools a model is offered, and whether they work."""
     settings = resolve_settings({}, app.environment, app.config)
     engine = find_search_engine(app, settings.search_engine)
     names = [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
-    there = names if engine else names[:-1]
-    offered = [name for name in there if name not in settings.disabled_tools]
+    available = names if engine else names[:-1]
+    offered = [name for name in available if name not in settings.disabled_tools]
     if not settings.tools:
         yield CheckResult(OK, "tools", "switched off", "ask config set tools.enabled true switches them on")
     else:
@@ -211,72 +219,74 @@ def check_tools(app: AppContext) -> Iterator[CheckResult]:
     elif settings.search_engine:
         yield CheckResult(WARNING, "web search", *format_search_setup_hint(settings.search_engine).split(": ", 1))
     else:
-        advice = f"{format_search_setup_hint(DUCKDUCKGO)}, or keep a key for {' or '.join(KEYED_ENGINES)}"
-        yield CheckResult(OK, "web search", "there is none", advice)
+        fix = f"{format_search_setup_hint(DUCKDUCKGO)}, or keep a key for {' or '.join(KEYED_ENGINES)}"
+        yield CheckResult(OK, "web search", "there is none", fix)
     if settings.tools and "bash" in offered and not shutil.which("bash"):
         yield CheckResult(PROBLEM, "tools", "bash is not installed", "install it, or use --disable-tool bash")
 
 
 def find_unknown_tools(names: Iterable[str], app: AppContext) -> set[str]:
-    """Those of these names that no tool has that can be seen here; one with two underscores may be a server's."""
-    left = {name for name in names if "__" not in name}
-    if left and app.tool_plugins:
-        left -= {tool.spec.name for tools in load_tool_plugins(app)[0].values() for tool in tools}
-    return left
+    """Find the names that no tool has.
+
+    A name with two underscores is never reported: it may be a tool of an MCP server, and no server is started here.
+    """
+    unknown = {name for name in names if "__" not in name}
+    if unknown and app.tool_plugins:
+        unknown -= {tool.spec.name for tools in load_tool_plugins(app)[0].values() for tool in tools}
+    return unknown
 
 
 def check_default_model(app: AppContext) -> Iterator[CheckResult]:
-    """What a run asks where the command line names nothing."""
+    """Check the provider and model that are used if the command line names none."""
     try:
-        target = resolve_endpoint(app, ModelSelection())
+        endpoint = resolve_endpoint(app, ModelSelection())
     except ConfigError as error:
         yield CheckResult(PROBLEM, "default", error.message, error.advice)
         return
-    model = target.model or "its first model"
-    yield CheckResult(OK, "default", f"{model} of {target.provider_name}")
+    model = endpoint.model or "its first model"
+    yield CheckResult(OK, "default", f"{model} of {endpoint.provider_name}")
 
 
 HISTORY_LOCK_TIMEOUT = 1.0
-"""Seconds to wait for another process that keeps the history to itself."""
+"""Time to wait for another process that has locked the history, in seconds."""
 MIN_FREE_BYTES = 10_000_000
-"""Bytes on a disk below which it is as good as full."""
+"""Free bytes on a disk below which it counts as full."""
 HISTORY_PUBLIC_BITS = stat.S_IRWXG | stat.S_IRWXO
 UNWRITABLE_FOLDER_RESULTS = {
     "config": (WARNING, "settings and keys cannot be changed"),
     "data": (PROBLEM, "conversations and what files held before cannot be kept"),
     "cache": (WARNING, "every start takes longer"),
 }
-"""How bad it is that a folder cannot be written, and why."""
+"""State and consequence for each folder if it cannot be written."""
 
 
 def check_folders(app: AppContext) -> Iterator[CheckResult]:
-    """Whether the folders can be written, or made."""
+    """Check that the folders can be written or created."""
     for name, folder in app.app_dirs._asdict().items():
-        state, loss = UNWRITABLE_FOLDER_RESULTS[name]
-        there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-        check, words = f"{name} folder", str(folder) if there == folder else f"{folder}, not made yet"
-        if not there.is_dir():
-            yield CheckResult(state, check, f"{there} is no folder: {loss}", "move it away")
-        elif not os.access(there, os.W_OK | os.X_OK):
-            fix = f"make {there} writable, or set XDG_{name.upper()}_HOME to another place"
-            yield CheckResult(state, check, f"{there} cannot be written: {loss}", fix)
-        elif (free := get_free_bytes(there)) < MIN_FREE_BYTES:
+        state, consequence = UNWRITABLE_FOLDER_RESULTS[name]
+        existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        check, description = f"{name} folder", str(folder) if existing == folder else f"{folder}, not made yet"
+        if not existing.is_dir():
+            yield CheckResult(state, check, f"{existing} is no folder: {consequence}", "move it away")
+        elif not os.access(existing, os.W_OK | os.X_OK):
+            fix = f"make {existing} writable, or set XDG_{name.upper()}_HOME to another place"
+            yield CheckResult(state, check, f"{existing} cannot be written: {consequence}", fix)
+        elif (free := get_free_bytes(existing)) < MIN_FREE_BYTES:
             yield CheckResult(
                 state, check, f"{folder} is on a disk with {format_compact_number(free)} bytes left", "make room on it"
             )
         else:
-            yield CheckResult(OK, check, words)
+            yield CheckResult(OK, check, description)
 
 
 def get_free_bytes(folder: Path) -> int:
-    """The bytes left on a disk."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
 
 
 def check_history(app: AppContext) -> Iterator[CheckResult]:
-    """Whether the saved conversations can be read, how many they are, and that nobody else reads them."""
-    path = app.history_file
+    """Check that the saved conversations can be read, and only by the user."""
+    path = app.app_dirs.history_file
     if not path.exists():
         yield CheckResult(OK, "history", "no conversation is saved yet")
         return
@@ -287,29 +297,29 @@ def check_history(app: AppContext) -> Iterator[CheckResult]:
         yield CheckResult(PROBLEM, "history", error.message, error.advice)
         return
     status = path.stat()
-    words = f"{format_count(count, 'conversation')} in {format_compact_number(status.st_size)} bytes"
+    description = f"{format_count(count, 'conversation')} in {format_compact_number(status.st_size)} bytes"
     if status.st_mode & HISTORY_PUBLIC_BITS:
-        yield CheckResult(WARNING, "history", f"{words}; others can read it", f"chmod 600 {path}")
+        yield CheckResult(WARNING, "history", f"{description}; others can read it", f"chmod 600 {path}")
     elif not app.config.get("history.enabled", True):
-        yield CheckResult(OK, "history", f"{words}; not saved any more (history.enabled)")
+        yield CheckResult(OK, "history", f"{description}; not saved any more (history.enabled)")
     else:
-        yield CheckResult(OK, "history", words)
+        yield CheckResult(OK, "history", description)
 
 
 PROVIDER_READ_TIMEOUT, ALL_PROVIDERS_TIMEOUT = 3.0, 3.5
-"""Seconds without a sign of life from one provider, and for all of them together."""
+"""Read timeout for each provider, and total time for all of them, in seconds."""
 
 
 class ProviderStatus(NamedTuple):
-    """A provider that loads.
+    """A provider that was loaded.
 
     Attributes:
-        name: what it is chosen by.
+        name: the name by which the user selects it.
         provider: the plugin.
-        origin: the distribution that it is from.
-        endpoint: how to reach it; None where it needs a key and has none.
+        origin: the distribution that contains it.
+        endpoint: how to reach it; None if it needs a key and has none.
         key_origin: where its key is from; "" for none.
-        is_configured: whether the user has set anything up for it, so that it should work.
+        is_configured: whether the user has configured it, so that it should work.
     """
 
     name: str
@@ -321,102 +331,109 @@ class ProviderStatus(NamedTuple):
 
 
 def check_providers(app: AppContext, *, offline: bool) -> Iterator[CheckResult]:
-    """A finding for each provider; all that may be asked are asked at the same time."""
-    findings: dict[str, CheckResult] = {}
-    subjects: dict[str, ProviderStatus] = {}
+    """Check each provider; those that can be queried are queried in parallel."""
+    results: dict[str, CheckResult] = {}
+    statuses: dict[str, ProviderStatus] = {}
     for name in app.provider_names:
-        origin = ", ".join(claim.distribution for claim in app.provider_plugins.get(name, ())) or "config.toml"
+        origin = ", ".join(entry.distribution for entry in app.provider_plugins.get(name, ())) or "config.toml"
         try:
-            subjects[name] = inspect_provider(app, name, origin)
+            statuses[name] = inspect_provider(app, name, origin)
         except ConfigError as error:
             fix = "ask its author, or uninstall it" if origin != "config.toml" else "correct it with ask config edit"
-            findings[name] = CheckResult(PROBLEM, name, str(error), fix)
-    aliases = {name for name, one in subjects.items() if name != one.provider.info.name in subjects}
-    asked = {name: one.endpoint for name, one in subjects.items() if one.endpoint and name not in aliases}
-    replies = {} if offline else query_providers(asked)
+            results[name] = CheckResult(PROBLEM, name, str(error), fix)
+    aliases = {name for name, status in statuses.items() if name != status.provider.info.name in statuses}
+    endpoints = {name: status.endpoint for name, status in statuses.items() if status.endpoint and name not in aliases}
+    replies = {} if offline else query_providers(endpoints)
     for name in app.provider_names:
         if name in aliases:
-            yield CheckResult(OK, name, f"another name of {subjects[name].provider.info.name}")
+            yield CheckResult(OK, name, f"another name of {statuses[name].provider.info.name}")
         else:
-            yield findings.get(name) or to_check_result(subjects[name], replies.get(name), offline=offline)
+            yield results.get(name) or to_check_result(statuses[name], replies.get(name), offline=offline)
 
 
 def inspect_provider(app: AppContext, name: str, origin: str) -> ProviderStatus:
-    """What is known of a provider without asking it.
+    """Collect the status of a provider without sending a request.
 
     Raises:
-        ConfigError: it does not load.
+        ConfigError: the provider does not load.
     """
     loaded, environment = app.load_provider(name), app.environment
     info = loaded.info
-    key, place = app.key_store.find(info.name, app.find_key_variables(info.name, info.key_env))
-    chosen = (environment.get("ASK_PROVIDER"), app.config.get("provider"))
-    addresses = (f"{format_variable_prefix(info.name)}_BASE_URL", *info.base_url_env)
-    used = bool(key or app.config.get_provider(info.name) or any(environment.get(address) for address in addresses))
+    key, key_origin = app.key_store.find(info.name, app.find_key_variables(info.name, info.key_env))
+    default_names = (environment.get("ASK_PROVIDER"), app.config.get("provider"))
+    url_variables = (f"{format_variable_prefix(info.name)}_BASE_URL", *info.base_url_env)
+    is_configured = bool(
+        key or app.config.get_provider(info.name) or any(environment.get(variable) for variable in url_variables)
+    )
     base_url = resolve_base_url(app, info)
-    target = None if requires_key(app, info, base_url) and not key else create_endpoint(loaded, "", base_url, key)
-    return ProviderStatus(name, loaded, origin, target, place, used or name in chosen)
+    endpoint = None if requires_key(app, info, base_url) and not key else create_endpoint(loaded, "", base_url, key)
+    return ProviderStatus(name, loaded, origin, endpoint, key_origin, is_configured or name in default_names)
 
 
 def query_providers(endpoints: Mapping[str, ModelEndpoint]) -> dict[str, int | AskError]:
-    """The number of models that each provider lists, or why it does not; those that are late are left out."""
+    """Query the number of models that each provider lists, or the error.
+
+    Providers that do not answer in time are left out.
+    """
     replies: dict[str, int | AskError] = {}
     threads = []
-    for name, target in endpoints.items():
+    for name, endpoint in endpoints.items():
         try:
-            exchange = create_client(target, lambda _: None, Settings(timeout=PROVIDER_READ_TIMEOUT, tries=1))
+            client = create_client(endpoint, lambda _: None, Settings(timeout=PROVIDER_READ_TIMEOUT, tries=1))
         except AskError as error:
             replies[name] = error
             continue
-        # Not an executor, at whose end one would wait for connections that never come about.
-        threads.append(threading.Thread(target=query_provider, args=(name, exchange, replies), daemon=True))
+        # Not an executor: shutting it down would wait for connections that never complete.
+        threads.append(threading.Thread(target=query_provider, args=(name, client, replies), daemon=True))
     for thread in threads:
         thread.start()
-    end = time.monotonic() + ALL_PROVIDERS_TIMEOUT
+    deadline = time.monotonic() + ALL_PROVIDERS_TIMEOUT
     for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
+        thread.join(max(0.0, deadline - time.monotonic()))
     return dict(replies)
 
 
 def query_provider(name: str, client: ProviderClient, replies: dict[str, int | AskError]) -> None:
-    """Note how many models a provider lists, or why it does not."""
+    """Store the number of models that a provider lists, or the error."""
     try:
         replies[name] = len(client.list_models())
     except AskError as error:
         replies[name] = error
-    except Exception as fault:  # noqa: BLE001 - a list may hold anything
-        replies[name] = AskError(f"{type(fault).__name__}: {fault}", "-v with a question shows where it arose")
+    except Exception as error:  # noqa: BLE001 - a server may send anything
+        replies[name] = AskError(f"{type(error).__name__}: {error}", "-v with a question shows where it arose")
 
 
 def to_check_result(status: ProviderStatus, reply: int | AskError | None, *, offline: bool) -> CheckResult:
-    """What there is to say of a provider that loads."""
+    """Convert the status of a loaded provider and its reply to a check result."""
     info = status.provider.info
-    known = f"{info.title} ({status.origin})"
+    description = f"{info.title} ({status.origin})"
     if status.endpoint is None:
         variable = (*info.key_env, f"{format_variable_prefix(info.name)}_API_KEY")[0]
         state = PROBLEM if status.is_configured else OK
-        return CheckResult(state, status.name, f"{known}, no key", f"set {variable} or run ask keys set {info.name}")
-    known += f", key from {status.key_origin}" if status.key_origin else ", needs no key"
+        return CheckResult(
+            state, status.name, f"{description}, no key", f"set {variable} or run ask keys set {info.name}"
+        )
+    description += f", key from {status.key_origin}" if status.key_origin else ", needs no key"
     if offline:
-        return CheckResult(OK, status.name, f"{known}, not asked")
+        return CheckResult(OK, status.name, f"{description}, not asked")
     if isinstance(reply, int):
         listed = f"lists {format_count(reply, 'model')}" if reply else "answers"
-        return CheckResult(OK, status.name, f"{known}, {listed}")
-    told = reply.brief if reply else f"no whole answer came within {ALL_PROVIDERS_TIMEOUT:g} s"
+        return CheckResult(OK, status.name, f"{description}, {listed}")
+    reason = reply.brief if reply else f"no whole answer came within {ALL_PROVIDERS_TIMEOUT:g} s"
     advice = reply.advice if reply else "check the network and the base URL"
     if status.is_configured:
-        return CheckResult(PROBLEM, status.name, f"{known}, but {told}", advice)
-    return CheckResult(OK, status.name, f"{known}, not running here ({told})", advice)
+        return CheckResult(PROBLEM, status.name, f"{description}, but {reason}", advice)
+    return CheckResult(OK, status.name, f"{description}, not running here ({reason})", advice)
 
 
 def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
-    """A finding for each package with tools."""
-    tools, faults = load_tool_plugins(app)
+    """Check each package with tools."""
+    tools, load_errors = load_tool_plugins(app)
     if not app.tool_plugins:
         yield CheckResult(OK, "tool plugins", "none is installed, and none is needed")
     for distribution in app.tool_plugins:
-        if distribution in faults:
-            reason = f"its tools cannot be loaded: {faults[distribution]}"
+        if distribution in load_errors:
+            reason = f"its tools cannot be loaded: {load_errors[distribution]}"
             yield CheckResult(PROBLEM, distribution, reason, "ask its author, or uninstall it")
         else:
             names = ", ".join(tool.spec.name for tool in tools.get(distribution, ()))
@@ -424,85 +441,87 @@ def check_tool_plugins(app: AppContext) -> Iterator[CheckResult]:
 
 
 def load_tool_plugins(app: AppContext) -> tuple[dict[str, list[Tool]], dict[str, str]]:
-    """The tools of each package, and why those of others cannot be had, by its name."""
+    """Load the tools of each package; return the tools and errors by distribution."""
     tools: dict[str, list[Tool]] = {}
-    faults: dict[str, str] = {}
+    load_errors: dict[str, str] = {}
     if app.tool_plugins:
         settings = resolve_settings({}, app.environment, app.config)
-        names = {format_origin(distribution): distribution for distribution in app.tool_plugins}
+        distributions = {format_origin(distribution): distribution for distribution in app.tool_plugins}
         with ExitStack() as cleanup:
-            for found in load_plugin_tools(app.tool_plugins, app, settings, cleanup):
-                if isinstance(found, ToolLoadFailure):
-                    faults[found.distribution] = found.reason
+            for tool in load_plugin_tools(app.tool_plugins, app, settings, cleanup):
+                if isinstance(tool, ToolLoadFailure):
+                    load_errors[tool.distribution] = tool.reason
                 else:
-                    tools.setdefault(names[found.origin], []).append(found)
-    return tools, faults
+                    tools.setdefault(distributions[tool.origin], []).append(tool)
+    return tools, load_errors
 
 
 MCP_CHECK = "mcp"
 
 
 def check_mcp_servers(app: AppContext) -> Iterator[CheckResult]:
-    """Which servers are configured, and whether what they need is there."""
-    found = find_servers(app.config, app.app_dirs.config)
-    for warning in found.warnings:
+    """Check which MCP servers are configured, and whether their requirements are met."""
+    server_index = find_servers(app.config, app.app_dirs.config)
+    for warning in server_index.warnings:
         yield CheckResult(WARNING, MCP_CHECK, warning, "ask mcp list shows those that are understood")
-    used = [server for server in found.servers.values() if server.enabled]
-    if used and not is_mcp_installed():
-        names = ", ".join(server.name for server in used)
+    enabled_servers = [server for server in server_index.servers.values() if server.enabled]
+    if enabled_servers and not is_mcp_installed():
+        names = ", ".join(server.name for server in enabled_servers)
         fix = format_install_command(MCP_EXTRA)
         yield CheckResult(WARNING, MCP_CHECK, f"the package mcp is not installed, and {names} cannot be used", fix)
         return
-    for server in used:
+    for server in enabled_servers:
         yield from check_mcp_server(server, app)
-    if used:
-        names = ", ".join(server.name for server in used)
-        yield CheckResult(OK, MCP_CHECK, f"{format_count(len(used), 'server')}: {names}", "ask mcp test starts them")
-    elif not found.warnings:
+    if enabled_servers:
+        names = ", ".join(server.name for server in enabled_servers)
+        yield CheckResult(
+            OK, MCP_CHECK, f"{format_count(len(enabled_servers), 'server')}: {names}", "ask mcp test starts them"
+        )
+    elif not server_index.warnings:
         yield CheckResult(OK, MCP_CHECK, "no server is used", "ask mcp add adds one")
 
 
 def check_mcp_server(server: ServerConfig, app: AppContext) -> Iterator[CheckResult]:
-    """What a server needs and has not."""
+    """Check that the variables and the program of an MCP server exist."""
     try:
-        filled = expand_variables(server, app.environment, Path.cwd())
+        expanded = expand_variables(server, app.environment, Path.cwd())
     except ConfigError as error:
         yield CheckResult(WARNING, MCP_CHECK, error.message, error.advice)
         return
-    path = filled.env.get("PATH", app.environment.get("PATH"))
-    if filled.command and not shutil.which(Path(filled.command).expanduser(), path=path):
-        reason = f"the MCP server {server.name} does not start: there is no program {filled.command!r}"
+    path = expanded.env.get("PATH", app.environment.get("PATH"))
+    if expanded.command and not shutil.which(Path(expanded.command).expanduser(), path=path):
+        reason = f"the MCP server {server.name} does not start: there is no program {expanded.command!r}"
         yield CheckResult(WARNING, MCP_CHECK, reason, "install it, or give its whole path")
 
 
 def check_safe_mode(app: AppContext) -> Iterator[CheckResult]:
-    """Whether the sandbox can be opened and holds, in an empty folder with another beside it for what it notes.
+    """Check that the sandbox works, in an empty folder with a temporary data folder.
 
-    A problem only where safe mode is switched on for every run.
+    A failure is a problem only if safe mode is on for every run.
     """
     settings = resolve_settings({}, app.environment, app.config)
     with TemporaryDirectory() as empty:
-        work = Path(empty, "work")
-        work.mkdir()
-        noting_elsewhere = copy(app)
-        noting_elsewhere.app_dirs = app.app_dirs._replace(data=Path(empty, "data"))
-        findings = list(probe_sandbox(settings, work, noting_elsewhere))
-    for finding in findings:
-        if finding.state == PROBLEM:
-            yield finding._replace(state=PROBLEM if settings.safe else WARNING, check="safe mode")
+        work_dir = Path(empty, "work")
+        work_dir.mkdir()
+        temporary_app = copy(app)
+        temporary_app.app_dirs = app.app_dirs._replace(data=Path(empty, "data"))
+        results = list(probe_sandbox(settings, work_dir, temporary_app))
+    for result in results:
+        if result.state == PROBLEM:
+            yield result._replace(state=PROBLEM if settings.safe else WARNING, check="safe mode")
             return
-    words = "on for every run" if settings.safe else "to be had with --safe"
-    yield CheckResult(OK, "safe mode", f"{words}, by {findings[0].found}: `ask safe` tells more")
+    description = "on for every run" if settings.safe else "to be had with --safe"
+    yield CheckResult(OK, "safe mode", f"{description}, by {results[0].found}: `ask safe` tells more")
 
 
 def get_shell_name(app: AppContext) -> str:
-    """The name of the user's shell; "" where it is none that `ask init` knows."""
+    """Return the name of the user's shell; "" if `ask init` does not support it."""
     name = Path(app.environment.get("SHELL", "")).name
     return name if name in SHELLS else ""
 
 
 def check_shell(app: AppContext) -> Iterator[CheckResult]:
-    """Whether the integration is on in the shell that this was started from."""
+    """Check whether the integration is on in the shell that started this process."""
     shell, check = get_shell_name(app), "shell"
     if app.environment.get("ASK_SESSION"):
         yield CheckResult(OK, check, "the integration is on ($ASK_SESSION is set)")
@@ -515,7 +534,7 @@ def check_shell(app: AppContext) -> Iterator[CheckResult]:
 
 
 def check_completions(app: AppContext) -> Iterator[CheckResult]:
-    """Whether completions are where the user's shell looks for them, and are those of this version."""
+    """Check that the completions of the user's shell are installed and up to date."""
     shell, check = get_shell_name(app), "completions"
     if not shell:
         return
@@ -532,30 +551,35 @@ def check_completions(app: AppContext) -> Iterator[CheckResult]:
 
 
 def probe_sandbox(settings: Settings, directory: Path, app: AppContext) -> Iterator[CheckResult]:
-    """What holds there, tried in a sandbox that is closed again; of what does not hold, the first.
+    """Open a sandbox in a folder, and report its self-test and its settings.
+
+    If something fails, only the first failure is reported.
 
     Raises:
-        ConfigError, UsageError: the settings make no sense.
+        ConfigError, UsageError: the settings are invalid.
     """
-    wires = ", ".join(wire.name for wire in compile_deny_rules(settings.tripwires))
+    deny_rules = ", ".join(rule.name for rule in compile_deny_rules(settings.tripwires))
     hosts = ", ".join(map(parse_allowed_host, settings.allow_hosts))
     try:
-        program = find_bubblewrap()
+        bubblewrap = find_bubblewrap()
         yield CheckResult(
-            OK, "bubblewrap", f"{program} {'.'.join(map(str, read_bubblewrap_version(program)))}".rstrip()
+            OK, "bubblewrap", f"{bubblewrap} {'.'.join(map(str, read_bubblewrap_version(bubblewrap)))}".rstrip()
         )
-        confined = prepare_sandbox_config(settings, directory, app.results_directory / generate_conversation_id(), app)
-        with Sandbox(confined) as sandbox:
+        sandbox_config = prepare_sandbox_config(
+            settings, directory, app.app_dirs.results / generate_conversation_id(), app
+        )
+        with Sandbox(sandbox_config) as sandbox:
             yield from (
-                CheckResult(OK, finding.name, "tried: it cannot be done") for finding in sandbox.self_test_results
+                CheckResult(OK, test_result.name, "tried: it cannot be done")
+                for test_result in sandbox.self_test_results
             )
             yield from (CheckResult(WARNING, "what is guarded", warning) for warning in sandbox.warnings)
     except SafetyError as error:
         yield CheckResult(PROBLEM, "sandbox", error.message, error.advice)
         return
-    yield CheckResult(OK, "can be written", ", ".join(map(str, confined.writable_folders)))
+    yield CheckResult(OK, "can be written", ", ".join(map(str, sandbox_config.writable_folders)))
     yield CheckResult(
         OK, "can be fetched from", f"{hosts}; other hosts after asking" if hosts else "any host, after asking"
     )
-    yield CheckResult(OK, "refused before it starts", wires)
+    yield CheckResult(OK, "refused before it starts", deny_rules)
     yield CheckResult(OK, "on for every run", "yes" if settings.safe else "no, with --safe alone")

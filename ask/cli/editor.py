@@ -1,4 +1,4 @@
-"""A file of the user's in the user's editor, taken over only where it is valid."""
+"""Edit a configuration file in the user's editor; the result is only saved if it is valid."""
 
 from __future__ import annotations
 
@@ -15,46 +15,44 @@ from ask.console import StderrConsole
 from ask.errors import ConfigError, MissingDependencyError
 
 FileValidator = Callable[[Path], Iterable[str]]
-"""Gives the lines that are to be said of a valid file, and raises ConfigError for one that is not."""
+"""Returns notices about a valid file, and raises ConfigError for an invalid one."""
 
 
 def edit_file(path: Path, template: bytes, validate: FileValidator, console: StderrConsole) -> None:
-    """Have the user change a file in the editor that VISUAL or EDITOR names.
+    """Let the user edit a file in the editor that VISUAL or EDITOR names.
 
-    Args:
-        path: the file.
-        template: what the editor shows where there is no file, or an empty one.
-        validate: tells of a copy of the file whether it is valid.
-        console: takes lines for the user.
+    `template` is shown if the file does not exist or is empty. `validate` is called with a temporary copy of the file.
 
     Raises:
-        ConfigError: what was written is not valid, or the file was changed meanwhile.
-        MissingProgram: the editor failed.
+        ConfigError: the new content is not valid, or the file was changed meanwhile.
+        MissingDependencyError: the editor failed.
         FileError: the file cannot be written.
     """
-    before = read_current_content(path)
+    old_content = read_current_content(path)
     with TemporaryDirectory(prefix="ask-") as folder:
         copy = Path(folder, path.name)
-        copy.write_bytes(before or template)
-        after = edit_until_valid(copy, path, validate, console)
-    if after == (before or template):
+        copy.write_bytes(old_content or template)
+        new_content = edit_until_valid(copy, path, validate, console)
+    if new_content == (old_content or template):
         console.print_line("ask: nothing was changed")
         return
     with lock_file(path):
-        if read_current_content(path) == before:
-            replace_file_content(path, after)
+        if read_current_content(path) == old_content:
+            replace_file_content(path, new_content)
             return
-        mine = path.with_name(f"{path.name}.edited")
-        replace_file_content(mine, after)
-    raise ConfigError(f"{path} was changed meanwhile", f"what you wrote is in {mine}")
+        saved_copy = path.with_name(f"{path.name}.edited")
+        replace_file_content(saved_copy, new_content)
+    raise ConfigError(f"{path} was changed meanwhile", f"what you wrote is in {saved_copy}")
 
 
 def edit_until_valid(copy: Path, path: Path, validate: FileValidator, console: StderrConsole) -> bytes:
-    """What the user leaves in a copy, in the end a valid one; `path` is named in what is wrong with it.
+    """Open the editor until the copy is valid; return its content.
+
+    Errors name `path` instead of the copy.
 
     Raises:
-        ConfigError: it is not valid, and the user gave it up, or there is no terminal to ask at.
-        MissingProgram: the editor failed.
+        ConfigError: the content is not valid, and the user gave up or there is no terminal to ask on.
+        MissingDependencyError: the editor failed.
     """
     while True:
         try:
@@ -68,30 +66,30 @@ def edit_until_valid(copy: Path, path: Path, validate: FileValidator, console: S
                 console.print_line(f"ask: {warning.replace(str(copy), str(path))}")
             return copy.read_bytes()
         except ConfigError as error:
-            told = error.message.replace(str(copy), str(path))
+            message = error.message.replace(str(copy), str(path))
             if sys.stdin is None or not sys.stdin.isatty():
-                raise ConfigError(told, "nothing was changed") from None
-            console.print_line(f"ask: {told}: {error.advice}")
+                raise ConfigError(message, "nothing was changed") from None
+            console.print_line(f"ask: {message}: {error.advice}")
         if not confirm_edit_again():
             raise ConfigError("what you wrote is not valid", "nothing was changed")
 
 
 def confirm_edit_again() -> bool:
-    """Whether the user goes on editing; the end of the input is a no."""
+    """Ask whether to edit the file again; end of input means no."""
     from ask.safety.approval import confirm
 
     return bool(confirm("Edit it again? No gives up what you wrote.", default=True))
 
 
 def read_current_content(path: Path) -> bytes:
-    """What the file holds; nothing where there is none.
+    """Read the file; return b"" if it does not exist.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
-    except OSError as fault:
-        raise ConfigError(f"cannot read {path} ({fault.strerror})") from fault
+    except OSError as error:
+        raise ConfigError(f"cannot read {path} ({error.strerror})") from error

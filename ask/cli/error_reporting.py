@@ -1,4 +1,4 @@
-"""Errors on their way out of a command: redacted, and with a traceback under --verbose."""
+"""Errors that leave a command are redacted, and printed with a traceback under --verbose."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from ask.errors import AskError, BrokenOutputError, to_ask_error
 
 @contextmanager
 def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
-    """Takes the keys out of an error on its way up, gives an unforeseen one a message, and shows where it arose."""
+    """Redact the errors of a block, and convert unexpected ones to AskError."""
     try:
         yield
     except (BrokenOutputError, click.ClickException, click.exceptions.Exit):
         raise
-    except Exception as fault:  # noqa: BLE001 - whatever it is, no key may be in it
+    except Exception as error:  # noqa: BLE001 - any error may contain a key
         if verbose:
-            console.print_line(format_traceback(fault))
-        failure = fault if isinstance(fault, AskError) else to_ask_error(fault)
-        failure.take_out(console.redact)
-        raise failure from None
+            console.print_line(format_traceback(error))
+        ask_error = error if isinstance(error, AskError) else to_ask_error(error)
+        ask_error.take_out(console.redact)
+        raise ask_error from None
 
 
 def format_traceback(error: Exception) -> str:
-    """Where an exception arose."""
     import traceback
 
     return "".join(traceback.format_exception(error)).rstrip()

@@ -60,10 +60,10 @@ class CommandGroup(click.Group):
 
 
 def make_usage_error(error: click.UsageError, ctx: click.Context, arguments: list[str]) -> UsageError:
-    """The error for words that a subcommand cannot make sense of."""
-    said = [*ctx.command_path.split()[1:], *arguments]
+    """Create the error for invalid arguments of a subcommand."""
+    words = [*ctx.command_path.split()[1:], *arguments]
     reason = error.format_message().rstrip(".")
-    question = "" if any(word.startswith("-") for word in arguments) else f"; as a question: ask -- {shlex.join(said)}"
+    question = "" if any(word.startswith("-") for word in arguments) else f"; as a question: ask -- {shlex.join(words)}"
     return UsageError(reason, f"see {ctx.command_path} --help{question}")
 
 

@@ -1,4 +1,4 @@
-"""`ask help`: the help of ask, or of one of its commands."""
+"""`ask help`: show the help of ask or of one of its commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def command(command: tuple[str, ...]) -> None:
 
     Anything else after `ask help` is a question.
     """
-    shown = load_command(command)
-    if shown is not None:
+    target = load_command(command)
+    if target is not None:
         name = " ".join(("ask", *command))
-        click.echo(shown.get_help(click.Context(shown, info_name=name, **shown.context_settings)))
+        click.echo(target.get_help(click.Context(target, info_name=name, **target.context_settings)))

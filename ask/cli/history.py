@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ask.agent.app_context import AppContext
-from ask.agent.request import generate_conversation_id
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput, StderrConsole, should_use_color
 from ask.errors import FileError, UsageError
@@ -26,6 +25,7 @@ from ask.history.conversations import find_conversation
 from ask.history.deletion import delete_conversations, find_unused_conversations
 from ask.history.entries import Conversation, read_runs
 from ask.history.export_format import ConversationExport, read_exports, to_json_line, to_json_value
+from ask.history.ids import generate_conversation_id
 from ask.history.importer import ImportStatus, import_conversations
 from ask.history.listing import NO_LIMIT, find_newest_conversation, list_conversations
 from ask.history.search import build_match_expression, search_conversations
@@ -34,11 +34,8 @@ from ask.history.store import Store
 from ask.render.chart import to_statistics_dict, write_charts
 from ask.render.conversation_table import format_overview_line, to_overview_dict, to_overview_row
 from ask.render.file_output import FileOutput
-from ask.render.html_page import render_html_page
-from ask.render.markdown import render_markdown_document
 from ask.render.search_results import to_hit_row, write_hit
 from ask.render.table import write_table
-from ask.render.transcript import TranscriptWriter
 from ask.safety import approval
 from ask.settings import AppDirs, get_working_directory
 from ask.text import decode_argument, format_one_line
@@ -54,7 +51,7 @@ def command() -> None:
 
 
 TERMINAL_LIST_LIMIT = 20
-"""How many are listed there, where nothing else is said."""
+"""Default number of conversations that are listed on a terminal."""
 
 
 @command.command("list", short_help="List the conversations, the newest first.")
@@ -66,15 +63,17 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
 
     The number, the id and any beginning of it that no other has name a conversation, also for --resume.
     """
-    # Not by way of a workspace, which loads all that providers need.
+    # Not through AppContext, which loads everything that providers need.
     history, output = AppDirs.from_environment(os.environ).history_file, StandardOutput()
     console = StderrConsole(os.environ, quiet=not output.is_terminal, plain=False)
     to_terminal = output.is_terminal and not as_json
-    wanted = limit if limit is not None else TERMINAL_LIST_LIMIT if to_terminal else 0
+    max_count = limit if limit is not None else TERMINAL_LIST_LIMIT if to_terminal else 0
     directory = get_recorded_directory() if here else ""
     with Store(history, create=False) as store:
-        found = list_conversations(store, wanted + 1 if wanted else NO_LIMIT, directory, include_details=as_json)
-    listed = found[: wanted or None]
+        overviews = list_conversations(
+            store, max_count + 1 if max_count else NO_LIMIT, directory, include_details=as_json
+        )
+    listed = overviews[: max_count or None]
     if as_json:
         write_table(output, [to_overview_dict(overview) for overview in listed], as_json=True)
     elif to_terminal:
@@ -82,36 +81,40 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         write_table(output, [to_overview_row(overview, now) for overview in listed], as_json=False)
     else:
         output.write("".join(map(format_overview_line, listed)))
-    if not found:
+    if not overviews:
         console.print_line("ask: no conversation is saved" + (" from this directory" if here else ""))
-    elif limit is None and len(found) > len(listed):
+    elif limit is None and len(overviews) > len(listed):
         console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
 
 
 def get_recorded_directory() -> str:
-    """The working directory as runs are saved with it.
+    """Return the working directory in the form in which runs are saved with it.
 
     Raises:
-        FileError: it is gone.
+        FileError: it no longer exists.
     """
     return decode_argument(str(get_working_directory()))
 
 
 @command.command("show", short_help="Show a conversation.")
-@click.argument("wanted", metavar="[ID]", required=False)
+@click.argument("conversation_id", metavar="[ID]", required=False)
 @click.option("-n", "--last", metavar="N", type=click.IntRange(1), help="Show the last N runs.")
 @click.option("--tools", is_flag=True, help="Show tool calls with all arguments and their results.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as an export holds it.")
-def show_command(*, wanted: str | None, last: int | None, tools: bool, as_json: bool) -> None:
+def show_command(*, conversation_id: str | None, last: int | None, tools: bool, as_json: bool) -> None:
     """Show a conversation, the newest where none is named.
 
     ID is an id, a beginning of it that no other has, or a number in the list.
     """
-    workspace = AppContext()
-    output = StandardOutput(color=should_use_color(workspace.environment))
-    with Store(workspace.history_file, create=False) as store, store.read_transaction():
+    from ask.render.transcript import TranscriptWriter
+
+    app = AppContext()
+    output = StandardOutput(color=should_use_color(app.environment))
+    with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
         conversation = (
-            find_conversation(store, decode_argument(wanted)) if wanted is not None else find_newest_conversation(store)
+            find_conversation(store, decode_argument(conversation_id))
+            if conversation_id is not None
+            else find_newest_conversation(store)
         )
         runs = read_runs(store, conversation)
     runs = runs[-last:] if last else runs
@@ -138,13 +141,13 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     Neither case nor accents count. "Several words" in quotes are a phrase, and a word with a * behind it stands for
     all that begin so. What tools were called with and what they returned is searched too.
     """
-    workspace = AppContext()
-    output = StandardOutput(color=should_use_color(workspace.environment))
-    looked_for = list(map(decode_argument, words))
-    if not build_match_expression(looked_for):
+    app = AppContext()
+    output = StandardOutput(color=should_use_color(app.environment))
+    decoded_words = list(map(decode_argument, words))
+    if not build_match_expression(decoded_words):
         raise UsageError("there is no letter or digit in what to search for", "ask history search --help")
-    with Store(workspace.history_file, create=False) as store, store.read_transaction():
-        hits = search_conversations(store, looked_for, limit or -1)
+    with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
+        hits = search_conversations(store, decoded_words, limit or -1)
     if as_json or not output.is_terminal:
         write_table(output, [to_hit_row(hit) for hit in hits], as_json=as_json)
         return
@@ -152,12 +155,12 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     for hit in hits:
         write_hit(output, hit, now)
     if not hits:
-        StderrConsole(workspace.environment, quiet=False, plain=False).print_line("ask: nothing was found")
+        StderrConsole(app.environment, quiet=False, plain=False).print_line("ask: nothing was found")
 
 
 EXPORT_FORMATS = ("md", "json", "html")
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
-"""What a file's name asks for; any other asks for Markdown."""
+"""Formats by the suffix of the output file; others are Markdown."""
 STDOUT = "-"
 
 
@@ -165,11 +168,16 @@ STDOUT = "-"
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Export all conversations, the oldest first.")
 @click.option(
-    "--format", "form", type=click.Choice(EXPORT_FORMATS), help="Write it so; else as the file's name ends, or md."
+    "--format",
+    "format_name",
+    type=click.Choice(EXPORT_FORMATS),
+    help="Write it so; else as the file's name ends, or md.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("-o", "--output", metavar="FILE", default=STDOUT, help="Write to this file, in place of what it holds.")
-def export_command(*, ids: tuple[str, ...], everything: bool, form: str | None, as_json: bool, output: str) -> None:
+def export_command(
+    *, ids: tuple[str, ...], everything: bool, format_name: str | None, as_json: bool, output: str
+) -> None:
     """Export conversations, by default the newest, named as --resume takes them.
 
     JSON has a line for each conversation, with all there is; ask history import reads it. A web page needs nothing
@@ -177,10 +185,10 @@ def export_command(*, ids: tuple[str, ...], everything: bool, form: str | None, 
     """
     if ids and everything:
         raise UsageError("--all and an ID name different things", "use one of them")
-    if as_json and form not in (None, "json"):
-        raise UsageError(f"--json and --format {form} name different formats", "use one of them")
-    form = "json" if as_json else form or ""
-    export_conversations(AppContext(), ids, output, form, all_conversations=everything)
+    if as_json and format_name not in (None, "json"):
+        raise UsageError(f"--json and --format {format_name} name different formats", "use one of them")
+    format_name = "json" if as_json else format_name or ""
+    export_conversations(AppContext(), ids, output, format_name, all_conversations=everything)
 
 
 def export_conversations(
@@ -188,34 +196,30 @@ def export_conversations(
 ) -> None:
     """Write conversations to a file, or to standard output for "-".
 
-    Args:
-        app: where they are saved.
-        ids: which, as --resume takes them; none for the newest.
-        output: the file.
-        format_name: one of `EXPORT_FORMATS`; "" for what the file's name asks for.
-        all_conversations: all there are.
+    `ids` are given as --resume takes them; none means the newest. `format_name` is one of `EXPORT_FORMATS`, or "" to
+    choose it by the suffix of `output`.
 
     Raises:
         UsageError: there is no such conversation.
-        FileError: one of the files cannot be read or written.
+        FileError: a file cannot be read or written.
     """
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
-    with Store(app.history_file, create=False) as store, store.read_transaction():
-        pieces = format_export(
+    with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
+        chunks = format_export(
             format_name, store, select_conversations_to_export(store, ids, all_conversations=all_conversations)
         )
         if output == STDOUT:
-            write_chunks(pieces, StandardOutput())
+            write_chunks(chunks, StandardOutput())
         else:
             with FileOutput(Path(output)) as file:
-                write_chunks(pieces, file)
+                write_chunks(chunks, file)
 
 
 def select_conversations_to_export(store: Store, ids: Iterable[str], *, all_conversations: bool) -> list[Conversation]:
-    """The conversations to export.
+    """Select the conversations to export.
 
     Raises:
-        UsageError: there is no such one, or none at all.
+        UsageError: there is no such conversation, or none at all.
     """
     if all_conversations:
         return [Conversation(*row) for row in store.fetch_rows("SELECT * FROM conversations ORDER BY number")]
@@ -225,7 +229,10 @@ def select_conversations_to_export(store: Store, ids: Iterable[str], *, all_conv
 
 
 def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:
-    """The export, piece by piece; each conversation is read when its turn comes."""
+    """Yield the export in chunks; each conversation is read only when it is reached."""
+    from ask.render.html_page import render_html_page
+    from ask.render.markdown import render_markdown_document
+
     if format_name == "json":
         return (
             to_json_line(ConversationExport(conversation, read_runs(store, conversation)))
@@ -237,14 +244,13 @@ def format_export(format_name: str, store: Store, conversations: list[Conversati
 
 
 def write_chunks(chunks: Iterable[str], output: StandardOutput | FileOutput) -> None:
-    """Write the pieces in order."""
-    for piece in chunks:
-        output.write(piece)
+    for chunk in chunks:
+        output.write(chunk)
 
 
 STDIN = "-"
 ImportFile = tuple[str, BinaryIO]
-"""A file to read, and what errors call it."""
+"""A file to read, and its name in errors."""
 
 
 @command.command("import", short_help="Take in what was exported as JSON.")
@@ -258,75 +264,77 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
     """
     if (STDIN in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("there is nothing to import", "name a file that ask history export --json wrote")
-    with ExitStack() as stack:
-        sources = [stack.enter_context(open_import_file(name)) for name in files or (STDIN,)]
+    with ExitStack() as cleanup:
+        sources = [cleanup.enter_context(open_import_file(name)) for name in files or (STDIN,)]
         for _ in read_imported_conversations(sources):
-            pass  # all of it is read once before any is saved, so that no other process waits for a slow reader
-        with Store(AppContext().history_file) as store:
-            taken = import_conversations(
+            pass  # read everything before the database is locked, because the input may be slow
+        with Store(AppContext().app_dirs.history_file) as store:
+            results = import_conversations(
                 store, read_imported_conversations(sources), generate_conversation_id if as_new else None
             )
-    print_import_results(taken, as_json=as_json)
+    print_import_results(results, as_json=as_json)
 
 
 @contextmanager
 def open_import_file(name: str) -> Iterator[ImportFile]:
-    """The file of that name, or a copy of it, so that it can be read more than once.
+    """Open a file, or a copy of it if it cannot be read twice.
 
     Raises:
         FileError: it cannot be read.
     """
-    shown = "standard input" if name == STDIN else decode_argument(name)
-    with ExitStack() as stack:
+    display_name = "standard input" if name == STDIN else decode_argument(name)
+    with ExitStack() as cleanup:
         try:
-            file = sys.stdin.buffer if name == STDIN else stack.enter_context(Path(name).open("rb"))
+            file = sys.stdin.buffer if name == STDIN else cleanup.enter_context(Path(name).open("rb"))
             if name == STDIN or not Path(name).is_file():
-                copy = stack.enter_context(TemporaryFile())
+                copy = cleanup.enter_context(TemporaryFile())
                 copyfileobj(file, copy)
                 file = copy
-        except (OSError, ValueError) as fault:
-            raise FileError(f"cannot read {shown} ({getattr(fault, 'strerror', None) or fault})") from fault
-        yield shown, file
+        except (OSError, ValueError) as error:
+            raise FileError(f"cannot read {display_name} ({getattr(error, 'strerror', None) or error})") from error
+        yield display_name, file
 
 
 def read_imported_conversations(files: Sequence[ImportFile]) -> Iterator[ConversationExport]:
-    """All conversations in the files."""
+    """Yield all conversations in the files."""
     for name, file in files:
         file.seek(0)
         yield from read_exports(file, name)
 
 
 def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> None:
-    """Say what became of the conversations."""
+    """Print what was done with each conversation."""
     if as_json:
-        write_table(StandardOutput(), [{**one._asdict(), "became": one.became.value} for one in results], as_json=True)
+        write_table(
+            StandardOutput(), [{**result._asdict(), "became": result.became.value} for result in results], as_json=True
+        )
         return
-    for one in results:
-        if one.became is ImportStatus.RENAMED:
-            click.echo(f"{one.id} stands for another conversation here; imported as {one.here}.", err=True)
-    present = sum(one.became is ImportStatus.ALREADY_PRESENT for one in results)
-    imported = len(results) - present
-    if imported or not present:
-        click.echo(f"Imported {format_conversation_count(imported)}.", err=True)
-    if present:
-        click.echo(f"Left {format_conversation_count(present)} alone, already here.", err=True)
+    for result in results:
+        if result.became is ImportStatus.RENAMED:
+            click.echo(f"{result.id} stands for another conversation here; imported as {result.here}.", err=True)
+    present_count = sum(result.became is ImportStatus.ALREADY_PRESENT for result in results)
+    imported_count = len(results) - present_count
+    if imported_count or not present_count:
+        click.echo(f"Imported {format_conversation_count(imported_count)}.", err=True)
+    if present_count:
+        click.echo(f"Left {format_conversation_count(present_count)} alone, already here.", err=True)
 
 
 def format_conversation_count(count: int) -> str:
-    """So many conversations, in words."""
+    """Format a number of conversations: "1 conversation", "1,200 conversations"."""
     return "1 conversation" if count == 1 else f"{count:,} conversations"
 
 
 SECONDS_PER_UNIT = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 MAX_LISTED = 10
-"""How many are named before the question; what goes is named one by one."""
+"""Maximum number of conversations that are listed before the confirmation."""
 
 
 def parse_age(text: str) -> float:
-    """A length of time such as 30d, in seconds.
+    """Parse an age such as 30d into seconds.
 
     Raises:
-        click.BadParameter: it is none.
+        click.BadParameter: the text is not an age.
     """
     match = re.fullmatch(r"([0-9]{1,6})([hdwy])", text)
     if not match:
@@ -335,59 +343,59 @@ def parse_age(text: str) -> float:
 
 
 @command.command("delete", short_help="Delete conversations.")
-@click.argument("wanted", metavar="[ID]...", nargs=-1)
+@click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option(
     "--older-than", metavar="AGE", type=parse_age, help="Those not gone on with for so long: 12h, 30d, 8w, 1y."
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @JSON_OPTION
-def delete_command(*, wanted: tuple[str, ...], older_than: float | None, yes: bool, as_json: bool) -> None:
+def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool, as_json: bool) -> None:
     """Delete conversations for good. On a terminal it asks first.
 
     ID is an id, a beginning of it that no other has, or a number in the list. What tools wrote, and the log of what
     they did, stay.
     """
-    if not wanted and older_than is None:
+    if not ids and older_than is None:
         raise UsageError("nothing is named to delete", "ask history delete ID, or --older-than AGE")
-    workspace, output = AppContext(), StandardOutput()
-    console = StderrConsole(workspace.environment, quiet=False, plain=False)
-    with Store(workspace.history_file, create=False) as store:
-        chosen = select_conversations_to_delete(store, list(map(decode_argument, wanted)), older_than)
-        if chosen and not yes:
-            confirm_deletion(chosen, console)
-        if chosen:
-            delete_conversations(store, chosen)
-            delete_backups(workspace.app_dirs.data, {conversation.id for conversation in chosen})
-    for conversation in [] if as_json else chosen:
+    app, output = AppContext(), StandardOutput()
+    console = StderrConsole(app.environment, quiet=False, plain=False)
+    with Store(app.app_dirs.history_file, create=False) as store:
+        conversations = select_conversations_to_delete(store, list(map(decode_argument, ids)), older_than)
+        if conversations and not yes:
+            confirm_deletion(conversations, console)
+        if conversations:
+            delete_conversations(store, conversations)
+            delete_backups(app.app_dirs.data, {conversation.id for conversation in conversations})
+    for conversation in [] if as_json else conversations:
         console.print_line(f"Deleted {conversation.id} {format_one_line(conversation.title)}")
     if as_json:
-        rows = [{"id": conversation.id, "title": conversation.title} for conversation in chosen]
+        rows = [{"id": conversation.id, "title": conversation.title} for conversation in conversations]
         write_table(output, rows, as_json=True)
-    elif not chosen:
+    elif not conversations:
         console.print_line("ask: no conversation is that old")
 
 
 def select_conversations_to_delete(
     store: Store, identifiers: Sequence[str], older_than: float | None
 ) -> list[Conversation]:
-    """The conversations that are named or old, each once.
+    """Select the conversations that are named or old, without duplicates.
 
     Raises:
-        UsageError: one that is named does not exist.
+        UsageError: a named conversation does not exist.
         FileError: the history cannot be read.
     """
     with store.read_transaction():
-        found = [find_conversation(store, name) for name in identifiers]
+        conversations = [find_conversation(store, identifier) for identifier in identifiers]
         if older_than is not None:
-            found += find_unused_conversations(store, time.time() - older_than)
-    return list(dict.fromkeys(found))
+            conversations += find_unused_conversations(store, time.time() - older_than)
+    return list(dict.fromkeys(conversations))
 
 
 def confirm_deletion(conversations: Sequence[Conversation], console: StderrConsole) -> None:
-    """Ask whether to delete them.
+    """Ask for confirmation.
 
     Raises:
-        UsageError: nobody can be asked.
+        UsageError: there is no terminal to ask on.
         click.Abort: the answer is no.
     """
     if sys.stdin is None or not sys.stdin.isatty() or not console.is_terminal:
@@ -396,8 +404,8 @@ def confirm_deletion(conversations: Sequence[Conversation], console: StderrConso
         console.print_line(f"{conversation.id}  {format_one_line(conversation.title)}")
     if len(conversations) > MAX_LISTED:
         console.print_line(f"and {len(conversations) - MAX_LISTED} more")
-    what = "this conversation" if len(conversations) == 1 else f"these {len(conversations)} conversations"
-    if not approval.confirm(f"Delete {what}?"):
+    subject = "this conversation" if len(conversations) == 1 else f"these {len(conversations)} conversations"
+    if not approval.confirm(f"Delete {subject}?"):
         raise click.Abort
 
 
@@ -416,18 +424,17 @@ def stats_command(*, days: int, as_json: bool) -> None:
     A bar is in proportion to the tokens, or to the calls. A pipe gets rows that begin with day, model or tool. What is
     not saved is not counted.
     """
-    workspace, output = AppContext(), StandardOutput()
-    first = date.today() - timedelta(days=days - 1)
-    since = datetime.combine(first, datetime.min.time()).timestamp()
-    with Store(workspace.history_file, create=False) as store, store.read_transaction():
-        used = compute_statistics(store, since)
+    app, output = AppContext(), StandardOutput()
+    first_day = date.today() - timedelta(days=days - 1)
+    since = datetime.combine(first_day, datetime.min.time()).timestamp()
+    with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
+        statistics = compute_statistics(store, since)
     if as_json:
         output.write(
-            json.dumps({"since": first.isoformat(), **to_statistics_dict(used)}, indent=2, ensure_ascii=False) + "\n"
+            json.dumps({"since": first_day.isoformat(), **to_statistics_dict(statistics)}, indent=2, ensure_ascii=False)
+            + "\n"
         )
-    elif used.total.runs:
-        write_charts(output, used, first.isoformat())
+    elif statistics.total.runs:
+        write_charts(output, statistics, first_day.isoformat())
     elif output.is_terminal:
-        StderrConsole(workspace.environment, quiet=False, plain=False).print_line(
-            "ask: no run is saved from these days"
-        )
+        StderrConsole(app.environment, quiet=False, plain=False).print_line("ask: no run is saved from these days")

@@ -1,4 +1,4 @@
-"""`ask init`: prints what makes `ask` a part of a shell, and puts completions where that shell looks for them."""
+"""`ask init`: print the script that integrates `ask` into a shell, and install completions."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ask.errors import FileError
 
 SHELLS = ("bash", "zsh", "fish")
 COMPLETIONS_MARKER = "# ask: completions for "
-"""What a file of ours begins with, or has in its second line."""
+"""Start of the first or second line of a completion file that ask has installed."""
 RC_FILES = {"bash": "~/.bashrc", "zsh": "~/.zshrc, behind compinit", "fish": "~/.config/fish/config.fish"}
 EVAL_LINES = {"bash": 'eval "$(ask init bash)"', "zsh": 'eval "$(ask init zsh)"', "fish": "ask init fish | source"}
 KEY_PATTERN = re.compile(r"alt-([a-z0-9])|ctrl-([abe-hkln-z])|([a-z0-9])")
-"""A key; those left out are Enter, Tab and the keys that interrupt and end."""
+"""A key. Enter, Tab and the keys for interrupt, suspend and end of file are not allowed."""
 NO_KEY = "none"
 
 
 class KeySequenceType(click.ParamType[str]):
-    """A key or several in a row: alt-a, ctrl-g, "ctrl-x a"; or none."""
+    """One or more keys in a row, such as alt-a, ctrl-g or "ctrl-x a"; or none."""
 
     name = "KEYS"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         keys = value.lower().split()
-        fits = all(KEY_PATTERN.fullmatch(key) for key in keys) and keys and len(keys[0]) > 1
-        if not fits and value != NO_KEY:
+        is_valid = all(KEY_PATTERN.fullmatch(key) for key in keys) and keys and len(keys[0]) > 1
+        if not is_valid and value != NO_KEY:
             self.fail(f"{value!r} is not a key: alt-a, ctrl-g, 'ctrl-x a', or none", param, ctx)
         return " ".join(keys)
 
@@ -63,7 +63,10 @@ def command(*, shell: str, key: str | None, explain_key: str | None, install: bo
 
 
 def build_integration_script(shell: str, key: str | None, explain_key: str | None) -> str:
-    """The script that a shell evaluates. A key that is None is the usual one, which yields to the user's bindings."""
+    """Build the script that a shell evaluates.
+
+    A key that is None gets its default, which does not override a binding of the user.
+    """
     import ask_shell
 
     script = Path(str(ask_shell.__file__)).with_name(f"init.{shell}").read_text(encoding="utf-8")
@@ -79,26 +82,26 @@ def build_integration_script(shell: str, key: str | None, explain_key: str | Non
 
 
 def format_key_sequence(shell: str, keys: str) -> str:
-    """The keys as the shell's `bind` takes them; '' for none."""
+    """Format keys for the shell's `bind` command; return '' in quotes for none."""
     if keys == NO_KEY:
         return "''"
-    forms = {
+    templates = {
         "bash": ("\\e{}", "\\C-{}"),
         "zsh": ("^[{}", "^{}"),
         "fish": ("\\e{}", "\\c{}"),
     }
-    alt, control = forms[shell]
-    found = (KEY_PATTERN.fullmatch(key) for key in keys.split())
+    alt, control = templates[shell]
+    matches = (KEY_PATTERN.fullmatch(key) for key in keys.split())
     text = "".join(
         alt.format(match[1]) if match[1] else control.format(match[2]) if match[2] else match[3]
-        for match in found
+        for match in matches
         if match
     )
-    return text if shell == "fish" else f"'{text}'"  # fish knows its escapes outside of quotes alone
+    return text if shell == "fish" else f"'{text}'"  # fish only interprets escapes outside quotes
 
 
 def quote_for_shell(shell: str, text: str) -> str:
-    """The text as a word of the shell."""
+    """Quote a text as a single word of the shell."""
     if shell == "fish":
         text = text.replace("\\", "\\\\").replace("'", "\\'")
         return f"'{text}'"
@@ -106,26 +109,26 @@ def quote_for_shell(shell: str, text: str) -> str:
 
 
 def find_completion_script(shell: str) -> Path:
-    """The completions that come with this version."""
+    """Return the path of the completion script that comes with this version."""
     import ask_completions
 
     return Path(str(ask_completions.__file__)).with_name(f"ask.{shell}")
 
 
 def find_install_path(shell: str, environment: Mapping[str, str]) -> Path:
-    """Where the shell looks for a user's completions for `ask`."""
+    """Return the path where the shell looks for a user's completions for `ask`."""
     home = Path(environment.get("HOME") or "/")
     data = Path(environment.get("XDG_DATA_HOME") or home / ".local/share")
     if shell == "bash":
-        own = environment.get("BASH_COMPLETION_USER_DIR")
-        return Path(own) / "completions/ask" if own else data / "bash-completion/completions/ask"
+        user_dir = environment.get("BASH_COMPLETION_USER_DIR")
+        return Path(user_dir) / "completions/ask" if user_dir else data / "bash-completion/completions/ask"
     if shell == "zsh":
         return data / "zsh/site-functions/_ask"
     return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "fish/completions/ask.fish"
 
 
 def is_installed_by_ask(file: Path) -> bool:
-    """Whether a file holds completions that came from here.
+    """Check whether a file is a completion script that ask has installed.
 
     Raises:
         FileError: it cannot be read.
@@ -135,23 +138,23 @@ def is_installed_by_ask(file: Path) -> bool:
             return any(line.startswith(COMPLETIONS_MARKER) for line, _ in zip(lines, range(2), strict=False))
     except FileNotFoundError:
         return False
-    except OSError as fault:
-        raise FileError(f"cannot read {file} ({fault.strerror})") from fault
+    except OSError as error:
+        raise FileError(f"cannot read {file} ({error.strerror})") from error
 
 
 def install_completions(shell: str, environment: Mapping[str, str]) -> None:
-    """Put the completions in their place, and say so.
+    """Install the completions and print their path.
 
     Raises:
-        FileError: they cannot be written, or something else is there.
+        FileError: they cannot be written, or another file is in the way.
     """
     file = find_install_path(shell, environment)
     if os.path.lexists(file) and not is_installed_by_ask(file):
         raise FileError(f"{file} is not from ask", "move it away first")
     try:
         write_private_file(file, find_completion_script(shell).read_bytes(), keep_mode=True)
-    except OSError as fault:
-        raise FileError(f"cannot write {file} ({fault.strerror})") from fault
+    except OSError as error:
+        raise FileError(f"cannot write {file} ({error.strerror})") from error
     click.echo(f"The completions for {shell} are in {file}.", err=True)
     if shell == "zsh":
         click.echo(f"zsh finds them with this in ~/.zshrc, before compinit: fpath+=({file.parent})", err=True)
@@ -161,10 +164,10 @@ def install_completions(shell: str, environment: Mapping[str, str]) -> None:
 
 
 def uninstall_completions(shell: str, environment: Mapping[str, str]) -> None:
-    """Take the completions away, and say so.
+    """Remove the completions.
 
     Raises:
-        FileError: they cannot be removed, or are not ours.
+        FileError: they cannot be removed, or are not from ask.
     """
     file = find_install_path(shell, environment)
     if not os.path.lexists(file):
@@ -174,6 +177,6 @@ def uninstall_completions(shell: str, environment: Mapping[str, str]) -> None:
         raise FileError(f"{file} is not from ask", "nothing was removed")
     try:
         file.unlink()
-    except OSError as fault:
-        raise FileError(f"cannot remove {file} ({fault.strerror})") from fault
+    except OSError as error:
+        raise FileError(f"cannot remove {file} ({error.strerror})") from error
     click.echo(f"Removed {file}. What stands in {RC_FILES[shell].partition(',')[0]} is yours to remove.", err=True)

@@ -1,4 +1,4 @@
-"""`ask keys`: keeps API keys in a file that only the user can read, and never prints one."""
+"""`ask keys`: save API keys in a file that only the user can read; they are never printed."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def set_key(provider: str) -> None:
 
     A search engine's key is kept in the same way: brave or tavily.
     """
-    workspace = AppContext()
+    app = AppContext()
     if provider not in KEYED_ENGINES:
-        provider = workspace.load_provider(provider).info.name
+        provider = app.load_provider(provider).info.name
     key = read_key(f"Key for {provider}").strip()
     if not key:
         raise UsageError("no key was given", f"ask keys set {provider}")
     if not (key.isascii() and key.isprintable()):
         raise UsageError("the key holds a character that no key has", f"ask keys set {provider}")
-    workspace.key_store.save(provider, key)
-    click.echo(f"The key for {provider} is kept in {workspace.key_store.path}.", err=True)
+    app.key_store.save(provider, key)
+    click.echo(f"The key for {provider} is kept in {app.key_store.path}.", err=True)
 
 
-def read_key(question: str) -> str:
-    """The key as typed in answer to the question, or the first line that is piped in."""
+def read_key(prompt: str) -> str:
+    """Prompt for a key without echo, or read the first line of piped input."""
     if sys.stdin is None:
         return ""
     if not sys.stdin.isatty():
         return sys.stdin.buffer.readline().decode(errors="replace")
-    answer: str = click.prompt(question, default="", show_default=False, hide_input=True, err=True)
+    answer: str = click.prompt(prompt, default="", show_default=False, hide_input=True, err=True)
     return answer
 
 
@@ -52,10 +52,10 @@ def read_key(question: str) -> str:
 @JSON_OPTION
 def list_keys(*, as_json: bool) -> None:
     """List which providers have a key, and where it is from; never the key."""
-    workspace = AppContext()
+    app = AppContext()
     rows = []
-    for name in sorted({*workspace.provider_names, *KEYED_ENGINES, *workspace.key_store.read_saved_keys()}):
-        _, origin = workspace.key_store.find(name, workspace.find_key_variables(name))
+    for name in sorted({*app.provider_names, *KEYED_ENGINES, *app.key_store.read_saved_keys()}):
+        _, origin = app.key_store.find(name, app.find_key_variables(name))
         if origin:
             rows.append({"provider": name, "from": origin})
     write_table(StandardOutput(), rows, as_json=as_json)
@@ -65,8 +65,8 @@ def list_keys(*, as_json: bool) -> None:
 @click.argument("provider")
 def remove_key(provider: str) -> None:
     """Forget the kept key of PROVIDER."""
-    workspace = AppContext()
-    if provider not in workspace.key_store.read_saved_keys():
+    app = AppContext()
+    if provider not in app.key_store.read_saved_keys():
         raise ConfigError(f"no key is kept for {provider}", "ask keys list shows where keys are from")
-    workspace.key_store.save(provider, "")
+    app.key_store.save(provider, "")
     click.echo(f"The key for {provider} is forgotten.", err=True)

@@ -44,48 +44,48 @@ ADD_SERVER_HINT = "ask mcp add --help tells how to add one"
 
 
 def read_configured_servers(app: AppContext, console: StderrConsole) -> Mapping[str, ServerConfig]:
-    """All configured servers; a line says what is not understood."""
-    found = find_servers(app.config, app.app_dirs.config)
-    for warning in (*app.config.warnings, *found.warnings):
+    """Read all configured servers; print a notice for each invalid one."""
+    server_index = find_servers(app.config, app.app_dirs.config)
+    for warning in (*app.config.warnings, *server_index.warnings):
         console.print_line(f"ask: {warning}")
-    return found.servers
+    return server_index.servers
 
 
 def select_servers(servers: Mapping[str, ServerConfig], names: Sequence[str]) -> list[ServerConfig]:
-    """The servers of these names; without any, all that are enabled.
+    """Select the servers with these names, or all that are enabled.
 
     Raises:
-        UsageError: there is none of a name.
+        UsageError: there is no server of a name.
     """
     for name in names:
         if name not in servers:
             raise UsageError(f"there is no MCP server {name!r}", suggest_server(name, servers))
-    return [servers[name] for name in names] if names else [one for one in servers.values() if one.enabled]
+    return [servers[name] for name in names] if names else [server for server in servers.values() if server.enabled]
 
 
 def suggest_server(name: str, servers: Mapping[str, ServerConfig]) -> str:
-    """What to do about a server that is not there."""
-    near = suggest(name, servers)
-    return f"did you mean {near}?" if near else f"there are {', '.join(servers)}" if servers else ADD_SERVER_HINT
+    """Suggest what to do about an unknown server name."""
+    similar = suggest(name, servers)
+    return f"did you mean {similar}?" if similar else f"there are {', '.join(servers)}" if servers else ADD_SERVER_HINT
 
 
 def check_mcp_installed() -> None:
-    """Say what is missing.
+    """Check that the package mcp is installed.
 
     Raises:
-        MissingProgram: the package that speaks to servers is.
+        MissingDependencyError: it is not.
     """
     if not is_mcp_installed():
         raise MissingDependencyError("the package mcp is not installed", format_install_command(MCP_EXTRA))
 
 
 def format_server_target(server: ServerConfig) -> str:
-    """What a server is: its command, or its URL without what may be secret in it."""
+    """Return the command of a server, or its URL without credentials and query."""
     if not server.url:
         return shlex.join([server.command, *server.args]) if server.command else ""
     parts = urlsplit(server.url)
-    hidden = "?..." if parts.query else ""
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{hidden}"
+    query = "?..." if parts.query else ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}{query}"
 
 
 @command.command("list", short_help="List the MCP servers, or the tools of one.")
@@ -94,18 +94,21 @@ def format_server_target(server: ServerConfig) -> str:
 @JSON_OPTION
 def list_command(*, names: tuple[str, ...], tools: bool, as_json: bool) -> None:
     """List the MCP servers and where they are from. With a name, start that server and list its tools."""
-    workspace = AppContext()
-    output, console = StandardOutput(), StderrConsole(workspace.environment, quiet=False, plain=False)
-    servers = read_configured_servers(workspace, console)
+    app = AppContext()
+    output, console = StandardOutput(), StderrConsole(app.environment, quiet=False, plain=False)
+    servers = read_configured_servers(app, console)
     if tools or names:
-        rows = load_tool_rows(select_servers(servers, names), workspace, console)
+        rows = load_tool_rows(select_servers(servers, names), app, console)
     else:
         rows = [to_server_row(server, as_json=as_json) for server in servers.values()]
     write_table(output, rows, as_json=as_json)
 
 
 def to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
-    """What is shown of a server: of variables and headers the names alone, as their values may be secret."""
+    """Convert a server to a table row.
+
+    Only the names of variables and headers are included: their values may be secret.
+    """
     row: dict[str, Any] = {
         "name": server.name,
         "transport": server.type,
@@ -119,17 +122,23 @@ def to_server_row(server: ServerConfig, *, as_json: bool) -> dict[str, Any]:
 
 
 def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext, console: StderrConsole) -> list[dict[str, Any]]:
-    """The tools of servers that are started for it; a line says which cannot be.
+    """Start servers and return the rows of their tools.
+
+    A notice is printed for each server that fails.
 
     Raises:
-        ConfigError: none can be.
+        ConfigError: all of them fail.
     """
     check_mcp_installed()
     with ExitStack() as cleanup:
-        running = create_lazy_servers(app, console, cleanup)
-        offers = [to_server_tools(one) for one in running.start(servers)]
-        tools = [(one.server.name, tool) for one in offers for tool in collect_server_tools(one, running, console)]
-    if offers and all(one.failure for one in offers):
+        lazy_servers = create_lazy_servers(app, console, cleanup)
+        server_tools = [to_server_tools(entry) for entry in lazy_servers.start(servers)]
+        tools = [
+            (entry.server.name, tool)
+            for entry in server_tools
+            for tool in collect_server_tools(entry, lazy_servers, console)
+        ]
+    if server_tools and all(entry.failure for entry in server_tools):
         raise ConfigError("no MCP server can be used", "ask mcp test says more")
     return [
         {
@@ -174,12 +183,12 @@ def add_command(
     ask mcp add --from .mcp.json
     """
     words = tuple(map(decode_argument, words))
-    workspace = AppContext()
-    given = any((variables, headers, cwd, timeout, only, sse))
+    app = AppContext()
+    has_options = any((variables, headers, cwd, timeout, only, sse))
     if source is not None:
-        if given:
+        if has_options:
             raise UsageError("--from takes the servers as they are", "leave the other options out")
-        found = read_servers_file(decode_argument(source), words)
+        servers = read_servers_file(decode_argument(source), words)
     else:
         table = {
             "type": "sse" if sse else None,
@@ -189,41 +198,41 @@ def add_command(
             "timeout": timeout,
             "tools": list(map(decode_argument, only)),
         }
-        found = [parse_server(words, {key: value for key, value in table.items() if value}, workspace.config_file)]
-    for server in found:
-        check_not_configured(server.name, workspace)
-    for server in found:
-        save_server(server, workspace)
+        servers = [parse_server(words, {key: value for key, value in table.items() if value}, app.app_dirs.config_file)]
+    for server in servers:
+        check_not_configured(server.name, app)
+    for server in servers:
+        save_server(server, app)
 
 
 def read_servers_file(file_name: str, names: Sequence[str]) -> list[ServerConfig]:
-    """The servers that a file names, all of them or those of the names.
+    """Read all servers of a file, or those with the given names.
 
     Raises:
-        UsageError, ConfigError: there is no such one, or the file cannot be understood.
+        UsageError, ConfigError: there is no such server, or the file is invalid.
     """
     path = Path(file_name).expanduser()
     try:
-        found = read_servers(path)
+        server_index = read_servers(path)
     except ConfigError as error:
         raise ConfigError(error.message, error.advice.replace("correct mcp.files in config.toml", "")) from None
     for name in names:
-        if name not in found.servers:
-            raise UsageError(f"{path} names no MCP server {name!r}", suggest_server(name, found.servers))
-    if not names and found.warnings:
-        raise ConfigError(found.warnings[0].removesuffix("; it is left out"), "name those that you want")
-    return [found.servers[name] for name in names or found.servers]
+        if name not in server_index.servers:
+            raise UsageError(f"{path} names no MCP server {name!r}", suggest_server(name, server_index.servers))
+    if not names and server_index.warnings:
+        raise ConfigError(server_index.warnings[0].removesuffix("; it is left out"), "name those that you want")
+    return [server_index.servers[name] for name in names or server_index.servers]
 
 
 def parse_server(words: Sequence[str], table: dict[str, object], origin: Path) -> ServerConfig:
-    """The server that the words and options describe.
+    """Parse the server that the arguments and options describe.
 
     Raises:
-        UsageError: they make no sense.
+        UsageError: they are incomplete or contradictory.
     """
     if len(words) < 2:
-        missing = "its command or URL is missing" if words else "no server is named"
-        raise UsageError(missing, "ask mcp add NAME -- COMMAND..., or ask mcp add NAME URL")
+        problem = "its command or URL is missing" if words else "no server is named"
+        raise UsageError(problem, "ask mcp add NAME -- COMMAND..., or ask mcp add NAME URL")
     name, target, *arguments = words
     if target.startswith(("http://", "https://")):
         if arguments:
@@ -231,8 +240,8 @@ def parse_server(words: Sequence[str], table: dict[str, object], origin: Path) -
         table = {**table, "url": target}
     else:
         table = {**table, "command": target} | ({"args": arguments} if arguments else {})
-    unfit = {"headers", "type"} if "command" in table else {"env", "cwd"}
-    for key in sorted(unfit & table.keys()):
+    inapplicable = {"headers", "type"} if "command" in table else {"env", "cwd"}
+    for key in sorted(inapplicable & table.keys()):
         option = {"headers": "--header", "type": "--sse"}.get(key, f"--{key}")
         raise UsageError(f"{option} has no meaning for a {'command' if 'command' in table else 'URL'}", "leave it out")
     try:
@@ -243,52 +252,52 @@ def parse_server(words: Sequence[str], table: dict[str, object], origin: Path) -
 
 
 def parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str, str]:
-    """Names and values from words such as K=V.
+    """Parse names and values such as K=V.
 
     Raises:
-        UsageError: one is no such word.
+        UsageError: an argument has no separator or no name.
     """
-    found = {}
-    for word in map(decode_argument, values):
-        match = re.fullmatch(rf"([^\s{separators}]+)[{separators}]\s*(.*)", word, re.DOTALL)
+    pairs = {}
+    for text in map(decode_argument, values):
+        match = re.fullmatch(rf"([^\s{separators}]+)[{separators}]\s*(.*)", text, re.DOTALL)
         if not match:
             raise UsageError(f"{option} needs a name and a value", f"{option} NAME=VALUE")
-        found[match[1]] = match[2]
-    return found
+        pairs[match[1]] = match[2]
+    return pairs
 
 
 def check_not_configured(name: str, app: AppContext) -> None:
-    """Keep what is configured.
+    """Check that a server does not replace one in config.toml.
 
     Raises:
-        UsageError: there is a server of that name in config.toml.
+        UsageError: there is a server of that name.
     """
     if name in app.config.get("mcp.servers", {}):
         raise UsageError(f"there is an MCP server {name} already", f"ask mcp remove {name} takes it out")
 
 
 def save_server(server: ServerConfig, app: AppContext) -> None:
-    """Write a server into config.toml, and say so."""
-    update_config_file(app.config_file, ("mcp", "servers", server.name), to_server_table(server))
+    """Write a server to config.toml, and print how to test it."""
+    update_config_file(app.app_dirs.config_file, ("mcp", "servers", server.name), to_server_table(server))
     open_tool_list_cache(app).delete(server.name)
-    click.echo(f"{server.name} is in {app.config_file}; ask mcp test {server.name} tries it.", err=True)
+    click.echo(f"{server.name} is in {app.app_dirs.config_file}; ask mcp test {server.name} tries it.", err=True)
 
 
 @command.command("remove", short_help="Take an MCP server out of config.toml.")
 @click.argument("name", metavar="SERVER")
 def remove_command(*, name: str) -> None:
     """Take an MCP server out of config.toml."""
-    workspace = AppContext()
-    console = StderrConsole(workspace.environment, quiet=False, plain=False)
-    servers, name = read_configured_servers(workspace, console), decode_argument(name)
-    if name not in workspace.config.get("mcp.servers", {}):
+    app = AppContext()
+    console = StderrConsole(app.environment, quiet=False, plain=False)
+    servers, name = read_configured_servers(app, console), decode_argument(name)
+    if name not in app.config.get("mcp.servers", {}):
         if name in servers:
             raise UsageError(f"the MCP server {name} is from {servers[name].origin}", "take it out there")
         raise UsageError(f"there is no MCP server {name!r}", suggest_server(name, servers))
-    if not update_config_file(workspace.config_file, ("mcp", "servers", name), UNSET):
-        console.print_line(f"ask: comments in {workspace.config_file} are lost")
-    open_tool_list_cache(workspace).delete(name)
-    click.echo(f"{name} is out of {workspace.config_file}.", err=True)
+    if not update_config_file(app.app_dirs.config_file, ("mcp", "servers", name), UNSET):
+        console.print_line(f"ask: comments in {app.app_dirs.config_file} are lost")
+    open_tool_list_cache(app).delete(name)
+    click.echo(f"{name} is out of {app.app_dirs.config_file}.", err=True)
 
 
 @command.command("test", short_help="Start MCP servers, and say what they are.")
@@ -299,27 +308,27 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
 
     Exit code 4 tells that one cannot be used.
     """
-    workspace = AppContext()
-    output, console = StandardOutput(), StderrConsole(workspace.environment, quiet=False, plain=False)
+    app = AppContext()
+    output, console = StandardOutput(), StderrConsole(app.environment, quiet=False, plain=False)
     check_mcp_installed()
-    servers = select_servers(read_configured_servers(workspace, console), names)
+    servers = select_servers(read_configured_servers(app, console), names)
     if not servers:
         raise UsageError("no MCP server is configured", ADD_SERVER_HINT)
     with ExitStack() as cleanup:
-        started = create_lazy_servers(workspace, console, cleanup).start(servers)
+        statuses = create_lazy_servers(app, console, cleanup).start(servers)
     rows = [
         {
-            "name": one.server.name,
-            "state": "failed" if one.failure else "ok",
-            "version": one.version,
-            "tools": None if one.failure else len(one.tools),
-            "seconds": round(one.seconds, 2),
-            "found": one.problem,
+            "name": server_status.server.name,
+            "state": "failed" if server_status.failure else "ok",
+            "version": server_status.version,
+            "tools": None if server_status.failure else len(server_status.tools),
+            "seconds": round(server_status.seconds, 2),
+            "found": server_status.problem,
         }
-        for one in started
+        for server_status in statuses
     ]
     write_table(output, rows, as_json=as_json, wrap_last=True)
-    failed = sum(bool(one.failure) for one in started)
+    failed = sum(bool(server_status.failure) for server_status in statuses)
     if failed:
-        those = "1 MCP server" if failed == 1 else f"{failed} MCP servers"
-        raise ConfigError(f"{those} cannot be used", "why stands beside each")
+        summary = "1 MCP server" if failed == 1 else f"{failed} MCP servers"
+        raise ConfigError(f"{summary} cannot be used", "why stands beside each")

@@ -1,11 +1,12 @@
-"""`ask models`: what a provider can be asked for."""
+"""`ask models`: list the models of a provider."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import click
 
 from ask.agent.app_context import AppContext
-from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
 from ask.cli.error_reporting import redact_errors
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.cli.option_types import parse_seconds
@@ -14,6 +15,9 @@ from ask.console import StandardOutput, StderrConsole
 from ask.errors import ProviderError
 from ask.render.table import write_table
 from ask.settings import resolve_settings
+
+if TYPE_CHECKING:
+    pass
 
 
 @subcommand("models")
@@ -27,16 +31,18 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
 
     Prices are in US dollars per million tokens.
     """
-    workspace = AppContext()
-    console = StderrConsole(workspace.environment, quiet=False, plain=False)
+    from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
+
+    app = AppContext()
+    console = StderrConsole(app.environment, quiet=False, plain=False)
     with redact_errors(console, verbose=False):
-        target = resolve_endpoint(workspace, ModelSelection(provider))
-        console.redact = workspace.collect_secrets(target.key).redact
-        settings = resolve_settings({"timeout": timeout}, workspace.environment, workspace.config)
-        models = create_client(target, lambda text: console.print_line(f"ask: {text}"), settings).list_models()
+        endpoint = resolve_endpoint(app, ModelSelection(provider))
+        console.redact = app.collect_secrets(endpoint.key).redact
+        settings = resolve_settings({"timeout": timeout}, app.environment, app.config)
+        models = create_client(endpoint, lambda text: console.print_line(f"ask: {text}"), settings).list_models()
         if not models:
-            raise ProviderError(f"{target.provider_name} lists no models", advice="see its documentation, and use -m")
-        write_models(get_cache_file(workspace.app_dirs.cache, target.provider_name, target.base_url), models)
+            raise ProviderError(f"{endpoint.provider_name} lists no models", advice="see its documentation, and use -m")
+        write_models(get_cache_file(app.app_dirs.cache, endpoint.provider_name, endpoint.base_url), models)
     rows = [
         {
             "id": model.id,

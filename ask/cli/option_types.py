@@ -1,4 +1,4 @@
-"""The types of options that take an amount."""
+"""Types of options with an amount."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import click
 
 MAX_SECONDS = 31_536_000.0
 MAX_DOLLARS = 1_000_000_000.0
-"""As much as config.toml takes."""
+"""The same limits as in config.toml."""
 
 
 def parse_seconds(text: str) -> float:
-    """A number of seconds that something can wait for: above 0, and no more than a year.
+    """Parse a timeout in seconds: above 0, and at most a year.
 
     Raises:
-        click.BadParameter: it is no such number.
+        click.BadParameter: the text is not such a number.
     """
     return parse_positive_amount(text, "seconds", MAX_SECONDS)
 
 
 def parse_dollars(text: str) -> float:
-    """A number of US dollars that can be spent: above 0, and no more than a billion.
+    """Parse an amount in US dollars: above 0, and at most a billion.
 
     Raises:
-        click.BadParameter: it is no such number.
+        click.BadParameter: the text is not such a number.
     """
     return parse_positive_amount(text, "US dollars", MAX_DOLLARS)
 

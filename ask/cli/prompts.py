@@ -40,32 +40,32 @@ def list_command(*, as_json: bool) -> None:
 
     Yours are in the folder prompts beside config.toml, and come before those of the same name that come with ask.
     """
-    workspace = AppContext()
-    console = StderrConsole(workspace.environment, quiet=False, plain=False)
+    app = AppContext()
+    console = StderrConsole(app.environment, quiet=False, plain=False)
     rows = [
         {
             "name": template.name,
-            "from": "you" if template.file.parent == workspace.prompts_directory else "ask",
+            "from": "you" if template.file.parent == app.app_dirs.templates else "ask",
             "tasks": list(template.tasks) if as_json else ", ".join(template.tasks),
             "description": template.description,
         }
-        for template in read_all_templates(workspace.prompts_directory, lambda text: console.print_line(f"ask: {text}"))
+        for template in read_all_templates(app.app_dirs.templates, lambda text: console.print_line(f"ask: {text}"))
     ]
     write_table(StandardOutput(), rows, as_json=as_json, wrap_last=True)
 
 
 @command.command("show", short_help="Print a named prompt.")
-@click.argument("wanted", metavar="NAME")
+@click.argument("name", metavar="NAME")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with what the file says.")
-def show_command(*, wanted: str, as_json: bool) -> None:
+def show_command(*, name: str, as_json: bool) -> None:
     """Print the file of a named prompt, or of NAME:TASK the text that is asked."""
-    template = find_template(decode_argument(wanted), AppContext().prompts_directory)
+    template = find_template(decode_argument(name), AppContext().app_dirs.templates)
     if as_json:
         value = {**template._asdict(), "file": decode_argument(str(template.file)), "variables": template.variables}
         value |= {"options": dict(template.options), "tasks": dict(template.tasks)}
         text = json.dumps(value, ensure_ascii=False, indent=2)
     else:
-        text = template.prompt if ":" in wanted else read_template_text(template.file)
+        text = template.prompt if ":" in name else read_template_text(template.file)
     StandardOutput().write(text.rstrip("\n") + "\n")
 
 
@@ -95,16 +95,16 @@ def new_command(*, name: str) -> None:
     """Make a named prompt of your own, and print where it is. On a terminal the editor opens."""
     name = decode_argument(name)
     check_template_name(name)
-    workspace = AppContext()
-    path = get_user_template_path(name, workspace.prompts_directory)
+    app = AppContext()
+    path = get_user_template_path(name, app.app_dirs.templates)
     with lock_file(path):
-        if name in list_template_files(workspace.prompts_directory):
-            advice = f"ask prompts edit {name} changes it, or a copy of it"
-            raise UsageError(f"there is a prompt {name} already", advice)
+        if name in list_template_files(app.app_dirs.templates):
+            hint = f"ask prompts edit {name} changes it, or a copy of it"
+            raise UsageError(f"there is a prompt {name} already", hint)
         replace_file_content(path, NEW_PROMPT_TEMPLATE.format(name=name).encode())
     StandardOutput().write(f"{decode_argument(str(path))}\n")
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        edit_file(path, b"", validate_template_file, StderrConsole(workspace.environment, quiet=False, plain=False))
+        edit_file(path, b"", validate_template_file, StderrConsole(app.environment, quiet=False, plain=False))
 
 
 @command.command("edit", short_help="Change one of yours, or a copy of one that comes with ask.")
@@ -115,10 +115,8 @@ def edit_command(*, name: str) -> None:
     Of one that comes with ask you edit a copy, which is kept as yours once you change it. What you write takes its
     place once it is valid; as long as it is not, go on editing, or give it up.
     """
-    workspace = AppContext()
+    app = AppContext()
     name = decode_argument(name)
-    file = find_template_file(name, workspace.prompts_directory)
-    console = StderrConsole(workspace.environment, quiet=False, plain=False)
-    edit_file(
-        get_user_template_path(name, workspace.prompts_directory), file.read_bytes(), validate_template_file, console
-    )
+    file = find_template_file(name, app.app_dirs.templates)
+    console = StderrConsole(app.environment, quiet=False, plain=False)
+    edit_file(get_user_template_path(name, app.app_dirs.templates), file.read_bytes(), validate_template_file, console)

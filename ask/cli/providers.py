@@ -1,13 +1,17 @@
-"""`ask providers`: which there are, which would answer, and where they come from."""
+"""`ask providers`: list the providers."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ask.agent.app_context import AppContext
-from ask.agent.model_selection import requires_key, resolve_base_url
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import ConfigError
 from ask.render.table import write_table
+
+if TYPE_CHECKING:
+    pass
 
 
 @subcommand("providers")
@@ -17,27 +21,27 @@ def command(*, as_json: bool) -> None:
 
     A plugin that cannot be loaded is one line on standard error; the others are listed all the same.
     """
-    workspace = AppContext()
-    console = StderrConsole(workspace.environment, quiet=False, plain=False)
+    from ask.agent.model_selection import requires_key, resolve_base_url
+
+    app = AppContext()
+    console = StderrConsole(app.environment, quiet=False, plain=False)
     rows = []
-    for name in workspace.provider_names:
+    for name in app.provider_names:
         try:
-            loaded = workspace.load_provider(name)
+            loaded = app.load_provider(name)
         except ConfigError as error:
             console.print_line(f"ask: {error}")
             continue
-        info, table = loaded.info, workspace.config.get_provider(name)
-        _, key = workspace.key_store.find(name, workspace.find_key_variables(name, info.key_env))
-        base_url = resolve_base_url(workspace, info)
-        origin = (
-            workspace.provider_plugins[name][0].distribution if name in workspace.provider_plugins else "config.toml"
-        )
+        info, table = loaded.info, app.config.get_provider(name)
+        _, key_origin = app.key_store.find(name, app.find_key_variables(name, info.key_env))
+        base_url = resolve_base_url(app, info)
+        origin = app.provider_plugins[name][0].distribution if name in app.provider_plugins else "config.toml"
         rows.append(
             {
                 "name": name,
                 "title": info.title,
                 "default_model": table.get("model") or info.default_model,
-                "key": key or ("missing" if requires_key(workspace, info, base_url) else "not needed"),
+                "key": key_origin or ("missing" if requires_key(app, info, base_url) else "not needed"),
                 "base_url": base_url,
                 "from": origin,
             }

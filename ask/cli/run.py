@@ -1,4 +1,4 @@
-"""One run of `run_prompt`: wires the parts together, lets the agent work, and sees that all is shown and saved."""
+"""The `ask` command after its options are parsed: prepare the request, run it, and show the answer."""
 
 from __future__ import annotations
 
@@ -24,64 +24,64 @@ Renderer = PlainRenderer | JsonRenderer
 
 
 def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
-    """Ask what the command line says; return 0, or 130 where there is a command that the user does not want to run.
+    """Run the prompt of the command line; return the exit code.
 
-    Args:
-        flags: the options by name.
-        words: the prompt's words.
-        literal_options: short options read as part of the question.
+    It is 0, or 130 if the user does not want to run the command in the answer. `words` are the words of the prompt;
+    `literal_options` are short options that were read as part of it.
 
     Raises:
-        AskError: what ended the run, after everything that was said is shown.
+        AskError: what ended the run, after everything up to then is shown.
     """
-    workspace = AppContext(quiet=flags["quiet"])
+    app = AppContext(quiet=flags["quiet"])
     command = None
-    console = StderrConsole(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
+    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
     with redact_errors(console, verbose=flags["verbose"]), ExitStack() as cleanup:
         warn_literal_options(literal_options, console)
-        question = prepare_request(flags, words, workspace, console, cleanup)
+        request = prepare_request(flags, words, app, console, cleanup)
         if flags["compact"]:
             from ask.agent.compaction import compact_conversation
 
-            question = compact_conversation(question, workspace, console, run_and_record)
-        renderer = create_renderer(flags, question, console)
-        part = None
-        if question.output_format:
+            request = compact_conversation(request, app, console, run_and_record)
+        renderer = create_renderer(flags, request, console)
+        part_renderer = None
+        if request.output_format:
             from ask.cli.output_formats import create_part_renderer
 
-            part = create_part_renderer(question, renderer, flags, console)
-        outcome, saved = run_and_render(question, workspace, part or renderer)
-        cleanup.enter_context(record_exit_code_on_error(outcome, question, workspace))
-        if outcome.error is not None:
-            raise outcome.error
-        if question.summary_end_run is not None:
+            part_renderer = create_part_renderer(request, renderer, flags, console)
+        run_result, is_saved = run_and_render(request, app, part_renderer or renderer)
+        cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
+        if run_result.error is not None:
+            raise run_result.error
+        if request.summary_end_run is not None:
             from ask.agent.compaction import check_summary
 
-            check_summary(outcome, saved, console)
-        if part and not part.is_shown:
+            check_summary(run_result, is_saved, console)
+        if part_renderer and not part_renderer.is_shown:
             from ask.cli.shell_command import offer_command
 
-            ask_more = partial(run_and_render, app=workspace, renderer=renderer)
-            command = offer_command(part.part, question._replace(message_history=outcome.messages), ask_more)
+            run_follow_up = partial(run_and_render, app=app, renderer=renderer)
+            command = offer_command(
+                part_renderer.part, request._replace(message_history=run_result.messages), run_follow_up
+            )
             if not command:
-                record_exit_code(outcome, workspace, RunInterruptedError.exit_code)
+                record_exit_code(run_result, app, RunInterruptedError.exit_code)
                 return RunInterruptedError.exit_code
     if command is None:
         return 0
     from ask.cli.shell_command import exec_in_shell
 
-    with record_exit_code_on_error(outcome, question, workspace):
-        return exec_in_shell(command, question.secrets.build_child_environment())
+    with record_exit_code_on_error(run_result, request, app):
+        return exec_in_shell(command, request.secrets.build_child_environment())
 
 
 def warn_literal_options(literal_options: Sequence[str], console: StderrConsole) -> None:
-    """Name, on a terminal, the short options that were read as part of the question."""
+    """On a terminal, name the short options that were read as part of the prompt."""
     if literal_options and console.is_terminal:
         console.print_line(f"ask: read as part of the question, not as options: {' '.join(literal_options)}")
 
 
 def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: StderrConsole) -> Renderer:
-    """What shows the run in the way that the flags ask for."""
+    """Create the renderer that the options select."""
     output, verbose = StandardOutput(show_partial_lines=request.settings.stream), flags["verbose"]
     if not (flags["as_json"] or flags["as_events"]):
         if flags["plain"] or not can_redraw(output, console.environment):
@@ -89,7 +89,7 @@ def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: Stde
         from ask.render.terminal import TerminalRenderer
 
         return TerminalRenderer(output, console, verbose=verbose, raw=bool(request.output_format))
-    about = {
+    metadata = {
         "conversation": request.conversation_id,
         "provider": request.endpoint.provider_name,
         "model": request.endpoint.model,
@@ -97,7 +97,7 @@ def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: Stde
     return JsonRenderer(
         output,
         console,
-        about,
+        metadata,
         request.secrets.redactor,
         json_lines=flags["as_events"],
         structured=request.response_schema is not None,
@@ -105,11 +105,11 @@ def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: Stde
 
 
 def run_and_render(request: RunRequest, app: AppContext, renderer: Renderer | PartRenderer) -> tuple[RunResult, bool]:
-    """Let the agent work, and show it; returns too whether it is saved."""
+    """Run a request and show it; return the result and whether it is saved."""
     try:
-        outcome, saved = run_request(request, app, renderer.show)
+        run_result, is_saved = run_request(request, app, renderer.show)
     finally:
         renderer.stop()
-    with record_exit_code_on_error(outcome, request, app):
-        renderer.finish(outcome, request.conversation_id if saved else "")
-    return outcome, saved
+    with record_exit_code_on_error(run_result, request, app):
+        renderer.finish(run_result, request.conversation_id if is_saved else "")
+    return run_result, is_saved

@@ -1,11 +1,10 @@
-"""`ask safe`: tries what `--safe` rests on, in this folder, and says what holds and what to do about what does not."""
+"""`ask safe`: test safe mode in the current folder, and print the results."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
-from ask.cli.doctor_checks import PROBLEM, probe_sandbox
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.console import StandardOutput
 from ask.errors import SafetyError
@@ -24,11 +23,13 @@ def command(*, as_json: bool) -> None:
     What is tried is what every run with --safe tries before anything is sent: writing outside, reading keys,
     connecting, gaining privileges. Exit code 8 tells that safe mode cannot be had here.
     """
-    output, workspace, directory = StandardOutput(), AppContext(), get_working_directory()
-    settings = resolve_settings({}, workspace.environment, workspace.config)
-    findings = list(probe_sandbox(settings, directory, workspace))
+    from ask.cli.doctor_checks import PROBLEM, probe_sandbox
+
+    output, app, directory = StandardOutput(), AppContext(), get_working_directory()
+    settings = resolve_settings({}, app.environment, app.config)
+    results = list(probe_sandbox(settings, directory, app))
     to_terminal = output.is_terminal and not as_json
-    rows = [finding.to_terminal_row() if to_terminal else finding._asdict() for finding in findings]
+    rows = [result.to_terminal_row() if to_terminal else result._asdict() for result in results]
     write_table(output, rows, as_json=as_json, wrap_last=True)
-    if any(finding.state == PROBLEM for finding in findings):
+    if any(result.state == PROBLEM for result in results):
         raise SafetyError(f"safe mode cannot be had in {directory}", "what to do stands beside the problem")

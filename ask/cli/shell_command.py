@@ -1,6 +1,6 @@
-"""`--cmd` on a terminal: shows the command, and runs it, has it edited or explained as the user says.
+"""`--cmd` on a terminal: show the command, and let the user run, edit, explain or cancel it.
 
-What is shown is all of it in printable ASCII, and what was typed before it was shown does not count.
+The complete command is shown in printable ASCII. Input that was typed before it was shown is discarded.
 """
 
 from __future__ import annotations
@@ -37,32 +37,29 @@ Explain this shell command briefly: what each part does, what it changes, and wh
 def offer_command(
     command: str, request: RunRequest, run_follow_up: Callable[[RunRequest], tuple[RunResult, bool]]
 ) -> str:
-    """The command that the user wants to run; "" for none.
+    """Return the command that the user wants to run; "" for none.
 
-    Args:
-        command: what the model wrote.
-        request: a question that would go on with the conversation.
-        run_follow_up: asks such a question and shows the answer.
+    `request` continues the conversation, and `run_follow_up` runs and shows a request.
     """
     try:
         with Terminal() as terminal:
             prompt = print_command(terminal, command)
-            tries = MAX_ATTEMPTS
-            while tries:
+            remaining_attempts = MAX_ATTEMPTS
+            while remaining_attempts:
                 answer = terminal.read_line(prompt)
-                words = "" if answer is None else answer.strip().lower()
-                if words in RUN_ANSWERS:
+                choice = "" if answer is None else answer.strip().lower()
+                if choice in RUN_ANSWERS:
                     return command
-                if words in CANCEL_ANSWERS:
+                if choice in CANCEL_ANSWERS:
                     return ""
-                if words in EDIT_ANSWERS:
+                if choice in EDIT_ANSWERS:
                     command = edit_command(terminal, command) or command
                     prompt = print_command(terminal, command)
-                elif words in EXPLAIN_ANSWERS:
+                elif choice in EXPLAIN_ANSWERS:
                     explain_command(command, terminal, request, run_follow_up)
                     prompt = print_command(terminal, command)
                 else:
-                    tries -= 1
+                    remaining_attempts -= 1
             terminal.write("Not understood: taken as cancel.\n")
     except NoTerminalError:
         pass
@@ -70,12 +67,12 @@ def offer_command(
 
 
 def print_command(terminal: Terminal, command: str) -> str:
-    """Show a command so that what is seen is what would run; return the question to ask about it."""
-    shown = escape_non_ascii(command)
-    if shown != command:
+    """Show a command with everything unprintable escaped; return the question to ask."""
+    escaped = escape_non_ascii(command)
+    if escaped != command:
         terminal.write("[what is not plain ASCII is shown as an escape]\n")
     terminal.write("\n")
-    count = terminal.show(shown)
+    count = terminal.show(escaped)
     terminal.write("\n")
     return f"All {count:,} lines: {CHOICES}: " if count else f"{CHOICES}: "
 
@@ -83,28 +80,32 @@ def print_command(terminal: Terminal, command: str) -> str:
 def explain_command(
     command: str, terminal: Terminal, request: RunRequest, run_follow_up: Callable[[RunRequest], tuple[RunResult, bool]]
 ) -> None:
-    """Have the model explain a command, as a further question of the conversation."""
+    """Let the model explain a command in a follow-up request."""
     terminal.write("\n")
-    asked = Message("user", EXPLAIN_COMMAND_PROMPT.format(command=command))
-    outcome, _ = run_follow_up(request._replace(user_message=asked, reported_usage=ReportedUsage(), output_format=""))
-    if outcome.error is not None:
-        terminal.write(f"There is no explanation: {escape_non_ascii(request.secrets.redact(str(outcome.error)))}\n")
+    message = Message("user", EXPLAIN_COMMAND_PROMPT.format(command=command))
+    run_result, _ = run_follow_up(
+        request._replace(user_message=message, reported_usage=ReportedUsage(), output_format="")
+    )
+    if run_result.error is not None:
+        terminal.write(f"There is no explanation: {escape_non_ascii(request.secrets.redact(str(run_result.error)))}\n")
 
 
 def exec_in_shell(command: str, environment: Mapping[str, str]) -> NoReturn:
-    """Become the user's shell that runs the command, as though it had been typed: its exit status is that of `ask`.
+    """Replace this process with the user's shell running the command.
+
+    Its exit status becomes that of `ask`.
 
     Raises:
-        MissingProgram: there is no such shell.
+        MissingDependencyError: there is no such shell.
     """
     shell = find_shell(environment)
     if not (sys.stdin and sys.stdin.isatty()):
-        os.dup2(os.open("/dev/tty", os.O_RDWR), 0)  # what was piped in is read
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and then by all that it becomes
-        signal.signal(ignored, signal.SIG_DFL)
+        os.dup2(os.open("/dev/tty", os.O_RDWR), 0)  # piped input has already been read
+    for signal_number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a new program would inherit that
+        signal.signal(signal_number, signal.SIG_DFL)
     try:
-        os.execvpe(shell, [shell, "-c", command], dict(environment))  # noqa: S606 - with the shell that the user has
-    except OSError as fault:
+        os.execvpe(shell, [shell, "-c", command], dict(environment))  # noqa: S606 - the user's own shell
+    except OSError as error:
         raise MissingDependencyError(
-            f"cannot run {shell} ({fault.strerror})", "set SHELL to the shell that you use"
+            f"cannot run {shell} ({error.strerror})", "set SHELL to the shell that you use"
         ) from None

@@ -1,4 +1,4 @@
-"""`ask tools`: what a model may call, and where each of it is from."""
+"""`ask tools`: list the tools that a model may call, and where they are from."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from ask.tools.base import Tool
 
 SANDBOXED, ASKS_FOR_HOSTS, NEEDS_ALLOW_TOOL = "sandboxed", "asks for hosts", "only with --allow-tool {}"
-"""What safe mode makes of a tool."""
+"""How safe mode restricts a tool."""
 ANY_TOOL = "?"
-"""No tool's name. Where it is allowed, safe mode has those of plugins loaded, as it may be one of them."""
+"""A name that no tool has.
+
+If it is allowed, safe mode also loads the tools of plugins, because one of them may have that name.
+"""
 
 
 @subcommand("tools")
@@ -34,12 +37,12 @@ ANY_TOOL = "?"
 @JSON_OPTION
 def command(*, functions: tuple[str, ...], as_json: bool) -> None:
     """List the tools that a model may call, with their parameters; optional ones are marked with a question mark."""
-    workspace = AppContext()
-    settings = resolve_settings({}, workspace.environment, workspace.config)
-    console = StderrConsole(workspace.environment, quiet=False, plain=False)
+    app = AppContext()
+    settings = resolve_settings({}, app.environment, app.config)
+    console = StderrConsole(app.environment, quiet=False, plain=False)
     with ExitStack() as cleanup:
         rows = []
-        for tool in load_every_tool(workspace, settings, console, cleanup, functions):
+        for tool in load_every_tool(app, settings, console, cleanup, functions):
             name, safe = tool.spec.name, describe_safe_mode(tool)
             allowed = not settings.safe or safe in (SANDBOXED, ASKS_FOR_HOSTS) or name in settings.allow_tools
             row: dict[str, Any] = {
@@ -58,25 +61,28 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
 def load_every_tool(
     app: AppContext, settings: Settings, console: StderrConsole, cleanup: ExitStack, functions: Sequence[str]
 ) -> list[Tool]:
-    """All tools that there are, in safe mode too, as far as no server is started for it that is not to be."""
-    toolbox = Toolset(app, console, cleanup, functions)
+    """Load all tools, including those that safe mode leaves out.
+
+    MCP servers that safe mode does not allow are not started.
+    """
+    toolset = Toolset(app, console, cleanup, functions)
     if not settings.safe:
-        return toolbox.load_tools(settings)
-    tools = toolbox.load_tools(settings._replace(allow_tools=(*settings.allow_tools, ANY_TOOL)))
+        return toolset.load_tools(settings)
+    tools = toolset.load_tools(settings._replace(allow_tools=(*settings.allow_tools, ANY_TOOL)))
     if has_mcp_configuration(app):
         tools = [*tools, *load_withheld_tools(app, settings, console, cleanup)]
     return tools
 
 
 def describe_safe_mode(tool: Tool) -> str:
-    """What safe mode makes of a tool."""
+    """Describe how safe mode restricts a tool."""
     if tool.origin != BUILTIN_ORIGIN:
         return NEEDS_ALLOW_TOOL.format(tool.spec.name)
     return ASKS_FOR_HOSTS if tool.host_of else SANDBOXED
 
 
 def format_parameters(tool: Tool) -> str:
-    """The names of its parameters; a stranger's schema may say anything."""
+    """List the parameter names of a tool; its schema is not trusted."""
     schema = tool.spec.parameters
     required = as_list(schema.get("required"))
     return ", ".join(name if name in required else f"{name}?" for name in as_dict(schema.get("properties")))

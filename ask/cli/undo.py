@@ -15,8 +15,8 @@ from ask.cli.groups import subcommand
 from ask.console import BOLD, StandardOutput, StderrConsole, should_use_color
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
+from ask.history.ids import identify_terminal
 from ask.history.store import Store
-from ask.history.terminal_id import identify_terminal
 from ask.render.diff import write_diff
 from ask.render.table import write_table
 from ask.render.times import format_local_time
@@ -58,57 +58,60 @@ if TYPE_CHECKING:
     from ask.undo.journal import BackupSet
 
 MAX_DIFFS = 50
-"""How many differences are shown, unless they are all that is wanted and go to a file or a pipe."""
+"""Maximum number of diffs, unless --dry-run writes them to a file or a pipe."""
 
 
 def print_file_states(steps: Sequence[RestoreStep]) -> None:
-    """Print each file, and what is to become of it."""
+    """Print each file and what happens to it."""
     rows = [{"file": format_change_name(step.change), "what": str(step.status)} for step in steps]
     write_table(StandardOutput(), rows, as_json=False)
 
 
 def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: bool) -> None:
-    """Print what putting back changes, and what would be changed by force.
+    """Print the diffs of restoring the files, including those that need --force.
 
     Raises:
-        ReaderGone: nobody reads it, though that was all that was wanted.
+        BrokenOutputError: nobody reads the output, and `diff_only` is true.
     """
     output = StandardOutput(color=should_use_color(app.environment))
-    changes = [change for change, state in steps if state in (*ACTION_STATUSES, RestoreStatus.CHANGED_SINCE)]
-    seen = changes if diff_only and not output.is_terminal else changes[:MAX_DIFFS]
+    changes = [change for change, status in steps if status in (*ACTION_STATUSES, RestoreStatus.CHANGED_SINCE)]
+    shown_changes = changes if diff_only and not output.is_terminal else changes[:MAX_DIFFS]
     try:
-        for change in seen:
+        for change in shown_changes:
             if change.root is None:
-                now = change.path if change.path.exists() else None
+                current_path = change.path if change.path.exists() else None
                 write_diff(
-                    output, format_path(change.path), now, change.original.copy_path if change.original else None
+                    output,
+                    format_path(change.path),
+                    current_path,
+                    change.original.copy_path if change.original else None,
                 )
             else:
                 _print_folder_change(output, change)
-        if len(seen) < len(changes):
-            output.write(f"[{len(changes) - len(seen):,} more; ask undo --list names them]\n", BOLD)
+        if len(shown_changes) < len(changes):
+            output.write(f"[{len(changes) - len(shown_changes):,} more; ask undo --list names them]\n", BOLD)
     except BrokenOutputError:
         if diff_only:
             raise
 
 
 def _print_folder_change(output: StandardOutput, change: PathChange) -> None:
-    """Print what changes in a folder of a safe run, where a link is only ever a link."""
-    now, then = read_current_state(change) or PathState(ABSENT), change.original_state
-    contents = [mark.content for mark in (now, then)]
+    """Print a change in a folder of a safe run; symbolic links are not followed."""
+    current, original = read_current_state(change) or PathState(ABSENT), change.original_state
+    contents = [state.content for state in (current, original)]
     name = format_change_name(change)
-    if any(mark.is_file for mark in (now, then)) and all(
-        mark.is_file or mark.content == ABSENT for mark in (now, then)
+    if any(state.is_file for state in (current, original)) and all(
+        state.is_file or state.content == ABSENT for state in (current, original)
     ):
         if contents[0] != contents[1]:
             copy = change.original.copy_path if change.original else None
             try:
-                write_diff(output, name, change.path if now.is_file else None, copy)
-            except OSError as fault:
-                output.write(f"{name} (cannot be shown: {fault.strerror})\n", BOLD)
-        if ABSENT in contents or now.mode == then.mode:
+                write_diff(output, name, change.path if current.is_file else None, copy)
+            except OSError as error:
+                output.write(f"{name} (cannot be shown: {error.strerror})\n", BOLD)
+        if ABSENT in contents or current.mode == original.mode:
             return
-    output.write(f"{name}: {_describe_state(now)} now, {_describe_state(then)} once put back\n", BOLD)
+    output.write(f"{name}: {_describe_state(current)} now, {_describe_state(original)} once put back\n", BOLD)
 
 
 def _describe_state(state: PathState) -> str:
@@ -122,44 +125,45 @@ def _describe_state(state: PathState) -> str:
 
 
 def summarize_steps(steps: Sequence[RestoreStep]) -> str:
-    """How many files and folders are put back and removed; "" for none."""
+    """Count the files and folders to restore and to remove; return "" for none."""
     counts = []
-    for state in ACTION_STATUSES:
-        of_folders = [step.change.is_folder_change for step in steps if step.status is state]
-        pairs = ((of_folders.count(False), "file"), (of_folders.count(True), "folder"))
-        things = [f"{count} {what}{'s' * (count > 1)}" for count, what in pairs if count]
-        counts += [f"{state} {' and '.join(things)}"] if things else []
+    for status in ACTION_STATUSES:
+        are_folders = [step.change.is_folder_change for step in steps if step.status is status]
+        noun_counts = ((are_folders.count(False), "file"), (are_folders.count(True), "folder"))
+        counted_nouns = [f"{count} {noun}{'s' * (count > 1)}" for count, noun in noun_counts if count]
+        counts += [f"{status} {' and '.join(counted_nouns)}"] if counted_nouns else []
     return ", ".join(counts)
 
 
 def format_steps(steps: Iterable[RestoreStep]) -> str:
-    """The files of some steps and what is to become of them, on one line; of folders that stay, the outermost."""
+    """Format the files of some steps with their status on one line.
+
+    Only the outermost of nested folders that remain is named.
+    """
     names: list[str] = []
-    staying: set[tuple[Path, RestoreStatus]] = set()
-    for change, state in steps:
-        if state in REMAINING_FOLDER_STATUSES:
-            staying.add((change.path, state))
-        if (change.path.parent, state) not in staying:
-            names.append(f"{format_change_name(change)} ({state})")
+    remaining_folders: set[tuple[Path, RestoreStatus]] = set()
+    for change, status in steps:
+        if status in REMAINING_FOLDER_STATUSES:
+            remaining_folders.add((change.path, status))
+        if (change.path.parent, status) not in remaining_folders:
+            names.append(f"{format_change_name(change)} ({status})")
     return _join_names(names)
 
 
 def format_change_name(change: PathChange) -> str:
-    """The name of what a change is about, with a slash behind that of a folder."""
+    """Format the path of a change, with a trailing slash for a folder."""
     return format_path(change.path) + "/" * change.is_folder_change
 
 
 PROGRESS_DELAY = 1.0
 PROGRESS_INTERVAL = 0.1
-"""Seconds between two reports on a terminal."""
+"""Time between two updates on a terminal, in seconds."""
 
 
 class ProgressLine:
-    """Reports the progress of long work: on a terminal in one line that changes, otherwise once.
+    """Reports the progress of long work.
 
-    Args:
-        workspace: where things are.
-        patience: seconds after which progress is reported.
+    On a terminal, it updates one line; otherwise it reports once. `delay` is the time before that, in seconds.
     """
 
     def __init__(self, app: AppContext, delay: float = PROGRESS_DELAY) -> None:
@@ -185,33 +189,33 @@ class ProgressLine:
 
 
 class UndoSelection(NamedTuple):
-    """What to put back, and how.
+    """What to restore, and how.
 
     Attributes:
-        conversation: whose; None for what was done last on this terminal.
-        everything: all of the conversation, not its last run alone.
-        redo: what the last undo took away.
-        show: only show the difference.
-        names: only list the files.
-        force: put back what has changed since, too.
+        conversation_id: the conversation; None for the last run on this terminal.
+        all_runs: restore all runs of the conversation instead of its last run.
+        redo: reverse the last undo.
+        dry_run: only show the diffs.
+        list_only: only list the files.
+        force: also restore files that have changed since.
         yes: do not ask.
     """
 
-    conversation: str | None
-    everything: bool
+    conversation_id: str | None
+    all_runs: bool
     redo: bool
-    show: bool
-    names: bool
+    dry_run: bool
+    list_only: bool
     force: bool
     yes: bool
 
 
 @subcommand("undo")
-@click.argument("conversation", metavar="[ID]", required=False)
-@click.option("--all", "everything", is_flag=True, help="Put back what all runs of the conversation changed.")
+@click.argument("conversation_id", metavar="[ID]", required=False)
+@click.option("--all", "all_runs", is_flag=True, help="Put back what all runs of the conversation changed.")
 @click.option("--redo", is_flag=True, help="Bring back what the last undo took away.")
-@click.option("-n", "--dry-run", "show", is_flag=True, help="Only show the difference.")
-@click.option("--list", "names", is_flag=True, help="Only list the files, and what would become of each.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only show the difference.")
+@click.option("--list", "list_only", is_flag=True, help="Only list the files, and what would become of each.")
 @click.option("--force", is_flag=True, help="Put back also what has changed since.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def command(**flags: bool) -> None:
@@ -226,92 +230,115 @@ def command(**flags: bool) -> None:
 
 
 def run_undo(selection: UndoSelection, app: AppContext) -> None:
-    """Find the run, show what is to be done, ask, and do it.
+    """Find the runs, show what would be restored, ask, and restore it.
 
     Raises:
         AskError: it cannot be done.
     """
     progress = ProgressLine(app)
-    records = select_records(read_backup_sets(app.app_dirs.data), selection, app)
-    with lock_backup_sets(records):
-        found = [add_folder_changes(record) for record in (read_backup_set(one.folder) for one in records) if record]
-        changes = merge_changes(found)
+    selected_sets = select_backup_sets(read_backup_sets(app.app_dirs.data), selection, app)
+    with lock_backup_sets(selected_sets):
+        # Read them again: they may have changed before they were locked.
+        reread_sets = (read_backup_set(backup_set.folder) for backup_set in selected_sets)
+        current_sets = [add_folder_changes(backup_set) for backup_set in reread_sets if backup_set]
+        changes = merge_changes(current_sets)
         steps = plan_restore(changes, force=selection.force, progress=progress)
         progress.clear()
-        print_notice(describe_records(records))
-        if any(record.has_snapshot and not record.has_diff for record in found):
+        print_notice(describe_backup_sets(selected_sets))
+        if any(backup_set.has_snapshot and not backup_set.has_diff for backup_set in current_sets):
             print_notice("the run did not come to its end: what has changed since cannot be told from what it changed")
-        uncopied = {path: why for record in found for path, why in record.uncopied_folders.items()}
-        if uncopied:
-            print_notice(f"there is no copy of {format_folders(uncopied)}: what the run changed there is not put back")
-        if selection.names:
+        uncopied_folders = {
+            path: reason for backup_set in current_sets for path, reason in backup_set.uncopied_folders.items()
+        }
+        if uncopied_folders:
+            print_notice(
+                f"there is no copy of {format_folders(uncopied_folders)}: what the run changed there is not put back"
+            )
+        if selection.list_only:
             print_file_states(steps)
             return
-        print_diffs(steps, app, diff_only=selection.show)
+        print_diffs(steps, app, diff_only=selection.dry_run)
         check_restorable(steps, force=selection.force)
-        if not selection.show:
-            confirm_and_restore(steps, records, selection, app, progress)
+        if not selection.dry_run:
+            confirm_and_restore(steps, selected_sets, selection, app, progress)
 
 
-def select_records(records: Sequence[BackupSet], selection: UndoSelection, app: AppContext) -> list[BackupSet]:
-    """The records to put back, the oldest first.
+def select_backup_sets(backup_sets: Sequence[BackupSet], selection: UndoSelection, app: AppContext) -> list[BackupSet]:
+    """Select the backup sets to restore, oldest first.
 
     Raises:
-        UsageError: there are none, or the command line contradicts itself.
+        UsageError: there are none, or the options contradict each other.
     """
-    if selection.redo and selection.everything:
+    if selection.redo and selection.all_runs:
         raise UsageError("--redo brings back what the last undo took away, all of it", "leave out --all")
     kind = UNDO if selection.redo else RUN
-    gone = find_undone_names(records)
-    of_kind = [one for one in records if one.header.kind == kind and (one.changes or one.has_snapshot or one.complete)]
-    open_ones = [one for one in of_kind if one.name not in gone]
-    here = filter_records(open_ones, selection.conversation, app)
-    if not here:
-        what = "there is no undo to take back" if selection.redo else "there are no files to put back"
-        where = f"in conversation {selection.conversation}" if selection.conversation else "from here"
-        raise UsageError(f"{what} {where}", "ask undo ID takes a conversation, ask history list shows them")
-    last = here[-1]
-    if selection.conversation is None and not selection.redo:
-        check_last_run(last, records, selection, app)
-    if selection.redo:  # one that was killed, too, and had to be begun again
-        return [one for one in open_ones if one.header.of == last.header.of]
-    if selection.everything:
-        return [one for one in open_ones if one.header.conversation == last.header.conversation]
-    return [last]
+    undone_names = find_undone_names(backup_sets)
+    of_kind = [
+        backup_set
+        for backup_set in backup_sets
+        if backup_set.header.kind == kind and (backup_set.changes or backup_set.has_snapshot or backup_set.complete)
+    ]
+    restorable = [backup_set for backup_set in of_kind if backup_set.name not in undone_names]
+    matching = filter_backup_sets(restorable, selection.conversation_id, app)
+    if not matching:
+        problem = "there is no undo to take back" if selection.redo else "there are no files to put back"
+        scope = f"in conversation {selection.conversation_id}" if selection.conversation_id else "from here"
+        raise UsageError(f"{problem} {scope}", "ask undo ID takes a conversation, ask history list shows them")
+    newest = matching[-1]
+    if selection.conversation_id is None and not selection.redo:
+        check_last_run(newest, backup_sets, selection, app)
+    if selection.redo:  # an undo that was killed and repeated has several backup sets
+        return [backup_set for backup_set in restorable if backup_set.header.of == newest.header.of]
+    if selection.all_runs:
+        return [backup_set for backup_set in restorable if backup_set.header.conversation == newest.header.conversation]
+    return [newest]
 
 
 def check_last_run(
-    selected: BackupSet, records: Sequence[BackupSet], selection: UndoSelection, app: AppContext
+    selected: BackupSet, backup_sets: Sequence[BackupSet], selection: UndoSelection, app: AppContext
 ) -> None:
-    """Report that the last run has nothing to put back, if the chosen one is an earlier run.
+    """Print a notice if an earlier run than the last is selected.
+
+    This happens if the last run has nothing to restore.
 
     Raises:
-        UsageError: it is, and nobody would be asked about it.
+        UsageError: with --yes, because the user would not be asked about the earlier run.
     """
     try:
-        with Store(app.history_file, create=False) as store:
-            last = find_last_run(
+        with Store(app.app_dirs.history_file, create=False) as store:
+            last_run = find_last_run(
                 store, identify_terminal(app.environment), decode_argument(str(get_working_directory()))
             )
     except (FileError, UsageError):
         return  # without a history, the newest backup is all that is known
-    if last is None:
+    if last_run is None:
         return
-    conversation, started = last
-    kept = (record for record in records if record.header.kind == RUN and (record.changes or record.has_snapshot))
-    if any(record.started >= started for record in kept if record.header.conversation == conversation):
+    conversation, started = last_run
+    restorable = (
+        backup_set
+        for backup_set in backup_sets
+        if backup_set.header.kind == RUN and (backup_set.changes or backup_set.has_snapshot)
+    )
+    if any(
+        backup_set.started >= started for backup_set in restorable if backup_set.header.conversation == conversation
+    ):
         return
-    if selection.everything and selected.header.conversation == conversation:
+    if selection.all_runs and selected.header.conversation == conversation:
         return
-    message = f"the last run (conversation {conversation}, {format_local_time(started)}) changed no files that can be put back"
-    if selection.yes and not (selection.show or selection.names):
+    last = f"the last run (conversation {conversation}, {format_local_time(started)})"
+    message = f"{last} changed no files that can be put back"
+    if selection.yes and not (selection.dry_run or selection.list_only):
         hint = f"ask undo asks about an earlier run; ask undo -y {selected.header.conversation} takes that one"
         raise UsageError(message, hint)
     print_notice(f"{message}; this is an earlier one")
 
 
-def filter_records(records: Sequence[BackupSet], conversation_id: str | None, app: AppContext) -> list[BackupSet]:
-    """Those of a conversation, or else of this terminal; without a terminal, of this directory.
+def filter_backup_sets(
+    backup_sets: Sequence[BackupSet], conversation_id: str | None, app: AppContext
+) -> list[BackupSet]:
+    """Filter the backup sets by conversation, or else by terminal or directory.
+
+    Without a terminal, the directory is used.
 
     Raises:
         UsageError: there is no such conversation.
@@ -319,96 +346,97 @@ def filter_records(records: Sequence[BackupSet], conversation_id: str | None, ap
     if conversation_id is None:
         terminal, directory = identify_terminal(app.environment), decode_argument(str(get_working_directory()))
         if terminal:
-            return [one for one in records if one.header.terminal == terminal]
-        return [one for one in records if one.header.directory == directory]
-    exactly = [one for one in records if one.header.conversation == conversation_id]
-    if exactly:
-        return exactly
+            return [backup_set for backup_set in backup_sets if backup_set.header.terminal == terminal]
+        return [backup_set for backup_set in backup_sets if backup_set.header.directory == directory]
+    exact_matches = [backup_set for backup_set in backup_sets if backup_set.header.conversation == conversation_id]
+    if exact_matches:
+        return exact_matches
     try:
-        with Store(app.history_file, create=False) as store:
-            found = find_conversation(store, decode_argument(conversation_id)).id
+        with Store(app.app_dirs.history_file, create=False) as store:
+            full_id = find_conversation(store, decode_argument(conversation_id)).id
     except UsageError as error:
-        question = f"as a question: ask -- undo {conversation_id}"
-        raise UsageError(error.message, f"{error.advice}; {question}") from None
-    return [one for one in records if one.header.conversation == found]
+        prompt_hint = f"as a question: ask -- undo {conversation_id}"
+        raise UsageError(error.message, f"{error.advice}; {prompt_hint}") from None
+    return [backup_set for backup_set in backup_sets if backup_set.header.conversation == full_id]
 
 
-def describe_records(records: Sequence[BackupSet]) -> str:
-    """Whose files these are, on one line."""
-    last = records[-1]
-    several = f"{len(records)} runs until" if len(records) > 1 else "the run of"
-    return f"conversation {last.header.conversation}, {several} {format_local_time(last.started)}"
+def describe_backup_sets(backup_sets: Sequence[BackupSet]) -> str:
+    """Describe the runs of these backup sets on one line."""
+    newest = backup_sets[-1]
+    runs = f"{len(backup_sets)} runs until" if len(backup_sets) > 1 else "the run of"
+    return f"conversation {newest.header.conversation}, {runs} {format_local_time(newest.started)}"
 
 
 def check_restorable(steps: Sequence[RestoreStep], *, force: bool) -> None:
-    """See that every file can be put back, or else, with force, say which cannot.
+    """Check that every file can be restored.
+
+    With `force`, only name those that cannot.
 
     Raises:
-        FileError: one cannot.
+        FileError: a file cannot be restored.
     """
-    refused = format_steps(step for step in steps if step.status in CONFLICT_STATUSES)
-    if refused and not force:
-        raise FileError(f"nothing is put back because of {refused}", "--force puts back what can be")
-    left = format_steps(
+    conflicts = format_steps(step for step in steps if step.status in CONFLICT_STATUSES)
+    if conflicts and not force:
+        raise FileError(f"nothing is put back because of {conflicts}", "--force puts back what can be")
+    unrestored = format_steps(
         step
         for step in steps
         if step.status in (*CONFLICT_STATUSES, *REMAINING_FOLDER_STATUSES, RestoreStatus.SPECIAL_FILE)
     )
-    if left:
-        print_notice(f"left as it is: {left}")
+    if unrestored:
+        print_notice(f"left as it is: {unrestored}")
 
 
 def confirm_and_restore(
     steps: list[RestoreStep],
-    records: Sequence[BackupSet],
+    backup_sets: Sequence[BackupSet],
     selection: UndoSelection,
     app: AppContext,
     progress: ProgressLine,
 ) -> None:
-    """Ask, unless that is not wanted, and put the files back.
+    """Ask for confirmation unless --yes is given, and restore the files.
 
     Raises:
         click.Abort: the answer is no.
-        AskError: nobody can be asked, or it cannot be done.
+        AskError: there is no terminal to ask on, or the files cannot be restored.
     """
-    work = summarize_steps(steps)
+    summary = summarize_steps(steps)
     warn_about_redo(steps)
-    if work and not (selection.yes or confirm_restore(work)):
+    if summary and not (selection.yes or confirm_restore(summary)):
         print_notice("nothing is put back")
         raise click.Abort
     changes = [step.change for step in steps]
-    if (
-        not selection.yes and plan_restore(changes, force=selection.force, progress=progress) != steps
-    ):  # while the user thought
+    # The files may have changed while the user was asked.
+    if not selection.yes and plan_restore(changes, force=selection.force, progress=progress) != steps:
         raise FileError("nothing is put back: a file has changed in the meantime", "try again")
-    about = JournalHeader(
-        conversation=records[-1].header.conversation,
+    header = JournalHeader(
+        conversation=backup_sets[-1].header.conversation,
         directory=decode_argument(str(get_working_directory())),
         terminal=identify_terminal(app.environment),
         kind=REDO if selection.redo else UNDO,
-        of=tuple(record.name for record in records),
+        of=tuple(backup_set.name for backup_set in backup_sets),
     )
-    left = apply_restore(steps, FileBackups(app.app_dirs.data, about, print_notice), progress)
+    failed_steps = apply_restore(steps, FileBackups(app.app_dirs.data, header, print_notice), progress)
     progress.clear()
-    as_they_were = all(step.status is RestoreStatus.UNCHANGED for step in steps)
-    still_there = {step.change.path for step in left}
-    work = summarize_steps([step for step in steps if step.change.path not in still_there])
-    back = "" if selection.redo else "; ask undo --redo takes that back"
-    nothing = "there is nothing to put back" + ": all files are as they were" * as_they_were
-    print_notice(f"done: {work}{back}" if work else nothing)
-    if left:
-        raise FileError(f"not removed: {format_steps(left)}", "see what is in it, and remove it yourself")
+    is_unchanged = all(step.status is RestoreStatus.UNCHANGED for step in steps)
+    failed_paths = {step.change.path for step in failed_steps}
+    summary = summarize_steps([step for step in steps if step.change.path not in failed_paths])
+    redo_hint = "" if selection.redo else "; ask undo --redo takes that back"
+    no_change_notice = "there is nothing to put back" + ": all files are as they were" * is_unchanged
+    print_notice(f"done: {summary}{redo_hint}" if summary else no_change_notice)
+    if failed_steps:
+        raise FileError(f"not removed: {format_steps(failed_steps)}", "see what is in it, and remove it yourself")
 
 
 def warn_about_redo(steps: Sequence[RestoreStep]) -> None:
-    """Say where what is there now cannot be kept."""
-    lost = count_too_large(change for change, state in steps if state in ACTION_STATUSES and change.root)
-    if lost:
-        print_notice(f"--redo will not bring back {lost} of these files, which are too large to be kept")
+    """Warn about current files that are too large to back up for --redo."""
+    lost_count = count_too_large(change for change, status in steps if status in ACTION_STATUSES and change.root)
+    if lost_count:
+        print_notice(f"--redo will not bring back {lost_count} of these files, which are too large to be kept")
 
 
 def confirm_restore(summary: str) -> bool:
-    """Whether the user wants it.
+    """Ask whether to restore the files.
 
     Raises:
         UsageError: there is no terminal to ask on.
@@ -420,5 +448,5 @@ def confirm_restore(summary: str) -> bool:
 
 
 def print_notice(text: str) -> None:
-    """Tell the user something, beside the difference."""
+    """Print a notice to standard error."""
     click.echo(f"ask: {format_one_line(text)}", err=True)

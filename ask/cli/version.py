@@ -1,4 +1,4 @@
-"""`ask version`: the version, as `ask --version` prints it."""
+"""`ask version`: print the version, like `ask --version`."""
 
 from __future__ import annotations
 

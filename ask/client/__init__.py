@@ -1,1 +1,1 @@
-"""Requests to a provider: retries, HTTP, streaming formats, and the models list."""
+"""The client for provider APIs: HTTP, retries, stream formats, error classification and the models cache."""

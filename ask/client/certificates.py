@@ -1,6 +1,6 @@
-"""Trusted certificates: which the environment names, and why a server's certificate was refused.
+"""Trusted certificates from the environment, and explanations of TLS certificate errors.
 
-Used for everything that ask connects to: providers, web pages, search engines and MCP servers.
+Used for every server that ask connects to: providers, web pages, search engines and MCP servers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""The environment variables that name trusted certificates, by precedence: those of requests, curl and OpenSSL."""
+"""The environment variables of requests, curl and OpenSSL that name trusted certificates, in order of precedence."""
 
 # https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
 _DATE_ERRORS = (9, 10)
@@ -34,14 +34,14 @@ class CaBundle(NamedTuple):
 
 
 class CertificateError(NamedTuple):
-    """Why a server's certificate was refused, and what to do about it."""
+    """The reason why a server's certificate was rejected, and a hint."""
 
     reason: str
     hint: str
 
 
 def find_ca_bundle(environment: Mapping[str, str] | None = None) -> CaBundle | None:
-    """Return the certificates that the environment names; None for the default ones.
+    """Return the certificates that the environment names; None for the default.
 
     SSL_CERT_DIR may list several folders; the first one that exists is used.
 
@@ -64,10 +64,10 @@ def find_ca_bundle(environment: Mapping[str, str] | None = None) -> CaBundle | N
 
 
 def create_ssl_context(bundle: CaBundle) -> SSLContext:
-    """Return a client context that trusts the certificates of `bundle` alone.
+    """Return a client context that trusts only the certificates in `bundle`.
 
     Raises:
-        ConfigError: the file holds no certificates.
+        ConfigError: the file contains no certificates.
     """
     import ssl
 
@@ -81,26 +81,22 @@ def create_ssl_context(bundle: CaBundle) -> SSLContext:
 
 
 def explain_certificate_error(error: BaseException, bundle: CaBundle | None) -> CertificateError | None:
-    """Explain a failed TLS connection; None if the server's certificate was not the cause.
-
-    Args:
-        error: what the HTTP library raised.
-        bundle: the certificates that were trusted, as `find_ca_bundle` returned them.
+    """Explain a connection error; None if the server's certificate is not the cause.
 
     Raises:
-        ConfigError: the cause is that `bundle` holds no certificates.
+        ConfigError: the cause is that `bundle`, the trusted certificates, is empty or invalid.
     """
     from ssl import SSLCertVerificationError
 
-    refused = next((cause for cause in walk_causes(error) if isinstance(cause, SSLCertVerificationError)), None)
-    if refused is None:
+    rejection = next((cause for cause in walk_causes(error) if isinstance(cause, SSLCertVerificationError)), None)
+    if rejection is None:
         if bundle is not None:
             create_ssl_context(bundle)
         return None
-    reason = f"its certificate is not valid: {refused.verify_message.rstrip('.')}"
-    if refused.verify_code in _DATE_ERRORS:
+    reason = f"its certificate is not valid: {rejection.verify_message.rstrip('.')}"
+    if rejection.verify_code in _DATE_ERRORS:
         return CertificateError(reason, "check the date of this machine, or tell the operator of the server")
-    if refused.verify_code in _NAME_ERRORS:
+    if rejection.verify_code in _NAME_ERRORS:
         return CertificateError(reason, "check the address")
     if bundle is None:
         return CertificateError(reason, f"to trust its issuer, name a file with its certificate in {CA_VARIABLES[0]}")

@@ -1,4 +1,4 @@
-"""Decoders for response bodies: gzip and chunked transfer encoding, both with limits."""
+"""Incremental decoders for response bodies: gzip and chunked transfer encoding, both with limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _GZIP_ONLY = 31
 
 
 class GzipDecoder:
-    """Decodes a body with one gzip stream or several in a row; anything after them is ignored."""
+    """Decodes a body of one or more gzip streams; anything after them is ignored."""
 
     def __init__(self) -> None:
         self._decompressor = zlib.decompressobj(_GZIP_ONLY)
@@ -24,27 +24,29 @@ class GzipDecoder:
         return self._decompressor.eof
 
     def decode(self, data: bytes, limit: int) -> bytes:
-        """Take a piece of the body and return at most `limit` bytes; while `has_pending_output`, call again with b"".
+        """Decode a piece of the body and return at most `limit` bytes.
+
+        While `has_pending_output` is set, call again with b"".
 
         Raises:
             zlib.error: the data is not gzip, or damaged.
         """
         data, self._unconsumed = self._unconsumed + data, b""
-        out = b""
+        output = b""
         while True:
             if self._decompressor.eof:
                 if not data.startswith(GZIP_MAGIC):
                     data = b""
                     break
                 self._decompressor = zlib.decompressobj(_GZIP_ONLY)
-            out += self._decompressor.decompress(data, limit - len(out))
+            output += self._decompressor.decompress(data, limit - len(output))
             data = self._decompressor.unused_data if self._decompressor.eof else self._decompressor.unconsumed_tail
-            if len(out) >= limit or not data:
+            if len(output) >= limit or not data:
                 break
         self._unconsumed = data
-        # At the limit zlib may hold output of input that it has consumed.
-        self.has_pending_output = len(out) >= limit
-        return out
+        # At the limit, zlib may have buffered output even if all input is consumed.
+        self.has_pending_output = len(output) >= limit
+        return output
 
 
 MAX_LINE_BYTES = 65_536
@@ -53,52 +55,49 @@ _LINE_END_BYTES = len(b"\r\n")
 
 
 class InvalidChunkError(ValueError):
-    """What came is no chunked body."""
+    """The data is not a valid chunked body."""
 
 
 class ChunkedDecoder:
-    """The decoder of https://www.rfc-editor.org/rfc/rfc9112#section-7.1, wherever the bytes were cut.
-
-    Attributes:
-        last_chunk_seen: whether the chunk that ends the body has begun, behind which nothing counts any more.
-        complete: whether the body is over, with all that may stand behind it.
-    """
+    """Decodes a chunked body (https://www.rfc-editor.org/rfc/rfc9112#section-7.1) from bytes split anywhere."""
 
     def __init__(self) -> None:
         self.last_chunk_seen = False
+        """Whether the final, empty chunk has begun; only trailers can follow."""
         self.complete = False
+        """Whether the body, including its trailers, has ended."""
         self._partial_line = b""
         self._chunk_bytes_left = 0
-        """Bytes of the chunk under way that are still to come, its line end with them."""
+        """Remaining bytes of the current chunk, including its line end."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes as they came; return what of the body is in them.
+        """Decode received bytes; return the part of the body in them.
 
         Raises:
-            BadChunk: they are none of a chunked body.
+            InvalidChunkError: the data is not a valid chunked body.
         """
         data, self._partial_line = self._partial_line + data, b""
-        pieces, place = [], 0
+        pieces, position = [], 0
         while not self.complete:
             if self._chunk_bytes_left:
-                pieces.append(data[place : place + max(self._chunk_bytes_left - _LINE_END_BYTES, 0)])
-                taken = min(self._chunk_bytes_left, len(data) - place)
-                place += taken
-                self._chunk_bytes_left -= taken
+                pieces.append(data[position : position + max(self._chunk_bytes_left - _LINE_END_BYTES, 0)])
+                count = min(self._chunk_bytes_left, len(data) - position)
+                position += count
+                self._chunk_bytes_left -= count
                 if self._chunk_bytes_left:
                     break
-            end = data.find(b"\n", place)
+            end = data.find(b"\n", position)
             if end < 0:
-                self._partial_line = data[place:]
+                self._partial_line = data[position:]
                 break
-            self._read_line(data[place:end].strip())
-            place = end + 1
+            self._read_line(data[position:end].strip())
+            position = end + 1
         if len(self._partial_line) > MAX_LINE_BYTES:
             raise InvalidChunkError
         return b"".join(pieces)
 
     def _read_line(self, line: bytes) -> None:
-        """Take the line that begins a chunk, or one of those behind the last chunk."""
+        """Process the line with a chunk's size, or a trailer after the last chunk."""
         if self.last_chunk_seen:
             self.complete = not line
             return

@@ -1,4 +1,4 @@
-"""The `requests` adapter for providers: a deadline for every read, a limit for headers, an early first connection."""
+"""The `requests` adapter for providers: read deadlines, a limit for headers, and the preconnection."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from ask.client.preconnect import Preconnection
 
 MAX_HEADER_BYTES = 65_536
-"""Limit for everything before a body: status line, headers, `100 Continue`, and what a proxy answers to CONNECT."""
+"""The limit for everything before a body: status line, headers, `100 Continue`, and a proxy's response to CONNECT."""
 
 
 class HeadersTooLargeError(HTTPException):
-    """The server sent more headers than any server needs."""
+    """The server sent more than `MAX_HEADER_BYTES` before the body."""
 
 
 class LimitedReader(RawIOBase):
     """Reads a socket until a deadline.
 
-    A socket's own timeout is for each `recv`, so a server that sends a byte now and then never reaches it.
+    A socket's own timeout applies to each `recv`, so a server that keeps sending single bytes would never reach it.
     """
 
     def __init__(self, raw: RawIOBase, sock: socket.socket) -> None:
@@ -34,7 +34,7 @@ class LimitedReader(RawIOBase):
         self.deadline = time.monotonic() + (sock.gettimeout() or math.inf)
         """When to stop waiting for bytes, on the monotonic clock."""
         self.bytes_left: float = MAX_HEADER_BYTES
-        """How many more bytes may come."""
+        """How many more bytes may be read."""
 
     def readable(self) -> bool:
         return True
@@ -67,14 +67,15 @@ class LimitedResponse(HTTPResponse):
         try:
             super().begin()
         except HTTPException as error:
-            if isinstance(error, LineTooLong) or type(error) is HTTPException:  # a line too long, or too many
+            # http.client raises a plain HTTPException for too many header lines.
+            if isinstance(error, LineTooLong) or type(error) is HTTPException:
                 raise HeadersTooLargeError(str(error)) from error
             raise
         self.reader.bytes_left = math.inf
 
 
 class ConnectionCounter:
-    """The first connection, if it was opened early, and how many were made in all."""
+    """Counts the connections that an adapter opens, and provides the first one if it was opened early."""
 
     def __init__(self, preconnection: Preconnection | None) -> None:
         self.preconnection = preconnection
@@ -82,7 +83,7 @@ class ConnectionCounter:
 
 
 def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
-    """Return an adapter whose connections, through proxies too, read with limits."""
+    """Return an adapter whose connections, including those through proxies, use limits."""
     from requests.adapters import HTTPAdapter
 
     class LimitedAdapter(HTTPAdapter):
@@ -96,7 +97,7 @@ def create_adapter(counter: ConnectionCounter) -> HTTPAdapter:
 
 
 def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
-    """Return a subclass of one of urllib3's connection classes that reads with limits."""
+    """Return a subclass of a urllib3 connection class that reads with limits."""
 
     class LimitedConnection(connection_class):  # type: ignore[misc]
         response_class = LimitedResponse
@@ -110,23 +111,25 @@ def limit_connection(connection_class: Any, counter: ConnectionCounter) -> Any:
 
 
 def take_preconnection(preconnection: Preconnection, connection: Any) -> socket.socket | None:
-    """Return the early connection, set up as urllib3 would have; None if it is not usable any more.
+    """Return the preconnected socket, configured as urllib3 does.
+
+    Return None if it was already used or is closed.
 
     Raises:
-        HTTPError: it could not be made, in urllib3's words.
+        urllib3.exceptions.HTTPError: the connection failed, converted to what urllib3 would have raised.
     """
     from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 
     try:
-        made = preconnection.take_socket()
+        sock = preconnection.take_socket()
     except socket.gaierror as error:
         raise NameResolutionError(connection.host, connection, error) from error
     except TimeoutError as error:
         raise ConnectTimeoutError(connection, str(error)) from error
     except OSError as error:
         raise NewConnectionError(connection, str(error)) from error
-    if made is not None:
-        made.settimeout(connection.timeout)
+    if sock is not None:
+        sock.settimeout(connection.timeout)
         for option in connection.socket_options or ():
-            made.setsockopt(*option)
-    return made
+            sock.setsockopt(*option)
+    return sock

@@ -1,7 +1,6 @@
-"""What providers' models lists said, kept in the cache folder: one file for each provider and address.
+"""Cached models lists, in one file per provider and base URL.
 
-A list says which models there are, how long their context is and whether they call tools; prices are not kept. What
-is to be done about an old list is for whoever reads it.
+A list contains the models' ids, context lengths and tool support, but no prices. Callers decide how old a list may be.
 """
 
 from __future__ import annotations
@@ -21,24 +20,24 @@ from ask.plugin_api.provider import ModelInfo
 
 
 class CachedModels(NamedTuple):
-    """A models list as it was; `age` is in seconds, infinite where there is none."""
+    """A cached models list; `age` is in seconds, and infinite if there is no list."""
 
     models: tuple[ModelInfo, ...] = ()
     age: float = float("inf")
 
 
 def get_cache_file(folder: Path, provider: str, base_url: str) -> Path:
-    """Where the list of a provider under that address is kept.
+    """Return the cache file for a provider and base URL.
 
-    The address is no part of the name but for a checksum: it may hold a password.
+    The name contains only a checksum of the base URL, which may contain a password.
     """
     return folder / "models" / f"{_sanitize_file_name(provider)}-{crc32(base_url.encode('utf-8', 'replace')):08x}.json"
 
 
 def find_newest_file(folder: Path, provider: str) -> Path:
-    """The list of a provider that was kept last, under whatever address; it need not exist."""
-    kept = (folder / "models").glob(f"{_sanitize_file_name(provider)}-{'[0-9a-f]' * 8}.json")
-    return max(kept, key=lambda file: file.stat().st_mtime, default=get_cache_file(folder, provider, ""))
+    """Return a provider's newest cache file for any base URL; it may not exist."""
+    files = (folder / "models").glob(f"{_sanitize_file_name(provider)}-{'[0-9a-f]' * 8}.json")
+    return max(files, key=lambda file: file.stat().st_mtime, default=get_cache_file(folder, provider, ""))
 
 
 def _sanitize_file_name(provider: str) -> str:
@@ -46,14 +45,14 @@ def _sanitize_file_name(provider: str) -> str:
 
 
 def read_models(file: Path) -> CachedModels:
-    """The list that is kept; an empty one where there is none, or none that can be read."""
+    """Read a cached list; return an empty one if it is missing or damaged."""
     try:
-        kept = as_dict(json.loads(file.read_bytes()))
+        content = as_dict(json.loads(file.read_bytes()))
     except (OSError, ValueError, RecursionError):
         return CachedModels()
-    written = as_number(kept.get("time"))
-    age = time.time() - written if written is not None else -1
-    entries = [as_dict(entry) for entry in as_list(kept.get("models"))]
+    write_time = as_number(content.get("time"))
+    age = time.time() - write_time if write_time is not None else -1
+    entries = [as_dict(entry) for entry in as_list(content.get("models"))]
     models = tuple(
         ModelInfo(
             id=as_text(entry.get("id")),
@@ -67,16 +66,19 @@ def read_models(file: Path) -> CachedModels:
 
 
 def write_models(file: Path, models: Sequence[ModelInfo], age: float = 0) -> None:
-    """Keep a list, as one of that age in seconds. Where that fails there is none next time, which does no harm."""
+    """Write a list to the cache as if it were `age` seconds old, ignoring errors."""
     rows = [{"id": model.id, "context_length": model.context_length, "tools": model.tools} for model in models]
     with contextlib.suppress(OSError):
         write_private_file(file, json.dumps({"time": time.time() - age, "models": rows}).encode())
 
 
 def find_model(models: Sequence[ModelInfo], model_id: str) -> ModelInfo | None:
-    """The entry of a model that may be named otherwise than in the list: without tag or date, or with a variant."""
+    """Find a model in a list even if its id has a different form there.
+
+    The list may add Ollama's tag ":latest" or a release date, or lack a variant such as OpenRouter's ":free".
+    """
     by_id = {model.id: model for model in models}
-    base = model_id.rpartition(":")[0]
-    found = by_id.get(model_id) or by_id.get(f"{model_id}:latest") or by_id.get(base)
-    dated = re.compile(rf"{re.escape(model_id)}-(\d{{8}}|\d{{4}}-\d\d-\d\d)")
-    return found or next((model for model in models if dated.fullmatch(model.id)), None)
+    id_without_variant = model_id.rpartition(":")[0]
+    found = by_id.get(model_id) or by_id.get(f"{model_id}:latest") or by_id.get(id_without_variant)
+    dated_id = re.compile(rf"{re.escape(model_id)}-(\d{{8}}|\d{{4}}-\d\d-\d\d)")
+    return found or next((model for model in models if dated_id.fullmatch(model.id)), None)

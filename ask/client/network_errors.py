@@ -1,4 +1,4 @@
-"""Explains why no connection came about: the network, a proxy, a certificate, or a setting on this machine."""
+"""Explains failed connections: the network, a proxy, a certificate, or a setting on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from ask.client.certificates import explain_certificate_error
 from ask.client.http_adapter import HeadersTooLargeError
 from ask.errors import AskError, ConfigError, MissingDependencyError, NetworkError, walk_causes
-from ask.plugin_api.provider import RETRY_STATUSES
+from ask.retries import RETRY_STATUSES
 
 if TYPE_CHECKING:
     from ask.client.certificates import CaBundle
@@ -26,13 +26,13 @@ CONNECT_REASONS = {
     "Network is unreachable": "network unreachable",
     "No route to host": "no route to host",
 }
-"""The words of operating systems, and ours."""
+"""The error texts of operating systems, and what to show in their place."""
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 PROBE_TIMEOUT = 3.0
 
 
 class ProxySetting(NamedTuple):
-    """The proxy for a URL, and the environment variable that names it."""
+    """The URL of a proxy and the environment variable that contains it."""
 
     variable: str
     url: str
@@ -48,11 +48,11 @@ class ProxySetting(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Host and port, without a user name and password."""
+        """The host and port, without credentials."""
         return self.parts.netloc.rpartition("@")[2]
 
     def is_valid(self) -> bool:
-        """Whether the setting is the address of a proxy."""
+        """Check whether the setting is the URL of a proxy."""
         try:
             return self.parts.scheme in PROXY_SCHEMES and bool(self.parts.hostname) and self.parts.port != 0
         except ValueError:
@@ -60,7 +60,7 @@ class ProxySetting(NamedTuple):
 
 
 def find_proxy(url: str) -> ProxySetting | None:
-    """Return the proxy that requests uses for a URL; None for a direct connection."""
+    """Return the proxy that `requests` uses for a URL; None for a direct connection."""
     from requests.utils import get_environ_proxies, select_proxy
 
     value = select_proxy(url, get_environ_proxies(url, no_proxy=None))
@@ -73,22 +73,20 @@ def find_proxy(url: str) -> ProxySetting | None:
 
 
 def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle | None) -> AskError:
-    """Turn a failure before the first byte of a response, but a timeout, into an error for the user.
+    """Convert an error raised by `requests`, other than a timeout, to one for the user.
 
-    Args:
-        error: what `requests` raised.
-        base_url: where the request should have gone.
-        bundle: the certificates that were trusted.
+    Covers every failure before the first byte of a response.
 
     Raises:
-        ConfigError: the certificates in `bundle` cannot be used.
+        ConfigError: the trusted certificates in `bundle` cannot be used.
     """
-    place = urlsplit(base_url).netloc.rpartition("@")[2]
-    refused = explain_certificate_error(error, bundle)
-    if refused:
-        return NetworkError(f"no secure connection to {place} ({refused.reason})", refused.hint)
+    address = urlsplit(base_url).netloc.rpartition("@")[2]
+    certificate_error = explain_certificate_error(error, bundle)
+    if certificate_error:
+        message = f"no secure connection to {address} ({certificate_error.reason})"
+        return NetworkError(message, certificate_error.hint)
     if any(isinstance(cause, HeadersTooLargeError) for cause in walk_causes(error)):
-        return NetworkError(f"{place} sent headers without end", "check the base URL")
+        return NetworkError(f"{address} sent headers without end", "check the base URL")
     proxy = find_proxy(base_url)
     if proxy and not proxy.is_valid():
         hint = "a proxy is written http://host:port or socks5h://host:port"
@@ -96,22 +94,22 @@ def explain_connection_error(error: Exception, base_url: str, bundle: CaBundle |
             f"{proxy.variable} is {mask_password(proxy.url)!r}, which is not the address of a proxy", hint
         )
     if proxy and is_proxy_error(error):
-        return explain_proxy_error(error, proxy, place)
-    return explain_server_error(error, base_url, place, direct=proxy is None)
+        return explain_proxy_error(error, proxy, address)
+    return explain_server_error(error, base_url, address, direct=proxy is None)
 
 
 def explain_server_error(error: Exception, base_url: str, address: str, *, direct: bool) -> AskError:
-    """Explain the failure of a server, or of the base URL."""
+    """Explain a failure that is due to the server or the base URL."""
     import requests
 
     if isinstance(error, requests.exceptions.InvalidURL):
         return make_invalid_base_url_error(base_url)
     reason = find_connect_reason(error)
     if reason:
-        # Nothing listens on this machine: that does not change within seconds.
-        again = not (reason == "connection refused" and is_loopback(urlsplit(base_url).hostname or ""))
+        # If nothing listens on a local port, a retry within seconds does not help.
+        retryable = not (reason == "connection refused" and is_loopback(urlsplit(base_url).hostname or ""))
         message, hint = f"cannot connect to {address} ({reason})", "check the network and the base URL"
-        return NetworkError(message, hint, retryable=again, offline=True)
+        return NetworkError(message, hint, retryable=retryable, offline=True)
     if base_url.startswith("http:") and direct and is_tls_server(base_url):
         return make_https_required_error(base_url)
     if isinstance(error, requests.exceptions.SSLError):
@@ -122,39 +120,37 @@ def explain_server_error(error: Exception, base_url: str, address: str, *, direc
 
 
 def is_proxy_error(error: Exception) -> bool:
-    """Whether the proxy failed, rather than what is behind it."""
+    """Check whether the proxy failed, rather than the server behind it."""
     import requests
 
     if isinstance(error, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
         return True
-    # A SOCKS proxy's failures look like those of a direct connection, but for their text.
+    # Errors of a SOCKS proxy differ from those of a direct connection only in their text.
     return any("SOCKS" in str(cause) or type(cause).__module__ == "socks" for cause in walk_causes(error))
 
 
 def explain_proxy_error(error: Exception, proxy: ProxySetting, address: str) -> AskError:
-    """Explain the failure of a proxy."""
     text = " ".join(str(cause) for cause in walk_causes(error))
     if "Missing dependencies for SOCKS" in text:
         return make_missing_socks_error(proxy)
-    named = f"the proxy {proxy.address} ({proxy.variable})"
+    subject = f"the proxy {proxy.address} ({proxy.variable})"
     if "failed: 407" in text or "authentication" in text:
         return make_proxy_credentials_error(proxy)
     refusal = re.search(r"Tunnel connection failed: (\d+)[^'\")]*|SOCKS\w* (0x\w\w: [\w ]+)", text)
     if refusal:
-        again = refusal[1] is None or int(refusal[1]) in RETRY_STATUSES
-        message = (
-            f"{named} did not connect to {address} ({refusal[0].removeprefix('Tunnel connection failed: ').strip()})"
-        )
-        return NetworkError(message, "check the proxy, or name the host in NO_PROXY", retryable=again)
+        retryable = refusal[1] is None or int(refusal[1]) in RETRY_STATUSES
+        reason = refusal[0].removeprefix("Tunnel connection failed: ").strip()
+        message = f"{subject} did not connect to {address} ({reason})"
+        return NetworkError(message, "check the proxy, or name the host in NO_PROXY", retryable=retryable)
     if "appears to only use HTTP" in text:
-        return ConfigError(f"{named} speaks plain HTTP", f"change {proxy.variable} to http://{proxy.address}")
+        return ConfigError(f"{subject} speaks plain HTTP", f"change {proxy.variable} to http://{proxy.address}")
     reason = find_connect_reason(error) or ("no answer in time" if "timed out" in text else "it closed the connection")
     hint = f"start the proxy, or correct or unset {proxy.variable}"
-    return NetworkError(f"{named} cannot be reached ({reason})", hint)
+    return NetworkError(f"{subject} cannot be reached ({reason})", hint)
 
 
 def make_missing_socks_error(proxy: ProxySetting) -> MissingDependencyError:
-    """Return the error for a SOCKS proxy without the package that speaks SOCKS."""
+    """Return the error for a SOCKS proxy if PySocks is not installed."""
     from ask.installation import format_install_command
 
     hint = f"{format_install_command('socks')}, or unset {proxy.variable}"
@@ -162,7 +158,7 @@ def make_missing_socks_error(proxy: ProxySetting) -> MissingDependencyError:
 
 
 def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
-    """Return the error for a proxy that refuses the user name and password, or wants them (407)."""
+    """Return the error for a proxy that requires credentials or rejects them (407)."""
     message = f"the proxy {proxy.address} ({proxy.variable}) requires credentials"
     if not proxy.parts.scheme.startswith("socks"):
         message += " (407)"
@@ -171,29 +167,29 @@ def make_proxy_credentials_error(proxy: ProxySetting) -> NetworkError:
 
 
 def make_invalid_base_url_error(base_url: str) -> ConfigError:
-    """Return the error for a base URL that nothing can be sent to; a password in it is not shown."""
+    """Return the error for an invalid base URL, without any password in it."""
     return ConfigError(f"{mask_password(base_url)!r} is not an http(s) address", "correct the base URL")
 
 
 def mask_password(url: str) -> str:
-    """Replace the user name and password in a URL, which may be malformed, by asterisks."""
+    """Replace the credentials in a URL, which may be malformed, with asterisks."""
     return re.sub(r"^([\w+.-]*://)?.*@", r"\1***@", url, flags=re.DOTALL)
 
 
 def make_https_required_error(base_url: str) -> ConfigError:
-    """Return the error for an http address whose server expects https."""
-    place = urlsplit(base_url).netloc.rpartition("@")[2]
-    return ConfigError(f"{place} expects HTTPS, but the base URL begins with http://", "begin it with https://")
+    """Return the error for an http URL whose server expects https."""
+    address = urlsplit(base_url).netloc.rpartition("@")[2]
+    return ConfigError(f"{address} expects HTTPS, but the base URL begins with http://", "begin it with https://")
 
 
 def find_connect_reason(error: BaseException) -> str:
-    """Say in a few words why there is no connection; "" if unknown."""
+    """Return a short reason for a failed connection; "" if it is unknown."""
     text = " ".join(str(cause) for cause in walk_causes(error))
-    return next((words for sign, words in CONNECT_REASONS.items() if sign in text), "")
+    return next((reason for os_text, reason in CONNECT_REASONS.items() if os_text in text), "")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name or address."""
+    """Check whether a host name or address refers to this machine."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -201,7 +197,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_tls_server(base_url: str) -> bool:
-    """Whether the server of an http address answers a TLS handshake."""
+    """Check whether the server of an http URL answers a TLS handshake."""
     import ssl
 
     parts = urlsplit(base_url)
@@ -210,8 +206,8 @@ def is_tls_server(base_url: str) -> bool:
     context.verify_mode = ssl.CERT_NONE  # nothing is sent over this connection
     try:
         with (
-            socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_TIMEOUT) as plain,
-            context.wrap_socket(plain, server_hostname=parts.hostname),
+            socket.create_connection((parts.hostname or "", parts.port or 80), PROBE_TIMEOUT) as sock,
+            context.wrap_socket(sock, server_hostname=parts.hostname),
         ):
             return True
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The first connection to a provider, opened while the rest of the program loads: the network's time is not ours."""
+"""Opens the first connection to a provider while the rest of the program loads, to hide its latency."""
 
 from __future__ import annotations
 
@@ -13,47 +13,49 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Preconnection:
-    """A connection that is being opened, without a byte sent over it.
-
-    Args:
-        host, port: where to.
-    """
+    """A TCP connection that is being opened in the background; nothing is sent over it."""
 
     def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
         self._socket: socket.socket | None = None
         self._error: OSError | None = None
-        self._thread = Thread(target=self._connect, name="ask dial", daemon=True)
+        self._thread = Thread(target=self._connect, name="ask preconnect", daemon=True)
         self._thread.start()
 
     def _connect(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the main thread's
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # leave them to the main thread
         try:
             self._socket = socket.create_connection(self._address, CONNECT_SECONDS)
-        except OSError as fault:
-            self._error = fault
+        except OSError as error:
+            self._error = error
         except UnicodeError:
-            pass  # no name that can be looked up: it is for the request to say so
+            pass  # an invalid host name; the request will report it
 
     def take_socket(self) -> socket.socket | None:
-        """The connection, which the first caller gets; None where the other side has closed it meanwhile.
+        """Wait for the connection and return it to the first caller.
+
+        Return None to later callers, and if the server has closed the connection since.
 
         Raises:
-            OSError: none came about; told once.
+            OSError: the connection failed; raised only once.
         """
         self._thread.join()
-        taken, self._socket = self._socket, None
-        fault, self._error = self._error, None
-        if fault is not None:
-            raise fault
-        if taken is not None and select([taken], [], [], 0)[0]:  # nothing but its end can be there to read
-            taken.close()
+        sock, self._socket = self._socket, None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        # Before any request is sent, a readable socket means that the server closed the connection.
+        if sock is not None and select([sock], [], [], 0)[0]:
+            sock.close()
             return None
-        return taken
+        return sock
 
 
 def preconnect(base_url: str) -> Preconnection | None:
-    """Begin to connect to where a base URL points; None where a proxy stands between, or nothing can be told."""
+    """Start connecting to a base URL's host.
+
+    Return None if any proxy is configured, or if the URL is invalid.
+    """
     from urllib.request import getproxies
 
     if getproxies().keys() - {"no"}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -35,6 +34,7 @@ from ask.plugin_api.provider import (
     TextDelta,
 )
 from ask.redaction import NO_SECRETS, Redactor
+from ask.retries import choose_retry_delay
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 
 
@@ -59,7 +59,7 @@ def redact_answer(redactor: Redactor, answer: Answer) -> Answer:
 
 
 class DeltaRedactor:
-    """Shows the deltas of an answer without secrets, also those that two deltas share."""
+    """Forwards the deltas of an answer without secrets, even those split between two deltas."""
 
     def __init__(self, redactor: Redactor, on_delta: Callable[[Delta], None]) -> None:
         self._redact = redactor.redact
@@ -67,7 +67,7 @@ class DeltaRedactor:
         self._text_redactor, self._reasoning_redactor = redactor.open_stream(), redactor.open_stream()
 
     def feed(self, delta: Delta) -> None:
-        """Show as much of a delta as is certain to be no part of a secret."""
+        """Forward as much of the text as cannot be part of a secret."""
         match delta:
             case TextDelta(text):
                 self._on_delta(TextDelta(self._text_redactor.feed(text)))
@@ -77,7 +77,7 @@ class DeltaRedactor:
                 self._on_delta(CallDelta(delta.index, self._redact(delta.name)))
 
     def finish(self) -> None:
-        """Show what was held back."""
+        """Forward the text that was held back."""
         if text := self._reasoning_redactor.finish():
             self._on_delta(ReasoningDelta(text))
         if text := self._text_redactor.finish():
@@ -89,21 +89,19 @@ T = TypeVar("T")
 RETRY_HINT = "ask again"
 
 NEXT_KEY_STATUSES = (401, 402, 429)
-"""After these another key may work: it is not valid, or its account is used up."""
+"""HTTP statuses for an invalid key or exhausted account, after which another key may work."""
 
 MAX_ANSWER_CHARACTERS = 24_000_000
-"""Limit for what a streamed answer holds, in characters: text, reasoning and the arguments of tool calls."""
+"""The limit for a streamed answer, in characters of text, reasoning and tool call arguments."""
 MAX_NON_ASCII_CHARACTERS = 6_000_000
-"""The same where not all of its text is ASCII: a single emoji makes Python take four bytes for each character."""
+"""The limit if the text is not all ASCII: a single emoji makes Python use four bytes for every character."""
 
-MAX_RETRY_WAIT = 60.0
-"""Seconds: a provider that asks for a longer pause gets none, and the user is told."""
 
 MAX_EXCERPT_LENGTH = 200
-"""Characters that are shown of what came in place of an answer."""
+"""The limit for the excerpt of an unexpected response in an error message, in characters."""
 
 MAX_REASON_LENGTH = 300
-"""Characters of a provider's own words on why an answer is not whole."""
+"""The limit for a provider's explanation of an incomplete answer, in characters."""
 
 INCOMPLETE_MESSAGES = {
     Finish.LENGTH: ("the answer stopped at the token limit", "raise it with -o max_tokens=N"),
@@ -113,30 +111,27 @@ INCOMPLETE_MESSAGES = {
 
 
 class RequestResult(NamedTuple):
-    """What one request came to.
-
-    Attributes:
-        answer: what the model said, as far as it got.
-        tool_calls: the tool calls in it; none unless the answer is whole.
-        error: why the answer is not whole; None where it is.
-    """
+    """The result of one request."""
 
     answer: Answer
+    """The model's answer, possibly incomplete."""
     tool_calls: tuple[ToolCall, ...] = ()
+    """The answer's tool calls; empty if it is incomplete."""
     error: AskError | None = None
+    """The reason why the answer is incomplete; None if it is complete."""
 
 
 class ProviderClient:
-    """A provider under one base URL and key, ready to be asked.
+    """Sends requests to one provider, with retries and key rotation.
 
     Args:
         provider: the loaded plugin.
-        transport: where the requests go.
-        key: the API key, "" for none; several with "|" between them are tried in turn.
-        tries: how often a request is sent at most.
-        backoff: seconds before the second try; doubled for each further one.
-        notice: takes a line for the user whenever a request is sent again.
-        redactor: replaces secrets in requests and answers.
+        transport: the HTTP transport for the provider's base URL.
+        key: the API key, or "" for none. Several keys, separated by "|", are tried in turn.
+        tries: the maximum number of attempts per request.
+        backoff: the seconds before the second attempt, doubled for each further one.
+        on_notice: called with a line for the user before each retry.
+        redactor: removes secrets from requests and answers.
     """
 
     def __init__(
@@ -159,25 +154,25 @@ class ProviderClient:
         self._on_notice = on_notice
 
     def send(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
-        """Send a request; return its answer, or what came of it. `show` gets the text as it comes.
+        """Send a request and return its result; `on_delta` receives the text as it arrives.
 
-        A request is sent again only while nothing of its answer was shown.
+        A request is retried only until the first delta has been emitted.
 
-        Secrets are replaced in the request and in the answer, except in the calls: their arguments are what tools
-        run with.
+        Secrets are removed from the request and the answer, but not from the tool calls, whose arguments tools need
+        unchanged.
         """
-        shown = DeltaRedactor(self.redactor, on_delta)
-        turn = self._send(redact_request(self.redactor, request), shown.feed)
+        delta_redactor = DeltaRedactor(self.redactor, on_delta)
+        result = self._send(redact_request(self.redactor, request), delta_redactor.feed)
         try:
-            shown.finish()
-        except AskError as failure:
-            turn = turn._replace(error=turn.error or failure)
-        return turn._replace(answer=redact_answer(self.redactor, turn.answer))
+            delta_redactor.finish()
+        except AskError as error:
+            result = result._replace(error=result.error or error)
+        return result._replace(answer=redact_answer(self.redactor, result.answer))
 
     def _send(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
         try:
-            turn = self._retry(partial(self._send_once, request, on_delta))
-        except ProviderError as failure:
+            result = self._retry(partial(self._send_once, request, on_delta))
+        except ProviderError as error:
             from ask.client.error_classification import (
                 convert_to_parameter_error,
                 find_rejected_tool,
@@ -185,32 +180,28 @@ class ProviderClient:
                 set_rejected_tool_message,
             )
 
-            self._classify_error(failure)
-            tool = find_rejected_tool(failure, request.tools)
+            self._classify_error(error)
+            tool = find_rejected_tool(error, request.tools)
             if tool:
-                set_rejected_tool_message(failure, tool)
-            elif request.schema is not None and is_schema_rejected(failure):
-                failure.remedy = Remedy.WITHOUT_SCHEMA
-            said = failure.answer or Answer()
-            self._emit_answer(said, on_delta)
+                set_rejected_tool_message(error, tool)
+            elif request.schema is not None and is_schema_rejected(error):
+                error.remedy = Remedy.WITHOUT_SCHEMA
+            answer = error.answer or Answer()
+            self._emit_answer(answer, on_delta)
             return RequestResult(
-                said._replace(finish=Finish.ERROR),
-                error=failure if tool else convert_to_parameter_error(failure, request.options),
+                answer._replace(finish=Finish.ERROR),
+                error=error if tool else convert_to_parameter_error(error, request.options),
             )
-        except AskError as failure:
-            return RequestResult(Answer(finish=Finish.CUT), error=failure)
+        except AskError as error:
+            return RequestResult(Answer(finish=Finish.CUT), error=error)
         with self.provider.call_guard:
-            notice = self.provider.hooks.provider_notice(request=request, answer=turn.answer)
+            notice = self.provider.hooks.provider_notice(request=request, answer=result.answer)
         if notice:
             self._on_notice(notice)
-        return turn
+        return result
 
     def list_models(self) -> list[ModelInfo]:
-        """The provider's models list; [] where it has none.
-
-        Raises:
-            AskError: it could not be had.
-        """
+        """Fetch the provider's models list; return [] if it has none."""
         with self.provider.call_guard:
             request = self.provider.hooks.provider_models_request(key=self._keys[0])
         if request is None:
@@ -220,152 +211,137 @@ class ProviderClient:
             return self.provider.hooks.provider_parse_models(body=body)
 
     def _retry(self, attempt: Callable[[], T]) -> T:
-        """Run an attempt until it works, as often and after such pauses as its failures allow."""
+        """Call `attempt` until it succeeds or its error does not allow a retry."""
         count = 1
         while True:
             try:
                 return attempt()
-            except AskError as failure:
-                if self._switch_key(failure):
-                    self._on_notice(f"{failure.brief}; trying the next key")
+            except AskError as error:
+                if self._switch_key(error):
+                    self._on_notice(f"{error.brief}; trying the next key")
                     continue
-                seconds = self._choose_delay(failure, count) if count < self._tries else None
+                seconds = choose_retry_delay(error, count, self._backoff) if count < self._tries else None
                 if seconds is None:
-                    self._add_offline_hint(failure)
+                    self._add_offline_hint(error)
                     raise
-                self._on_notice(f"{failure.brief}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
+                self._on_notice(f"{error.brief}; trying again in {seconds:.1f} s ({count} of {self._tries - 1})")
                 time.sleep(seconds)
                 count += 1
 
     def _add_offline_hint(self, error: AskError) -> None:
-        """Give a failure to reach the provider its own advice, where it has any."""
         if isinstance(error, NetworkError) and error.offline:
             error.advice = self.provider.info.offline_advice or error.advice
 
     def _switch_key(self, error: AskError) -> bool:
-        """Go on to the next key, where another one may help and there is one."""
-        helps = isinstance(error, ProviderError) and (
+        """Switch to the next key if there is one and it may help; return whether it did."""
+        may_help = isinstance(error, ProviderError) and (
             error.status in NEXT_KEY_STATUSES or error.remedy is Remedy.NEXT_KEY
         )
-        if helps and len(self._keys) > 1:
+        if may_help and len(self._keys) > 1:
             del self._keys[0]
             return True
         return False
 
-    def _choose_delay(self, error: AskError, attempt_number: int) -> float | None:
-        """Seconds until the next try, or None where there should be none."""
-        after = None
-        if isinstance(error, ProviderError):
-            after = error.remedy.after
-            if error.remedy.action != "retry":
-                return None
-        elif not isinstance(error, NetworkError) or not error.retryable:
-            return None
-        if after is not None and after > MAX_RETRY_WAIT:
-            error.advice = f"it asks to wait {after:.0f} s"
-            return None
-        usual = self._backoff * 2.0 ** (attempt_number - 1) * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
-        return max(after or 0.0, usual)
-
     def _fetch_json(self, request: HttpRequest) -> Any:
-        with self._transport.send(request) as reply:
-            body = reply.read_text()
+        with self._transport.send(request) as http_response:
+            body = http_response.read_text()
         try:
             value = json.loads(body)
         except (ValueError, RecursionError):
-            raise self._parse_error(reply, body) from None
-        if reply.status != 200 or find_error(value) is not None:
-            raise self._parse_error(reply, body)
+            raise self._parse_error(http_response, body) from None
+        if http_response.status != 200 or find_error(value) is not None:
+            raise self._parse_error(http_response, body)
         return value
 
     def _send_once(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
         """Send the request once.
 
         Raises:
-            AskError: it failed before anything of an answer was shown.
+            AskError: it failed before the first delta; later errors are part of the result.
         """
         with self.provider.call_guard:
-            http = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
-        with self._transport.send(http, self.provider.info.framing) as reply:
-            if reply.status != 200:
-                raise self._parse_error(reply, reply.read_text())
-            if reply.is_stream() and (request.stream or self.provider.info.framing == "sse"):
-                return self._read_stream(request, reply, on_delta)
-            turn = self._build_result(request, self._parse_body(reply), None)
+            http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
+        with self._transport.send(http_request, self.provider.info.framing) as http_response:
+            if http_response.status != 200:
+                raise self._parse_error(http_response, http_response.read_text())
+            if http_response.is_stream() and (request.stream or self.provider.info.framing == "sse"):
+                return self._read_stream(request, http_response, on_delta)
+            result = self._build_result(request, self._parse_body(http_response), None)
         try:
-            self._emit_answer(turn.answer, on_delta)
-        except AskError as failure:
-            return RequestResult(turn.answer, error=failure)
-        return turn
+            self._emit_answer(result.answer, on_delta)
+        except AskError as error:
+            return RequestResult(result.answer, error=error)
+        return result
 
     def _read_stream(
         self, request: ChatRequest, http_response: HttpResponse, on_delta: Callable[[Delta], None]
     ) -> RequestResult:
         with self.provider.call_guard:
             reader = self.provider.hooks.provider_stream_reader()
-        shown = False
-        failure: AskError | None = None
+        has_deltas = False
+        stream_error: AskError | None = None
         try:
             for delta in self._read_deltas(reader, http_response):
-                shown = True
+                has_deltas = True
                 on_delta(delta)
             if not reader.ended:
-                if not shown and (stray := http_response.read_unexpected_text()):
-                    raise self._make_unexpected_body_error(http_response, stray)
-                message = "the answer was cut off in the middle" if shown else "the answer never came"
+                if not has_deltas and (unexpected_text := http_response.read_unexpected_text()):
+                    raise self._make_unexpected_body_error(http_response, unexpected_text)
+                message = "the answer was cut off in the middle" if has_deltas else "the answer never came"
                 raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
-        except (KeyboardInterrupt, SystemExit) as ending:  # what was said is to be kept before the end
-            failure = RunInterruptedError.from_exception(ending)
-        except AskError as fault:
-            if not shown:
+        except (KeyboardInterrupt, SystemExit) as exc:  # the caller saves the partial answer before exiting
+            stream_error = RunInterruptedError.from_exception(exc)
+        except AskError as error:
+            if not has_deltas:
                 raise
-            failure = IncompleteStreamError(fault.message, fault.advice) if isinstance(fault, NetworkError) else fault
+            is_network_error = isinstance(error, NetworkError)
+            stream_error = IncompleteStreamError(error.message, error.advice) if is_network_error else error
         with self.provider.call_guard:
             response = reader.response()
         try:
-            return self._build_result(request, response, failure)
+            return self._build_result(request, response, stream_error)
         except ProviderError as error:
-            if not shown and failure is None:
+            if not has_deltas and stream_error is None:
                 raise
-            said = error.answer or Answer()
-            failure = failure if isinstance(failure, RunInterruptedError) else error
-            return RequestResult(said._replace(finish=Finish.ERROR), error=failure)
+            answer = error.answer or Answer()
+            final_error = stream_error if isinstance(stream_error, RunInterruptedError) else error
+            return RequestResult(answer._replace(finish=Finish.ERROR), error=final_error)
 
     def _read_deltas(self, reader: StreamReader, http_response: HttpResponse) -> Iterator[Delta]:
-        """What there is to show of a stream, as it comes; of what came together, each kind in one piece."""
+        """Yield the deltas of a stream as they arrive, merging those received together."""
         joiners: Mapping[type, SurrogateJoiner] = {TextDelta: SurrogateJoiner(), ReasoningDelta: SurrogateJoiner()}
-        size, fed, limit = 0, 0, MAX_ANSWER_CHARACTERS
+        size, event_size, limit = 0, 0, MAX_ANSWER_CHARACTERS
         for events in http_response.iter_event_batches():
-            seen: list[Delta] = []
+            unmerged: list[Delta] = []
             try:
                 with self.provider.call_guard:
                     for event in events:
-                        seen += reader.feed(event)
-            finally:  # what came before a fault, too
-                deltas = list(merge_deltas(seen, joiners))
+                        unmerged += reader.feed(event)
+            finally:  # if the plugin fails, still show what it returned before
+                deltas = list(merge_deltas(unmerged, joiners))
                 yield from deltas
             if any(not isinstance(delta, CallDelta) and not delta.text.isascii() for delta in deltas):
                 limit = MAX_NON_ASCII_CHARACTERS
-            fed += sum(len(event.data) for event in events)
-            before, size = size, getattr(reader, "size", fed)
+            event_size += sum(len(event.data) for event in events)
+            previous_size, size = size, getattr(reader, "size", event_size)
             if size > limit and reader.ended:
                 return
             if size > limit:
                 raise NetworkError("the answer is longer than any model's", "ask again, or use another model")
-            if size > before or reader.ended:
+            if size > previous_size or reader.ended:
                 http_response.mark_progress()
             http_response.end_marker_seen, http_response.complete = reader.ended, getattr(reader, "over", False)
 
     def _build_result(
         self, request: ChatRequest, response: Mapping[str, Any], stream_error: AskError | None
     ) -> RequestResult:
-        """Read a response, whole or as far as it came."""
+        """Parse a response, which is incomplete if there is a `stream_error`."""
         try:
             with self.provider.call_guard:
                 answer = self.provider.hooks.provider_parse_response(response=response)
                 calls = self.provider.hooks.provider_parse_tool_calls(response=response)
-                nonsense = (name for name, amount in answer.usage._asdict().items() if (amount or 0) < 0)
-                usage = answer.usage._replace(**dict.fromkeys(nonsense))
+                negative = (name for name, amount in answer.usage._asdict().items() if (amount or 0) < 0)
+                usage = answer.usage._replace(**dict.fromkeys(negative))
         except ProviderError as error:
             raise self._classify_error(error) from None
         answer = answer._replace(
@@ -381,10 +357,10 @@ class ProviderClient:
         if answer.finish is Finish.ERROR:
             raise self._classify_error(ProviderError("the model stopped with an error"))
         if answer.finish in INCOMPLETE_MESSAGES:
-            message, advice = INCOMPLETE_MESSAGES[answer.finish]
+            message, hint = INCOMPLETE_MESSAGES[answer.finish]
             reason = repair_surrogates(" ".join(answer.reason.split()))[:MAX_REASON_LENGTH]
             return RequestResult(
-                answer, error=IncompleteResponseError(f"{message} ({reason})" if reason else message, advice)
+                answer, error=IncompleteResponseError(f"{message} ({reason})" if reason else message, hint)
             )
         return RequestResult(
             answer, tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
@@ -405,7 +381,10 @@ class ProviderClient:
         return response
 
     def _read_event_array(self, events: list[Any]) -> Any:
-        """What a stream's events in one array say, as Gemini sends them where a proxy lost its `alt=sse`."""
+        """Convert a JSON array of stream events to a response.
+
+        Gemini sends such an array if a proxy drops `alt=sse` from the URL.
+        """
         with self.provider.call_guard:
             reader = self.provider.hooks.provider_stream_reader()
             for event in events:
@@ -419,11 +398,11 @@ class ProviderClient:
             on_delta(TextDelta(answer.text))
 
     def _parse_error(self, http_response: HttpResponse, body: str) -> ProviderError:
-        """What the provider says in place of an answer."""
+        """Parse the error in a response; a redirect counts as one."""
         if 300 <= http_response.status < 400:
-            place = http_response.headers.get("Location", "another place")
+            location = http_response.headers.get("Location", "another place")
             error = ProviderError(
-                f"redirected to {place}", http_response.status, advice="set the base URL to where it moved"
+                f"redirected to {location}", http_response.status, advice="set the base URL to where it moved"
             )
             return self._classify_error(error)
         with self.provider.call_guard:
@@ -433,7 +412,7 @@ class ProviderClient:
             )
 
     def _make_unexpected_body_error(self, http_response: HttpResponse, text: str) -> ProviderError:
-        """The error for what answers in the provider's place, such as another program or a proxy's page."""
+        """Return the error for a response that is not from the API, such as a proxy's page."""
         if text.startswith("<"):
             error = self._parse_error(http_response, text)
         else:
@@ -444,7 +423,6 @@ class ProviderClient:
         return error
 
     def _classify_error(self, error: ProviderError) -> ProviderError:
-        """The error with its provider's name, and what its words tell."""
         from ask.client.error_classification import classify_error
 
         error.provider = self.provider.info.name
@@ -452,10 +430,10 @@ class ProviderClient:
 
 
 def merge_deltas(deltas: Iterable[Delta], joiners: Mapping[type, SurrogateJoiner]) -> Iterator[Delta]:
-    """The deltas, pieces of one text made one, as far as no character in it is torn."""
-    for kind, pieces in groupby(deltas, type):
-        if kind is CallDelta:
-            yield from pieces
+    """Merge consecutive deltas of the same type; half of a surrogate pair is held back."""
+    for delta_type, group in groupby(deltas, type):
+        if delta_type is CallDelta:
+            yield from group
         else:
-            text = "".join(piece.text for piece in pieces)  # type: ignore[union-attr]  # CallDelta is behind us
-            yield kind(joiners[kind].feed(text))
+            text = "".join(delta.text for delta in group)  # type: ignore[union-attr]  # not a CallDelta
+            yield delta_type(joiners[delta_type].feed(text))

@@ -1,4 +1,4 @@
-"""Splits a byte stream into events: SSE frames, or the lines of NDJSON. Pure; reads no socket."""
+"""Decoders that split a byte stream into events: server-sent events, or lines of NDJSON. No I/O."""
 
 from __future__ import annotations
 
@@ -7,38 +7,34 @@ import json
 from ask.plugin_api.provider import ServerEvent
 
 MAX_EVENT_BYTES = 8_000_000
-"""Limit for one event, and for an answer that is not a stream."""
+"""The limit for one event, and for an answer that is not a stream."""
 SMALL_EVENT_BYTES = 1_000_000
-"""Events up to this size may hold anything: whatever they parse to is small."""
+"""Events up to this size are not checked for `MAX_CONTAINERS`: any JSON of this size is small in memory."""
 MAX_CONTAINERS = 200_000
-"""Limit for the objects and arrays in a larger event: in memory, `{}` takes thirty times what it takes on the wire."""
+"""The limit for objects and arrays in a larger event: `{}` takes thirty times as much memory as bytes on the wire."""
 
 
 class EventTooLargeError(ValueError):
-    """One event, or one body, is larger than any answer."""
+    """An event or a body is too large to be a valid answer."""
 
 
 def check_size(data: bytes | bytearray) -> None:
-    """Refuse JSON that is too large to be parsed in a reasonable amount of memory.
-
-    Raises:
-        EventTooLargeError: it is.
-    """
-    too_many = len(data) > SMALL_EVENT_BYTES and data.count(b"{") + data.count(b"[") > MAX_CONTAINERS
-    if too_many or len(data) > MAX_EVENT_BYTES:
+    """Raise `EventTooLargeError` for JSON that would take too much memory to parse."""
+    has_many_containers = len(data) > SMALL_EVENT_BYTES and data.count(b"{") + data.count(b"[") > MAX_CONTAINERS
+    if has_many_containers or len(data) > MAX_EVENT_BYTES:
         raise EventTooLargeError
 
 
 class LineDecoder:
-    """Cuts bytes into lines that end in LF, CRLF or CR, wherever the chunks were cut."""
+    """Splits bytes, received in arbitrary chunks, into lines that end in LF, CRLF or CR."""
 
     def __init__(self) -> None:
         self.incomplete_line = bytearray()
-        """The incomplete line at the end."""
+        """The bytes after the last line end."""
         self._after_carriage_return = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take a chunk; return the lines that are complete by now, without their ends."""
+        """Add a chunk and return the lines that are now complete, without line ends."""
         if self._after_carriage_return:
             data = data.removeprefix(b"\n")
         self._after_carriage_return = data.endswith(b"\r")
@@ -55,7 +51,7 @@ class LineDecoder:
 
 
 class SseDecoder:
-    """The framing of https://html.spec.whatwg.org/multipage/server-sent-events.html, comments left out."""
+    """Decodes server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html."""
 
     def __init__(self) -> None:
         self._line_decoder = LineDecoder()
@@ -66,15 +62,15 @@ class SseDecoder:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of data that have come of the next event."""
+        """The number of bytes of data received for the next event."""
         rest = self._line_decoder.incomplete_line
         return self._data_bytes + (len(rest) if rest.startswith(b"data:") else 0)
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Take a chunk; return the events that are complete by now.
+        """Add a chunk and return the events that are now complete.
 
         Raises:
-            EventTooLargeError: one of them is, or the next one already is.
+            EventTooLargeError: an event is too large, even if it is still incomplete.
         """
         events = [event for line in self._line_decoder.feed(chunk) for event in self._decode_line(line)]
         if self._data_bytes + len(self._line_decoder.incomplete_line) > MAX_EVENT_BYTES:
@@ -82,11 +78,11 @@ class SseDecoder:
         return events
 
     def flush(self) -> list[ServerEvent]:
-        """The event that the end of the stream left without its blank line, unless it was cut short."""
-        last = bytes(self._line_decoder.incomplete_line)
-        if last:
-            self._decode_line(last)
-        return self._decode_line(b"") if not last or is_complete_event(b"\n".join(self._data_lines)) else []
+        """Return the last event if only its final blank line is missing."""
+        last_line = bytes(self._line_decoder.incomplete_line)
+        if last_line:
+            self._decode_line(last_line)
+        return self._decode_line(b"") if not last_line or is_complete_event(b"\n".join(self._data_lines)) else []
 
     def _decode_line(self, line: bytes) -> list[ServerEvent]:
         if self._is_first_line:
@@ -111,21 +107,21 @@ class SseDecoder:
 
 
 class NdjsonDecoder:
-    """NDJSON: a JSON value a line, blank lines left out."""
+    """Decodes NDJSON: one JSON value per line, ignoring blank lines."""
 
     def __init__(self) -> None:
         self._line_decoder = LineDecoder()
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that have come of the next line."""
+        """The number of bytes received for the next line."""
         return len(self._line_decoder.incomplete_line)
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """Take a chunk; return the lines that are complete by now.
+        """Add a chunk and return the lines that are now complete.
 
         Raises:
-            EventTooLargeError: one of them is, or the next one already is.
+            EventTooLargeError: a line is too large, even if it is still incomplete.
         """
         events = [event for line in self._line_decoder.feed(chunk) for event in self._decode_line(line)]
         if self.pending_bytes > MAX_EVENT_BYTES:
@@ -133,9 +129,9 @@ class NdjsonDecoder:
         return events
 
     def flush(self) -> list[ServerEvent]:
-        """The last line, where it came without its end but was not cut short."""
-        last = bytes(self._line_decoder.incomplete_line)
-        return self._decode_line(last) if is_complete_event(last) else []
+        """Return the last line if only its line end is missing."""
+        last_line = bytes(self._line_decoder.incomplete_line)
+        return self._decode_line(last_line) if is_complete_event(last_line) else []
 
     def _decode_line(self, line: bytes) -> list[ServerEvent]:
         if not line.strip():
@@ -145,7 +141,7 @@ class NdjsonDecoder:
 
 
 def is_complete_event(data: bytes) -> bool:
-    """Whether data at the end of a stream, where nothing tells that its line has ended, was not cut short."""
+    """Check whether the last data of a stream, without a line end, is complete."""
     if data == b"[DONE]":
         return True
     try:

@@ -1,6 +1,6 @@
-"""HTTP: one session a run, time-outs that know progress from noise, and streams split into events.
+"""The HTTP transport: sends single requests and reads responses, with timeouts that measure progress of the answer.
 
-It sends one request and classifies what goes wrong; whether to try again is `ask.client.provider_client`'s to decide.
+It converts failures to errors; `ask.client.provider_client` decides whether to retry.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
 
 GRACE_PERIOD = 2.0
-"""How long to wait for what may follow the end of an answer: a usage chunk, the end of the connection."""
+"""Seconds to wait after the end marker for a usage chunk or the end of the body."""
 FINAL_GRACE_PERIOD = 0.1
-"""How long to wait once nothing can follow but the end of the body, without which the connection is not used again."""
+"""Seconds to wait when only the end of the body can follow. Without it the connection cannot be reused."""
 READ_BYTES = 65_536
 MAX_ERROR_BYTES = 1_000_000
-"""How much of an error's body is read at most, about."""
+"""The approximate limit for how much of an error's body is read."""
 MAX_STREAM_BYTES = 512_000_000
-"""Limit for a whole stream: that of a million tokens, sent one by one, has 400 MB."""
+"""The limit for a stream; a million tokens in one event each take 400 MB."""
 PROGRESS_BYTES = 1_000
-"""How much of one event, or of a body that is no stream, must come within the time limit to count as growth."""
+"""How much of an incomplete event, or of a non-streamed body, must arrive within the timeout to count as progress."""
 EXCERPT_BYTES = 1_000
-"""How much is kept of a body's beginning, to be told where it turns out to be no stream."""
+"""How much of the start of a body is kept for an error message, in case it is not a stream."""
 SSE_FIELDS = ("data:", "event:", "id:", "retry:", ":")
-"""How a line of a stream of server-sent events begins."""
+"""The possible starts of a line in a stream of server-sent events."""
 LEADING_BLANKS = b"\xef\xbb\xbf \t\r\n"
-"""What may stand before a body: a byte order mark, spaces and line ends."""
+"""Bytes to ignore before a body: a byte order mark, spaces and line ends."""
 
 
 class Transport:
     """Sends requests to one base URL.
 
     Args:
-        base_url: where the provider lives.
-        stall_timeout: how long to wait while nothing of an answer comes.
-        adapter: answers in place of the network, for an embedded provider.
-        dialled: the first connection, where it is being opened already.
+        base_url: the provider's base URL.
+        stall_timeout: the seconds to wait while the answer makes no progress.
+        adapter: a provider's own `requests` adapter, which replaces the network.
+        preconnection: the first connection, if it is already being opened.
 
     Raises:
-        ConfigError: the base URL is no http(s) address.
+        ConfigError: the base URL is not an http(s) URL.
     """
 
     def __init__(
@@ -82,16 +82,16 @@ class Transport:
         self._scheme = parts.scheme
         self._connection_counter = ConnectionCounter(preconnection)
         self._session = requests.Session()
-        # Or else requests reads the body of a redirect that it does not follow, however long that is.
+        # Otherwise `requests` reads the body of a redirect, of any length, even if it does not follow it.
         self._session.get_redirect_target = ignore_redirect  # type: ignore[method-assign]
         self._session.mount(f"{parts.scheme}://", adapter or create_adapter(self._connection_counter))
 
     def send(self, request: HttpRequest, stream_format: Literal["sse", "ndjson"] = "sse") -> HttpResponse:
-        """Send a request; return as soon as the headers are there.
+        """Send a request and return the response as soon as its headers have arrived.
 
         Raises:
-            NetworkError: no connection, or no answer in time.
-            ConfigError: the address or a header cannot be sent at all.
+            NetworkError: the connection failed, or the response did not begin in time.
+            ConfigError: the base URL, a header or a setting of this machine is invalid.
         """
         import requests
 
@@ -122,9 +122,9 @@ class Transport:
     def _send_with_reconnect(
         self, request: HttpRequest, data: bytes | None, headers: Mapping[str, str], bundle: CaBundle | None
     ) -> requests.Response:
-        """Send a request, once more if the server had closed the kept connection by the time it arrived."""
-        for kept in (True, False):
-            made = self._connection_counter.count
+        """Send a request, and resend it if the server had closed a reused connection."""
+        for may_reconnect in (True, False):
+            connection_count = self._connection_counter.count
             try:
                 return self._session.request(
                     request.method,
@@ -138,12 +138,13 @@ class Transport:
                     verify=bundle.path if bundle else True,
                 )
             except OSError as error:
-                if not kept or self._connection_counter.count > made or not is_closed_connection(error):
+                is_new_connection = self._connection_counter.count > connection_count
+                if not may_reconnect or is_new_connection or not is_closed_connection(error):
                     raise
         raise AssertionError("unreachable")
 
     def _check_status(self, response: requests.Response) -> None:
-        """Raise the error for what a proxy answered, or a server that expects HTTPS."""
+        """Raise an error for a response of a proxy, or of a server that expects HTTPS."""
         if self._scheme != "http" or response.status_code not in (400, 407):
             return
         proxy = find_proxy(self.base_url)
@@ -154,7 +155,7 @@ class Transport:
             raise make_https_required_error(self.base_url)
 
     def make_stall_error(self) -> NetworkError:
-        """The error for an answer that does not come."""
+        """Return the error for an answer that makes no progress."""
         return NetworkError(
             f"the answer from {self.address} made no progress for {self.stall_timeout:g} s",
             "--timeout raises the limit",
@@ -162,13 +163,7 @@ class Transport:
 
 
 class HttpResponse:
-    """One answer: its status and headers are there, its body is read as it comes.
-
-    Args:
-        response: a response of `requests`, its body unread.
-        transport: what sent the request.
-        framing: how the provider frames its streams.
-    """
+    """A response whose headers have arrived and whose body is read incrementally."""
 
     def __init__(
         self, response: requests.Response, transport: Transport, stream_format: Literal["sse", "ndjson"]
@@ -189,17 +184,17 @@ class HttpResponse:
         self._last_progress = time.monotonic()
         self._bytes_received = self._bytes_at_progress = 0
         self.end_marker_seen = False
-        """Set once the end marker was seen: nothing more is owed, so little time is spent waiting for it."""
+        """Set by the caller once it has seen the end marker; then only `GRACE_PERIOD` is spent on waiting."""
         self.complete = False
-        """Set, besides, once nothing more can follow."""
+        """Also set by the caller if nothing more can follow; then only `FINAL_GRACE_PERIOD` is spent on waiting."""
 
     def mark_progress(self) -> None:
-        """Note that the answer has grown: the time limit begins anew."""
+        """Restart the timeout because the answer has grown."""
         self._bytes_at_progress = self._bytes_received
         self._extend_deadline()
 
     def _extend_deadline(self) -> None:
-        """Begin the time limit anew because more of one event came, unless that is more than an event may have."""
+        """Restart the timeout, unless too many bytes have arrived without progress."""
         if not self.end_marker_seen and self._bytes_received - self._bytes_at_progress <= MAX_EVENT_BYTES:
             self._last_progress = time.monotonic()
 
@@ -210,10 +205,12 @@ class HttpResponse:
         self._response.close()
 
     def is_stream(self) -> bool:
-        """Whether the body is a stream of events, by its first byte: labels are wrong in both directions.
+        """Check by the first byte whether the body is a stream of events.
+
+        Content types are unreliable: some services label streams as JSON, and others JSON as a stream.
 
         Raises:
-            NetworkError, StreamCut: as `iter_event_batches`.
+            NetworkError: as for `iter_event_batches`.
         """
         if self._stream_format == "ndjson":
             return True
@@ -222,43 +219,43 @@ class HttpResponse:
             if not chunk:
                 return True
             self._first_chunk = chunk.lstrip(LEADING_BLANKS)
-        whole = self._first_chunk.startswith((b"{", b"[", b"<"))
-        if whole:
+        is_document = self._first_chunk.startswith((b"{", b"[", b"<"))
+        if is_document:
             self.mark_progress()
-        return not whole
+        return not is_document
 
     def iter_event_batches(self) -> Iterator[list[ServerEvent]]:
-        """Yield the events of a stream as they come: those that came together in one list.
+        """Yield the events of a stream as they arrive, in lists received together.
 
-        Whoever reads them calls `mark_progress` when they made the answer grow.
+        The caller must call `mark_progress` when they have added to the answer.
 
         Raises:
-            NetworkError: the answer did not grow for too long, or is too large.
-            StreamCut: the connection broke.
+            NetworkError: the answer made no progress for too long, or is too large.
+            IncompleteStreamError: the connection broke.
         """
-        frames = SseDecoder() if self._stream_format == "sse" else NdjsonDecoder()
+        decoder = SseDecoder() if self._stream_format == "sse" else NdjsonDecoder()
         chunk, self._first_chunk = self._first_chunk or self._read_chunk(), b""
-        seen = 0
+        counted_bytes = 0
         while chunk:
             if len(self._excerpt) < EXCERPT_BYTES:
                 self._excerpt = (self._excerpt + chunk[:EXCERPT_BYTES]).lstrip(LEADING_BLANKS)[:EXCERPT_BYTES]
             try:
-                events = frames.feed(chunk)
+                events = decoder.feed(chunk)
             except EventTooLargeError:
                 if self.end_marker_seen:
                     return
                 raise self._make_too_large_error() from None
             if events:
-                seen = 0
+                counted_bytes = 0
                 yield events
-            if frames.pending_bytes - seen >= PROGRESS_BYTES:
-                seen = frames.pending_bytes
+            if decoder.pending_bytes - counted_bytes >= PROGRESS_BYTES:
+                counted_bytes = decoder.pending_bytes
                 self._extend_deadline()
             chunk = self._read_chunk()
-        yield frames.flush()
+        yield decoder.flush()
 
     def read_unexpected_text(self) -> str:
-        """How the body begins whose events were asked for, where it is nothing that has any; "" where it is."""
+        """Return the start of a body that turned out not to be a stream, else ""."""
         text = self._excerpt.decode("utf-8", "replace").strip()
         if self._stream_format == "ndjson":
             return "" if text.startswith("{") else text
@@ -266,41 +263,42 @@ class HttpResponse:
         return "" if any(line.startswith(SSE_FIELDS) for line in lines) or is_partial_sse_field(lines[-1:]) else text
 
     def read_text(self) -> str:
-        """The whole body; of an error, as much as can be told; of a redirect, nothing.
+        """Read the body of a response that is not a stream.
+
+        Only the first part of a long error is read, and nothing of a redirect.
 
         Raises:
-            NetworkError, StreamCut: as `iter_event_batches`.
+            NetworkError: as for `iter_event_batches`.
         """
         if 300 <= self.status < 400:
             return ""
         body = bytearray(self._first_chunk)
-        seen = len(body)
+        counted_bytes = len(body)
         try:
             while (self.status == 200 or len(body) < MAX_ERROR_BYTES) and (chunk := self._read_chunk()):
                 body += chunk if body else chunk.lstrip(LEADING_BLANKS)
                 if len(body) > MAX_EVENT_BYTES:
                     raise self._make_too_large_error()
-                if len(body) - seen >= PROGRESS_BYTES:
-                    seen = len(body)
+                if len(body) - counted_bytes >= PROGRESS_BYTES:
+                    counted_bytes = len(body)
                     self.mark_progress()
             check_size(body)
         except EventTooLargeError:
             raise self._make_too_large_error() from None
-        except NetworkError:  # what a server says of an error counts, also where it breaks off
+        except NetworkError:  # an incomplete error body is still worth showing
             if self.status < 400:
                 raise
         return body.decode("utf-8-sig", "replace")
 
     def _make_too_large_error(self) -> NetworkError:
-        """The error for an answer of a size that no answer has."""
         return NetworkError(f"{self._transport.address} sent more than an answer can be", "check the base URL")
 
     def _read_chunk(self) -> bytes:
-        """Return the next decoded bytes, as soon as there are any; b"" at the end.
+        """Return the next decoded bytes as soon as any arrive; b"" at the end.
 
         Raises:
-            NetworkError: the answer did not grow for too long, or is too large.
-            StreamCut: the connection broke, or the compressed data is damaged.
+            NetworkError: the answer made no progress for too long, or is too large.
+            IncompleteStreamError: the connection broke, or the compressed data is damaged.
         """
         from urllib3.exceptions import HTTPError, ReadTimeoutError
 
@@ -326,12 +324,12 @@ class HttpResponse:
         return data
 
     def _read_decoded(self, deadline: float) -> bytes:
-        """Return the next bytes of the body, decompressed; b"" at its end.
+        """Return the next decompressed bytes of the body; b"" at the end.
 
         Raises:
             TimeoutError: the deadline has passed.
             zlib.error: the compressed data is damaged.
-            HTTPError, HTTPException, BadChunk, OSError: the connection broke.
+            HTTPError, HTTPException, InvalidChunkError, OSError: the connection broke.
         """
         while time.monotonic() < deadline:
             if self._gzip_decoder and self._gzip_decoder.has_pending_output:
@@ -346,24 +344,24 @@ class HttpResponse:
         raise TimeoutError
 
     def _read_raw(self, deadline: float) -> bytes:
-        """Return the next bytes of the body, as they were sent; b"" at its end.
+        """Return the next bytes of the body, which may be compressed; b"" at the end.
 
         Raises:
-            HTTPError, HTTPException, BadChunk, OSError: the connection broke, or the deadline has passed.
+            HTTPError, HTTPException, InvalidChunkError, OSError: the connection broke, or the deadline has passed.
         """
         if isinstance(self._raw_response, LimitedResponse):
             self._raw_response.reader.deadline = deadline
         if self._chunked_decoder is None:
-            # iter_content(None) would hold a body without chunks back until its end.
+            # iter_content(None) would return a body without chunked encoding only at its end.
             return bytes(self._response.raw.read1(READ_BYTES, decode_content=False))
         body = b""
         while not body and not self._chunked_decoder.complete:
-            came = self._raw_response.fp.read1(READ_BYTES)
-            if not came and self._chunked_decoder.last_chunk_seen:
+            received = self._raw_response.fp.read1(READ_BYTES)
+            if not received and self._chunked_decoder.last_chunk_seen:
                 return b""
-            if not came:
+            if not received:
                 raise IncompleteRead(b"")
-            body = self._chunked_decoder.feed(came)
+            body = self._chunked_decoder.feed(received)
         if self._chunked_decoder.complete:
             self._raw_response.close()
             self._response.raw.release_conn()
@@ -371,10 +369,10 @@ class HttpResponse:
 
 
 def parse_base_url(base_url: str) -> SplitResult:
-    """The parts of a base URL.
+    """Parse a base URL.
 
     Raises:
-        ConfigError: it is no http(s) address.
+        ConfigError: it is not an http(s) URL.
     """
     try:
         parts = urlsplit(base_url)
@@ -386,21 +384,21 @@ def parse_base_url(base_url: str) -> SplitResult:
 
 
 def is_partial_sse_field(last_lines: list[str]) -> bool:
-    """Whether the last line of what came may go on as one of a stream does."""
+    """Check whether the last line, if any, may be the start of a field."""
     return any(field.startswith(line) for line in last_lines for field in SSE_FIELDS)
 
 
 def ignore_redirect(resp: requests.Response) -> None:
-    """Stands in for where a redirect leads: it is not followed, as keys would travel along."""
+    """Prevent `requests` from following a redirect, which could send the key elsewhere."""
 
 
 def skip_authentication(request: requests.PreparedRequest) -> requests.PreparedRequest:
-    """Stands in for authentication, so that requests does not put credentials from .netrc over the key."""
+    """Prevent `requests` from replacing the key with credentials from .netrc."""
     return request
 
 
 def is_closed_connection(error: BaseException) -> bool:
-    """Whether a connection was closed by the other side, rather than refused or timed out."""
+    """Check whether the server closed an established connection."""
     from ssl import SSLEOFError, SSLZeroReturnError
 
     closed = (ConnectionResetError, BrokenPipeError, ConnectionAbortedError, SSLEOFError, SSLZeroReturnError)

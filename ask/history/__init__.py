@@ -1,1 +1,1 @@
-"""Saved conversations, in one SQLite file: `store` keeps it, `recorder` writes a run, the others read."""
+"""Saved conversations in one SQLite file: `store` opens it, `recorder` and `importer` write to it, the others read."""

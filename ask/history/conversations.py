@@ -1,4 +1,4 @@
-"""Conversations as they were: how they continue, their steps, and which part a summary replaces."""
+"""Find saved conversations, rebuild the messages to resume them with, and choose what a summary replaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ask.history.store import Store
 from ask.messages import Message
 
 MAX_POSITION_DIGITS = 9
-"""Digits of the highest number that a list may have."""
+"""Longer numbers are not list positions, and may be beyond what SQLite can store."""
 MAX_CANDIDATES = 5
 
 INTERRUPTED_RESULT = "Error: interrupted; it may or may not have run"
@@ -22,48 +22,40 @@ LIST_HINT = "ask history list shows what there is"
 
 
 class ResumedConversation(NamedTuple):
-    """What a run needs to go on with a conversation.
-
-    Attributes:
-        id: of the conversation.
-        provider: whom it asked last.
-        model: which model.
-        system: what the user added to the system prompt.
-        messages: what was said, every call answered.
-        reported_usage: what that model's provider told of their size.
-    """
+    """A saved conversation in the form in which a new run continues it."""
 
     id: str
     provider: str
+    """The provider of the last run, as for `model` and `system`."""
     model: str
     system: str
+    """The user's additions to the system prompt."""
     messages: tuple[Message, ...]
+    """The earlier messages, with a result for every tool call."""
     reported_usage: ReportedUsage
+    """The size of these messages as this model's provider last reported it."""
 
 
 def find_current_conversation(store: Store, terminal: str, directory: str) -> Conversation:
-    """The conversation that this terminal was in last; without a terminal, the newest in this directory.
+    """Find the conversation that `--continue` continues.
 
-    Raises:
-        UsageError: there is none.
-        FileError: the history cannot be read.
+    It is the last one of this terminal or, without a terminal, of this directory.
+    Raises a UsageError if there is none.
     """
-    column, place, value = ("terminal", "on", terminal) if terminal else ("directory", "in", directory)
+    column, preposition, value = ("terminal", "on", terminal) if terminal else ("directory", "in", directory)
     newest = f"SELECT conversation FROM runs WHERE {column} = ? ORDER BY number DESC LIMIT 1"
-    found = _query_conversations(store, f"WHERE number = ({newest})", value)
-    if not found:
-        advice = "ask history list shows all, and --resume ID goes on with one"
-        raise UsageError(f"there is no conversation {place} this {column} to continue", advice)
-    return found[0]
+    matches = _query_conversations(store, f"WHERE number = ({newest})", value)
+    if not matches:
+        hint = "ask history list shows all, and --resume ID goes on with one"
+        raise UsageError(f"there is no conversation {preposition} this {column} to continue", hint)
+    return matches[0]
 
 
 def find_last_run(store: Store, terminal: str, directory: str) -> tuple[str, float] | None:
-    """Find the last run on this terminal or, without a terminal, in this directory, except runs that only summarized.
+    """Find the last run on this terminal or, without a terminal, in this directory.
 
-    Returns the id of its conversation and when it began, in seconds since 1970.
-
-    Raises:
-        FileError: the history cannot be read.
+    Runs that only wrote a summary do not count. Returns the id of the conversation and the run's start time, in seconds
+    since 1970.
     """
     column, value = ("terminal", terminal) if terminal else ("directory", directory)
     rows = store.fetch_rows(
@@ -75,25 +67,23 @@ def find_last_run(store: Store, terminal: str, directory: str) -> tuple[str, flo
 
 
 def find_conversation(store: Store, reference: str) -> Conversation:
-    """The conversation of that id, or at that place in the list (1 is the newest), or whose id alone begins so.
+    """Find a conversation by id, list position (1 is the newest), or id prefix.
 
-    Raises:
-        UsageError: there is none, or there are several.
-        FileError: the history cannot be read.
+    Raises a UsageError if there is no match, or if the prefix is that of several conversations.
     """
-    found = _query_conversations(store, "WHERE id = ?", reference)
-    if not found and reference.isdecimal() and len(reference) <= MAX_POSITION_DIGITS and int(reference):
-        found = _query_conversations(store, "ORDER BY updated DESC, number DESC LIMIT 1 OFFSET ?", int(reference) - 1)
-    if not found and reference:
-        found = _query_conversations(
+    matches = _query_conversations(store, "WHERE id = ?", reference)
+    if not matches and reference.isdecimal() and len(reference) <= MAX_POSITION_DIGITS and int(reference):
+        matches = _query_conversations(store, "ORDER BY updated DESC, number DESC LIMIT 1 OFFSET ?", int(reference) - 1)
+    if not matches and reference:
+        matches = _query_conversations(
             store, "WHERE substr(id, 1, ?) = ? LIMIT ?", len(reference), reference, MAX_CANDIDATES
         )
-    if not found:
+    if not matches:
         raise UsageError(f"there is no conversation {reference!r}", LIST_HINT)
-    if len(found) > 1:
-        names = ", ".join(conversation.id for conversation in found)
-        raise UsageError(f"{reference!r} is the beginning of several conversations", f"name one of {names}")
-    return found[0]
+    if len(matches) > 1:
+        ids = ", ".join(conversation.id for conversation in matches)
+        raise UsageError(f"{reference!r} is the beginning of several conversations", f"name one of {ids}")
+    return matches[0]
 
 
 def _query_conversations(store: Store, clauses: str, *parameters: object) -> list[Conversation]:
@@ -101,108 +91,109 @@ def _query_conversations(store: Store, clauses: str, *parameters: object) -> lis
 
 
 def load_conversation(store: Store, conversation: Conversation) -> ResumedConversation:
-    """The conversation as the next run takes it up.
-
-    Raises:
-        FileError: the history cannot be read.
-    """
+    """Load what a new run needs to continue a conversation."""
     runs = read_runs(store, conversation)
     last = next((run for run in reversed(runs) if run.compacts is None), runs[-1])
     messages = tuple(build_messages(runs))
-    told = find_reported_usage(last.provider, last.model, runs, messages)
-    return ResumedConversation(conversation.id, last.provider, last.model, last.system, messages, told)
+    reported_usage = find_reported_usage(last.provider, last.model, runs, messages)
+    return ResumedConversation(conversation.id, last.provider, last.model, last.system, messages, reported_usage)
 
 
 def build_messages(runs: Sequence[Run]) -> Iterator[Message]:
-    """What a model is told of earlier runs: a summary of what one stands for, and then all that was said.
+    """Build the messages that a new run sends for the earlier ones.
 
-    Run by run: two may have been under way at the same time. What a run that wrote a summary asked for is left out.
+    The last summary comes first, then the messages that it does not cover, grouped by run because runs may have
+    overlapped in time. The messages of runs that wrote a summary are left out.
     """
-    writer = find_summary_run(runs)
-    if writer is not None:
-        yield Message("user", SUMMARY_PREFIX + extract_summary(writer))
+    summary_run = find_summary_run(runs)
+    if summary_run is not None:
+        yield Message("user", SUMMARY_PREFIX + extract_summary(summary_run))
     for run in select_unsummarized_runs(runs):
         yield from add_missing_results(run.entries)
 
 
 def select_unsummarized_runs(runs: Sequence[Run]) -> list[Run]:
-    """The runs that no summary stands for."""
-    writer = find_summary_run(runs)
-    first = (writer.compacts or 0) if writer is not None else 0
+    """Return the runs that the last summary does not cover, except summary runs."""
+    summary_run = find_summary_run(runs)
+    first = (summary_run.compacts or 0) if summary_run is not None else 0
     return [run for run in runs if run.number >= first and run.compacts is None]
 
 
 def find_summary_run(runs: Sequence[Run]) -> Run | None:
-    """The run that wrote the summary that counts."""
+    """Find the last run that wrote a summary."""
     return next((run for run in reversed(runs) if run.compacts is not None and extract_summary(run)), None)
 
 
 def extract_summary(run: Run) -> str:
-    """The summary that a run wrote; "" where it came to none."""
+    """Return the summary that a run wrote, or "" if it failed to write one."""
     return "".join(
         entry.message.content for entry in run.entries if entry.message.role == "assistant" and entry.complete
     )
 
 
 def find_reported_usage(provider: str, model: str, runs: Sequence[Run], messages: Sequence[Message]) -> ReportedUsage:
-    """What a model's provider told of the size of these messages, which the runs come to.
+    """Find the largest size of these messages that the model's provider has reported.
 
-    The greatest of its answers counts: later requests with fewer tokens held a part of the conversation alone. What
-    was told before a summary was written is of another conversation.
+    Later requests with fewer tokens contained only part of the conversation. Reports from before the last summary are
+    ignored: they describe messages that are no longer sent.
     """
-    writer = find_summary_run(runs)
-    since = writer.number if writer is not None else 0
-    places = {id(message): place for place, message in enumerate(messages)}
+    summary_run = find_summary_run(runs)
+    since = summary_run.number if summary_run is not None else 0
+    positions = {id(message): position for position, message in enumerate(messages)}
     return max(
         (
-            ReportedUsage(entry.usage.input_tokens or 0, places[id(entry.message)])
+            ReportedUsage(entry.usage.input_tokens or 0, positions[id(entry.message)])
             for run in runs
             if run.number > since and (run.provider, run.model) == (provider, model)
             for entry in run.entries
-            if entry.usage.input_tokens and id(entry.message) in places
+            if entry.usage.input_tokens and id(entry.message) in positions
         ),
         default=ReportedUsage(),
     )
 
 
 def add_missing_results(entries: Sequence[HistoryEntry]) -> Iterator[Message]:
-    """The messages of a run, every call with a result: also one that was under way when the run was ended."""
-    unanswered: list[ToolCallRecord] = []
+    """Yield the messages of a run, adding results for interrupted tool calls.
+
+    Providers reject a conversation in which a call has no result.
+    """
+    pending_calls: list[ToolCallRecord] = []
     for entry in entries:
         if entry.message.role == "tool":
-            unanswered = unanswered[1:]
+            pending_calls = pending_calls[1:]
         else:
-            yield from map(make_synthetic_result, unanswered)
-            unanswered = list(entry.calls)
+            yield from map(make_synthetic_result, pending_calls)
+            pending_calls = list(entry.calls)
         yield entry.message
-    yield from map(make_synthetic_result, unanswered)
+    yield from map(make_synthetic_result, pending_calls)
 
 
 def make_synthetic_result(record: ToolCallRecord) -> Message:
-    """The result of a call whose own was never seen."""
+    """Make the result of a tool call that has none because its run was interrupted."""
     text = NOT_RUN_RESULT if record.started is None else INTERRUPTED_RESULT
     return Message("tool", text, tool_call_id=record.call.id, tool_name=record.call.name)
 
 
 class ToolCallStep(NamedTuple):
-    """A call and its result; `has_result` is False where the run ended before there was one, and `result` says so."""
+    """A tool call with its result."""
 
     record: ToolCallRecord
     result: str
     has_result: bool = True
+    """False if the run ended before there was a result; `result` is then a synthetic one."""
 
 
 def pair_calls_with_results(entries: Sequence[HistoryEntry]) -> Iterator[HistoryEntry | ToolCallStep]:
-    """The messages of a run, each result joined to its call."""
-    waiting: list[ToolCallRecord] = []
+    """Yield the messages of a run, with each result joined to its tool call."""
+    pending_calls: list[ToolCallRecord] = []
     for entry in entries:
-        if entry.message.role == "tool" and waiting:
-            yield ToolCallStep(waiting.pop(0), entry.message.content)
+        if entry.message.role == "tool" and pending_calls:
+            yield ToolCallStep(pending_calls.pop(0), entry.message.content)
             continue
-        yield from map(_make_step_without_result, waiting)
-        waiting = list(entry.calls)
+        yield from map(_make_step_without_result, pending_calls)
+        pending_calls = list(entry.calls)
         yield entry
-    yield from map(_make_step_without_result, waiting)
+    yield from map(_make_step_without_result, pending_calls)
 
 
 def _make_step_without_result(record: ToolCallRecord) -> ToolCallStep:
@@ -210,36 +201,31 @@ def _make_step_without_result(record: ToolCallRecord) -> ToolCallStep:
 
 
 class Compaction(NamedTuple):
-    """The part of a conversation that a summary would stand for.
-
-    Attributes:
-        first_kept_run: the number of the first run that it would not stand for.
-        messages: what was said in that part.
-    """
+    """The part of a conversation that a new summary would replace."""
 
     first_kept_run: int
+    """The number of the first run that is not summarized."""
     messages: tuple[Message, ...]
+    """The messages to summarize."""
 
 
 def load_compaction(store: Store, conversation: Conversation) -> Compaction:
-    """What of a conversation to summarise.
-
-    Raises:
-        FileError: the history cannot be read.
-    """
+    """Read a conversation and choose the part to summarize."""
     return plan_compaction(read_runs(store, conversation))
 
 
 def plan_compaction(runs: Sequence[Run]) -> Compaction:
-    """All but the newest exchange; all where that is the only one, or the longer part."""
+    """Choose what a summary should replace.
+
+    Everything but the newest run, or everything if that run is the only one or makes up over half of the text.
+    """
     *older, newest = select_unsummarized_runs(runs) or runs[-1:]
     old = tuple(build_messages([run for run in runs if run is not newest]))
     everything = tuple(build_messages(runs))
-    if older and count_characters(everything) <= 2 * count_characters(old):
+    if older and _count_characters(everything) <= 2 * _count_characters(old):
         return Compaction(newest.number, old)
     return Compaction(runs[-1].number + 1, everything)
 
 
-def count_characters(messages: Sequence[Message]) -> int:
-    """Characters of text."""
+def _count_characters(messages: Sequence[Message]) -> int:
     return sum(len(message.content) for message in messages)

@@ -1,37 +1,36 @@
-"""Deletes conversations for good: what they held is overwritten in the file, and taken out of what search knows."""
+"""Delete conversations so that their content is overwritten in the file and gone from the search index."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ask.history.entries import Conversation
 from ask.history.store import Store
+
+if TYPE_CHECKING:
+    import sqlite3
+
 
 UNINDEX_MESSAGES = """
 INSERT INTO texts (texts, rowid, content, calls) SELECT 'delete', number, content, calls FROM searchable
 WHERE number IN (SELECT messages.number FROM messages JOIN runs ON run = runs.number WHERE {} = ?)
 """
-"""The index can only forget a text that it is told once more, so this comes before the messages are deleted."""
+"""Must run before the messages are deleted: FTS5 needs the original text to remove it from an external content index.
+
+https://sqlite.org/fts5.html#the_delete_command
+"""
 
 
 def find_unused_conversations(store: Store, cutoff: float) -> list[Conversation]:
-    """The conversations whose last run began before this time, in seconds since 1970, the oldest first.
-
-    Raises:
-        FileError: the history cannot be read.
-    """
+    """List conversations without a run since `cutoff` (seconds since 1970), oldest first."""
     rows = store.fetch_rows("SELECT * FROM conversations WHERE updated < ? ORDER BY updated, number", [cutoff])
     return [Conversation(*row) for row in rows]
 
 
 def delete_conversations(store: Store, conversations: Sequence[Conversation]) -> None:
-    """Delete conversations, all of them or none.
-
-    Raises:
-        FileError: the history cannot be written.
-    """
+    """Delete all these conversations in one transaction."""
     with secure_delete_transaction(store) as connection:
         for conversation in conversations:
             connection.execute(UNINDEX_MESSAGES.format("conversation"), [conversation.number])
@@ -39,11 +38,7 @@ def delete_conversations(store: Store, conversations: Sequence[Conversation]) ->
 
 
 def delete_run(store: Store, run_number: int) -> None:
-    """Delete one run, and its conversation with it where that has no other.
-
-    Raises:
-        FileError: the history cannot be written.
-    """
+    """Delete a run, and its conversation if it has no other run."""
     with secure_delete_transaction(store) as connection:
         conversation = connection.execute("SELECT conversation FROM runs WHERE number = ?", [run_number]).fetchone()
         connection.execute(UNINDEX_MESSAGES.format("runs.number"), [run_number])
@@ -57,9 +52,9 @@ def delete_run(store: Store, run_number: int) -> None:
 
 @contextmanager
 def secure_delete_transaction(store: Store) -> Iterator[sqlite3.Connection]:
-    """A transaction behind which nothing is left of what it deletes."""
+    """Open a write transaction that overwrites what it deletes, on disk as well."""
     store.fetch_rows("PRAGMA secure_delete = ON")
     with store.write_transaction() as connection:
         yield connection
-        connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")  # or its words stay in the index
+        connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")  # otherwise the words stay in the index
     store.fetch_rows("PRAGMA wal_checkpoint(TRUNCATE)")

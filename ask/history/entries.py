@@ -1,96 +1,82 @@
-"""What a saved conversation consists of, as values, and how these become rows and come back from them."""
+"""The parts of a saved conversation, and how they are written to and read from the database."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.history.store import Store
 from ask.messages import Attachment, Message, Native, ToolCall, Usage
 from ask.text import repair_surrogates
 
+if TYPE_CHECKING:
+    import sqlite3
+
 
 class ToolCallRecord(NamedTuple):
-    """A tool call and what became of it.
+    """A tool call and its outcome.
 
-    Attributes:
-        call: the call.
-        started: when it began, in seconds since 1970; None for one that never did.
-        seconds: how long it ran; None for one whose end nobody saw, which is so for all that follow.
-        failed: whether its result tells of an error.
-        decision: the verdict about it.
-        rule: by what rule.
-        exit_status: a command's.
+    All fields after `started` are None if the call never finished.
     """
 
     call: ToolCall
     started: float | None = None
+    """The start time in seconds since 1970; None for a call that never ran."""
     seconds: float | None = None
     failed: bool | None = None
     decision: str | None = None
+    """The verdict of the approval policy, reached by `rule`."""
     rule: str | None = None
     exit_status: int | None = None
+    """The exit status of the command, if the tool ran one."""
 
 
 class HistoryEntry(NamedTuple):
-    """A message as it was saved.
+    """A saved message.
 
-    Attributes:
-        time: when, in seconds since 1970.
-        message: the message.
-        complete: whether it is; False for an answer that was cut.
-        reasoning: what the model thought aloud before it.
-        finish_reason: why the answer ended, "" for what is none.
-        usage: what the answer used.
-        calls: its tool calls with what became of them.
+    `reasoning`, `finish_reason` and `usage` are those of the model's response, and empty for other messages.
     """
 
     time: float
+    """Seconds since 1970."""
     message: Message
     complete: bool = True
+    """False for a response that was cut off."""
     reasoning: str = ""
     finish_reason: str = ""
     usage: Usage = Usage()
     calls: tuple[ToolCallRecord, ...] = ()
+    """The tool calls of the message, with their outcomes."""
 
 
 class Run(NamedTuple):
-    """One command's part in a conversation.
+    """The part of a conversation that one command added.
 
-    Attributes:
-        number: its place among all runs.
-        compacts: for a run that wrote a summary, the number of the first run that the summary does not stand for.
-        started: when, in seconds since 1970.
-        ended: when; None for a run that is under way, or was killed, as `exit_code` is then too.
-        version: of the program.
-        provider: whom it asked.
-        model: which model.
-        system: what the user added to the system prompt for this conversation.
-        directory: where it took place.
-        terminal: on which terminal, "" for none.
-        exit_code: of the command.
-        error: why it did not end well, "" where it did.
-        rounds: how many rounds of tool calls there were.
-        usage: of all its requests.
-        entries: its messages.
+    Times are in seconds since 1970. `ended` and `exit_code` are None for a run that is in progress or was killed.
     """
 
     number: int
+    """The position among the runs of all conversations."""
     compacts: int | None
+    """For a run that wrote a summary, the number of the first run that the summary does not cover."""
     started: float
     ended: float | None
     version: str
+    """The version of ask that wrote the run."""
     provider: str
     model: str
     system: str
+    """The user's additions to the system prompt for this conversation."""
     directory: str
     terminal: str
+    """The terminal as `identify_terminal` names it; "" for none."""
     exit_code: int | None
     error: str
     rounds: int
+    """The number of rounds of tool calls."""
     usage: Usage
+    """The total of all requests."""
     entries: tuple[HistoryEntry, ...] = ()
 
 
@@ -109,20 +95,22 @@ UNINDEX_MESSAGE = (
     "INSERT INTO texts (texts, rowid, content, calls) "
     "SELECT 'delete', number, content, calls FROM searchable WHERE number = ?"
 )
-"""Takes a message out of the search index, which must be done before the message changes."""
+"""Must run before the message changes: FTS5 needs the original text to remove it from the index."""
 MAX_SQLITE_INTEGER = 2**63 - 1
-"""The greatest number that SQLite can hold."""
 
 
 def to_sqlite_value(value: Any) -> Any:
-    """The value as SQLite can hold it: no half of a character in a text; None for a number that is too great."""
+    """Convert a value to one that SQLite can store.
+
+    Lone surrogates in text are replaced, and an integer beyond 64 bits becomes None.
+    """
     if isinstance(value, str):
         return repair_surrogates(value)
     return None if isinstance(value, int) and abs(value) > MAX_SQLITE_INTEGER else value
 
 
 def insert_entry(connection: sqlite3.Connection, run_number: int, entry: HistoryEntry) -> int:
-    """Save a message with all that belongs to it; return its number."""
+    """Insert a message with its tool calls and attachments, and return its number."""
     message, native = entry.message, entry.message.native
     cursor = connection.execute(
         "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, native, whole, reasoning, finish, "
@@ -145,26 +133,22 @@ def insert_entry(connection: sqlite3.Connection, run_number: int, entry: History
         ],
     )
     number = cursor.lastrowid or 0
-    for place, (call, *outcome) in enumerate(entry.calls):
-        row = (number, place, *map(to_sqlite_value, call), *outcome)
+    for position, (call, *result_values) in enumerate(entry.calls):
+        row = (number, position, *map(to_sqlite_value, call), *result_values)
         connection.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(row))})", row)
-    for place, attachment in enumerate(message.attachments):
-        row = (number, place, *map(to_sqlite_value, attachment))
+    for position, attachment in enumerate(message.attachments):
+        row = (number, position, *map(to_sqlite_value, attachment))
         connection.execute("INSERT INTO attachments VALUES (?, ?, ?, ?, ?)", row)
     connection.execute(INDEX_MESSAGE, (number,))
     return number
 
 
 def read_runs(store: Store, conversation: Conversation) -> list[Run]:
-    """The runs of a conversation with their messages, in order; there is one at least.
-
-    Raises:
-        FileError: the history cannot be read.
-    """
+    """Read the runs of a conversation with their messages, in order; a conversation without runs is an error."""
     try:
         runs = _query_runs(store, conversation)
-    except (IndexError, TypeError, ValueError) as fault:
-        raise store.make_damaged_error() from fault
+    except (IndexError, TypeError, ValueError) as error:
+        raise store.make_damaged_error() from error
     if not runs:
         raise store.make_damaged_error()
     return runs
@@ -211,5 +195,5 @@ def _parse_run(row: sqlite3.Row, entries: Sequence[HistoryEntry]) -> Run:
 
 
 def parse_usage(row: sqlite3.Row) -> Usage:
-    """What a row tells of tokens and cost."""
+    """Read the token counts and the cost from a row."""
     return Usage(*(row[name] for name in Usage._fields))

@@ -16,33 +16,33 @@ from ask.text import repair_surrogates
 
 FORMAT, FORMAT_VERSION = "ask-conversation", 1
 ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
-"""Ids that no number in a list, no path and no option can be taken for."""
+"""Ids that cannot be confused with a list position, a path, or an option."""
 ROLES = ("user", "assistant", "tool")
 YEAR_10000 = 253_402_300_800
 MAX_SQLITE_INTEGER = 2**63 - 1
-"""The largest whole number that a row may hold."""
+"""The largest integer that SQLite can store."""
 
 
 class ConversationExport(NamedTuple):
-    """A conversation with all its runs. Where it was read from a file, runs are numbered by their place."""
+    """A conversation with all its runs. Runs read from a file are numbered from 0, in order."""
 
     conversation: Conversation
     runs: Sequence[Run]
 
 
-# Out
+# Export
 
 
 def to_json_value(export: ConversationExport) -> dict[str, Any]:
-    """The conversation in its form for files."""
+    """Convert a conversation to a JSON value."""
     _, *fields = export.conversation
-    about = dict(zip(Conversation._fields[1:], fields, strict=True))
-    numbers = [run.number for run in export.runs]
+    conversation_fields = dict(zip(Conversation._fields[1:], fields, strict=True))
+    run_numbers = [run.number for run in export.runs]
     return {
         "format": FORMAT,
         "version": FORMAT_VERSION,
-        **about,
-        "runs": [_run_to_json(run, numbers) for run in export.runs],
+        **conversation_fields,
+        "runs": [_run_to_json(run, run_numbers) for run in export.runs],
     }
 
 
@@ -81,21 +81,20 @@ def _call_to_json(record: ToolCallRecord) -> dict[str, Any]:
     return {**call._asdict(), **value, "failed": failed}
 
 
-# In
+# Import
 
 
 class FieldSpec(NamedTuple):
-    """What a field may hold.
+    """The valid values of a JSON field.
 
-    Attributes:
-        is_valid: whether a value does.
-        expected: what it should be, in words.
-        default: for one that is missing; None also allows null.
+    `spec | default` makes the field optional.
     """
 
     is_valid: Callable[[Any], bool]
     expected: str
+    """A description of valid values for error messages."""
     default: Any = ...
+    """The value of a missing field; `...` for a required field. None also allows null."""
 
     def __or__(self, default: Any) -> FieldSpec:
         return self._replace(default=default)
@@ -177,30 +176,26 @@ USAGE_FIELDS = {
 
 
 def from_json_value(value: Any) -> ConversationExport:
-    """The conversation that is in a JSON value.
-
-    Raises:
-        FileError: it is none, or not of a kind that this program knows; the message names the place.
-    """
+    """Parse a conversation from a JSON value; an error names the run, message, and field."""
     version = value.get("version") if isinstance(value, dict) and value.get("format") == FORMAT else None
     if INTEGER.is_valid(version) and version != FORMAT_VERSION:
         raise FileError(f"version {version} of the form is not known to this ask", "upgrade it")
     fields = _read_fields(value, "", CONVERSATION_FIELDS)
-    runs = [_parse_run(run, place) for place, run in enumerate(fields["runs"])]
+    runs = [_parse_run(run, position) for position, run in enumerate(fields["runs"])]
     if not runs:
         raise FileError("the conversation has no runs")
     for run in runs:
         if run.compacts is not None and not 0 <= run.compacts <= len(runs):
             raise FileError(f"run {run.number + 1}: compacts names no run")
-    about = (fields["id"], fields["title"], float(fields["created"]), float(fields["updated"]))
-    return ConversationExport(Conversation(0, *about), runs)
+    conversation_fields = (fields["id"], fields["title"], float(fields["created"]), float(fields["updated"]))
+    return ConversationExport(Conversation(0, *conversation_fields), runs)
 
 
 def _parse_run(value: Any, run_index: int) -> Run:
-    where = f"run {run_index + 1}: "
-    fields = _read_fields(value, where, RUN_FIELDS)
+    location = f"run {run_index + 1}: "
+    fields = _read_fields(value, location, RUN_FIELDS)
     messages = fields.pop("messages")
-    fields["usage"] = _parse_usage(fields["usage"], where)
+    fields["usage"] = _parse_usage(fields["usage"], location)
     entries = [
         _parse_entry(message, f"run {run_index + 1}, message {number}: ") for number, message in enumerate(messages, 1)
     ]
@@ -209,7 +204,7 @@ def _parse_run(value: Any, run_index: int) -> Run:
 
 
 def _check_results_have_calls(entries: Sequence[HistoryEntry], run_index: int) -> None:
-    """Refuse a result without a call: no provider would take the conversation up again."""
+    """Refuse a tool result without a call: no provider would accept the conversation."""
     calls: list[ToolCallRecord] = []
     for number, entry in enumerate(entries, 1):
         if entry.message.role != "tool":
@@ -236,8 +231,10 @@ def _parse_entry(value: Any, location: str) -> HistoryEntry:
         attachments=tuple(_parse_attachment(attachment, location) for attachment in fields["attachments"]),
         native=Native(**native) if native else None,
     )
-    said = (fields["whole"], fields["reasoning"], fields["finish"])
-    return HistoryEntry(float(fields["time"]), message, *said, _parse_usage(fields["usage"], location), tuple(records))
+    details = (fields["whole"], fields["reasoning"], fields["finish"])
+    return HistoryEntry(
+        float(fields["time"]), message, *details, _parse_usage(fields["usage"], location), tuple(records)
+    )
 
 
 def _parse_call(value: Any, location: str) -> ToolCallRecord:
@@ -258,22 +255,24 @@ def _parse_usage(value: Any, location: str) -> Usage:
 
 
 def _convert_to_float(fields: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The fields, those of these names as the database gives them back: never whole numbers."""
+    """Convert these fields to float, as SQLite returns them.
+
+    Otherwise an exported and imported conversation would differ from its original.
+    """
     return fields | {name: float(fields[name]) for name in names if fields[name] is not None}
 
 
 def _read_fields(value: Any, location: str, specs: Mapping[str, FieldSpec]) -> dict[str, Any]:
-    """The fields of an object, each checked."""
     if not isinstance(value, dict):
         raise FileError(f"{location}it is not an object")
     fields = {}
-    for name, kind in specs.items():
-        given = value.get(name, kind.default)
-        if given is ...:
+    for name, spec in specs.items():
+        field_value = value.get(name, spec.default)
+        if field_value is ...:
             raise FileError(f"{location}{name} is missing")
-        if given is not kind.default and not kind.is_valid(given):
-            raise FileError(f"{location}{name} is not {kind.expected}")
-        fields[name] = repair_surrogates(given) if isinstance(given, str) else given
+        if field_value is not spec.default and not spec.is_valid(field_value):
+            raise FileError(f"{location}{name} is not {spec.expected}")
+        fields[name] = repair_surrogates(field_value) if isinstance(field_value, str) else field_value
     for name in value:
         if name not in specs:
             raise FileError(f"{location}there is no field {name!r} in this form")
@@ -281,34 +280,35 @@ def _read_fields(value: Any, location: str, specs: Mapping[str, FieldSpec]) -> d
 
 
 MAX_READ_SIZE = 1 << 29
-"""Bytes of the longest line, and of the longest file that is no JSON lines."""
+"""The largest line, or the largest file that is not JSON lines, in bytes."""
 SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 WHITESPACE_PATTERN = re.compile(r"\s*")
 
 
 def to_json_line(export: ConversationExport) -> str:
-    """The conversation as one line of JSON, its end included; the same text for the same content."""
+    """Convert a conversation to one line of JSON, including the newline; the same content gives the same text."""
     text = json.dumps(to_json_value(export), ensure_ascii=False, separators=(",", ":"))
-    # Half a character, which what a provider wants back verbatim may hold, is no UTF-8.
+    # The provider state may contain lone surrogates, which UTF-8 cannot encode.
     return SURROGATE_PATTERN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def read_exports(file: BinaryIO, name: str) -> Iterator[ConversationExport]:
-    """The conversations in a file, in order. `name` is what errors call it.
+    """Yield the conversations in a file.
 
-    Raises:
-        FileError: it cannot be read, or holds something else.
+    It may contain JSON lines, JSON values over several lines, or arrays.
+
+    `name` is the name of the file in error messages.
     """
-    for place, value in _read_values(file, name):
+    for location, value in _read_values(file, name):
         try:
             yield from_json_value(value)
-        except FileError as fault:
-            raise FileError(f"{name}, {place}: {fault.message}", fault.advice) from None
+        except FileError as error:
+            raise FileError(f"{name}, {location}: {error.message}", error.advice) from None
 
 
 def _read_values(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
-    """Each JSON value of a file, or of an array in it, with its place in words."""
-    number, seen = 0, False
+    """Yield each JSON value of a file, or of an array in it, with its location."""
+    number, found_value = 0, False
     while line := _read_bytes(file, name):
         number += 1
         text = _decode_text(line, f"{name}, line {number}")
@@ -316,26 +316,26 @@ def _read_values(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
             continue
         try:
             value = json.loads(text)
-        except (ValueError, RecursionError) as fault:
-            if seen or not isinstance(fault, ValueError):
-                raise FileError(f"{name}, line {number}: {_format_json_error(fault)}") from None
+        except (ValueError, RecursionError) as error:
+            if found_value or not isinstance(error, ValueError):
+                raise FileError(f"{name}, line {number}: {_format_json_error(error)}") from None
             yield from _decode_multiline(text + _decode_text(_read_bytes(file, name, read_all=True), name), name)
             return
-        seen = True
+        found_value = True
         yield from _expand_array(value, f"line {number}")
 
 
 def _decode_multiline(text: str, name: str) -> Iterator[tuple[str, Any]]:
-    """Each JSON value of a text in which they may take several lines."""
-    decoder, place, number = json.JSONDecoder(), WHITESPACE_PATTERN.match(text).end(), 0  # type: ignore[union-attr]
-    while place < len(text):
+    """Yield each JSON value, with its location; values may span several lines."""
+    decoder, position, number = json.JSONDecoder(), WHITESPACE_PATTERN.match(text).end(), 0  # type: ignore[union-attr]
+    while position < len(text):
         number += 1
         try:
-            value, end = decoder.raw_decode(text, place)
-        except (ValueError, RecursionError) as fault:
-            raise FileError(f"{name}: {_format_json_error(fault)}") from None
+            value, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            raise FileError(f"{name}: {_format_json_error(error)}") from None
         yield from _expand_array(value, f"conversation {number}")
-        place = WHITESPACE_PATTERN.match(text, end).end()  # type: ignore[union-attr]
+        position = WHITESPACE_PATTERN.match(text, end).end()  # type: ignore[union-attr]
 
 
 def _expand_array(value: Any, location: str) -> Iterator[tuple[str, Any]]:
@@ -348,8 +348,8 @@ def _expand_array(value: Any, location: str) -> Iterator[tuple[str, Any]]:
 def _read_bytes(file: BinaryIO, name: str, *, read_all: bool = False) -> bytes:
     try:
         data = file.read(MAX_READ_SIZE + 1) if read_all else file.readline(MAX_READ_SIZE + 1)
-    except OSError as fault:
-        raise FileError(f"cannot read {name} ({fault.strerror})") from fault
+    except OSError as error:
+        raise FileError(f"cannot read {name} ({error.strerror})") from error
     if len(data) > MAX_READ_SIZE:
         raise FileError(f"{name} is too large to be read at once", "export one conversation a line")
     return data
@@ -364,6 +364,6 @@ def _decode_text(data: bytes, location: str) -> str:
 
 def _format_json_error(error: ValueError | RecursionError) -> str:
     if isinstance(error, json.JSONDecodeError):
-        where = f" in its line {error.lineno}, column {error.colno}" if error.lineno > 1 else ""
-        return f"this is not JSON ({error.msg}{where})"
+        location = f" in its line {error.lineno}, column {error.colno}" if error.lineno > 1 else ""
+        return f"this is not JSON ({error.msg}{location})"
     return f"this JSON {'is nested too deeply' if isinstance(error, RecursionError) else 'holds too long a number'}"

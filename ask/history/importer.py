@@ -1,12 +1,11 @@
-"""Takes conversations from elsewhere into a history: all of them or none."""
+"""Import exported conversations into a history, in one transaction."""
 
 from __future__ import annotations
 
 import signal
-import sqlite3
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import FileError, RunInterruptedError
 from ask.history.entries import Conversation, Run, insert_entry, read_runs
@@ -14,12 +13,16 @@ from ask.history.export_format import ConversationExport, to_json_line
 from ask.history.store import TERMINATION_SIGNALS, Store
 from ask.messages import Usage
 
+if TYPE_CHECKING:
+    import sqlite3
+
+
 NON_COLUMN_FIELDS = ("number", "compacts", "usage", "entries")
 RUN_COLUMNS = (*(name for name in Run._fields if name not in NON_COLUMN_FIELDS), *Usage._fields)
 
 
 class ImportStatus(StrEnum):
-    """What became of a conversation that was taken in."""
+    """The outcome of importing one conversation."""
 
     IMPORTED = "imported"
     ALREADY_PRESENT = "already here"
@@ -27,56 +30,52 @@ class ImportStatus(StrEnum):
 
 
 class ImportResult(NamedTuple):
-    """A conversation that was taken in: its id and title, the id that it has here, and what became of it."""
+    """An imported conversation; the field names are those of the JSON output."""
 
     id: str
+    """The id in the export."""
     title: str
     became: ImportStatus
     here: str
+    """The id in this history."""
 
 
 def import_conversations(
     store: Store, exports: Iterable[ConversationExport], generate_id: Callable[[], str] | None
 ) -> list[ImportResult]:
-    """Save conversations; one that is here already, with the same content, is left alone.
+    """Import all conversations, or none if one fails or a signal ends the run.
 
-    Args:
-        store: the history.
-        exports: the conversations, taken one at a time.
-        generate_id: makes an id for one whose own stands for another conversation here; None refuses such a one.
-
-    Raises:
-        FileError: one is refused, or cannot be read or saved; then the history is as it was.
-        Interrupted: a signal asks for the end; likewise.
+    A conversation that the history already has, with the same content, is skipped. `generate_id` makes a new id for a
+    conversation whose id belongs to a different one in this history; without it, such a conversation is an error.
     """
-    taken = []
+    results = []
     with store.write_transaction() as connection:
-        for saved in exports:
+        for export in exports:
             if signal.sigpending() & TERMINATION_SIGNALS:
                 raise RunInterruptedError("interrupted")
-            taken.append(_import_conversation(store, connection, saved, generate_id))
-    return taken
+            results.append(_import_conversation(store, connection, export, generate_id))
+    return results
 
 
 def _import_conversation(
     store: Store, connection: sqlite3.Connection, export: ConversationExport, generate_id: Callable[[], str] | None
 ) -> ImportResult:
-    arriving = export.conversation
-    here = store.fetch_rows("SELECT * FROM conversations WHERE id = ?", [arriving.id])
-    if not here:
+    incoming = export.conversation
+    rows = store.fetch_rows("SELECT * FROM conversations WHERE id = ?", [incoming.id])
+    if not rows:
         _insert_conversation(connection, export)
-        return ImportResult(arriving.id, arriving.title, ImportStatus.IMPORTED, arriving.id)
-    standing = Conversation(*here[0])
-    if to_json_line(ConversationExport(standing, read_runs(store, standing))) == to_json_line(export):
-        return ImportResult(arriving.id, arriving.title, ImportStatus.ALREADY_PRESENT, arriving.id)
+        return ImportResult(incoming.id, incoming.title, ImportStatus.IMPORTED, incoming.id)
+    existing = Conversation(*rows[0])
+    if to_json_line(ConversationExport(existing, read_runs(store, existing))) == to_json_line(export):
+        return ImportResult(incoming.id, incoming.title, ImportStatus.ALREADY_PRESENT, incoming.id)
     if generate_id is None:
         raise FileError(
-            f"another conversation here has the id {arriving.id} too; nothing was imported",
+            f"another conversation here has the id {incoming.id} too; nothing was imported",
             "--as-new gives such a one a new id",
         )
-    renamed = arriving._replace(id=generate_id())
+    renamed = incoming._replace(id=generate_id())
     _insert_conversation(connection, export._replace(conversation=renamed))
-    return ImportResult(arriving.id, arriving.title, ImportStatus.RENAMED, renamed.id)
+    return ImportResult(incoming.id, incoming.title, ImportStatus.RENAMED, renamed.id)
 
 
 def _insert_conversation(connection: sqlite3.Connection, export: ConversationExport) -> None:
@@ -93,8 +92,8 @@ def _insert_conversation(connection: sqlite3.Connection, export: ConversationExp
 def _insert_run(connection: sqlite3.Connection, conversation_number: int, run: Run) -> int:
     row = {**run._asdict(), **run.usage._asdict()}
     values = [row[name] for name in RUN_COLUMNS]
-    places = ", ".join("?" * (len(values) + 1))
-    statement = f"INSERT INTO runs (conversation, {', '.join(RUN_COLUMNS)}) VALUES ({places})"
+    placeholders = ", ".join("?" * (len(values) + 1))
+    statement = f"INSERT INTO runs (conversation, {', '.join(RUN_COLUMNS)}) VALUES ({placeholders})"
     number = connection.execute(statement, [conversation_number, *values]).lastrowid or 0
     for entry in run.entries:
         insert_entry(connection, number, entry)

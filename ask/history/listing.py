@@ -1,4 +1,4 @@
-"""What a list tells of the conversations, without reading what was said in them."""
+"""List conversations without reading their messages."""
 
 from __future__ import annotations
 
@@ -12,46 +12,35 @@ from ask.history.store import Store
 if TYPE_CHECKING:
     from ask.history.entries import Conversation
 
-NO_LIMIT = -1
-"""As a limit: none."""
+NO_LIMIT = -1  # as in SQL's LIMIT
 
 NEWEST_FIRST = "updated DESC, conversations.number DESC"
 WHERE_DIRECTORY = "WHERE conversations.number IN (SELECT conversation FROM runs WHERE directory = :directory)"
 LIST_COLUMNS = "id, title, updated, provider, model, sum(rounds), sum(cost)"
 DETAIL_COLUMNS = "created, directory, count(*), sum(input_tokens), sum(output_tokens), sum(cached_tokens)"
-"""What `ConversationOverview` has, in its order. The details take half as long again: each sum goes through all runs."""
+"""The fields of `ConversationOverview` after `position`, in order. The details make the query about 50% slower."""
 OVERVIEW_QUERY = f"""
 SELECT max(runs.number), {{columns}}
 FROM conversations CROSS JOIN runs ON conversation = conversations.number {{where}}
 GROUP BY updated, conversations.number ORDER BY {NEWEST_FIRST} LIMIT :limit
 """
-"""What has no sum is that of the last run, since SQLite takes it from the row that has the `max`.
+"""Columns without an aggregate come from the last run: SQLite takes them from the row with the `max`.
 
-`CROSS` keeps it to the order of the index, in which it stops at the limit.
+`CROSS JOIN` makes SQLite go through the index of `updated`, so that it can stop at the limit.
+https://sqlite.org/lang_select.html#bare_columns_in_an_aggregate_query
 """
 
 
 class ConversationOverview(NamedTuple):
-    """What a list tells of a conversation; times are in seconds since 1970, cost is in US dollars.
+    """A row in the list of conversations.
 
-    Attributes:
-        position: in the list of all, 1 for the newest.
-        id: of the conversation.
-        title: its first question, in short.
-        updated: when it went on last.
-        provider: whom its last run asked.
-        model: which model.
-        rounds: of tool calls, in all runs.
-        cost: of all runs; None where none was told, as for tokens.
-        created: when it began; a detail, as all that follow.
-        directory: where its last run took place.
-        runs: how many there are.
-        input_tokens: of all runs.
-        output_tokens: of all runs.
-        cached_tokens: of all runs.
+    Times are in seconds since 1970, cost is in US dollars. Cost, token counts and rounds are totals over all runs, and
+    cost and token counts are None if no provider reported them. Provider, model and directory are those of the last
+    run. The fields from `created` on are set only if details were asked for.
     """
 
     position: int
+    """The position in the list of all conversations, 1 for the newest."""
     id: str
     title: str
     updated: float
@@ -70,41 +59,26 @@ class ConversationOverview(NamedTuple):
 def list_conversations(
     store: Store, limit: int = NO_LIMIT, directory: str = "", *, include_details: bool = False
 ) -> list[ConversationOverview]:
-    """The newest conversations, the newest first: all, or those that had a run in this directory.
-
-    Args:
-        store: the history.
-        limit: how many at most.
-        directory: "" for all.
-        include_details: read these too.
-
-    Raises:
-        FileError: the history cannot be read.
-    """
+    """List conversations, newest first; only those with a run in `directory`, if set."""
     query = OVERVIEW_QUERY.format(
         columns=f"{LIST_COLUMNS}, {DETAIL_COLUMNS}" if include_details else LIST_COLUMNS,
         where=WHERE_DIRECTORY if directory else "",
     )
     rows = store.fetch_rows(query, {"limit": limit, "directory": directory})
-    places: Iterable[int] = itertools.count(1)
+    positions: Iterable[int] = itertools.count(1)
     if directory:
-        every = store.fetch_rows(f"SELECT id FROM conversations ORDER BY {NEWEST_FIRST}")
-        place_of = {row[0]: place for place, row in enumerate(every, 1)}
-        places = [place_of[row["id"]] for row in rows]
-    return [ConversationOverview(place, *columns) for place, (_, *columns) in zip(places, rows, strict=False)]
+        id_rows = store.fetch_rows(f"SELECT id FROM conversations ORDER BY {NEWEST_FIRST}")
+        position_by_id = {row[0]: position for position, row in enumerate(id_rows, 1)}
+        positions = [position_by_id[row["id"]] for row in rows]
+    return [ConversationOverview(position, *columns) for position, (_, *columns) in zip(positions, rows, strict=False)]
 
 
 def find_newest_conversation(store: Store) -> Conversation:
-    """The newest conversation.
+    """Return the newest conversation that has a run; a history without one is a UsageError."""
+    from ask.history.entries import Conversation  # not needed for a list, which should be fast
 
-    Raises:
-        UsageError: there is none.
-        FileError: the history cannot be read.
-    """
-    from ask.history.entries import Conversation  # which a list does without
-
-    begun = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
-    found = store.fetch_rows(f"SELECT * FROM conversations WHERE {begun} ORDER BY {NEWEST_FIRST} LIMIT 1")
-    if not found:
+    has_run = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
+    rows = store.fetch_rows(f"SELECT * FROM conversations WHERE {has_run} ORDER BY {NEWEST_FIRST} LIMIT 1")
+    if not rows:
         raise UsageError("no conversation is saved", "each question that is asked begins one")
-    return Conversation(*found[0])
+    return Conversation(*rows[0])

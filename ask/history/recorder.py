@@ -1,4 +1,4 @@
-"""Saves a run while it happens: nothing that was said is lost, whatever ends it."""
+"""Save a run event by event, so that nothing is lost if it is killed."""
 
 from __future__ import annotations
 
@@ -28,89 +28,85 @@ from ask.version import VERSION
 
 MAX_TITLE_LENGTH = 80
 LOCK_TIMEOUT = 1.0
-"""Seconds that a run waits for others who write, before it goes on and saves later."""
+"""Seconds to wait for another process's write before continuing the run and saving later."""
 FINAL_LOCK_TIMEOUT = 5.0
-"""Seconds that it waits in the end, unless it was interrupted."""
+"""Seconds to wait at the end of a run that was not interrupted, when there is no later chance to save."""
 FIRST_SIGNAL_EXIT_CODE = 128
-"""Exit codes from here on are those of runs that a signal ended."""
+"""Exit codes from this one on mean that a signal ended the run."""
 
 WriteOperation = Callable[[sqlite3.Connection], object]
 
 
 class RunMetadata(NamedTuple):
-    """What is known of a run before it begins.
-
-    Attributes:
-        conversation: the id of the conversation.
-        provider: whom it asks.
-        model: which model.
-        system: what the user adds to the system prompt for this conversation.
-        directory: where it takes place.
-        terminal: on which terminal, "" for none.
-        compacts: for a run that writes a summary, the number of the first run that the summary does not stand for.
-    """
+    """The columns of a run that are known before it begins."""
 
     conversation: str
+    """The id of the conversation."""
     provider: str
     model: str
     system: str = ""
+    """The user's additions to the system prompt for this conversation."""
     directory: str = ""
     terminal: str = ""
+    """The terminal as `identify_terminal` names it; "" for none."""
     compacts: int | None = None
+    """For a run that writes a summary, the number of the first run that the summary does not cover."""
 
 
 class Recorder:
-    """Writes down one run. Where that fails, it says so once, and the run goes on without it.
+    """Saves one run to the history.
 
-    Args:
-        path: the file of the history.
-        about: what is known of the run.
-        notice: takes a line for the user.
-
-    Attributes:
-        is_saving: whether all that happened so far is saved, or can still be.
-        run_number: the number of the run in the history; 0 until it begins.
+    If that fails, the user is warned once and the run continues unsaved.
     """
 
     def __init__(self, path: Path, metadata: RunMetadata, warn: Callable[[str], None]) -> None:
         self.is_saving = True
+        """False once an event could not be saved."""
         self._path = path
         self._metadata = metadata
         self._warn = warn
         self._store: Store | None = None
         self._pending_writes: list[WriteOperation] = []
-        """What happened while another process wrote."""
+        """Writes that wait until another process releases its lock."""
         self.run_number = 0
+        """The number of the run in the history; 0 until the run is saved."""
         self._usage = Usage()
         self._rounds = 0
         self._open_calls: deque[tuple[int, int]] = deque()
-        """The calls without a result, by message and place, in the order in which they are carried out."""
+        """The calls without a result as (message, place), in execution order."""
         self._finished_call: ToolCallFinished | None = None
 
     def begin(self, user_message: Message) -> None:
-        """Save what the user says, before anything is sent."""
+        """Save the user message. Call this before anything is sent."""
         self._save(partial(self._insert_run, HistoryEntry(time.time(), user_message)))
 
     def on_event(self, event: Event) -> None:
-        """Take an event."""
+        """Save an event of the run."""
         match event:
-            case MessageAdded(message, whole, answer):
-                entry = HistoryEntry(time.time(), message, whole, calls=tuple(map(ToolCallRecord, message.tool_calls)))
-                if answer is not None:
-                    entry = entry._replace(reasoning=answer.reasoning, finish_reason=answer.finish, usage=answer.usage)
-                finished, self._finished_call = self._finished_call, None
-                self._save(partial(self._add_entry, entry, finished))
+            case MessageAdded(message, complete, response):
+                entry = HistoryEntry(
+                    time.time(), message, complete, calls=tuple(map(ToolCallRecord, message.tool_calls))
+                )
+                if response is not None:
+                    entry = entry._replace(
+                        reasoning=response.reasoning, finish_reason=response.finish, usage=response.usage
+                    )
+                finished_call, self._finished_call = self._finished_call, None
+                self._save(partial(self._add_entry, entry, finished_call))
             case ToolCallRequested():
                 self._save(partial(self._record_call_start, time.time()))
             case ToolCallFinished():
                 self._finished_call = event
 
     def end(self, exit_code: int, error: AskError | None = None, usage: Usage | None = None) -> None:
-        """The run is over. `usage` is that of all its requests; None leaves what its messages came to."""
-        ending = (time.time(), exit_code, repair_surrogates(error.message) if error else "")
+        """Save the exit code of the run and close the history.
+
+        `usage` is the total of all requests of the run; None keeps the sum over its messages.
+        """
+        end_values = (time.time(), exit_code, repair_surrogates(error.message) if error else "")
         try:
             self._save(
-                partial(self._record_run_end, ending, usage),
+                partial(self._record_run_end, end_values, usage),
                 LOCK_TIMEOUT if exit_code >= FIRST_SIGNAL_EXIT_CODE else FINAL_LOCK_TIMEOUT,
             )
         finally:
@@ -118,18 +114,18 @@ class Recorder:
                 self._store.close()
 
     def _insert_run(self, user_entry: HistoryEntry, connection: sqlite3.Connection) -> None:
-        about = {name: to_sqlite_value(value) for name, value in self._metadata._asdict().items()}
+        metadata = {name: to_sqlite_value(value) for name, value in self._metadata._asdict().items()}
         title = repair_surrogates(format_one_line(user_entry.message.content, MAX_TITLE_LENGTH))
         connection.execute(
             "INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
-            (about["conversation"], title, user_entry.time, user_entry.time),
+            (metadata["conversation"], title, user_entry.time, user_entry.time),
         )
         cursor = connection.execute(
             "INSERT INTO runs (conversation, compacts, started, version, provider, model, system, directory, terminal) "
             "SELECT number, :compacts, :started, :version, :provider, :model, :system, :directory, :terminal "
             "FROM conversations WHERE id = :conversation",
-            {**about, "started": user_entry.time, "version": VERSION},
+            {**metadata, "started": user_entry.time, "version": VERSION},
         )
         self.run_number = cursor.lastrowid or 0
         insert_entry(connection, self.run_number, user_entry)
@@ -139,11 +135,11 @@ class Recorder:
     ) -> None:
         number = insert_entry(connection, self.run_number, entry)
         if entry.message.role == "tool":
-            place = self._open_calls.popleft()
+            call_key = self._open_calls.popleft()
             if finished_call is not None:
-                self._record_call_result(finished_call, place, connection)
+                self._record_call_result(finished_call, call_key, connection)
         else:
-            self._open_calls.extend((number, place) for place in range(len(entry.calls)))
+            self._open_calls.extend((number, position) for position in range(len(entry.calls)))
             self._usage += entry.usage
             self._rounds += bool(entry.calls)
             self._update_totals(connection)
@@ -155,15 +151,17 @@ class Recorder:
     def _record_call_result(
         self, event: ToolCallFinished, call_key: tuple[int, int], connection: sqlite3.Connection
     ) -> None:
-        """Write down what became of a call that has its result."""
-        ran = connection.execute("SELECT arguments FROM calls WHERE message = ? AND place = ?", call_key).fetchone()
-        if ran[0] != (arguments := to_sqlite_value(event.call.arguments)):  # the user edited the command
+        """Save the outcome of a tool call."""
+        saved_call = connection.execute(
+            "SELECT arguments FROM calls WHERE message = ? AND place = ?", call_key
+        ).fetchone()
+        if saved_call[0] != (arguments := to_sqlite_value(event.call.arguments)):  # the user edited the command
             connection.execute(UNINDEX_MESSAGE, call_key[:1])
             connection.execute("UPDATE calls SET arguments = ? WHERE message = ? AND place = ?", (arguments, *call_key))
             connection.execute(INDEX_MESSAGE, call_key[:1])
-        outcome = (event.seconds, event.failed, event.verdict, event.rule, event.exit_status)
+        result_values = (event.seconds, event.failed, event.verdict, event.rule, event.exit_status)
         update = "UPDATE calls SET seconds = ?, failed = ?, decision = ?, rule = ?, exit_status = ? "
-        connection.execute(update + "WHERE message = ? AND place = ?", (*outcome, *call_key))
+        connection.execute(update + "WHERE message = ? AND place = ?", (*result_values, *call_key))
 
     def _record_run_end(
         self, end_values: tuple[float, int, str], usage: Usage | None, connection: sqlite3.Connection
@@ -180,26 +178,27 @@ class Recorder:
         connection.execute(f"UPDATE runs SET {totals} WHERE number = ?", row)
 
     def _save(self, operation: WriteOperation, final_timeout: float = 0.0) -> None:
-        """Write down what happened, and before it what could not be written yet.
+        """Run all pending writes and then this one.
 
-        As long as another process writes, that is left for later; an interruption leaves it too. `final_timeout` is how many
-        seconds to wait where there is no later.
+        If another process holds the lock, or on Ctrl-C, they stay pending for the next call. `final_timeout` is set
+        for the last call: the seconds to wait for the lock before giving up.
         """
         if not self.is_saving:
             return
         self._pending_writes.append(operation)
-        patience = final_timeout or (LOCK_TIMEOUT if len(self._pending_writes) == 1 else 0.0)
+        lock_timeout = final_timeout or (LOCK_TIMEOUT if len(self._pending_writes) == 1 else 0.0)
         try:
             if self._store is None:
-                self._store = Store(self._path, lock_timeout=patience)
-            self._store.lock_timeout = patience
+                self._store = Store(self._path, lock_timeout=lock_timeout)
+            self._store.lock_timeout = lock_timeout
             with self._store.write_transaction() as connection:
-                for one in self._pending_writes:
-                    one(connection)
-                self._pending_writes = []  # here, since an interruption may come right behind the transaction
-        except FileError as fault:
-            if final_timeout or not self._pending_writes or not isinstance(fault, HistoryLockedError):
-                self._stop_saving(fault)
+                for pending_write in self._pending_writes:
+                    pending_write(connection)
+                # Cleared before the commit returns: a Ctrl-C right after it must not write them twice.
+                self._pending_writes = []
+        except FileError as error:
+            if final_timeout or not self._pending_writes or not isinstance(error, HistoryLockedError):
+                self._stop_saving(error)
         except KeyboardInterrupt:
             if not final_timeout:
                 raise
@@ -208,14 +207,15 @@ class Recorder:
 
     def _stop_saving(self, error: FileError) -> None:
         self.is_saving = False
-        what = "the rest of this conversation" if self.run_number else "this conversation"
-        self._warn(f"{what} is not saved: {error}")
+        unsaved = "the rest of this conversation" if self.run_number else "this conversation"
+        self._warn(f"{unsaved} is not saved: {error}")
 
 
 def correct_exit_code(path: Path, run_number: int, exit_code: int, error: AskError | None = None) -> None:
-    """Record how a run that is over turned out after all: an answer may prove unusable, or a command be canceled.
+    """Change the exit code of a run that was already saved as ended.
 
-    A history that cannot be written keeps what it says.
+    The answer may prove unusable, or the user may decline to run a suggested command. If the history cannot be
+    written, the old exit code stays.
     """
     with (
         suppress(FileError),

@@ -1,9 +1,9 @@
-"""The tables of the history, and how an older file becomes a current one."""
+"""The tables of the history, and the migrations of older files."""
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x41534B31
-"""What marks a SQLite file as ours: "ASK1"."""
+"""Marks a SQLite file as ours: "ASK1" in ASCII."""
 
 INITIAL_SCHEMA = """
 CREATE TABLE conversations (
@@ -95,6 +95,6 @@ CREATE VIRTUAL TABLE texts USING fts5 (
 """
 
 MIGRATIONS = (INITIAL_SCHEMA,)
-"""The scripts that lead from each version to the next, from an empty file on. One that was released never changes."""
+"""The scripts that upgrade each version to the next, starting from an empty file. A released script never changes."""
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -1,4 +1,4 @@
-"""Counts what runs used: by day, by model, and by tool."""
+"""Usage statistics by day, model, and tool."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ WHERE runs.started >= ? GROUP BY name ORDER BY count(*) DESC, name
 
 
 class UsageRow(NamedTuple):
-    """What the runs of a day, or with a model, used. `name` is the day as 2026-01-31, or provider:model."""
+    """The usage of the runs on one day or with one model."""
 
     name: str
+    """The day as 2026-01-31, or provider:model."""
     runs: int
     conversations: int
     usage: Usage
 
     @property
     def total_tokens(self) -> int:
-        """Input and output together, as far as they were told."""
+        """The sum of input and output tokens; unreported counts are 0."""
         return (self.usage.input_tokens or 0) + (self.usage.output_tokens or 0)
 
 
 class ToolUsageRow(NamedTuple):
-    """How often a tool was called and failed, and for how many seconds it ran altogether."""
+    """The number of calls and failures of a tool, and its total run time in seconds."""
 
     name: str
     calls: int
@@ -45,7 +46,10 @@ class ToolUsageRow(NamedTuple):
 
 
 class UsageStatistics(NamedTuple):
-    """What was used: in all, on each day that had a run, with each model, and by each tool; the most used first."""
+    """Usage in total and grouped; models and tools are sorted by use, highest first.
+
+    `days` contains only days with a run.
+    """
 
     total: UsageRow
     days: tuple[UsageRow, ...]
@@ -54,11 +58,7 @@ class UsageStatistics(NamedTuple):
 
 
 def compute_statistics(store: Store, since: float) -> UsageStatistics:
-    """What the runs that began at this time, in seconds since 1970, or later used. Days are those of the local time.
-
-    Raises:
-        FileError: the history cannot be read.
-    """
+    """Compute the usage of all runs started at `since` (seconds since 1970) or later. Days are in local time."""
     totals = _query_usage(store, "''", "1", since) or [UsageRow("", 0, 0, Usage())]
     tokens = "coalesce(sum(input_tokens), 0) + coalesce(sum(output_tokens), 0)"
     return UsageStatistics(

@@ -1,4 +1,4 @@
-"""`-f clipboard:`: what the clipboard holds, an image before a text, by the program that reads it on this system."""
+"""`-f clipboard:`: reading an image or text from the clipboard with the system's clipboard program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ask.errors import FileError, MissingDependencyError
 
 READ_TIMEOUT = 10.0
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
-"""What is taken of an image that is there in several forms, the best first."""
+"""The image types to read, in order of preference."""
 APPLE_PNG_PATTERN = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
 POWERSHELL_SCRIPT = """\
 Add-Type -AssemblyName System.Windows.Forms
@@ -27,21 +27,21 @@ if ($image) {
 }
 [Console]::Out.Write([Convert]::ToBase64String($bytes))
 """
-"""In Base64, since what PowerShell writes is otherwise text in the system's encoding."""
+"""Prints Base64, since PowerShell writes text in the system's encoding."""
 
 
 class ClipboardReadError(Exception):
-    """A program ended with an error, or holds nothing of what was asked for."""
+    """The program failed, or the clipboard does not contain the requested type."""
 
 
 class ClipboardReader(NamedTuple):
-    """A program that reads a clipboard.
+    """A program that reads the clipboard.
 
     Attributes:
         program: its name.
-        read: reads an image or else text.
-        package: what to install; "" where the system has it.
-        required_variable: the environment variable without which its clipboard is not there; "" for none.
+        read: reads an image, or else text.
+        package: the package to install; "" if the system includes the program.
+        required_variable: the environment variable that must be set for this clipboard to exist; "" for none.
     """
 
     program: str
@@ -51,33 +51,30 @@ class ClipboardReader(NamedTuple):
 
 
 def read_clipboard(environment: Mapping[str, str]) -> bytes:
-    """What the clipboard holds.
-
-    Args:
-        environment: of the programs.
+    """Read the clipboard.
 
     Raises:
-        MissingProgram: there is no clipboard, or no program that reads it.
-        FileError: it is empty, or cannot be read.
+        MissingDependencyError: there is no clipboard, or no program to read it.
+        FileError: it is empty or cannot be read.
     """
     usable = [
         reader
         for reader in CLIPBOARD_READERS
         if not reader.required_variable or environment.get(reader.required_variable)
     ]
-    present = [reader for reader in usable if shutil.which(reader.program, path=environment.get("PATH"))]
-    if not present:
-        wanted = next((reader for reader in usable if reader.package), None)
-        if wanted is None:
+    installed = [reader for reader in usable if shutil.which(reader.program, path=environment.get("PATH"))]
+    if not installed:
+        installable = next((reader for reader in usable if reader.package), None)
+        if installable is None:
             raise MissingDependencyError("there is no clipboard here", "neither WAYLAND_DISPLAY nor DISPLAY is set")
         raise MissingDependencyError(
-            f"{wanted.program} is not installed, which reads the clipboard", f"install {wanted.package}"
+            f"{installable.program} is not installed, which reads the clipboard", f"install {installable.package}"
         )
-    reader = present[0]
+    reader = installed[0]
     try:
         data = reader.read(environment)
-    except (ClipboardReadError, OSError, ValueError, subprocess.TimeoutExpired) as fault:
-        reason = " ".join(str(fault).split())[:200] or "it failed"
+    except (ClipboardReadError, OSError, ValueError, subprocess.TimeoutExpired) as error:
+        reason = " ".join(str(error).split())[:200] or "it failed"
         raise FileError(f"cannot read the clipboard ({reader.program}: {reason})", "copy something first") from None
     if not data.strip():
         raise FileError("the clipboard is empty", "copy something first")
@@ -85,14 +82,14 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
 
 
 def run_program(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
-    """What a program writes.
+    """Run a program and return its output.
 
     Raises:
-        Failed: it ends with an error.
+        ClipboardReadError: it failed.
         OSError: it cannot be run.
         subprocess.TimeoutExpired: it takes too long.
     """
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
@@ -100,48 +97,48 @@ def run_program(command: Sequence[str], environment: Mapping[str, str]) -> bytes
         timeout=READ_TIMEOUT,
         check=False,
     )
-    if done.returncode:
-        raise ClipboardReadError(done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}")
-    return done.stdout
+    if process.returncode:
+        raise ClipboardReadError(process.stderr.decode(errors="replace").strip() or f"exit status {process.returncode}")
+    return process.stdout
 
 
 def choose_image_type(offered_types: bytes) -> str:
-    """The best of the image types in a list of what is on offer; "" where there is none."""
-    offered = offered_types.decode(errors="replace").split()
-    return next((kind for kind in IMAGE_TYPES if kind in offered), "")
+    """Choose the preferred image type among the offered ones; "" if there is none."""
+    types = offered_types.decode(errors="replace").split()
+    return next((image_type for image_type in IMAGE_TYPES if image_type in types), "")
 
 
 def read_wayland(environment: Mapping[str, str]) -> bytes:
-    """By wl-paste."""
-    kind = choose_image_type(run_program(["wl-paste", "--list-types"], environment))
-    how = ["--type", kind] if kind else ["--no-newline"]
-    return run_program(["wl-paste", *how], environment)
+    """Read the clipboard with wl-paste."""
+    image_type = choose_image_type(run_program(["wl-paste", "--list-types"], environment))
+    options = ["--type", image_type] if image_type else ["--no-newline"]
+    return run_program(["wl-paste", *options], environment)
 
 
 def read_x11(environment: Mapping[str, str]) -> bytes:
-    """By xclip."""
+    """Read the clipboard with xclip."""
     command = ["xclip", "-selection", "clipboard", "-out", "-target"]
-    kind = choose_image_type(run_program([*command, "TARGETS"], environment))
-    return run_program([*command, kind or "UTF8_STRING"], environment)
+    image_type = choose_image_type(run_program([*command, "TARGETS"], environment))
+    return run_program([*command, image_type or "UTF8_STRING"], environment)
 
 
 def read_x11_text(environment: Mapping[str, str]) -> bytes:
-    """By xsel, which reads text alone."""
+    """Read the clipboard with xsel, which reads only text."""
     return run_program(["xsel", "--clipboard", "--output"], environment)
 
 
 def read_macos(environment: Mapping[str, str]) -> bytes:
-    """By osascript where there is an image, else by pbpaste."""
+    """Read an image with osascript, or else text with pbpaste."""
     try:
-        told = run_program(["osascript", "-e", "the clipboard as «class PNGf»"], environment)
+        output = run_program(["osascript", "-e", "the clipboard as «class PNGf»"], environment)
     except (ClipboardReadError, OSError):  # there is no image
-        told = b""
-    found = APPLE_PNG_PATTERN.search(told)
-    return unhexlify(found[1]) if found else run_program(["pbpaste"], environment)
+        output = b""
+    match = APPLE_PNG_PATTERN.search(output)
+    return unhexlify(match[1]) if match else run_program(["pbpaste"], environment)
 
 
 def read_windows(environment: Mapping[str, str]) -> bytes:
-    """By PowerShell, from Linux inside of Windows."""
+    """Read the clipboard of Windows with PowerShell, from WSL."""
     command = ["powershell.exe", "-NoProfile", "-NonInteractive", "-STA", "-Command", POWERSHELL_SCRIPT]
     return a2b_base64(run_program(command, environment))
 
@@ -153,4 +150,4 @@ CLIPBOARD_READERS = (
     ClipboardReader("xclip", read_x11, "xclip", "DISPLAY"),
     ClipboardReader("xsel", read_x11_text, "xclip", "DISPLAY"),
 )
-"""In the order in which they are tried."""
+"""The readers, in the order in which they are tried."""

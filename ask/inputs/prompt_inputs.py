@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ask.attachments import (
     ATTACHABLE_MEDIA_TYPES,
@@ -14,26 +14,23 @@ from ask.attachments import (
     detect_media_type,
 )
 from ask.errors import FileError
-from ask.inputs.text import decode_text
+from ask.inputs.readers import decode_text
 from ask.messages import Attachment
 from ask.text import format_one_line
 
-if TYPE_CHECKING:
-    pass
-
 MAX_FILES = 10_000
-"""The most files that one -f can name, by a folder or a pattern."""
+"""How many files one -f may name by a folder or a pattern."""
 SUPPORTED_CONTENT = "text, an image, a PDF or audio"
 
 
 class PromptInputs(NamedTuple):
-    """What the user hands over beside the words.
+    """Files, attachments and piped text that accompany a prompt.
 
     Attributes:
-        texts: each under its name.
-        attachments: what goes along as it is.
+        texts: the texts of files and pages, as (name, text).
+        attachments: images, PDFs and audio, sent unchanged.
         stdin_text: the text of standard input.
-        skipped_files: what of a folder is not in it, a line each.
+        skipped_files: the files of folders that are left out, one line each with the reason.
     """
 
     texts: tuple[tuple[str, str], ...] = ()
@@ -43,38 +40,41 @@ class PromptInputs(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """What to tell the user of it beside the texts."""
-        with_files = ", ".join(map(describe_attachment, self.attachments))
-        return [*([f"with {with_files}"] if with_files else []), *(f"left out {one}" for one in self.skipped_files)]
+        """Lines that tell the user what is attached and what is left out."""
+        attachment_list = ", ".join(map(describe_attachment, self.attachments))
+        return [
+            *([f"with {attachment_list}"] if attachment_list else []),
+            *(f"left out {line}" for line in self.skipped_files),
+        ]
 
     def merge(self, other: PromptInputs) -> PromptInputs:
-        """Add more.
+        """Return these inputs followed by others.
 
         Raises:
             FileError: the attachments are too large together.
         """
-        both = PromptInputs(
+        merged = PromptInputs(
             self.texts + other.texts,
             self.attachments + other.attachments,
             self.stdin_text + other.stdin_text,
             self.skipped_files + other.skipped_files,
         )
-        size = sum(len(attachment.data) for attachment in both.attachments)
+        size = sum(len(attachment.data) for attachment in merged.attachments)
         if size > MAX_TOTAL_BYTES:
             raise FileError(
                 f"the files hold {size:,} bytes, more than {MAX_TOTAL_BYTES:,}", "give fewer, or smaller ones"
             )
-        return both
+        return merged
 
 
 class InputReaders(NamedTuple):
-    """What reading takes.
+    """Callables and settings used to read prompt inputs.
 
     Attributes:
-        timeout: how long to wait for a page of the web, or for a program to open a named pipe.
-        environment: of the programs that are run for it, without keys.
-        notify: takes a line for the user while a pipe stays silent.
-        read_stdin: reads standard input; None where that holds something else.
+        timeout: seconds to wait for a web page, or for a program to open a named pipe.
+        environment: the environment of child processes, without API keys.
+        notify: called with a line for the user while a pipe stays silent.
+        read_stdin: reads standard input; None if -f must not read it.
     """
 
     timeout: float
@@ -84,29 +84,25 @@ class InputReaders(NamedTuple):
 
 
 def parse_content(name: str, data: bytes) -> PromptInputs:
-    """What a content is: a text, or something that goes along as it is.
-
-    Args:
-        name: where it is from.
-        data: the content.
+    """Convert file content to a text or an attachment, by its media type.
 
     Raises:
-        FileError: it is too long, or nothing that a model can take.
+        FileError: it is too long, or of a type that no provider accepts.
     """
     media_type = detect_media_type(data)
-    kind = MEDIA_TYPES.get(media_type)
-    if kind is None:
+    known_type = MEDIA_TYPES.get(media_type)
+    if known_type is None:
         return PromptInputs(texts=((name, decode_text(data, name, SUPPORTED_CONTENT)),))
     if media_type not in ATTACHABLE_MEDIA_TYPES:
-        article = "an" if kind.title[0] in "AEIOU" else "a"
+        article = "an" if known_type.title[0] in "AEIOU" else "a"
         raise FileError(
-            f"{name} is {article} {kind.title}, which no provider takes", f"turn it into {kind.alternative}"
+            f"{name} is {article} {known_type.title}, which no provider takes", f"turn it into {known_type.alternative}"
         )
-    if len(data) > MAX_FILE_BYTES[kind.group]:
-        raise FileError(f"{name} is longer than {MAX_FILE_BYTES[kind.group]} bytes", "give a smaller one")
+    if len(data) > MAX_FILE_BYTES[known_type.group]:
+        raise FileError(f"{name} is longer than {MAX_FILE_BYTES[known_type.group]} bytes", "give a smaller one")
     return PromptInputs(attachments=(Attachment(format_one_line(get_base_name(name)), media_type, data),))
 
 
 def get_base_name(name: str) -> str:
-    """The last part of a path."""
+    """Return the last part of a path."""
     return name.rstrip("/").rpartition("/")[2] or name

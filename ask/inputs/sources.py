@@ -1,4 +1,7 @@
-"""What -f names, read: files and folders, standard input, the clipboard, a page of the web. By content, not by name."""
+"""Sources that -f names: files, folders, patterns, standard input, the clipboard and web pages.
+
+Content is classified by its bytes, not by its name.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,13 @@ import glob
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from ask.attachments import (
-    MAX_FILE_BYTES,
-)
+from ask.attachments import MAX_FILE_BYTES
 from ask.errors import FileError, UsageError
 from ask.inputs.prompt_inputs import MAX_FILES, InputReaders, PromptInputs, parse_content
-from ask.inputs.text import FILE_LIMIT, find_size_limit, read_bytes
+from ask.inputs.readers import FILE_LIMIT, find_size_limit, read_bytes
 from ask.text import decode_argument
-
-if TYPE_CHECKING:
-    pass
 
 STDIN = "-"
 CLIPBOARD = "clipboard:"
@@ -28,26 +25,26 @@ FILE_URL_PATTERN = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
 
 
 def read_inputs(sources: Iterable[str], readers: InputReaders) -> PromptInputs:
-    """Read everything that -f names, in order.
+    """Read all sources of -f, in order.
 
     Raises:
-        UsageError: standard input cannot be one of them.
-        FileError: something cannot be read, is too long, or is nothing that a model can take.
-        NetworkError: a page cannot be had.
-        MissingProgram: the clipboard cannot be had.
+        UsageError: standard input is named but cannot be read, or is named twice.
+        FileError: a source cannot be read, is too long, or is of a type that no provider accepts.
+        NetworkError: a web page cannot be fetched.
+        MissingDependencyError: the clipboard cannot be read.
     """
-    given = PromptInputs()
-    seen = False
+    inputs = PromptInputs()
+    stdin_used = False
     for source in sources:
-        if source == STDIN and seen:
+        if source == STDIN and stdin_used:
             raise UsageError("-f - is given twice", "there is one standard input")
-        seen = seen or source == STDIN
-        given = given.merge(read_source(source, readers))
-    return given
+        stdin_used = stdin_used or source == STDIN
+        inputs = inputs.merge(read_source(source, readers))
+    return inputs
 
 
 def read_source(source: str, readers: InputReaders) -> PromptInputs:
-    """Read what one -f names; raises as `read_inputs`."""
+    """Read one source of -f. Raises the errors of `read_inputs`."""
     if source == STDIN:
         if readers.read_stdin is None:
             raise UsageError("-f - reads standard input, which is not to be read here", "name a file")
@@ -64,41 +61,41 @@ def read_source(source: str, readers: InputReaders) -> PromptInputs:
 
 
 def parse_file_url(source: str) -> str:
-    """Return the path in a file URL, or the source itself where it is none."""
+    """Return the path in a file URL, or the source unchanged if it is not one."""
     scheme = FILE_URL_PATTERN.match(source)
     return unquote(source[scheme.end() :]) if scheme else source
 
 
 def parse_stdin_content(data: bytes) -> PromptInputs:
-    """What standard input holds; nothing where that is empty.
+    """Convert the content of standard input to prompt inputs.
 
     Raises:
-        FileError: it is nothing that a model can take.
+        FileError: it is of a type that no provider accepts.
     """
-    given = parse_content("standard input", data)
-    named = tuple(attachment._replace(name="stdin") for attachment in given.attachments)
-    return PromptInputs(attachments=named, stdin_text="".join(text for _, text in given.texts))
+    inputs = parse_content("standard input", data)
+    attachments = tuple(attachment._replace(name="stdin") for attachment in inputs.attachments)
+    return PromptInputs(attachments=attachments, stdin_text="".join(text for _, text in inputs.texts))
 
 
 def read_path(path: str, readers: InputReaders) -> PromptInputs:
-    """Read a file, a folder, or the files that match a pattern, as in 'src/*.py'.
+    """Read a file, a folder, or the files that match a pattern such as 'src/*.py'.
 
     Raises:
-        FileError: it cannot be read, is too long, or is nothing that a model can take.
+        FileError: it cannot be read, is too long, or is of a type that no provider accepts.
     """
     name = decode_argument(path)
     try:
-        place = Path(path).expanduser()
-        if path and place.is_dir():
+        expanded_path = Path(path).expanduser()
+        if path and expanded_path.is_dir():
             from ask.inputs.folders import read_folder
 
-            return read_folder(place, name)
-        if glob.has_magic(path) and not place.exists():
-            return read_glob(str(place), name, readers)
-        data = read_bytes(place, max(FILE_LIMIT, *MAX_FILE_BYTES.values()), readers.timeout, readers.notify)
+            return read_folder(expanded_path, name)
+        if glob.has_magic(path) and not expanded_path.exists():
+            return read_glob(str(expanded_path), name, readers)
+        data = read_bytes(expanded_path, max(FILE_LIMIT, *MAX_FILE_BYTES.values()), readers.timeout, readers.notify)
     except OSError as error:
         raise FileError(f"cannot read {name} ({error.strerror})") from error
-    except (ValueError, RuntimeError) as error:  # a zero byte in the name, or no such user's home
+    except (ValueError, RuntimeError) as error:  # a null byte in the path, or ~user without a home
         raise FileError(f"cannot read {name} ({error})") from error
     limit = find_size_limit(data, FILE_LIMIT)
     if len(data) > limit:
@@ -107,26 +104,26 @@ def read_path(path: str, readers: InputReaders) -> PromptInputs:
 
 
 def read_glob(pattern: str, display_name: str, readers: InputReaders) -> PromptInputs:
-    """Read the files that match a pattern, in which `**` also matches folders within folders.
+    """Read the files that match a pattern, in which `**` matches nested folders.
 
     Raises:
-        FileError: there are none or too many, or one of them cannot be read.
+        FileError: no or too many files match, or one of them cannot be read.
     """
-    given, size, count = PromptInputs(), 0, 0
+    inputs, size, count = PromptInputs(), 0, 0
     for path in sorted(glob.iglob(pattern, recursive=True)):
         if not Path(path).is_file():
             continue
-        given = given.merge(read_path(path, readers))
-        size, count = size + len("".join(text for _, text in given.texts[-1:])), count + 1
+        inputs = inputs.merge(read_path(path, readers))
+        size, count = size + len("".join(text for _, text in inputs.texts[-1:])), count + 1
         if size > FILE_LIMIT or count > MAX_FILES:
             raise FileError(f"the files that match {display_name} are more than a message can contain", "name fewer")
     if not count:
         raise FileError(f"no file matches {display_name}", "check the pattern and the folder")
-    return given
+    return inputs
 
 
 def parse_dropped_paths(text: str) -> list[str]:
-    """The paths in what was typed, or dropped on a terminal, which quotes them and parts them by blanks."""
+    """Split typed or dropped text into paths. A terminal quotes dropped paths and separates them by spaces."""
     import shlex
 
     if path_exists(text):
@@ -139,7 +136,6 @@ def parse_dropped_paths(text: str) -> list[str]:
 
 
 def path_exists(path: str) -> bool:
-    """Whether there is a file or folder of that name."""
     try:
         return Path(parse_file_url(path)).expanduser().exists()
     except (OSError, ValueError, RuntimeError):

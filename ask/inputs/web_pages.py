@@ -1,4 +1,4 @@
-"""`-f https://...`: gets a page as the tool `fetch_url` does, on the user's word and so without rules for hosts."""
+"""`-f https://...`: fetching a page as the tool `fetch_url` does, but to any host, since the user named it."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ NETWORK_HINT = "check the address and the network"
 
 
 def read_url(url: str, readers: InputReaders) -> PromptInputs:
-    """What a URL gives: the readable text of a page, or an image and the like as it is.
+    """Fetch a URL: the readable text of a page, or an attachment.
 
     Raises:
-        FileError: it is no URL, the server says no, it is too long, or nothing that a model can take.
-        NetworkError: it did not come, or not whole.
+        FileError: the URL is invalid, the server returned an error, or the content is too long or not supported.
+        NetworkError: it cannot be fetched, or only in part.
     """
     try:
         parse_url(url)
-    except (ToolError, ValueError) as fault:
-        raise FileError(f"cannot read {format_one_line(url)} ({format_one_line(str(fault))})") from None
+    except (ToolError, ValueError) as error:
+        raise FileError(f"cannot read {format_one_line(url)} ({format_one_line(str(error))})") from None
     deadline = time.monotonic() + readers.timeout
     try:
-        page = fetch_response(url, readers.timeout, None)
-        name = format_one_line(page.url)
-        if page.is_error:
-            raise FileError(f"cannot read {name} ({format_one_line(page.status_line)})", "check the address")
-        if page.truncation_reason and len(page.body) >= MAX_BODY_SIZE:
+        response = fetch_response(url, readers.timeout, None)
+        name = format_one_line(response.url)
+        if response.is_error:
+            raise FileError(f"cannot read {name} ({format_one_line(response.status_line)})", "check the address")
+        if response.truncation_reason and len(response.body) >= MAX_BODY_SIZE:
             raise FileError(f"{name} is longer than {MAX_BODY_SIZE} bytes", "save it, and give a part of it")
-        if page.truncation_reason:
-            raise NetworkError(f"{name} is not whole ({page.truncation_reason})", NETWORK_HINT)
-        if detect_media_type(page.body):
-            place = urlsplit(page.url)
-            return parse_content(unquote(place.path).rstrip("/").rpartition("/")[2] or place.netloc, page.body)
-        text = extract_text(page, deadline, readers.environment)
-    except ToolError as fault:
-        raise NetworkError(format_one_line(str(fault)), NETWORK_HINT) from None
+        if response.truncation_reason:
+            raise NetworkError(f"{name} is not whole ({response.truncation_reason})", NETWORK_HINT)
+        if detect_media_type(response.body):
+            url_parts = urlsplit(response.url)
+            return parse_content(
+                unquote(url_parts.path).rstrip("/").rpartition("/")[2] or url_parts.netloc, response.body
+            )
+        text = extract_text(response, deadline, readers.environment)
+    except ToolError as error:
+        raise NetworkError(format_one_line(str(error)), NETWORK_HINT) from None
     if text == BINARY_CONTENT_NOTE:
         raise FileError(f"{name} is binary, not {SUPPORTED_CONTENT}", "turn it into text first")
     return PromptInputs(texts=((name, text),))

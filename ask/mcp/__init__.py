@@ -1,1 +1,1 @@
-"""A client of MCP servers: finds those that are configured, starts them, and makes tools of what they offer."""
+"""A client for MCP servers, whose tools are offered to the model."""

@@ -1,6 +1,6 @@
-"""One server: connected to, asked for its tools, called, and connected to once more where it has gone.
+"""The connection to one server: listing and calling its tools, and reconnecting once if it has ended.
 
-All of it happens in the event loop of `servers`. What a fault is called is in `faults`.
+Everything here runs in the event loop of `ServerPool`.
 """
 
 from __future__ import annotations
@@ -27,21 +27,15 @@ if TYPE_CHECKING:
 
 ServerTransport = ServerProcess | HttpServerTransport
 CLOSE_TIMEOUT = SHUTDOWN_TIMEOUT + 2
-"""Seconds in which a connection must be closed."""
+"""Seconds before a connection that does not close is abandoned."""
 PAGES_LIMIT = 1_000
+"""Maximum number of pages of a tool list that are read."""
 
 
 class ServerConnection:
-    """The connection to one server.
+    """The connection to one server, whose variables must be expanded.
 
-    Args:
-        server: as configured, its variables filled in.
-        transport: how it is reached at first.
-        find_way: starts it anew; raises ConfigError where that cannot be.
-        requests: answers what the server requests.
-
-    Attributes:
-        version: its own name and version; "" where it does not tell.
+    `open_transport` is called to reconnect; it raises ConfigError if the server cannot be started.
     """
 
     def __init__(
@@ -54,6 +48,7 @@ class ServerConnection:
         self.server = server
         self._request_handler = request_handler
         self.version = ""
+        """The name and version that the server reports, or ""."""
         self.transport = transport
         self._open_transport = open_transport
         self._has_reconnected = False
@@ -65,10 +60,10 @@ class ServerConnection:
         self._call_task: asyncio.Task[Any] | None = None
 
     async def open(self) -> list[ToolListing]:
-        """Connect, and return the tools.
+        """Connect and return the server's tools.
 
         Raises:
-            Unreachable: that cannot be, or takes too long.
+            ServerUnavailableError: this fails or takes too long.
         """
         self._close_requested.clear()
         self._is_open = False
@@ -76,19 +71,20 @@ class ServerConnection:
         self._client_task = asyncio.create_task(self._run_client(ready))
         try:
             async with asyncio.timeout(self.server.timeout):
-                either: list[asyncio.Future[Any]] = [ready, self._client_task]
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                futures: list[asyncio.Future[Any]] = [ready, self._client_task]
+                await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
                 if not ready.done():
-                    await self._client_task  # which raises
+                    await self._client_task  # raises the error
                 self._client = ready.result()
                 return await self._list_tools(self._client)
-        except Exception as fault:  # noqa: BLE001 - a server may answer anything
-            ended = self._has_ended() or is_connection_closed(fault)
+        except Exception as error:  # noqa: BLE001 - a server may send anything
+            has_ended = self._has_ended() or is_connection_closed(error)
             await self.close()
-            raise ServerUnavailableError(self._explain_failure(fault, self.server.timeout, has_ended=ended)) from None
+            reason = self._explain_failure(error, self.server.timeout, has_ended=has_ended)
+            raise ServerUnavailableError(reason) from None
 
     async def _run_client(self, ready: asyncio.Future[Client]) -> None:
-        """Hold the connection until it is to end: what the SDK opens in a task must be closed there too."""
+        """Keep the client open until `close` is called: the SDK requires that the same task opens and closes it."""
         from mcp import Client
         from mcp_types import Implementation
 
@@ -113,7 +109,7 @@ class ServerConnection:
             yield self._incoming, to_send
 
     async def _list_tools(self, client: Client) -> list[ToolListing]:
-        """The server's tools, a few more than are offered at most."""
+        """List the server's tools. Stops after `TOOLS_LIMIT` unless the user selected some by name."""
         tools: list[ToolListing] = []
         if client.server_capabilities.tools is None:
             return tools
@@ -127,10 +123,10 @@ class ServerConnection:
         return tools
 
     async def call_tool(self, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
-        """The result of a call; a server that has gone is connected to once more.
+        """Call a tool. If the server has ended, reconnect first.
 
         Raises:
-            ToolError: there is none.
+            ToolError: the call failed.
         """
         self._call_task = asyncio.current_task()
         self._request_handler.pop_declined_questions()
@@ -143,46 +139,47 @@ class ServerConnection:
             result = await self._call_with_reconnect(client, tool_name, arguments, timeout)
         except ToolError:
             raise
-        except Exception as fault:  # noqa: BLE001 - a server may answer anything
-            said = f"the MCP server {self.server.name}"
+        except Exception as error:  # noqa: BLE001 - a server may send anything
+            message = f"the MCP server {self.server.name}"
             if self._has_ended():
                 await self.close()
-                reason = self._explain_failure(fault, timeout, has_ended=True)
-                reason = f"{said} ended during the call, which may have had its effect: {reason}"
+                reason = self._explain_failure(error, timeout, has_ended=True)
+                message = f"{message} ended during the call, which may have had its effect: {reason}"
             else:
-                reason = f"{said} failed: {self._explain_failure(fault, timeout, has_ended=False)}"
-            raise ToolError("\n".join(filter(None, (reason, self._request_handler.pop_declined_questions())))) from None
+                message = f"{message} failed: {self._explain_failure(error, timeout, has_ended=False)}"
+            declined = self._request_handler.pop_declined_questions()
+            raise ToolError("\n".join(filter(None, (message, declined)))) from None
         declined = self._request_handler.pop_declined_questions()
         return result._replace(text=f"{result.text}\n{declined}") if declined else result
 
     async def _call_with_reconnect(
         self, client: Client, tool_name: str, arguments: Mapping[str, Any], timeout: float
     ) -> ToolResult:
-        """Call a tool, a second time if the server has forgotten the session."""
+        """Call a tool; reconnect and repeat the call if the server no longer knows the session."""
         try:
             return await send_tool_call(client, tool_name, arguments, timeout)
-        except Exception as fault:
-            if not is_session_terminated(fault) or self._has_reconnected:
+        except Exception as error:
+            if not is_session_terminated(error) or self._has_reconnected:
                 raise
         return await send_tool_call(await self._reconnect(), tool_name, arguments, timeout)
 
     async def _reconnect(self) -> Client:
-        """Connect once more.
+        """Connect again, which is allowed once.
 
         Raises:
-            ToolError: that cannot be, or has been before.
+            ToolError: this fails or was done before.
         """
-        said = f"nothing was run: the MCP server {self.server.name} has ended"
+        message = f"nothing was run: the MCP server {self.server.name} has ended"
         await self.close()
         if self._has_reconnected:
-            raise ToolError(f"{said} twice, and is not started any more")
+            raise ToolError(f"{message} twice, and is not started any more")
         self._has_reconnected = True
         try:
             self.transport = await asyncio.to_thread(self._open_transport)
             await self.open()
             return self._require_client()
-        except Exception as fault:  # noqa: BLE001 - whatever it is, the conversation goes on
-            raise ToolError(f"{said}, and cannot be started again: {describe_error(fault)}") from None
+        except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
+            raise ToolError(f"{message}, and cannot be started again: {describe_error(error)}") from None
 
     def _require_client(self) -> Client:
         if self._client is None:
@@ -190,43 +187,36 @@ class ServerConnection:
         return self._client
 
     def _has_ended(self) -> bool:
-        """Whether nothing can be asked of it any more."""
-        served = self._client_task is not None and not self._client_task.done()
-        heard = self._incoming is None or not self._incoming.closed
-        runs = not isinstance(self.transport, ServerProcess) or self.transport.is_running
-        return not (served and heard and runs)
+        client_is_running = self._client_task is not None and not self._client_task.done()
+        stream_is_open = self._incoming is None or not self._incoming.closed
+        server_is_running = not isinstance(self.transport, ServerProcess) or self.transport.is_running
+        return not (client_is_running and stream_is_open and server_is_running)
 
     def _explain_failure(self, error: Exception, timeout: float, *, has_ended: bool) -> str:
-        """Why something failed, as far as is known: what the server did wrong comes before what came of it.
+        """Explain a failure. A cause that is known from the transport is preferred to the error that followed from it.
 
-        Args:
-            error: what came of it.
-            timeout: how long was waited.
-            has_ended: whether it ended by itself.
+        `timeout` is the time limit of the operation; `has_ended` says whether the server ended by itself.
         """
-        way, incoming = self.transport, self._incoming
-        told = [incoming.failure if incoming else "", way.failure]
-        if isinstance(way, HttpServerTransport):
-            told.append(way.explain_certificate_failure(error))
+        transport, incoming = self.transport, self._incoming
+        causes = [incoming.failure if incoming else "", transport.failure]
+        if isinstance(transport, HttpServerTransport):
+            causes.append(transport.explain_certificate_failure(error))
         elif has_ended:
-            told.append(way.exit_description)
-        known = next(filter(None, told), "")
-        if known or not isinstance(error, TimeoutError):
-            return known or describe_error(error)
-        garbage = (
-            f", and wrote what is no message: {incoming.invalid_input}" if incoming and incoming.invalid_input else ""
-        )
-        return f"it did not answer within {timeout:g} s{garbage}"
+            causes.append(transport.exit_description)
+        cause = next(filter(None, causes), "")
+        if cause or not isinstance(error, TimeoutError):
+            return cause or describe_error(error)
+        invalid_input = incoming.invalid_input if incoming else ""
+        suffix = f", and wrote what is no message: {invalid_input}" if invalid_input else ""
+        return f"it did not answer within {timeout:g} s{suffix}"
 
     async def close(self) -> None:
-        """End the connection, and the server with it where it is a program."""
+        """Close the connection and end the server's process, if it is local."""
         task, self._client_task, self._client = self._client_task, None, None
         if self._call_task and self._call_task is not asyncio.current_task():
-            if not self._call_task.cancelling():  # Ctrl-C came before anybody waited for it
+            if not self._call_task.cancelling():  # Ctrl-C came before the call was awaited
                 self._call_task.cancel()
-            await asyncio.wait(
-                [self._call_task], timeout=SHUTDOWN_TIMEOUT
-            )  # it may still be telling that it is cancelled
+            await asyncio.wait([self._call_task], timeout=SHUTDOWN_TIMEOUT)  # it may still be sending the cancellation
         self._close_requested.set()
         if task is not None:
             await self._stop_task(task)
@@ -234,17 +224,17 @@ class ServerConnection:
             await asyncio.to_thread(self.transport.kill)
 
     async def _stop_task(self, task: asyncio.Task[None]) -> None:
-        """Return when the task is over, which is cancelled if it does not end by itself."""
+        """Wait for the client task, and cancel it if it does not end by itself."""
         if self._is_open:
             await asyncio.wait([task], timeout=CLOSE_TIMEOUT)
         task.cancel()
         await asyncio.wait([task], timeout=CLOSE_TIMEOUT)
         if task.done() and not task.cancelled():
-            task.exception()  # looked at, or it would be reported
+            task.exception()  # retrieved, or asyncio would log it
 
 
 def to_tool_listing(tool: McpTool) -> ToolListing:
-    """Convert a tool as the SDK gives it."""
+    """Convert a tool of the SDK."""
     return ToolListing(
         tool.name,
         tool.description or tool.title or "",
@@ -255,13 +245,12 @@ def to_tool_listing(tool: McpTool) -> ToolListing:
 
 
 async def send_tool_call(client: Client, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
-    """The result of a call, which is cancelled where it takes longer than that."""
+    """Send a call and return its result. The call is canceled after `timeout` seconds."""
     async with asyncio.timeout(timeout):
         return to_tool_result(await client.call_tool(tool_name, dict(arguments)))
 
 
 def is_connection_closed(error: Exception) -> bool:
-    """Whether it says that the connection is closed."""
     from mcp import MCPError
     from mcp_types import CONNECTION_CLOSED
 
@@ -269,7 +258,7 @@ def is_connection_closed(error: Exception) -> bool:
 
 
 def is_session_terminated(error: Exception) -> bool:
-    """Whether a server that is elsewhere knows nothing of us any more, and so has not run the call."""
+    """Check whether a remote server no longer knows the session, and so has not run the call."""
     from mcp import MCPError
 
     return isinstance(error, MCPError) and error.message == "Session terminated"

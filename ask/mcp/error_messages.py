@@ -1,4 +1,4 @@
-"""What to call a fault of a server, or on the way to it: one line that says what happened."""
+"""One-line descriptions of errors of a server or of the connection to it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ URL_ELICITATION_REQUIRED = -32042
 
 
 class ServerUnavailableError(Exception):
-    """A server that cannot be used; the text says why."""
+    """A server cannot be used; the message is a one-line reason."""
 
 
 def describe_error(error: BaseException) -> str:
-    """What happened, in a few words."""
+    """Describe an error in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     module = type(error).__module__.split(".")[0]

@@ -1,4 +1,4 @@
-"""What decides which tools a server lists, as far as that can be seen without starting it."""
+"""Fingerprints of servers: a cached tool list is valid as long as the fingerprint is the same."""
 
 from __future__ import annotations
 
@@ -16,53 +16,48 @@ from ask.version import VERSION
 
 
 def compute_fingerprint(server: ServerConfig, environment: Mapping[str, str], directory: Path) -> str:
-    """A hash of all that is configured of a server, variables filled in, and of the files that its command names.
+    """Compute a hash of a server's configuration, with variables expanded, and of the files that its command names.
 
-    The working directory counts where it makes a difference in those: in a relative `cwd`, or which file is meant.
-
-    Args:
-        server: as configured.
-        environment: where the values of variables are from, and `PATH`.
-        directory: the working directory.
+    The working directory matters only if `cwd` or a file name is relative to it.
 
     Raises:
         ConfigError: a variable is not set.
     """
-    filled = expand_variables(server, environment, directory)
-    told = {**filled._asdict(), "origin": "", "env": dict(filled.env), "headers": dict(filled.headers)}
-    if filled.cwd:
-        told["cwd"] = str(resolve_server_folder(filled, directory))
-    files = list(find_command_files(filled, environment, directory)) if filled.command else []
-    return hashlib.sha256(json.dumps([VERSION, told, files], sort_keys=True).encode()).hexdigest()
+    expanded = expand_variables(server, environment, directory)
+    table = {**expanded._asdict(), "origin": "", "env": dict(expanded.env), "headers": dict(expanded.headers)}
+    if expanded.cwd:
+        table["cwd"] = str(resolve_server_folder(expanded, directory))
+    files = list(find_command_files(expanded, environment, directory)) if expanded.command else []
+    return hashlib.sha256(json.dumps([VERSION, table, files], sort_keys=True).encode()).hexdigest()
 
 
 def resolve_server_folder(server: ServerConfig, directory: Path) -> Path:
-    """Where a server runs."""
+    """Return the folder in which a server is started."""
     return directory / os.path.expanduser(server.cwd)
 
 
 def find_command_files(
     server: ServerConfig, environment: Mapping[str, str], directory: Path
 ) -> Iterator[tuple[str, str, int, int] | None]:
-    """The program, and each file that an argument names, `--option=FILE` too: path, what it is, size and time."""
+    """Yield the program, and each file that an argument names, also as `--option=FILE`; see `describe_file`."""
     folder = resolve_server_folder(server, directory)
     program = os.path.expanduser(server.command)
     if "/" not in program:
         path = server.env.get("PATH", environment.get("PATH", os.defpath))
         program = shutil.which(program, path=path) or program
     yield describe_file(folder, program)
-    for word in server.args:
-        yield describe_file(folder, word)
-        if word.startswith("-") and "=" in word:
-            yield describe_file(folder, word.partition("=")[2])
+    for argument in server.args:
+        yield describe_file(folder, argument)
+        if argument.startswith("-") and "=" in argument:
+            yield describe_file(folder, argument.partition("=")[2])
 
 
 def describe_file(folder: Path, name: str) -> tuple[str, str, int, int] | None:
-    """A file as it is now; None where there is none of that name."""
+    """Return the path, real path, size and modification time of a file, None if it is not a regular file."""
     path = os.path.join(folder, name)
     try:
         status = os.stat(path)
     except (OSError, ValueError):
         return None
-    # What is in a folder changes with all that is done there.
+    # Not for folders, whose modification time changes with every new file.
     return (path, os.path.realpath(path), status.st_size, status.st_mtime_ns) if S_ISREG(status.st_mode) else None

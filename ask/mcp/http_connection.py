@@ -1,4 +1,4 @@
-"""The way to a server that is elsewhere: streamable HTTP, or SSE as older servers have it, by the SDK's transports."""
+"""The transport to a remote server: streamable HTTP, or SSE for older servers."""
 
 from __future__ import annotations
 
@@ -16,35 +16,30 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 31_536_000.0
+"""A year, which means no limit: each call has its own timeout."""
 
 
 class HttpServerTransport:
-    """The way to one server.
-
-    Args:
-        server: as configured, its variables filled in.
-        environment: names the certificates to trust.
-
-    Attributes:
-        failure: what the last request was refused with; "" where it was not.
+    """The transport to one remote server, whose variables must be expanded.
 
     Raises:
-        ConfigError: these certificates cannot be used.
+        ConfigError: the CA certificates that `environment` names cannot be used.
     """
 
     def __init__(self, server: ServerConfig, environment: Mapping[str, str]) -> None:
         self.failure = ""
+        """The HTTP error of the last POST request, or ""."""
         self._server = server
         self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
         self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
 
     def explain_certificate_failure(self, error: BaseException) -> str:
-        """Explain an error by the server's certificate; "" if that was not the cause."""
-        refused = explain_certificate_error(error, self._ca_bundle)
-        return f"{refused.reason}: {refused.hint}" if refused else ""
+        """Explain a certificate error; return "" for any other error."""
+        explanation = explain_certificate_error(error, self._ca_bundle)
+        return f"{explanation.reason}: {explanation.hint}" if explanation else ""
 
     def open_streams(self) -> AbstractAsyncContextManager[Any]:
-        """The stream of its messages and the stream to it."""
+        """Open the streams for received messages and for messages to send."""
         return self._open_sse_streams() if self._server.type == "sse" else self._open_http_streams()
 
     @asynccontextmanager
@@ -70,9 +65,8 @@ class HttpServerTransport:
     def _create_client(self) -> httpx2.AsyncClient:
         import httpx2
 
-        # How long an answer may take is for whoever asks.
         timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT)
-        # What is compressed could be of any size.
+        # A compressed body could expand to any size.
         headers = {"Accept-Encoding": "identity", **self._server.headers}
         hooks = {"response": [self._check_response]}
         return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks, verify=self._ssl_verify)
@@ -86,7 +80,7 @@ class HttpServerTransport:
 
 
 def limit_stream(stream: Any) -> Any:
-    """A body that fails when it is longer than a message may be."""
+    """Wrap the stream of a response body so that it fails after `MESSAGE_LIMIT` bytes."""
     import httpx2
 
     class SizeLimitedStream(httpx2.AsyncByteStream):

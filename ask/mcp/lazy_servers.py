@@ -1,6 +1,6 @@
-"""The servers of a run, started only where they are needed: for a list that is not kept, or by a call of a tool.
+"""Servers that are started only when needed: if their tool list is not cached, or when a tool is called.
 
-What is offered stays the same for the whole run, whatever a server lists when it is started later.
+The tools that are offered stay the same during a run, even if a server lists others when it is started later.
 """
 
 from __future__ import annotations
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 class LazyServers:
     """The servers that a run may use.
 
-    Args:
-        read_cached_tools: the lists that are kept.
-        variables: the environment that `$NAME` is filled in from.
-        directory: the working directory.
-        open_servers: gives what servers run in, which takes long; called when the first is started.
-        status: shows what is waited for; "" for nothing.
+    `variables` is the environment from which `$NAME` is expanded. `open_pool` is called when the first server is
+    started, because importing its dependencies is slow. `show_status` shows what the user is waiting for; "" clears it.
     """
 
     def __init__(
@@ -47,48 +43,48 @@ class LazyServers:
         self._show_status = show_status
         self._pool: ServerPool | None = None
         self._pending_servers: dict[str, ServerTools] = {}
-        """What is offered of servers that are not started yet."""
+        """The tools offered by servers that have not been started yet, by server."""
         self._failures: dict[str, str] = {}
         self._unavailable_tools: dict[str, dict[str, str]] = {}
-        """By server, why a tool that is offered cannot be called any more."""
+        """Why offered tools can no longer be called, by server and tool."""
 
     def load_tools(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
-        """What each server has: by its list where one is kept, else by starting it, all of those at the same time."""
-        known = {server.name: offer for server in servers if (offer := self.read_cached_tools(server))}
-        self._pending_servers |= known
-        started = self.start([server for server in servers if server.name not in known])
-        known |= {one.server.name: to_server_tools(one) for one in started}
-        return [known[server.name] for server in servers]
+        """Load the tools of each server from the cache. Servers without a valid entry are started concurrently."""
+        tools = {server.name: cached for server in servers if (cached := self.read_cached_tools(server))}
+        self._pending_servers |= tools
+        results = self.start([server for server in servers if server.name not in tools])
+        tools |= {result.server.name: to_server_tools(result) for result in results}
+        return [tools[server.name] for server in servers]
 
     def read_cached_tools(self, server: ServerConfig) -> ServerTools | None:
-        """What a server has by its list; None where none is kept that can be believed."""
-        mark = self._compute_fingerprint(server)
-        return self._cache.read(server, mark) if mark else None
+        """Return the tools of a server from the cache, None if there is no valid entry."""
+        fingerprint = self._compute_fingerprint(server)
+        return self._cache.read(server, fingerprint) if fingerprint else None
 
     def start(self, servers: Sequence[ServerConfig]) -> list[ServerStartResult]:
-        """Start all of them. What they list is kept from then on; of one that cannot be started nothing is."""
+        """Start all of the servers and cache their tools. A server that fails is removed from the cache."""
         if not servers:
             return []
-        marks = {server.name: self._compute_fingerprint(server) for server in servers}
-        self._show_status(f"starting {', '.join(marks)}")
+        fingerprints = {server.name: self._compute_fingerprint(server) for server in servers}
+        self._show_status(f"starting {', '.join(fingerprints)}")
         try:
             self._pool = self._pool or self._open_pool()
-            started = self._pool.start(servers)
+            results = self._pool.start(servers)
         finally:
             self._show_status("")
-        for one in started:
-            name = one.server.name
-            if one.problem:
+        for result in results:
+            name = result.server.name
+            if result.problem:
                 self._cache.delete(name)
             else:
-                self._cache.write(to_server_tools(one), marks[name], one.version)
-        return started
+                self._cache.write(to_server_tools(result), fingerprints[name], result.version)
+        return results
 
     def call_tool(self, server_name: str, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
-        """The result of a call of a server's tool, of a server that is started for it where it is not yet.
+        """Call a tool of a server, which is started first if necessary.
 
         Raises:
-            ToolError: there is none.
+            ToolError: the call failed.
         """
         if server_name in self._pending_servers:
             self._start_pending(server_name)
@@ -98,26 +94,26 @@ class LazyServers:
         return self._pool.call_tool(server_name, tool_name, arguments, timeout)
 
     def close(self) -> None:
-        """End all that were started."""
+        """Stop all servers that were started."""
         if self._pool:
             self._pool.close()
 
     def _start_pending(self, server_name: str) -> None:
-        offer = self._pending_servers[server_name]
+        offered_tools = self._pending_servers[server_name]
         try:
-            [started] = self.start([offer.server])
-        except BaseException:  # such as Ctrl-C, after which a chat goes on
+            [result] = self.start([offered_tools.server])
+        except BaseException:  # such as Ctrl-C, after which a chat continues
             if self._pool:
                 self._pool.stop(server_name)
             raise
         del self._pending_servers[server_name]
-        if started.problem:
-            self._failures[server_name] = started.problem
+        if result.problem:
+            self._failures[server_name] = result.problem
         else:
-            self._unavailable_tools[server_name] = find_unavailable_tools(offer, started.tools)
+            self._unavailable_tools[server_name] = find_unavailable_tools(offered_tools, result.tools)
 
     def _compute_fingerprint(self, server: ServerConfig) -> str:
-        """The fingerprint of a server; "" where there is none, as it cannot be started."""
+        """Compute the fingerprint of a server; "" if a variable is not set, so that it cannot be started."""
         try:
             return compute_fingerprint(server, self._variables, self._directory)
         except ConfigError:
@@ -125,21 +121,23 @@ class LazyServers:
 
 
 def to_server_tools(start_result: ServerStartResult) -> ServerTools:
-    """What there is to offer of a server that was started."""
+    """Select the tools to offer from a started server."""
     if start_result.problem:
         return ServerTools(start_result.server, failure=start_result.problem)
     return select_tools(start_result.server, start_result.tools)
 
 
 def find_unavailable_tools(server_tools: ServerTools, listings: Sequence[ToolListing]) -> dict[str, str]:
-    """By name, why a tool that is offered cannot be called, as its server lists it no more, or as another one."""
-    now = {one.name: one for one in listings if not one.needs_task}
-    said = f"nothing was run: the MCP server {server_tools.server.name}"
+    """Return the offered tools that cannot be called any more, by name, with the reason."""
+    current_listings = {listing.name: listing for listing in listings if not listing.needs_task}
+    message = f"nothing was run: the MCP server {server_tools.server.name}"
     reasons = {}
-    for one in server_tools.tools:
-        if one.name not in now:
-            reasons[one.name] = f"{said} no longer lists the tool {one.name!r}"
-        elif one.reads_only and not now[one.name].reads_only:
-            # Whoever wants to be asked before anything changes was not.
-            reasons[one.name] = f"{said} no longer says that {one.name!r} only reads; the next run offers it as it is"
+    for tool in server_tools.tools:
+        if tool.name not in current_listings:
+            reasons[tool.name] = f"{message} no longer lists the tool {tool.name!r}"
+        elif tool.reads_only and not current_listings[tool.name].reads_only:
+            # The call was not confirmed, although the user may want to confirm all changes.
+            reasons[tool.name] = (
+                f"{message} no longer says that {tool.name!r} only reads; the next run offers it as it is"
+            )
     return reasons

@@ -1,4 +1,4 @@
-"""Guards against a server that sends without end, and notes what it sends that makes no sense."""
+"""A limit on the number of unsolicited messages from a server."""
 
 from __future__ import annotations
 
@@ -7,36 +7,29 @@ from typing import Any, Self
 
 from ask.text import format_one_line
 
-UNASKED_LIMIT = 10_000
-"""Messages that a server may send between two answers."""
+UNSOLICITED_LIMIT = 10_000
+"""Maximum number of other messages that a server may send between two responses."""
 
 
 class LimitedStream:
-    """A stream of messages, as the SDK reads it, that ends when too many come that nobody asked for.
-
-    Args:
-        stream: where they come from.
-
-    Attributes:
-        failure: why it ended, where that is the server's fault.
-        invalid_input: the beginning of the last thing that was no message.
-        closed: whether nothing comes any more.
-    """
+    """Wraps a message stream of the SDK, and ends it after too many unsolicited messages."""
 
     def __init__(self, stream: Any) -> None:
         self.failure = ""
+        """Why the stream was ended, if the server is at fault."""
         self.invalid_input = ""
+        """The beginning of the last input that was not a valid message."""
         self.closed = False
         self._stream = stream
         self._unsolicited_count = 0
 
     @property
     def last_context(self) -> Any:
-        """What the SDK keeps beside a message, where it does."""
+        """The context that some streams of the SDK store for the last message."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        """The next message."""
+        """Return the next message."""
         from anyio import EndOfStream
 
         try:
@@ -61,10 +54,11 @@ class LimitedStream:
             raise
         if isinstance(item, Exception):
             self.invalid_input = format_invalid_input(item)
-        answered = hasattr(getattr(item, "message", None), "result") or hasattr(getattr(item, "message", None), "error")
-        self._unsolicited_count = 0 if answered else self._unsolicited_count + 1
-        if self._unsolicited_count > UNASKED_LIMIT:
-            self.failure = f"it sent more than {UNASKED_LIMIT:,} messages that nobody asked for"
+        message = getattr(item, "message", None)
+        is_response = hasattr(message, "result") or hasattr(message, "error")
+        self._unsolicited_count = 0 if is_response else self._unsolicited_count + 1
+        if self._unsolicited_count > UNSOLICITED_LIMIT:
+            self.failure = f"it sent more than {UNSOLICITED_LIMIT:,} messages that nobody asked for"
             self.closed = True
             raise StopAsyncIteration
         return item
@@ -77,12 +71,12 @@ class LimitedStream:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
         self.closed = True
-        closed: bool | None = await self._stream.__aexit__(exc_type, exc, traceback)
-        return closed
+        suppresses_error: bool | None = await self._stream.__aexit__(exc_type, exc, traceback)
+        return suppresses_error
 
 
 def format_invalid_input(error: Exception) -> str:
-    """The beginning of what could not be read, as the fault tells it."""
+    """Return the beginning of the invalid input that a validation error contains."""
     errors: list[dict[str, Any]] = getattr(error, "errors", list)()
     value = errors[0].get("input") if errors else None
     if isinstance(value, bytes):

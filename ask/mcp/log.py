@@ -1,4 +1,4 @@
-"""What a server writes to standard error: kept in a file, never shown as it is."""
+"""Log files for the standard error of servers, which is never shown directly."""
 
 from __future__ import annotations
 
@@ -13,31 +13,27 @@ from ask.atomic_files import create_private_folder
 from ask.text import format_one_line
 
 LOG_LIMIT = 1_000_000
-"""Bytes that one run adds to the file at most; one that is longer than this is begun anew."""
+"""Maximum number of bytes that a run adds to the file. A longer file is truncated first."""
 LINE_LIMIT = 10_000
 
 
 class ServerLog:
-    """The log of one server. Where it cannot be written, only the last line is known.
+    """The log of one server. If it cannot be written, only the last line is available.
 
-    Args:
-        path: the file.
-        redact: takes the keys out of a line.
-
-    Attributes:
-        last_line: the last line that was not empty.
+    `redact` removes keys from a line.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
         self.path = path
         self.last_line = ""
+        """The last line that was not empty."""
         self._redact = redact
         self._partial_line = b""
         self._remaining_bytes = LOG_LIMIT
         self._file: FileIO | None = None
 
     def feed(self, data: bytes) -> None:
-        """Takes the next piece; each line is kept once it is whole."""
+        """Add data; each line is written once it is complete."""
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         if len(self._partial_line) > LINE_LIMIT:
             lines.append(self._partial_line)
@@ -46,7 +42,7 @@ class ServerLog:
             self._write_line(line)
 
     def close(self) -> None:
-        """Keeps what is left, and closes the file."""
+        """Write an incomplete last line and close the file."""
         if self._partial_line:
             self.feed(b"\n")
         if self._file:
@@ -56,11 +52,11 @@ class ServerLog:
     def _write_line(self, line: bytes) -> None:
         text = self._redact(line.decode(errors="backslashreplace"))
         self.last_line = format_one_line(text, 200) or self.last_line
-        kept = f"{text}\n".encode()[: self._remaining_bytes]
-        if kept:
-            self._remaining_bytes -= len(kept)
+        data = f"{text}\n".encode()[: self._remaining_bytes]
+        if data:
+            self._remaining_bytes -= len(data)
             with suppress(OSError):
-                self._open_file().write(kept)
+                self._open_file().write(data)
 
     def _open_file(self) -> FileIO:
         if self._file is None:

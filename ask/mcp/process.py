@@ -1,7 +1,7 @@
-"""A server that is a program: its process, and the two streams of messages that go through its pipes.
+"""The process of a local server, and the message streams over its stdin and stdout.
 
-The SDK has a transport for that too. This one starts the process before the SDK is loaded, which takes as long as
-most servers take to start, and lets no message be longer than `MESSAGE_LIMIT`.
+The SDK has a transport for this, too. This one starts the process before the SDK is imported, which takes as long as
+most servers need to start, and limits the size of a message to `MESSAGE_LIMIT`.
 """
 
 from __future__ import annotations
@@ -28,39 +28,31 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 MESSAGE_LIMIT = 10_000_000
-"""Bytes that one message of a server may have."""
+"""Maximum size of a message from a server in bytes."""
 SHUTDOWN_TIMEOUT = 1.0
-"""Seconds that a server has to end by itself when its standard input is closed."""
+"""Seconds that a server has to exit after its stdin is closed."""
 FLUSH_TIMEOUT = 0.5
-"""Seconds in which the last messages must go out."""
+"""Seconds to wait until the last messages are sent and received."""
 _POLL_INTERVAL = 0.005
 _READ_SIZE = 65_536
-_MARK_VARIABLE = "ASK_SERVER"
+_MARKER_VARIABLE = "ASK_SERVER"
 
 
 class ServerProcess:
-    """A server's process, in a session of its own, so that Ctrl-C does not reach it.
-
-    Args:
-        server: as configured, its variables filled in.
-        environment: the environment of child processes.
-        directory: the working directory.
-        log: takes what it writes to standard error.
-
-    Attributes:
-        failure: why its messages are read no more, where that is its fault.
+    """The process of a server whose variables must be expanded. It has its own session, so Ctrl-C does not reach it.
 
     Raises:
-        ConfigError: it cannot be started.
+        ConfigError: the process cannot be started.
     """
 
     def __init__(self, server: ServerConfig, environment: Mapping[str, str], directory: Path, log: ServerLog) -> None:
         self.failure = ""
-        self._mark = os.urandom(16).hex()
+        """Why its messages are no longer read, if the server is at fault."""
+        self._marker = os.urandom(16).hex()
         self._log = log
         folder = resolve_server_folder(server, directory)
         program = os.path.expanduser(server.command)
-        marks = f"{environment.get(_MARK_VARIABLE, '')} {self._mark}".strip()
+        markers = f"{environment.get(_MARKER_VARIABLE, '')} {self._marker}".strip()
         try:
             self._process: Popen[bytes] = Popen(
                 [program, *server.args],
@@ -69,30 +61,29 @@ class ServerProcess:
                 stdout=PIPE,
                 stderr=PIPE,
                 cwd=folder,
-                env={**environment, **server.env, _MARK_VARIABLE: marks},
+                env={**environment, **server.env, _MARKER_VARIABLE: markers},
                 start_new_session=True,
             )
-        except (OSError, ValueError) as fault:
-            raise ConfigError(*explain_start_failure(server, folder, fault)) from None
+        except (OSError, ValueError) as error:
+            raise ConfigError(*explain_start_failure(server, folder, error)) from None
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended yet."""
         return self._process.poll() is None
 
     @property
     def exit_description(self) -> str:
-        """How it ended, and what it said last; "" while it runs."""
+        """The exit status or signal, and the last line of stderr; "" while it runs."""
         code = self._process.poll()
         if code is None:
             return ""
-        how = f"exit status {code}" if code >= 0 else f"killed by signal {-code}, {signal.strsignal(-code)}"
-        return f"{how}: {self._log.last_line}" if self._log.last_line else how
+        status = f"exit status {code}" if code >= 0 else f"killed by signal {-code}, {signal.strsignal(-code)}"
+        return f"{status}: {self._log.last_line}" if self._log.last_line else status
 
     def kill(self) -> None:
-        """End it with all that it has started."""
-        kill_process_tree(self._process.pid if self.is_running else None, self._mark)
-        with suppress(TimeoutExpired):  # one that hangs in the kernel
+        """Kill the process and all its descendants."""
+        kill_process_tree(self._process.pid if self.is_running else None, self._marker)
+        with suppress(TimeoutExpired):  # a process may hang in the kernel
             self._process.wait(1)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe:
@@ -100,36 +91,39 @@ class ServerProcess:
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[Any]:
-        """The stream of its messages and the stream to it. In the end its input is closed, and it may end by itself."""
+        """Open the streams for received messages and for messages to send.
+
+        At the end, the server's stdin is closed, and the server may exit by itself.
+        """
         import anyio
 
-        said, from_stdout = await open_reader(self._process.stdout, MESSAGE_LIMIT)
-        logged, from_stderr = await open_reader(self._process.stderr, _READ_SIZE)
+        stdout, stdout_transport = await open_reader(self._process.stdout, MESSAGE_LIMIT)
+        stderr, stderr_transport = await open_reader(self._process.stderr, _READ_SIZE)
         stdin = await open_writer(self._process.stdin)
         incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
         to_send, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
-        tasks = [
-            asyncio.create_task(self._read_messages(said, incoming)),
-            asyncio.create_task(self._copy_to_log(logged)),
+        read_tasks = [
+            asyncio.create_task(self._read_messages(stdout, incoming)),
+            asyncio.create_task(self._copy_to_log(stderr)),
         ]
-        writing = asyncio.create_task(self._write_messages(outgoing, stdin, incoming))
+        write_task = asyncio.create_task(self._write_messages(outgoing, stdin, incoming))
         try:
             yield received, to_send
         finally:
             received.close()
             to_send.close()
-            await asyncio.wait([writing], timeout=FLUSH_TIMEOUT)
+            await asyncio.wait([write_task], timeout=FLUSH_TIMEOUT)
             stdin.close()
-            end = time.monotonic() + SHUTDOWN_TIMEOUT
-            while self.is_running and time.monotonic() < end:
+            deadline = time.monotonic() + SHUTDOWN_TIMEOUT
+            while self.is_running and time.monotonic() < deadline:
                 await asyncio.sleep(_POLL_INTERVAL)
-            if not self.is_running:  # else its children may hold the pipes
-                await asyncio.wait(tasks, timeout=FLUSH_TIMEOUT)
-            for task in (writing, *tasks):
+            if not self.is_running:  # otherwise the pipes stay open
+                await asyncio.wait(read_tasks, timeout=FLUSH_TIMEOUT)
+            for task in (write_task, *read_tasks):
                 task.cancel()
-            await asyncio.gather(writing, *tasks, return_exceptions=True)
-            for one in (incoming, outgoing, from_stdout, from_stderr):
-                one.close()
+            await asyncio.gather(write_task, *read_tasks, return_exceptions=True)
+            for resource in (incoming, outgoing, stdout_transport, stderr_transport):
+                resource.close()
 
     async def _read_messages(self, reader: asyncio.StreamReader, send_stream: MemoryObjectSendStream[Any]) -> None:
         import anyio
@@ -147,7 +141,7 @@ class ServerProcess:
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
         while await reader.read(_READ_SIZE):
-            pass  # so that it can end, and does not wait for room in the pipe
+            pass  # drained, so that the server can exit instead of blocking on a full pipe
 
     async def _write_messages(
         self,
@@ -161,7 +155,7 @@ class ServerProcess:
                 stdin.write(text.encode() + b"\n")
                 await stdin.drain()
         except OSError:
-            incoming.close()  # else whoever waits for an answer would do so for ever
+            incoming.close()  # otherwise pending requests would wait forever
 
     async def _copy_to_log(self, reader: asyncio.StreamReader) -> None:
         while data := await reader.read(_READ_SIZE):
@@ -169,18 +163,18 @@ class ServerProcess:
 
 
 def parse_message(line: bytes) -> Any:
-    """A message; the exception where it is none."""
+    """Parse a message. Return the exception if it is invalid, as the SDK's streams expect."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as fault:
-        return fault
+    except ValueError as error:
+        return error
 
 
 async def open_reader(pipe: IO[bytes] | None, limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
-    """What reads from a pipe, lines of at most `limit` bytes; and what closes it."""
+    """Open a reader for a pipe, with lines of at most `limit` bytes, and the transport that closes it."""
     reader = asyncio.StreamReader(limit)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -188,7 +182,6 @@ async def open_reader(pipe: IO[bytes] | None, limit: int) -> tuple[asyncio.Strea
 
 
 async def open_writer(pipe: IO[bytes] | None) -> asyncio.StreamWriter:
-    """What writes to a pipe."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -196,13 +189,12 @@ async def open_writer(pipe: IO[bytes] | None) -> asyncio.StreamWriter:
 
 
 def explain_start_failure(server: ServerConfig, folder: Path, error: Exception) -> tuple[str, str]:
-    """Why a process could not be started, and what to do about it."""
+    """Return why a process could not be started, and a hint."""
     message = f"the MCP server {server.name} does not start"
     if not folder.is_dir():
         return f"{message}: there is no folder {folder}", f"correct mcp.servers.{server.name}.cwd"
     if isinstance(error, OSError) and error.errno == errno.ENOENT:
-        words = server.command.split()
-        if len(words) > 1:
+        if len(server.command.split()) > 1:
             return f"{message}: there is no program {server.command!r}", "put its arguments into args"
         return f"{message}: there is no program {server.command!r}", "install it, or give its whole path"
     reason = error.strerror if isinstance(error, OSError) else str(error)

@@ -15,105 +15,102 @@ from ask.parsing import as_dict, as_list
 from ask.settings import Config
 
 MCP_EXTRA = "mcp"
-"""The extra whose package speaks to servers."""
+"""The extra that installs the MCP SDK."""
 JSON_FILE_NAME = "mcp.json"
-"""The file in the folder of config.toml that is read by itself."""
+"""A file next to config.toml that is read without being configured."""
 DEFAULT_START_TIMEOUT = 10.0
 
 
 class ServerConfig(NamedTuple):
-    """A configured server.
-
-    Attributes:
-        name: what its tools' names begin with.
-        origin: the file that it is configured in.
-        type: "stdio" where it is a program, else "http" or "sse".
-        command: the program.
-        args: its arguments.
-        env: what is added to its environment.
-        cwd: where it runs; "" for the working directory.
-        url: where it is.
-        headers: sent with each request.
-        timeout: seconds that it may take to start.
-        enabled: whether it is used at all.
-        tools: the only tools to offer of it, by its own names; () for all.
-    """
+    """The configuration of a server; the fields are the keys of its table in config.toml."""
 
     name: str
+    """The prefix of its tools' names."""
     origin: Path
+    """The file that configures it."""
     type: str = "stdio"
+    """"stdio" for a program, or "http" or "sse"."""
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = EMPTY_MAPPING
+    """Variables that are added to its environment."""
     cwd: str = ""
+    """The folder it runs in; "" for the working directory."""
     url: str = ""
     headers: Mapping[str, str] = EMPTY_MAPPING
+    """HTTP headers of each request."""
     timeout: float = DEFAULT_START_TIMEOUT
+    """Seconds that it may take to start."""
     enabled: bool = True
     tools: tuple[str, ...] = ()
+    """The names of the tools to offer, as the server calls them; () for all."""
 
 
 class ConfiguredServers(NamedTuple):
-    """What is configured, by name in the order of the files; `warnings` are lines about what is not understood."""
+    """Servers by name, in the order of the files, and warnings about entries that cannot be used."""
 
     servers: Mapping[str, ServerConfig]
     warnings: Sequence[str] = ()
 
 
 def find_servers(config: Config, config_dir: Path) -> ConfiguredServers:
-    """All servers. Where two files name one, config.toml comes first, then the folder's mcp.json, then the others.
+    """Read all configured servers.
 
-    Args:
-        config: the content of config.toml, which is checked.
-        config_dir: the folder of config.toml.
+    If several files define a name, config.toml takes precedence, then the mcp.json next to it, then the files in
+    `mcp.files` in their order.
     """
-    own = config_dir / "config.toml"
-    servers = {name: parse_server_table(name, table, own) for name, table in config.get("mcp.servers", {}).items()}
+    config_file = config_dir / "config.toml"
+    servers = {
+        name: parse_server_table(name, table, config_file) for name, table in config.get("mcp.servers", {}).items()
+    }
     warnings: list[str] = []
-    named = [config_dir / Path(file).expanduser() for file in config.get("mcp.files", ())]
-    for path in dict.fromkeys(
-        [*([config_dir / JSON_FILE_NAME] if (config_dir / JSON_FILE_NAME).exists() else []), *named]
-    ):
+    json_files = [config_dir / Path(file).expanduser() for file in config.get("mcp.files", ())]
+    if (config_dir / JSON_FILE_NAME).exists():
+        json_files.insert(0, config_dir / JSON_FILE_NAME)
+    for path in dict.fromkeys(json_files):
         try:
-            found = read_servers(path)
+            file_servers = read_servers(path)
         except ConfigError as error:
             warnings.append(str(error))
             continue
-        warnings += found.warnings
-        servers |= {name: one for name, one in found.servers.items() if name not in servers}
+        warnings += file_servers.warnings
+        servers |= {name: server for name, server in file_servers.servers.items() if name not in servers}
     return ConfiguredServers(servers, warnings)
 
 
 def parse_server_table(name: str, table: Mapping[str, Any], origin: Path) -> ServerConfig:
-    """The server that a checked table describes."""
-    kind = table.get("type") or ("http" if "url" in table else "stdio")
-    known: dict[str, Any] = {key: value for key, value in table.items() if key in SERVER_KEYS}
-    known |= {key: tuple(value) for key, value in known.items() if isinstance(value, list)}
-    return ServerConfig(**{**known, "name": name, "origin": origin, "type": kind})
+    """Create a server from a table that has been checked."""
+    server_type = table.get("type") or ("http" if "url" in table else "stdio")
+    fields: dict[str, Any] = {key: value for key, value in table.items() if key in SERVER_KEYS}
+    fields |= {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
+    return ServerConfig(**{**fields, "name": name, "origin": origin, "type": server_type})
 
 
 def to_server_table(server: ServerConfig) -> dict[str, Any]:
-    """What config.toml is to hold of a server; what is as usual is left out."""
-    usual = ServerConfig(server.name, server.origin, type="http" if server.url else "stdio")
-    told = {key: value for key, value in server._asdict().items() if value != getattr(usual, key)}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in told.items()}
+    """Convert a server to a table for config.toml, without keys that have their default value."""
+    defaults = ServerConfig(server.name, server.origin, type="http" if server.url else "stdio")
+    table = {key: value for key, value in server._asdict().items() if value != getattr(defaults, key)}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
 
 
 STRING_PATTERN = r'("(?:\\.|[^"\\])*")'
 JSONC_PATTERNS = tuple(
-    re.compile(f"{STRING_PATTERN}|{extra}", re.DOTALL) for extra in (r"//[^\n]*|/\*.*?\*/", r",(?=\s*[}\]])")
+    re.compile(f"{STRING_PATTERN}|{syntax}", re.DOTALL) for syntax in (r"//[^\n]*|/\*.*?\*/", r",(?=\s*[}\]])")
 )
-"""What JSON has not but VS Code takes, comments and a comma behind the last item; and strings, which may hold it."""
+"""Extensions of JSON that VS Code accepts: comments and trailing commas.
+
+The patterns match strings first, in which neither has a meaning.
+"""
 TYPE_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http"}
 SIZE_LIMIT = 10_000_000
-"""Bytes that such a file may have."""
+"""Maximum size of a JSON file in bytes."""
 
 
 def read_servers(path: Path) -> ConfiguredServers:
-    """The servers in a file; its warnings are about those that cannot be used.
+    """Read the servers in a JSON file, with warnings about those that cannot be used.
 
     Raises:
-        ConfigError: it cannot be read, or is no such file.
+        ConfigError: the file cannot be read or has no list of servers.
     """
     content = read_json(path)
     tables = content.get("mcpServers", content.get("servers")) if isinstance(content, dict) else None
@@ -122,52 +119,52 @@ def read_servers(path: Path) -> ConfiguredServers:
     servers: dict[str, ServerConfig] = {}
     warnings = []
     for name, entry in tables.items():
-        fit = normalize_server_name(name)
+        server_name = normalize_server_name(name)
         try:
             table = normalize_server_entry(as_dict(entry))
-            list(check_server_tables(path, {fit: table}))
+            list(check_server_tables(path, {server_name: table}))
         except ConfigError as error:
             warnings.append(f"{error.message}; it is left out")
             continue
-        if fit in servers:
-            warnings.append(f"{path}: {name!r} would be {fit}, as another one is; it is left out")
-        servers.setdefault(fit, parse_server_table(fit, table, path))
+        if server_name in servers:
+            warnings.append(f"{path}: {name!r} would be {server_name}, as another one is; it is left out")
+        servers.setdefault(server_name, parse_server_table(server_name, table, path))
     return ConfiguredServers(servers, warnings)
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file, which may have comments.
+    """Read a JSON file, which may contain comments and trailing commas.
 
     Raises:
-        ConfigError: it cannot be read, or is not JSON.
+        ConfigError: the file cannot be read or is not JSON.
     """
     try:
         with path.open("rb") as file:
             data = file.read(SIZE_LIMIT + 1)
-    except OSError as fault:
-        raise ConfigError(f"cannot read {path} ({fault.strerror})", "correct mcp.files in config.toml") from fault
+    except OSError as error:
+        raise ConfigError(f"cannot read {path} ({error.strerror})", "correct mcp.files in config.toml") from error
     if len(data) > SIZE_LIMIT:
         raise ConfigError(f"{path} has more than {SIZE_LIMIT:,} bytes", "it is no list of MCP servers")
     try:
         text = data.decode("utf-8-sig")
         try:
             return json.loads(text)
-        except json.JSONDecodeError as fault:
-            for extra in JSONC_PATTERNS:
-                text = extra.sub(lambda match: match[1] or " ", text)
+        except json.JSONDecodeError as error:
+            for pattern in JSONC_PATTERNS:
+                text = pattern.sub(lambda match: match[1] or " ", text)
             try:
                 return json.loads(text)
             except json.JSONDecodeError:
-                raise fault from None
-    except (ValueError, RecursionError) as fault:
-        raise ConfigError(f"{path} is not valid JSON ({fault})", "correct that line") from fault
+                raise error from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid JSON ({error})", "correct that line") from error
 
 
 def normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry in the words of config.toml. What other programs keep beside it is for them."""
-    # Some count a timeout in milliseconds, and some for calls.
-    taken = SERVER_KEYS.keys() - {"timeout"}
-    table = {key: value for key, value in entry.items() if key in taken and value is not None}
+    """Convert a server entry of another program to the keys of config.toml, and drop all other keys."""
+    # Other programs use milliseconds, or mean the timeout of a call.
+    accepted_keys = SERVER_KEYS.keys() - {"timeout"}
+    table = {key: value for key, value in entry.items() if key in accepted_keys and value is not None}
     url = entry.get("url") or entry.get("serverUrl") or entry.get("httpUrl")
     if url and "command" not in table:
         table["url"] = url
@@ -175,17 +172,17 @@ def normalize_server_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         table["type"] = TYPE_ALIASES.get(str(table["type"]), table["type"])
     if entry.get("disabled") is True:
         table["enabled"] = False
-    for part in ("env", "headers"):
-        if isinstance(table.get(part), dict):
-            table[part] = {name: str(value) for name, value in table[part].items() if value is not None}
+    for key in ("env", "headers"):
+        if isinstance(table.get(key), dict):
+            table[key] = {name: str(value) for name, value in table[key].items() if value is not None}
     if "*" in as_list(table.get("tools")):
         del table["tools"]
     return table
 
 
 def normalize_server_name(name: str) -> str:
-    """A name that a server may have here, as near as can be to what it has there."""
+    """Convert the name of a server in another program to a valid name."""
     if SERVER_NAME_PATTERN.fullmatch(name):
         return name
-    fit = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", name))[:32]
-    return fit if SERVER_NAME_PATTERN.fullmatch(fit) else "server"
+    valid_name = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", name))[:32]
+    return valid_name if SERVER_NAME_PATTERN.fullmatch(valid_name) else "server"

@@ -1,4 +1,4 @@
-"""Answers to the requests that a server may send while it is used: its roots, and questions to the user."""
+"""Responses to requests from a server: its roots, and questions to the user."""
 
 from __future__ import annotations
 
@@ -17,25 +17,23 @@ if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
 
 MAX_QUESTIONS = 5
-"""Questions of one call that the model gets to see."""
+"""Maximum number of questions of one call that are passed on to the model."""
 MAX_QUESTION_LENGTH = 500
 
 
 class ServerRequestHandler:
     """Answers the requests of one server.
 
-    Questions to the user (elicitation) are declined: a run may have no terminal, and accepting what a server proposes
-    would agree to something that nobody has read. The model gets the question with the result of the call, so that it
-    can put it to the user in its answer.
-
-    Attributes:
-        roots: the folders that the server is told to work in; it does not learn of them unless it asks.
-        declined_questions: the questions since `pop_declined_questions` was last called.
+    Questions to the user (elicitation) are declined: a run may have no terminal, and accepting by default would agree
+    to something that the user has not read. The question is added to the result of the call, so that the model can ask
+    the user in its answer.
     """
 
     def __init__(self, roots: Sequence[Path]) -> None:
         self.roots = roots
+        """The folders that the server may work in, sent only if it asks for them."""
         self.declined_questions: list[str] = []
+        """The questions since `pop_declined_questions` was last called."""
 
     async def list_roots(self, context: ClientRequestContext) -> ListRootsResult:
         """Answer `roots/list`."""
@@ -53,23 +51,23 @@ class ServerRequestHandler:
         return ElicitResult(action="decline")
 
     def pop_declined_questions(self) -> str:
-        """Return a line for each question that was declined, and forget them; "" if there was none."""
+        """Return a line for each declined question and clear the list; "" if there are none."""
         lines = [f"[the server asked the user, and got no answer: {question}]" for question in self.declined_questions]
         self.declined_questions.clear()
         return "\n".join(lines)
 
 
 def find_roots(server: ServerConfig, directory: Path) -> list[Path]:
-    """Return the folders that a server may be told to work in: the working directory, if it runs on this machine.
+    """Return the roots of a server: the working directory if it runs on this machine, otherwise none.
 
-    A server elsewhere cannot read it, and its path contains the name of the user.
+    A remote server could not use the path, which often contains the user's name.
     """
     host = urlsplit(server.url).hostname or ""
     return [directory] if not server.url or is_loopback(host) else []
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address means this machine."""
+    """Check whether a host name or address refers to this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -79,11 +77,14 @@ def is_loopback(host: str) -> bool:
 
 
 def format_question(message: str, url: str) -> str:
-    """Format what a server asks of the user, with the page that it wants opened."""
+    """Format a question of a server, with the page that the user should open."""
     return format_one_line(" ".join(filter(None, (message, url))), MAX_QUESTION_LENGTH)
 
 
 def find_required_pages(error_data: Any) -> str:
-    """Return the pages that the user must open before a call can succeed, as the error -32042 names them."""
-    wanted = [as_dict(one) for one in as_list(as_dict(error_data).get("elicitations"))]
-    return "; ".join(format_question(str(one.get("message", "")), str(one.get("url", ""))) for one in wanted)
+    """Return the pages that the user must open before a call can succeed, from the data of an error -32042."""
+    elicitations = [as_dict(item) for item in as_list(as_dict(error_data).get("elicitations"))]
+    return "; ".join(
+        format_question(str(elicitation.get("message", "")), str(elicitation.get("url", "")))
+        for elicitation in elicitations
+    )

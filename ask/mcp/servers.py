@@ -1,6 +1,6 @@
-"""The servers that a run has started, those of one start all at the same time: kept until it is over.
+"""The pool of servers that a run has started. They run until it ends.
 
-The SDK is asynchronous and the run is not, so a thread of its own holds the event loop in which they are.
+The SDK is asynchronous and the run is not, so the event loop of the connections runs in a separate thread.
 """
 
 from __future__ import annotations
@@ -30,45 +30,35 @@ from ask.tools.base import ToolError, ToolResult
 
 T = TypeVar("T")
 LOOP_TIMEOUT_MARGIN = CLOSE_TIMEOUT + 10
-"""Seconds beyond those of a call after which the loop itself is given up."""
+"""Seconds added to the timeout of a call, after which the event loop itself is considered to hang."""
 LOGGER_NAMES = ("mcp", "client", "asyncio", "httpx2", "httpcore2")
-"""What the SDK and its packages log to; a logger without a handler writes to standard error."""
+"""Loggers of the SDK and its dependencies; without a handler they would write to standard error."""
 
 
 class ServerStartResult(NamedTuple):
-    """What became of a server.
-
-    Attributes:
-        server: as configured.
-        tools: what it lists.
-        version: its own name and version; "" where it does not tell.
-        seconds: how long it was waited for.
-        failure: why it cannot be used, one line; "" where it can.
-        hint: what to do about that; "" for nothing.
-    """
+    """The result of starting a server."""
 
     server: ServerConfig
     tools: Sequence[ToolListing] = ()
     version: str = ""
+    """The name and version that the server reports, or ""."""
     seconds: float = 0.0
+    """How long the start took."""
     failure: str = ""
+    """Why the server cannot be used, in one line; "" on success."""
     hint: str = ""
 
     @property
     def problem(self) -> str:
-        """The failure, and what to do about it; "" where there is none."""
+        """The failure and the hint; "" on success."""
         return ": ".join(filter(None, (self.failure, self.hint)))
 
 
 class ServerPool:
-    """The servers that a run uses.
+    """The servers that a run has started.
 
-    Args:
-        environment: the environment of child processes.
-        variables: the environment that `$NAME` is filled in from.
-        directory: the working directory.
-        logs: the folder for what they write to standard error.
-        redact: takes the keys out of a text.
+    `environment` is the environment of the server processes, and `variables` that from which `$NAME` is expanded.
+    `redact` removes keys from the logs.
     """
 
     def __init__(
@@ -93,39 +83,40 @@ class ServerPool:
         self._is_closing = False
 
     def start(self, servers: Sequence[ServerConfig]) -> list[ServerStartResult]:
-        """Start these, and return what became of each when that is known of all."""
-        ways: dict[str, tuple[ServerConfig, ServerTransport]] = {}
-        failed: dict[str, ServerStartResult] = {}
+        """Start the servers at the same time and return their results in the same order."""
+        transports: dict[str, tuple[ServerConfig, ServerTransport]] = {}
+        failed_results: dict[str, ServerStartResult] = {}
         for server in servers:
             self._logs.setdefault(server.name, ServerLog(self._log_folder / f"{server.name}.log", self._redact))
             try:
-                filled = expand_variables(server, self._variables, self._directory)
-                ways[server.name] = (filled, self._open_transport(filled))
+                expanded = expand_variables(server, self._variables, self._directory)
+                transports[server.name] = (expanded, self._open_transport(expanded))
             except ConfigError as error:
-                failed[server.name] = ServerStartResult(server, failure=error.message, hint=error.advice)
-        opened = self._run_in_loop(self._open_connections(ways), None) if ways else {}
-        return [failed.get(server.name) or opened[server.name] for server in servers]
+                failed_results[server.name] = ServerStartResult(server, failure=error.message, hint=error.advice)
+        results = self._run_in_loop(self._open_connections(transports), None) if transports else {}
+        results |= failed_results
+        return [results[server.name] for server in servers]
 
     def call_tool(self, server_name: str, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
-        """The result of a call of a server's tool; an exception, such as Ctrl-C, cancels it there too.
+        """Call a tool. An exception such as Ctrl-C also cancels the call on the server.
 
         Raises:
-            ToolError: there is none.
+            ToolError: the call failed.
         """
         try:
             connection = self._connections[server_name]
-            patience = timeout + connection.server.timeout + LOOP_TIMEOUT_MARGIN
-            return self._run_in_loop(connection.call_tool(tool_name, arguments, timeout), patience)
+            loop_timeout = timeout + connection.server.timeout + LOOP_TIMEOUT_MARGIN
+            return self._run_in_loop(connection.call_tool(tool_name, arguments, timeout), loop_timeout)
         except TimeoutError:
             raise ToolError(f"the MCP server {server_name} did not answer within {timeout:g} s") from None
 
     def stop(self, server_name: str) -> None:
-        """End one whose start was not waited for, so that it can be started anew."""
+        """Stop a server whose start was interrupted, so that it can be started again."""
         with suppress(TimeoutError):
             self._run_in_loop(self._close_connection(server_name), CLOSE_TIMEOUT * 2)
 
     def close(self) -> None:
-        """End them all: each is asked to end by itself, and is made to where it does not."""
+        """Stop all servers. Those that do not exit by themselves are killed."""
         self._is_closing = True
         try:
             if self._connections:
@@ -140,10 +131,10 @@ class ServerPool:
                 log.close()
 
     def _open_transport(self, server: ServerConfig) -> ServerTransport:
-        """The way to a server, whose program runs then.
+        """Create the transport to a server, and start its process if it is local.
 
         Raises:
-            ConfigError: it cannot be started.
+            ConfigError: the process cannot be started.
         """
         if server.type != "stdio":
             return HttpServerTransport(server, self._variables)
@@ -156,33 +147,33 @@ class ServerPool:
     async def _open_connections(
         self, transports: Mapping[str, tuple[ServerConfig, ServerTransport]]
     ) -> dict[str, ServerStartResult]:
-        try:  # it takes long, which no server is to be blamed for
+        try:  # imported here, because this is slow and must not count as a server's start time
             from mcp import Client  # noqa: F401
-        except ImportError as fault:
-            failure = f"the package mcp cannot be used ({fault})"
-            advice = format_install_command(MCP_EXTRA)
+        except ImportError as error:
+            failure = f"the package mcp cannot be used ({error})"
+            hint = format_install_command(MCP_EXTRA)
             return {
-                name: ServerStartResult(server, failure=failure, hint=advice)
-                for name, (server, _) in transports.items()
+                name: ServerStartResult(server, failure=failure, hint=hint) for name, (server, _) in transports.items()
             }
-        for name, (server, way) in transports.items():
-            requests = ServerRequestHandler(find_roots(server, self._directory))
-            self._connections[name] = ServerConnection(server, way, partial(self._open_transport, server), requests)
-        started = await asyncio.gather(*(self._open_connection(one) for one in self._connections.values()))
-        return {one.server.name: one for one in started}
+        for name, (server, transport) in transports.items():
+            handler = ServerRequestHandler(find_roots(server, self._directory))
+            reopen = partial(self._open_transport, server)
+            self._connections[name] = ServerConnection(server, transport, reopen, handler)
+        results = await asyncio.gather(*(self._open_connection(each) for each in self._connections.values()))
+        return {result.server.name: result for result in results}
 
     async def _open_connection(self, connection: ServerConnection) -> ServerStartResult:
-        server, begun = connection.server, time.monotonic()
+        server, start = connection.server, time.monotonic()
         try:
             tools = await connection.open()
-        except ServerUnavailableError as fault:
-            failure = f"the MCP server {server.name} cannot be used: {fault}"
+        except ServerUnavailableError as error:
+            failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
-            advice = f"what it wrote is in {log.path}" if log.last_line else ""
+            hint = f"what it wrote is in {log.path}" if log.last_line else ""
             if "answered 401" in failure or "answered 403" in failure:
-                advice = f"set mcp.servers.{server.name}.headers to what it wants"
-            return ServerStartResult(server, failure=failure, hint=advice, seconds=time.monotonic() - begun)
-        return ServerStartResult(server, tools, connection.version, time.monotonic() - begun)
+                hint = f"set mcp.servers.{server.name}.headers to what it wants"
+            return ServerStartResult(server, failure=failure, hint=hint, seconds=time.monotonic() - start)
+        return ServerStartResult(server, tools, connection.version, time.monotonic() - start)
 
     async def _close_connection(self, server_name: str) -> None:
         connection = self._connections.pop(server_name, None)
@@ -190,13 +181,13 @@ class ServerPool:
             await connection.close()
 
     async def _close_connections(self) -> None:
-        await asyncio.gather(*(one.close() for one in self._connections.values()), return_exceptions=True)
+        await asyncio.gather(*(each.close() for each in self._connections.values()), return_exceptions=True)
 
     def _run_in_loop(self, coroutine: Coroutine[Any, Any, T], timeout: float | None) -> T:
-        """What comes of the work, done in the loop; it is cancelled where nobody waits for it any more.
+        """Run a coroutine in the event loop and return its result. Any exception here cancels it.
 
         Raises:
-            TimeoutError: it takes longer than that.
+            TimeoutError: this takes longer than `timeout` seconds.
         """
         future = asyncio.run_coroutine_threadsafe(coroutine, self._ensure_loop())
         try:

@@ -1,6 +1,6 @@
-"""What servers have listed, kept in the cache folder, so that they need not be started to be offered.
+"""The cache of tool lists, with which tools can be offered without starting their servers.
 
-One file for each server. A list that cannot be read, or kept, costs the time that the server takes to start.
+There is one file per server. If it cannot be read or written, the server is started instead.
 """
 
 from __future__ import annotations
@@ -19,60 +19,50 @@ from ask.parsing import as_dict, as_number
 
 FORMAT_VERSION = 2
 MAX_AGE = 86_400.0
-"""Seconds for which a list is believed: not all that a server depends on can be seen from here."""
+"""Seconds until an entry expires: the fingerprint does not cover everything that a server's tools depend on."""
 
 FIELD_TYPES = {"name": str, "description": str, "schema": dict, "reads_only": bool, "needs_task": bool}
-"""What a tool is kept as."""
+"""The types of the fields of a cached tool."""
 
 
 class ToolListCache:
-    """The lists that are kept.
-
-    Args:
-        folder: where; it need not exist.
-    """
+    """The cached tool lists in a folder, which need not exist yet."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, server: ServerConfig, fingerprint: str) -> ServerTools | None:
-        """What a server offered when it was last started; None where that is not known for sure.
-
-        `fingerprint` is the fingerprint of what it is now.
-        """
+        """Return the tools of a server, None if there is no valid entry with this fingerprint."""
         try:
-            kept = as_dict(json.loads(self._build_path(server.name).read_bytes()))
+            entry = as_dict(json.loads(self._build_path(server.name).read_bytes()))
         except (OSError, ValueError, RecursionError):
             return None
-        written = as_number(kept.get("time"))
-        if (kept.get("format"), kept.get("fingerprint")) != (FORMAT_VERSION, fingerprint) or written is None:
+        write_time = as_number(entry.get("time"))
+        if (entry.get("format"), entry.get("fingerprint")) != (FORMAT_VERSION, fingerprint) or write_time is None:
             return None
-        listed, notes = parse_tool_listings(kept.get("tools")), parse_strings(kept.get("notes"))
-        if listed is None or notes is None or not 0 <= time.time() - written < MAX_AGE:
+        listings, notes = parse_tool_listings(entry.get("tools")), parse_strings(entry.get("notes"))
+        if listings is None or notes is None or not 0 <= time.time() - write_time < MAX_AGE:
             return None
-        return ServerTools(server, [normalize_listing(server, one) for one in listed], notes)
+        return ServerTools(server, [normalize_listing(server, listing) for listing in listings], notes)
 
     def write(self, server_tools: ServerTools, fingerprint: str, version: str) -> None:
-        """Keep what a server offers.
+        """Save the tools of a server.
 
-        Args:
-            server_tools: what that is.
-            fingerprint: the fingerprint of what it was before it was started.
-            version: its own name and version, for whoever reads the file.
+        `fingerprint` must have been computed before the server was started. `version` is only informative.
         """
-        table: Mapping[str, Any] = {
+        entry: Mapping[str, Any] = {
             "format": FORMAT_VERSION,
             "fingerprint": fingerprint,
             "time": time.time(),
             "version": version,
-            "tools": [one._asdict() for one in server_tools.tools],
+            "tools": [listing._asdict() for listing in server_tools.tools],
             "notes": list(server_tools.notes),
         }
         with suppress(OSError):
-            write_private_file(self._build_path(server_tools.server.name), json.dumps(table).encode())
+            write_private_file(self._build_path(server_tools.server.name), json.dumps(entry).encode())
 
     def delete(self, server_name: str) -> None:
-        """Keep nothing of a server any more."""
+        """Delete the entry of a server."""
         with suppress(OSError):
             self._build_path(server_name).unlink()
 
@@ -81,18 +71,18 @@ class ToolListCache:
 
 
 def parse_tool_listings(value: Any) -> Sequence[ToolListing] | None:
-    """The tools of a list as it is kept; None where it is none."""
+    """Parse cached tools; None if they are invalid."""
     if not isinstance(value, list):
         return None
     tools = []
     for entry in map(as_dict, value):
-        kinds = {field: type(entry.get(field)) for field in ToolListing._fields}
-        if kinds != FIELD_TYPES:
+        types = {field: type(entry.get(field)) for field in ToolListing._fields}
+        if types != FIELD_TYPES:
             return None
         tools.append(ToolListing(**{field: entry[field] for field in FIELD_TYPES}))
     return tools
 
 
 def parse_strings(value: Any) -> list[str] | None:
-    """The list of strings; None where it is none."""
-    return value if isinstance(value, list) and all(isinstance(one, str) for one in value) else None
+    """Return a list of strings; None for anything else."""
+    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None

@@ -1,4 +1,4 @@
-"""From what a server says of its tools to tools of ours: names that every provider takes, and no more than fits."""
+"""Conversion of a server's tools, with names and sizes that every provider accepts."""
 
 from __future__ import annotations
 
@@ -16,94 +16,88 @@ from ask.tools.base import Tool, ToolContext, ToolResult
 
 NAME_LIMIT = 64
 TOOLS_LIMIT = 128
-"""Tools of one server that are offered; some providers take no more in all."""
+"""Maximum number of tools of one server; some providers accept no more in total."""
 DESCRIPTION_LIMIT = 2_000
-"""Characters of a description that a model gets."""
+"""Maximum number of characters of a description; longer ones are truncated."""
 SCHEMA_LIMIT = 20_000
-"""Characters that the schema of one tool's parameters may have, as JSON."""
+"""Maximum number of characters of a parameter schema, as JSON. Tools with a larger one are not offered."""
 
 
 class ToolListing(NamedTuple):
-    """A tool as its server lists it.
-
-    Attributes:
-        reads_only: the server says that the tool changes nothing.
-        needs_task: it can be called only as a task, which ask does not support.
-    """
+    """A tool as listed by its server."""
 
     name: str
     description: str
     schema: Mapping[str, Any]
     reads_only: bool = False
+    """The server says that the tool has no side effects."""
     needs_task: bool = False
+    """The tool can be called only as a task, which ask does not support."""
 
 
 class ServerTools(NamedTuple):
-    """What a server has for a run.
-
-    Attributes:
-        server: as configured.
-        tools: what is to be offered, made fit for every provider.
-        notes: lines about what is left out.
-        failure: why nothing can be had of it, one line; "" where that is not so.
-    """
+    """The tools that a server offers in a run."""
 
     server: ServerConfig
     tools: Sequence[ToolListing] = ()
+    """The tools to offer, normalized for all providers."""
     notes: Sequence[str] = ()
+    """Messages about tools that are left out."""
     failure: str = ""
+    """Why the server cannot be used, in one line; "" if it can."""
 
 
 ToolCaller = Callable[[str, Mapping[str, Any], float], ToolResult]
-"""Calls a tool of a server, by its own name: with arguments, and for so many seconds at most."""
+"""Calls a tool by the name that its server uses, with arguments and a timeout in seconds."""
 
 
 def build_tool_prefix(server_name: str) -> str:
-    """What the names of a server's tools begin with."""
+    """Return the prefix of the names of a server's tools."""
     return f"{server_name if re.match('[A-Za-z_]', server_name) else '_' + server_name}__"
 
 
 def has_allowed_tool(server_name: str, tool_names: Iterable[str]) -> bool:
-    """Whether one of these names is that of a tool of the server."""
+    """Check whether any of the tool names belongs to the server."""
     return any(tool.startswith(build_tool_prefix(server_name)) for tool in tool_names)
 
 
 def build_tool_name(server_name: str, tool_name: str, used_names: Iterable[str]) -> str:
-    """The name under which a tool is offered: `SERVER__TOOL`.
+    """Build the name under which a tool is offered: `SERVER__TOOL`.
 
-    Where that is no name for every provider, or is taken, what is left of it ends in a hash of what it was.
+    A name that is too long or in use is truncated and gets a hash of the original name.
     """
-    fit = build_tool_prefix(server_name) + re.sub(r"[^A-Za-z0-9_-]", "_", tool_name)
-    if len(fit) <= NAME_LIMIT and fit not in used_names:
-        return fit
-    mark = hashlib.sha256(tool_name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
-    return f"{fit[: NAME_LIMIT - 9]}_{mark}"
+    name = build_tool_prefix(server_name) + re.sub(r"[^A-Za-z0-9_-]", "_", tool_name)
+    if len(name) <= NAME_LIMIT and name not in used_names:
+        return name
+    digest = hashlib.sha256(tool_name.encode("utf-8", "backslashreplace")).hexdigest()[:8]
+    return f"{name[: NAME_LIMIT - 9]}_{digest}"
 
 
 def select_tools(server: ServerConfig, listings: Sequence[ToolListing]) -> ServerTools:
-    """What is to be offered of all that a server lists."""
+    """Select the tools to offer from a server's list."""
     notes = []
-    own = {one.name for one in listings}
-    missing = [name for name in server.tools if name not in own]
+    listed_names = {listing.name for listing in listings}
+    missing = [name for name in server.tools if name not in listed_names]
     if missing:
         notes.append(f"the MCP server {server.name} has no tool {', '.join(map(repr, missing))}")
-    wanted = [one for one in listings if not server.tools or one.name in server.tools]
-    fitting = []
-    left_out: dict[str, list[str]] = {}
-    for one in wanted:
-        if reason := find_rejection_reason(one):
-            left_out.setdefault(reason, []).append(format_one_line(repair_surrogates(one.name), 100))
+    accepted = []
+    rejected_names: dict[str, list[str]] = {}
+    for listing in listings:
+        if server.tools and listing.name not in server.tools:
+            continue
+        if reason := find_rejection_reason(listing):
+            rejected_names.setdefault(reason, []).append(format_one_line(repair_surrogates(listing.name), 100))
         else:
-            fitting.append(one)
-    for reason, names in left_out.items():
+            accepted.append(listing)
+    for reason, names in rejected_names.items():
         others = f" and {len(names) - 1} more" if len(names) > 1 else ""
         notes.append(f"the MCP server {server.name} has tools that are left out, {names[0]!r}{others}: {reason}")
-    if len(fitting) > TOOLS_LIMIT:
+    if len(accepted) > TOOLS_LIMIT:
         notes.append(
-            f"the MCP server {server.name} has {len(fitting):,} tools, of which the first {TOOLS_LIMIT} are offered: "
+            f"the MCP server {server.name} has {len(accepted):,} tools, of which the first {TOOLS_LIMIT} are offered: "
             f"name those that you want in mcp.servers.{server.name}.tools"
         )
-    return ServerTools(server, [normalize_listing(server, one) for one in fitting[:TOOLS_LIMIT]], notes)
+    return ServerTools(server, [normalize_listing(server, listing) for listing in accepted[:TOOLS_LIMIT]], notes)
 
 
 def find_rejection_reason(listing: ToolListing) -> str:
@@ -116,7 +110,7 @@ def find_rejection_reason(listing: ToolListing) -> str:
 
 
 def normalize_listing(server: ServerConfig, listing: ToolListing) -> ToolListing:
-    """A tool of a server with a description that is no longer than it may be, and the schema of an object."""
+    """Return a tool with a description of valid length and with an object schema."""
     description = repair_surrogates(listing.description).strip()
     if len(description) > DESCRIPTION_LIMIT:
         description = f"{description[:DESCRIPTION_LIMIT]}..."
@@ -126,17 +120,17 @@ def normalize_listing(server: ServerConfig, listing: ToolListing) -> ToolListing
 
 
 def to_tools(server_tools: ServerTools, call_tool: ToolCaller) -> list[Tool]:
-    """The tools that stand for those of a server; `call_tool` carries out a call of it."""
+    """Convert the tools of a server, whose calls are made with `call_tool`."""
     tools: dict[str, Tool] = {}
-    for one in server_tools.tools:
-        name = build_tool_name(server_tools.server.name, one.name, tools)
-        if name not in tools:  # listed twice
-            tools[name] = to_tool(server_tools.server, one, name, call_tool)
+    for listing in server_tools.tools:
+        name = build_tool_name(server_tools.server.name, listing.name, tools)
+        if name not in tools:  # a server may list a tool twice
+            tools[name] = to_tool(server_tools.server, listing, name, call_tool)
     return list(tools.values())
 
 
 def to_tool(server: ServerConfig, listing: ToolListing, name: str, call_tool: ToolCaller) -> Tool:
-    """The tool that stands for one of a server's, which has been made fit."""
+    """Convert a normalized listing to a tool."""
 
     def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         return call_tool(listing.name, arguments, context.command_timeout)
@@ -146,8 +140,8 @@ def to_tool(server: ServerConfig, listing: ToolListing, name: str, call_tool: To
 
 
 def normalize_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of parameters as an object's that names its properties.
+    """Return a parameter schema with the type "object" and with properties.
 
-    All else stays as it is: `$schema` says which draft the arguments are checked by, and `$ref` needs `$defs`.
+    All other keys are kept: `$schema` selects the draft that arguments are validated against, and `$ref` needs `$defs`.
     """
     return {**schema, "type": "object", "properties": as_dict(schema.get("properties"))}

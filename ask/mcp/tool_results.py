@@ -1,4 +1,4 @@
-"""The text that the model gets for the result of a server's tool. Images, audio and files are described, not sent."""
+"""Conversion of tool results to text for the model. Images, audio and files are described, not sent."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 EMPTY_RESULT = "[the tool returned nothing]"
 MEDIA_KEYS = ("data", "blob")
-"""Where MCP puts the Base64 of an image, of audio or of a file, beside its `mimeType`."""
+"""Keys in which MCP puts the Base64 data of images, audio and files, next to `mimeType`."""
 DUPLICATE = object()
-"""Marks structured content that the content list contains too."""
+"""A marker for structured content that the content list contains too."""
 
 
 def to_tool_result(result: CallToolResult) -> ToolResult:
     """Convert the result of a call.
 
     Servers should repeat structured content as text (https://modelcontextprotocol.io/specification, "Structured
-    Content"), so it is used only where there is no text.
+    Content"), so it is used only if there is no text.
     """
     texts = [text for text in map(format_content_block, result.content) if text]
     has_text = any(part.type == "text" and part.text for part in result.content)
@@ -35,14 +35,14 @@ def to_tool_result(result: CallToolResult) -> ToolResult:
 
 
 def format_content_block(block: Any) -> str:
-    """One part of a result: text as it is, all else in words."""
+    """Format a content block: return text unchanged and describe anything else."""
     if block.type == "text":
         return str(block.text)
     if block.type in ("image", "audio"):
         return f"[{block.type} {block.mime_type}, {format_size(block.data)}, not shown]"
     if block.type == "resource_link":
-        about = " ".join(filter(None, (block.mime_type, block.title or block.name)))
-        return f"[link to {block.uri}: {about}]"
+        description = " ".join(filter(None, (block.mime_type, block.title or block.name)))
+        return f"[link to {block.uri}: {description}]"
     resource = block.resource
     if hasattr(resource, "text"):
         return f"[resource {resource.uri}]\n{resource.text}"
@@ -52,9 +52,9 @@ def format_content_block(block: Any) -> str:
 
 
 def drop_duplicates(structured_content: Any, blocks: Sequence[Any]) -> Any:
-    """Return structured content without what `blocks` contain already; `DUPLICATE` if nothing else is in it.
+    """Return structured content without parts that `blocks` contain already; `DUPLICATE` if nothing remains.
 
-    Media that remain are replaced by their size: a model cannot read Base64.
+    Remaining media are replaced by their size, since a model cannot read Base64.
     """
     dumps = [part.model_dump(mode="json", by_alias=True, exclude_none=True) for part in blocks]
     media = {text for dump in dumps for text in (dump.get("data"), as_dict(dump.get("resource")).get("blob")) if text}
@@ -64,7 +64,7 @@ def drop_duplicates(structured_content: Any, blocks: Sequence[Any]) -> Any:
             base64 = value.rpartition(";base64,")[2]
             return f"[{format_size(base64)}, not shown]" if base64 in media else value
         if isinstance(value, list):
-            items = [left for left in map(drop_from, value) if left is not DUPLICATE]
+            items = [item for item in map(drop_from, value) if item is not DUPLICATE]
             return items if items or not value else DUPLICATE
         if not isinstance(value, dict):
             return value
@@ -73,12 +73,12 @@ def drop_duplicates(structured_content: Any, blocks: Sequence[Any]) -> Any:
         texts = {key: text for key in MEDIA_KEYS if isinstance(text := value.get(key), str)}
         if isinstance(value.get("mimeType"), str):
             value = {**value, **{key: f"[{format_size(text)}, not shown]" for key, text in texts.items()}}
-        kept = {key: left for key, item in value.items() if (left := drop_from(item)) is not DUPLICATE}
-        return kept if kept or not value else DUPLICATE
+        remaining = {key: rest for key, item in value.items() if (rest := drop_from(item)) is not DUPLICATE}
+        return remaining if remaining or not value else DUPLICATE
 
     return drop_from(structured_content)
 
 
 def format_size(encoded_data: str) -> str:
-    """How many bytes a text in base64 stands for."""
+    """Format the decoded size of Base64 data."""
     return f"{len(encoded_data.rstrip('=')) * 3 // 4:,} bytes"

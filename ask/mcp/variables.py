@@ -1,4 +1,4 @@
-"""Fills the environment's variables into what is configured of a server, so that no secret need stand in a file."""
+"""Expansion of environment variables in the configuration of servers, so that files need not contain secrets."""
 
 from __future__ import annotations
 
@@ -12,52 +12,49 @@ from ask.mcp.server_config import ServerConfig
 
 BRACED_PATTERN = r"\$\{(?:env:)?(?P<name>\w+|input:[^}]*)(?::-(?P<default>[^}]*))?\}"
 BRACED_VARIABLE = re.compile(BRACED_PATTERN)
-"""`${NAME}`, `${NAME:-what else}`, and `${env:NAME}` as VS Code writes it."""
+"""`${NAME}`, `${NAME:-default}`, and `${env:NAME}` as in VS Code."""
 ANY_VARIABLE = re.compile(BRACED_PATTERN + r"|\$(?P<bare>[A-Za-z_]\w*)|(?P<dollar>\$\$)")
-"""The same, `$NAME`, and `$$` for a dollar."""
+"""`BRACED_VARIABLE`, `$NAME`, and `$$` for a dollar sign."""
 
 
 def expand_variables(server: ServerConfig, environment: Mapping[str, str], directory: Path) -> ServerConfig:
-    """The server with all variables replaced: in `env` and `headers` as `$NAME` too, elsewhere in braces alone.
+    """Expand all variables in a server's configuration: `$NAME` only in `env` and `headers`, `${NAME}` everywhere.
 
-    Args:
-        server: as configured.
-        environment: where the values are from.
-        directory: the working directory, which VS Code calls `${workspaceFolder}`.
+    `${workspaceFolder}`, as in VS Code, is the working directory.
 
     Raises:
-        ConfigError: a variable is not set, and has no default.
+        ConfigError: a variable is not set and has no default.
     """
     values = {"workspaceFolder": str(directory), "userHome": str(Path.home()), **environment}
-    braces = partial(expand_text, BRACED_VARIABLE, values=values, server=server)
-    anywhere = partial(expand_text, ANY_VARIABLE, values=values, server=server)
+    expand_braced = partial(expand_text, BRACED_VARIABLE, values=values, server=server)
+    expand_any = partial(expand_text, ANY_VARIABLE, values=values, server=server)
     return server._replace(
-        command=braces(server.command, place="command"),
-        args=tuple(braces(text, place="args") for text in server.args),
-        cwd=braces(server.cwd, place="cwd"),
-        url=braces(server.url, place="url"),
-        env={name: anywhere(text, place=f"env.{name}") for name, text in server.env.items()},
-        headers={name: anywhere(text, place=f"headers.{name}") for name, text in server.headers.items()},
+        command=expand_braced(server.command, key="command"),
+        args=tuple(expand_braced(text, key="args") for text in server.args),
+        cwd=expand_braced(server.cwd, key="cwd"),
+        url=expand_braced(server.url, key="url"),
+        env={name: expand_any(text, key=f"env.{name}") for name, text in server.env.items()},
+        headers={name: expand_any(text, key=f"headers.{name}") for name, text in server.headers.items()},
     )
 
 
 def expand_text(
-    pattern: re.Pattern[str], text: str, *, values: Mapping[str, str], server: ServerConfig, place: str
+    pattern: re.Pattern[str], text: str, *, values: Mapping[str, str], server: ServerConfig, key: str
 ) -> str:
-    """The text with the variables that the pattern finds replaced.
+    """Replace the variables that match a pattern. `key` is named in errors.
 
     Raises:
-        ConfigError: one is not set.
+        ConfigError: a variable is not set and has no default.
     """
 
     def expand_match(match: re.Match[str]) -> str:
-        found = match.groupdict()
-        if found.get("dollar"):
+        groups = match.groupdict()
+        if groups.get("dollar"):
             return "$"
-        name = found["name"] or found["bare"]
-        told = values.get(name, found["default"])
-        if told is None:
-            raise ConfigError(f"the MCP server {server.name} is left out: its {place} needs ${name}", f"set {name}")
-        return told
+        name = groups["name"] or groups["bare"]
+        value = values.get(name, groups["default"])
+        if value is None:
+            raise ConfigError(f"the MCP server {server.name} is left out: its {key} needs ${name}", f"set {name}")
+        return value
 
     return pattern.sub(expand_match, text)

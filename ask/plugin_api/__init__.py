@@ -1,1 +1,1 @@
-"""What the author of a provider plugin works with: the hooks, the base classes, and how plugins are found."""
+"""The plugin API: provider hooks, base classes, schema conversion, and plugin discovery and loading."""

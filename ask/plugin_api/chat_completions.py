@@ -1,7 +1,7 @@
-"""OpenAI's Chat Completions wire, spoken by most services: a provider that is one call to describe.
+"""The base class for providers that use OpenAI's Chat Completions API, as most services do.
 
-A service's own file states how it differs: through the arguments, or by overriding `headers`, `body` or a
-hook. The JSON that comes in may have any shape at all; nothing here trusts a type it has not looked at.
+A provider states how it differs through constructor arguments or by overriding `headers`, `body` or a hook.
+Response JSON is untrusted: every value's type is checked before use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from ask.errors import ProviderError, Remedy
 from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, Usage
 from ask.parsing import as_dict, as_int, as_list, as_number, as_text
 from ask.plugin_api.chat_stream import ChatStreamReader, find_error, to_call_list
-from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider, ProviderInfo, default_remedy
+from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider, ProviderInfo
+from ask.retries import default_remedy
 
 FINISH_REASONS = {
     "tool_calls": Finish.TOOL_CALLS,
@@ -26,40 +27,40 @@ FINISH_REASONS = {
     "content_filter": Finish.FILTER,
     "error": Finish.ERROR,
 }
-"""Finish reasons that mean something; any other is a normal stop."""
+"""Finish reasons with a meaning of their own; any other is a normal stop."""
 STANDARD_MEDIA_TYPES = (
     *("image/png", "image/jpeg", "image/gif", "image/webp"),
     *("application/pdf", "audio/wav", "audio/mpeg"),
 )
-"""What the wire itself has a form for. Which of it a service takes is another matter."""
+"""The MIME types that the API can represent; a service may accept fewer."""
 AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/mp4": "m4a"}
-"""What the wire calls audio whose MIME type has another name."""
+"""The API's names for audio formats whose MIME subtype differs."""
 MAX_CALL_ID_LENGTH = 40
 MAX_TOOL_NAME_LENGTH = 64
-"""Of calls, in characters, where a service is as strict as OpenAI."""
+"""The limits for tool calls, in characters, on services as strict as OpenAI."""
 
 
 class ChatCompletions(Provider):
-    """A service that speaks Chat Completions.
+    """A provider that uses the Chat Completions API.
 
     Args:
-        name: what `-p` takes.
-        base_url: the address up to and without "/chat/completions".
-        key_env: the environment variable, or variables, that may hold the key.
-        default_model: the model to ask where none is named.
-        title: how people write the service's name; the name if left out.
+        name: the provider's name, as passed to `-p`.
+        base_url: the URL without the final "/chat/completions".
+        key_env: the environment variable, or variables, that may contain the key.
+        default_model: the model to use unless the user names one.
+        title: the service's display name; defaults to `name`.
         needs_key: whether the service refuses requests without a key.
-        docs: the address of its API's documentation.
-        tells_cost: whether its answers tell what they cost.
-        offline_advice: what to do where it does not answer.
-        no_model_advice: what to do where it lists no model.
-        attachments: the MIME types of files that a message may hold, of images, PDF and audio; none by default.
+        docs: the URL of the API documentation.
+        tells_cost: whether answers report their cost.
+        offline_advice: the hint to show if the service cannot be reached.
+        no_model_advice: the hint to show if the service lists no models.
+        attachments: the MIME types of the images, PDFs and audio that a message may contain; none by default.
     """
 
     native_fields: tuple[str, ...] = ()
-    """Fields of an assistant message that the model needs back verbatim in later requests."""
+    """Fields of an assistant message to send back verbatim in later requests."""
     schema_beside_tools = False
-    """Whether the service takes a schema in a request with tools that may be called, and they still are called."""
+    """Whether a request may combine a schema with callable tools, and the model still calls them."""
 
     def __init__(
         self,
@@ -96,11 +97,11 @@ class ChatCompletions(Provider):
     # Requests
 
     def headers(self, key: str) -> dict[str, str]:
-        """The headers of every request: the key as a bearer token, if there is one."""
+        """Return the headers of every request: the key as a bearer token, if there is one."""
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
-        """The body of a chat request; a place for a service's own parameters."""
+        """Return the body of a chat request; override to add a service's own parameters."""
         body: dict[str, Any] = {"model": request.model}
         body["messages"] = [self.format_message(message, request.model) for message in request.messages]
         if request.tools:
@@ -113,32 +114,33 @@ class ChatCompletions(Provider):
         return body | dict(request.options)
 
     def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
-        """Whether a request carries its schema: one of an object, and where no tools may be called beside it.
+        """Check whether to send the schema in the request.
 
-        Elsewhere services refuse it, or let no tools be called for it.
+        Services reject schemas whose type is not an object. Most also reject a schema combined with callable tools, or
+        stop calling the tools (see `schema_beside_tools`).
         """
-        free = not request.tools or request.tool_choice == "none" or self.schema_beside_tools
-        return free and schema.get("type") == "object"
+        is_compatible = not request.tools or request.tool_choice == "none" or self.schema_beside_tools
+        return is_compatible and schema.get("type") == "object"
 
     def response_format(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """How this service is told of a schema."""
+        """Return the `response_format` that requests answers matching a schema."""
         from ask.plugin_api.strict_schema import to_strict_schema
 
         strict = to_strict_schema(schema)
-        described = {"name": "answer", "schema": strict or dict(schema), "strict": strict is not None}
-        return {"type": "json_schema", "json_schema": described}
+        json_schema = {"name": "answer", "schema": strict or dict(schema), "strict": strict is not None}
+        return {"type": "json_schema", "json_schema": json_schema}
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
-        """One message in this wire, with the native parts that its model needs back."""
+        """Convert a message to the API's format, including its provider-specific parts."""
         if message.role == "tool":
             return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
-        wire: dict[str, Any] = {"role": message.role, "content": message.content}
+        formatted: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.attachments:
-            text = [{"type": "text", "text": message.content}] if message.content else []
-            wire["content"] = [*text, *map(self.format_attachment, message.attachments)]
+            text_parts = [{"type": "text", "text": message.content}] if message.content else []
+            formatted["content"] = [*text_parts, *map(self.format_attachment, message.attachments)]
         if message.tool_calls:
-            wire["content"] = message.content or None
-            wire["tool_calls"] = [
+            formatted["content"] = message.content or None
+            formatted["tool_calls"] = [
                 {
                     "id": shorten_call_id(call.id),
                     "type": "function",
@@ -149,19 +151,19 @@ class ChatCompletions(Provider):
                 }
                 for call in message.tool_calls
             ]
-        return wire | dict(self.native_for(message, model))
+        return formatted | dict(self.native_for(message, model))
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         return media_type in self.attachments
 
     def format_attachment(self, attachment: Attachment) -> dict[str, Any]:
-        """One file as a content part: an image, audio, or any other file under its name."""
-        group = attachment.media_type.partition("/")[0]
-        if group == "image":
+        """Convert an attachment to a content part: image, audio, or a named file."""
+        main_type, _, subtype = attachment.media_type.partition("/")
+        if main_type == "image":
             return {"type": "image_url", "image_url": {"url": attachment.data_url}}
-        if group == "audio":
-            name = AUDIO_FORMATS.get(attachment.media_type) or attachment.media_type.partition("/")[2]
-            return {"type": "input_audio", "input_audio": {"data": attachment.base64, "format": name}}
+        if main_type == "audio":
+            audio_format = AUDIO_FORMATS.get(attachment.media_type) or subtype
+            return {"type": "input_audio", "input_audio": {"data": attachment.base64, "format": audio_format}}
         return {"type": "file", "file": {"filename": attachment.name, "file_data": attachment.data_url}}
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
@@ -179,22 +181,22 @@ class ChatCompletions(Provider):
         choice = first_choice(response)
         message = as_dict(choice.get("message"))
         refusal = as_text(message.get("refusal"))
-        kept = {name: message[name] for name in self.native_fields if message.get(name) is not None}
+        native = {name: message[name] for name in self.native_fields if message.get(name) is not None}
         answer = Answer(
             text=as_text(message.get("content")) + refusal,
             reasoning=as_text(message.get("reasoning") or message.get("reasoning_content")),
             finish=Finish.FILTER if refusal else FINISH_REASONS.get(str(choice.get("finish_reason")), Finish.STOP),
             usage=self.parse_usage(as_dict(response.get("usage") or choice.get("usage"))),
-            native=Native(self.info.name, as_text(response.get("model")), kept) if kept else None,
+            native=Native(self.info.name, as_text(response.get("model")), native) if native else None,
         )
-        failure = self.failure(response, answer)
-        if failure:
-            failure.answer = answer
-            raise failure
+        error = self.failure(response, answer)
+        if error:
+            error.answer = answer
+            raise error
         return answer
 
     def failure(self, response: Mapping[str, Any], answer: Answer) -> ProviderError | None:
-        """The error that a response holds despite its status of 200, if any."""
+        """Return the error inside a response with status 200, or None."""
         error = find_error(response)
         if error is not None:
             code = as_int(as_dict(error).get("code") or as_dict(error).get("status"))
@@ -207,11 +209,14 @@ class ChatCompletions(Provider):
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         message = as_dict(first_choice(response).get("message"))
-        old = message.get("function_call")  # the form before tools, in which there is one call at most
-        return read_tool_calls(message.get("tool_calls") or ([{"function": old}] if as_dict(old).get("name") else []))
+        # The deprecated predecessor of `tool_calls`, with at most one call:
+        # https://platform.openai.com/docs/api-reference/chat/object
+        legacy_call = message.get("function_call")
+        legacy_calls = [{"function": legacy_call}] if as_dict(legacy_call).get("name") else []
+        return read_tool_calls(message.get("tool_calls") or legacy_calls)
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
-        """Tokens and cost, where told."""
+        """Parse the tokens and the cost, as far as they are reported."""
         return Usage(
             input_tokens=as_int(usage.get("prompt_tokens")),
             output_tokens=as_int(usage.get("completion_tokens")),
@@ -238,7 +243,7 @@ class ChatCompletions(Provider):
         return [self.parse_model(as_dict(entry)) for entry in entries if as_text(as_dict(entry).get("id"))]
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
-        """One entry of the models list."""
+        """Parse one entry of the models list."""
         return ModelInfo(
             id=as_text(entry.get("id")),
             title=as_text(entry.get("name")),
@@ -247,36 +252,39 @@ class ChatCompletions(Provider):
 
 
 def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
-    """The first choice of a response; {} where there is none."""
+    """Return the first choice of a response, or {} if there is none."""
     return as_dict(next(iter(as_list(response.get("choices"))), None))
 
 
 def read_tool_calls(entries: Any) -> list[ToolCall]:
-    """The calls in a `tool_calls` array, or the one that stands in its place, under ids that differ.
+    """Parse a `tool_calls` array, or a single call in its place.
 
-    Arguments that came as an object become its text.
+    Missing and duplicate ids are replaced with generated ones. Arguments sent as an object are serialized to JSON.
     """
     calls: list[ToolCall] = []
-    seen: set[str] = set()
+    seen_ids: set[str] = set()
     for entry in to_call_list(entries):
         function = as_dict(as_dict(entry).get("function"))
         arguments = function.get("arguments")
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        arguments_json = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
         call_id = as_text(as_dict(entry).get("id"))
-        if not call_id or call_id in seen:
+        if not call_id or call_id in seen_ids:
             call_id = invent_id()
-        seen.add(call_id)
-        calls.append(ToolCall(call_id, as_text(function.get("name")) or "unnamed", text))
+        seen_ids.add(call_id)
+        calls.append(ToolCall(call_id, as_text(function.get("name")) or "unnamed", arguments_json))
     return calls
 
 
 def invent_id() -> str:
-    """An id for a call that came without one of its own."""
+    """Generate a random id for a tool call that came without one."""
     return f"call_{os.urandom(8).hex()}"
 
 
 def shorten_call_id(call_id: str) -> str:
-    """A call's id for the history: services take no longer one, though some make them."""
+    """Shorten a call id to the length that services accept in requests.
+
+    Some services return longer ids than they accept.
+    """
     return (
         call_id
         if len(call_id) <= MAX_CALL_ID_LENGTH
@@ -285,15 +293,19 @@ def shorten_call_id(call_id: str) -> str:
 
 
 def sanitize_tool_name(name: str) -> str:
-    """A tool's name for the history: what a model made up may hold characters that services refuse."""
-    legal = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "_-") else "_" for letter in name)
-    return legal[:MAX_TOOL_NAME_LENGTH] or "_"
+    """Replace the characters in a tool name that services reject in requests.
+
+    Models may call tools by invented names.
+    """
+    sanitized = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name)
+    return sanitized[:MAX_TOOL_NAME_LENGTH] or "_"
 
 
 def arguments_object(text: str) -> dict[str, Any] | None:
-    """A call's arguments; None where they are no JSON object, or one that no request can hold: NaN, half a character.
+    """Parse a call's arguments; None unless they are an object that can be sent.
 
-    Services refuse a history that holds anything else.
+    Objects with NaN, infinity or a lone surrogate cannot be sent. Services reject requests that contain a call with
+    any such arguments.
     """
     value = parse_json(text)
     try:
@@ -304,7 +316,7 @@ def arguments_object(text: str) -> dict[str, Any] | None:
 
 
 def parse_json(text: str) -> Any:
-    """The JSON value in a text, or None."""
+    """Parse JSON; return None if it is invalid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -312,7 +324,10 @@ def parse_json(text: str) -> Any:
 
 
 def error_text(error: Any) -> str:
-    """What an error says, one line: its message, or the upstream provider's own words with its name before them."""
+    """Return an error's message as one line.
+
+    An error passed on by a gateway yields the upstream provider's message, prefixed with that provider's name.
+    """
     if isinstance(error, str):
         return " ".join(unwrap_nested_error(error).split())
     fields = as_dict(error)
@@ -327,23 +342,26 @@ def error_text(error: Any) -> str:
 
 
 def format_error_detail(detail: Any) -> str:
-    """What a service says under `detail`: a text, or what does not fit and where, as FastAPI does."""
-    lines = []
+    """Format the `detail` of an error: a string, or FastAPI's validation errors."""
+    messages = []
     for entry in map(as_dict, as_list(detail)):
-        where = ".".join(str(part) for part in as_list(entry.get("loc")) if part != "body")
-        lines.append(": ".join(filter(None, (where, as_text(entry.get("msg"))))))
-    return "; ".join(filter(None, lines)) or as_text(detail)
+        location = ".".join(str(part) for part in as_list(entry.get("loc")) if part != "body")
+        messages.append(": ".join(filter(None, (location, as_text(entry.get("msg"))))))
+    return "; ".join(filter(None, messages)) or as_text(detail)
 
 
 def unwrap_nested_error(text: str) -> str:
-    """A message that ends in another service's error, as it came, with what that says in its place."""
+    """Replace a nested JSON error at the end of a message with its text."""
     start = text.find("{")
     inner = find_error(parse_json(text[start:])) if start >= 0 else None
     return text if inner is None else text[:start] + error_text(inner)
 
 
 def page_text(body: str) -> str:
-    """What a body that is no JSON says: a page's title, or the start of the text."""
+    """Return the message of a body that is not JSON.
+
+    This is the title of an HTML page, or the start of the text.
+    """
     import re
 
     title = re.search(r"<title[^>]*>(.*?)</title>", body, re.IGNORECASE | re.DOTALL)

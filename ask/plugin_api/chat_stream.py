@@ -1,4 +1,4 @@
-"""Gathers a Chat Completions stream into the response that the non-streaming API would have returned."""
+"""Assembles a Chat Completions stream into the response that the non-streaming API would have returned."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ TEXT_FIELDS = ("content", "refusal", *REASONING_FIELDS)
 
 
 def find_error(body: Any) -> Any:
-    """The error in an answer of any of the shapes that services use, or None.
+    """Return the error in a response body or stream chunk, or None.
 
-    In front of it all, beside or inside the choice, as a string, an object, or the whole body.
+    It may be a string or an object, at the top level, inside the first choice or in a list, or the body itself.
     """
     if isinstance(body, list):
-        found = (find_error(entry) for entry in body if isinstance(entry, dict))
-        return next((error for error in found if error is not None), None)
+        errors = (find_error(entry) for entry in body if isinstance(entry, dict))
+        return next((error for error in errors if error is not None), None)
     fields = as_dict(body)
     choices = as_list(fields.get("choices"))
     error = fields.get("error") or fields.get("errors") or (as_dict(choices[0]).get("error") if choices else None)
@@ -32,15 +32,15 @@ def find_error(body: Any) -> Any:
 
 
 DETAIL_CONTENT_FIELDS = ("text", "summary", "data", "signature")
-"""Fields of an item of `reasoning_details` that hold what the model made."""
+"""The fields of a `reasoning_details` item that contain model output."""
 MAX_FIELDS = 100
-"""How many top-level fields of a stream's chunks are kept."""
+"""The limit for how many fields of a stream's chunks, its choice and each reasoning detail are kept."""
 ITEM_OVERHEAD = 10_000
-"""What a tool call, or an item of `reasoning_details`, counts besides its text: more than it takes in memory."""
+"""Characters added to `size` for each tool call or `reasoning_details` item, to bound the memory they take."""
 
 
 class ChatStreamReader:
-    """Reads one stream; see `ask.StreamReader`."""
+    """The `ask.StreamReader` for Chat Completions streams."""
 
     def __init__(self) -> None:
         self.ended = self.over = False
@@ -69,42 +69,42 @@ class ChatStreamReader:
             chunk = {"error": chunk}
         error = find_error(chunk)
         chunk = as_dict(chunk)
-        head = self._top_level_fields
+        fields = self._top_level_fields
         for name, value in chunk.items():
-            if value is not None and name not in ("choices", "error") and (name in head or len(head) < MAX_FIELDS):
-                head[name] = value
+            if value is not None and name not in ("choices", "error") and (name in fields or len(fields) < MAX_FIELDS):
+                fields[name] = value
         if error is not None:
-            self._top_level_fields["error"] = error
+            fields["error"] = error
             self.ended = True
-        seen: list[Delta] = []
+        deltas: list[Delta] = []
         for choice in as_list(chunk.get("choices")):
-            seen += self._read_choice(as_dict(choice))
-        return seen
+            deltas += self._read_choice(as_dict(choice))
+        return deltas
 
     def _read_choice(self, choice: dict[str, Any]) -> list[Delta]:
         index = choice.get("index")
         if index and as_int(index):
             return []
         delta = as_dict(choice.get("delta")) or as_dict(choice.get("message"))
-        seen = self._read_text_fields(delta)
+        deltas = self._read_text_fields(delta)
         for fragment in as_list(delta.get("reasoning_details")):
             self._add_reasoning_detail(as_dict(fragment))
         for fragment in to_call_list(delta.get("tool_calls")):
-            seen += self._tool_calls.add_fragment(as_dict(fragment))
+            deltas += self._tool_calls.add_fragment(as_dict(fragment))
         if delta.get("function_call"):
-            told = self._legacy_calls.add_fragment({"index": 0, "function": delta["function_call"]})
-            seen += [] if self._tool_calls else told
-        kept = self._choice_fields
+            legacy_deltas = self._legacy_calls.add_fragment({"index": 0, "function": delta["function_call"]})
+            deltas += [] if self._tool_calls else legacy_deltas
+        fields = self._choice_fields
         for name, value in choice.items():
-            is_known = name in kept or len(kept) < MAX_FIELDS
-            if name not in ("delta", "message", "index") and value is not None and is_known:
-                kept[name] = value
+            has_room = name in fields or len(fields) < MAX_FIELDS
+            if name not in ("delta", "message", "index") and value is not None and has_room:
+                fields[name] = value
         self.ended = self.ended or choice.get("finish_reason") is not None
-        return seen
+        return deltas
 
     def _read_text_fields(self, delta: dict[str, Any]) -> list[Delta]:
-        """Text and reasoning; where a service sends its reasoning under two names, it is shown once."""
-        seen: list[Delta] = []
+        """Read text and reasoning; reasoning sent in two fields is returned once."""
+        deltas: list[Delta] = []
         reasoning = ""
         for name, value in delta.items():
             if value is None or name not in TEXT_FIELDS:
@@ -115,13 +115,16 @@ class ChatStreamReader:
             if name in REASONING_FIELDS:
                 reasoning = reasoning or text
             elif text:
-                seen.append(TextDelta(text))
-        return [ReasoningDelta(reasoning), *seen] if reasoning else seen
+                deltas.append(TextDelta(text))
+        return [ReasoningDelta(reasoning), *deltas] if reasoning else deltas
 
     def _add_reasoning_detail(self, fragment: dict[str, Any]) -> None:
-        """Join fragments per type and index; the signature may come last, and alone. Encrypted data stands alone."""
-        encrypted = fragment.get("data") is not None
-        key = len(self._reasoning_details) if encrypted else (str(fragment.get("type")), str(fragment.get("index")))
+        """Join fragments by type and index; the last may have only the signature.
+
+        Encrypted data comes in one piece and is never joined.
+        """
+        is_encrypted = fragment.get("data") is not None
+        key = len(self._reasoning_details) if is_encrypted else (str(fragment.get("type")), str(fragment.get("index")))
         if key not in self._reasoning_details:
             self._reasoning_details[key] = {}
             self._text_size += ITEM_OVERHEAD
@@ -154,12 +157,12 @@ class ChatStreamReader:
 
 
 def to_call_list(calls: Any) -> list[Any]:
-    """The entries of `tool_calls`, also where a service sends one call in place of a list."""
+    """Return `tool_calls` as a list; some services send a single call in its place."""
     return [calls] if isinstance(calls, dict) else as_list(calls)
 
 
 class ToolCallAssembler:
-    """Tool calls that arrive in pieces, keyed by index, or by order where there is none."""
+    """Assembles streamed tool calls, identified by index, or by order if there is none."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -170,7 +173,7 @@ class ToolCallAssembler:
         return len(self._calls)
 
     def add_fragment(self, fragment: Mapping[str, Any]) -> list[Delta]:
-        """Take one fragment; a call is told when its name is known, and again where more of the name comes."""
+        """Add a fragment, and return a `CallDelta` if it adds to the call's name."""
         function = as_dict(fragment.get("function"))
         call_id, name = as_text(fragment.get("id")), as_text(function.get("name"))
         index = as_int(fragment.get("index"))
@@ -182,19 +185,19 @@ class ToolCallAssembler:
         if index is not None:
             self._calls_by_index[index] = call
         call.id = call.id or call_id
-        grows = call.should_append_name(name)
+        appends_name = call.should_append_name(name)
         arguments = function.get("arguments")
         if arguments is not None:
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)
             self.size += call.arguments.write(text)
-        if not grows:
+        if not appends_name:
             return []
         call.name += name
         self.size += len(name)
         return [CallDelta(call.position, call.name)]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The calls so far, as a whole answer would hold them."""
+        """Return the calls received so far, in the format of the non-streaming API."""
         return [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments.getvalue()}}
             for call in self._calls
@@ -202,7 +205,7 @@ class ToolCallAssembler:
 
 
 class PartialToolCall:
-    """What has come of one call; `position` is its place among the answer's calls."""
+    """A tool call received so far; `position` is its index among the answer's calls."""
 
     def __init__(self, position: int) -> None:
         self.position = position
@@ -211,11 +214,14 @@ class PartialToolCall:
         self.arguments = StringIO()
 
     def should_append_name(self, name: str) -> bool:
-        """Whether a name is this call's, or the next part of it: some services repeat the whole one instead."""
+        """Check whether a name is a new part of this call's name.
+
+        Some services repeat the full name instead.
+        """
         return bool(name) and (not self.name or (name != self.name and not self.arguments.tell()))
 
     def is_finished_by(self, call_id: str, index: int | None) -> bool:
-        """Whether a fragment with a name begins another call in this one's place."""
+        """Check whether a fragment that contains a name begins another call."""
         if call_id:
             return bool(self.id) and self.id != call_id
         return index is None and bool(self.name)

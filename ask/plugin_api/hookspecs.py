@@ -1,9 +1,9 @@
-"""The hooks that a provider plugin implements, each with when it runs and what it returns.
+"""The hooks that a provider plugin implements: what each returns and when it runs.
 
-An implementation is any attribute whose name begins with `provider_`, on an instance of `ask.Provider`
-or in a module; a module must have every hook but `provider_adapter` and `provider_takes_attachment`. All
-hooks but `provider_adapter` are pure: no I/O, no waiting, no printing. An exception other than an
-`ask.AskError` counts as a fault of the plugin.
+An implementation is any callable attribute of an instance of `ask.Provider`, or of a module, whose name begins with
+`provider_`. A module must define every hook except `provider_adapter` and `provider_takes_attachment`. All hooks except
+`provider_adapter` must be pure: no I/O, no waiting, no printing. Any exception other than an `ask.AskError` is
+reported as a bug in the plugin.
 """
 
 from __future__ import annotations
@@ -28,90 +28,108 @@ hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
 
 
 class ProviderHooks:
-    """Every provider hook. Calls are by keyword, and reach the chosen provider alone."""
+    """The specification of every provider hook. Hooks are called with keywords, and only on the selected provider."""
 
     @hookspec(firstresult=True)
     def provider_info(self) -> ProviderInfo:  # type: ignore[empty-body]
-        """Who the provider is. Runs at any time, also just to list providers."""
+        """Return the provider's description. Runs at any time, also to list providers."""
 
     @hookspec(firstresult=True)
     def provider_adapter(self) -> BaseAdapter | None:
-        """A `requests` adapter that answers for the base URL. Runs once a run, before the first request.
+        """Return a `requests` adapter that answers in place of the network.
 
-        For a provider that lives inside the process; None, the default, goes over the network.
+        Runs once, before the first request. For providers that run inside the process; the default, None, sends
+        requests over the network.
         """
 
     @hookspec(firstresult=True)
     def provider_supports_tools(self, model: str) -> bool:  # type: ignore[empty-body]
-        """Whether to send tools to this model. Runs before a request that would carry them."""
+        """Check whether the model accepts tools.
+
+        Runs before a request that would contain them.
+        """
 
     @hookspec(firstresult=True)
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:  # type: ignore[empty-body]
-        """Whether a message to this model may hold a file of that MIME type. False is the default.
+        """Check whether a message to this model may contain a file of this MIME type.
 
-        Runs before a request whose messages hold such files, and to tell the user what may be attached. False only
-        where it is known that it may not: the user is told then before anything is sent, and what was attached
-        earlier in the conversation stands there as a note. So `provider_build_request` meets in
-        `Message.attachments` only what was said yes to, in messages of the user's.
+        Runs before a request whose messages contain such files, and to list what the user can attach. The default is
+        False. Return False only if the type is known to be unsupported: the user then gets an error before anything is
+        sent, and files attached earlier in the conversation are replaced by a note. So `provider_build_request` finds
+        only accepted types in `Message.attachments`, and only in messages with the role "user".
         """
 
     @hookspec(firstresult=True)
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:  # type: ignore[empty-body]
-        """The provider's own tools array. Runs inside `provider_build_request`."""
+        """Return the tools array in the provider's own format.
+
+        Runs inside `provider_build_request`.
+        """
 
     @hookspec(firstresult=True)
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:  # type: ignore[empty-body]
-        """The calls in a whole answer, in the model's order, under ids that differ.
+        """Return the tool calls in a response, in the model's order and with unique ids.
 
-        Runs after the answer is there. Invents ids where the provider sends none. Arguments are passed on
-        as the model wrote them, also where they are not valid JSON.
+        Runs after `provider_parse_response`. Must generate ids if the provider sends none. Arguments are returned
+        exactly as the model wrote them, even if they are not valid JSON.
         """
 
     @hookspec(firstresult=True)
     def provider_format_tool_result(  # type: ignore[empty-body]
         self, tool_call_id: str, tool_name: str, result: str
     ) -> dict[str, Any]:
-        """The provider's own message or block for a result. Runs inside `provider_build_request`, once each."""
+        """Return a tool result in the provider's own format.
+
+        Runs inside `provider_build_request`, once per result.
+        """
 
     @hookspec(firstresult=True)
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:  # type: ignore[empty-body]
-        """The HTTP request, authentication headers included. Runs once a round, and again for a retry.
+        """Return the HTTP request, including authentication headers.
 
-        The same messages must give the same bytes, cache markers apart: providers cache by prefix.
+        Runs once per tool round, and again for a retry. The same messages must produce the same bytes, except for
+        cache markers, because providers cache by prefix.
         """
 
     @hookspec(firstresult=True)
     def provider_stream_reader(self) -> StreamReader:  # type: ignore[empty-body]
-        """A fresh reader. Runs before each streamed answer."""
+        """Return a new stream reader. Runs before each streamed answer is read."""
 
     @hookspec(firstresult=True)
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:  # type: ignore[empty-body]
-        """The answer in a whole response, or in what a stream's reader gathered. Runs once for each answer.
+        """Parse the answer in a response, or in what `StreamReader.response` returned.
 
-        Raises `ask.ProviderError` (best by way of `provider_parse_error`) where the response is or holds an
-        error, with what was said before it as the error's `answer`.
+        Runs once per answer. Raises `ask.ProviderError`, preferably made by `provider_parse_error`, if the response is
+        or contains an error. Any text that came before the error belongs in the error's `answer`.
         """
 
     @hookspec(firstresult=True)
     def provider_parse_error(  # type: ignore[empty-body]
         self, status: int, headers: Mapping[str, str], body: str
     ) -> ProviderError:
-        """The error in an HTTP answer of 400 and up, with its remedy. Returned, not raised.
+        """Return (do not raise) the error for an HTTP response, with its remedy.
 
-        Runs once for each such answer, and for one of 200 that cannot be read, such as a page of HTML.
+        Runs for each response with an error status, and for a response with status 200 that cannot be parsed, such
+        as an HTML page.
         """
 
     @hookspec(firstresult=True)
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:  # type: ignore[empty-body]
-        """What the user should know about an answer though it is no error, one line; "", the default, for nothing.
+        """Return a one-line notice for the user about an answer; "" for none.
 
-        Runs after each answer, also one that was empty.
+        Runs after each answer, even an empty one. It reports what is not an error. The default is "".
         """
 
     @hookspec(firstresult=True)
     def provider_models_request(self, key: str) -> HttpRequest | None:
-        """The request for the models list, or None, the default, where there is none. Runs for `ask models`."""
+        """Return the request for the models list; None, the default, if there is none.
+
+        Runs whenever ask needs the list: for `ask models`, `ask doctor`, or to choose a model.
+        """
 
     @hookspec(firstresult=True)
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:  # type: ignore[empty-body]
-        """The models in the answer to that request; `body` is its parsed JSON. Runs for `ask models`."""
+        """Parse the response to the models request; `body` is its JSON.
+
+        Runs once for each such response.
+        """

@@ -1,4 +1,4 @@
-"""Guards around the loading of plugins: slow ones are named, and none can write to the terminal or end the process."""
+"""Guards for importing plugins: slow imports and output are reported, and a plugin cannot end the process."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import NoReturn
 from ask.text import format_one_line
 
 SLOW_LOAD_SECONDS = 1.0
-"""Seconds after which a plugin that is still loading is named."""
+"""Seconds after which a plugin that is still loading is reported."""
 MAX_OUTPUT_BYTES = 4_096
-"""Bytes of a plugin's output that are reported."""
+"""The limit for how much of a plugin's output is reported."""
 MAX_LINE_LENGTH = 200
 FIRST_FREE_DESCRIPTOR = 3
-"""The lowest file descriptor that is not a standard stream, one of which may be closed."""
+"""The lowest file descriptor after the standard streams, whose numbers must not be reused if one is closed."""
 
 NotifyCallback = Callable[[str], None]
 
 
 @contextmanager
 def report_slow_loading(name: str, notify: NotifyCallback) -> Iterator[None]:
-    """Report the plugin if the block takes longer than a second, while it still runs."""
+    """Report the plugin as soon as the block has run for `SLOW_LOAD_SECONDS`."""
     timer = threading.Timer(
         SLOW_LOAD_SECONDS, notify, [f"waiting for the plugin {format_one_line(name)}, which loads slowly"]
     )
@@ -39,14 +39,10 @@ def report_slow_loading(name: str, notify: NotifyCallback) -> Iterator[None]:
 
 @contextmanager
 def guard_import(name: str, notify: NotifyCallback) -> Iterator[None]:
-    """Import a plugin into this process in the block.
+    """Guard the import of the plugin `name` in the block.
 
-    What it prints is reported as one line on standard error. `os._exit` raises SystemExit; code that is not Python
-    can still end the process.
-
-    Args:
-        name: the plugin.
-        notify: takes a line for the user, also from another thread.
+    Whatever it prints is reported as one line through `notify`, which may be called from another thread. `os._exit`
+    raises SystemExit instead; native code can still end the process.
     """
     output = _OutputRedirect()
     try:
@@ -59,13 +55,13 @@ def guard_import(name: str, notify: NotifyCallback) -> Iterator[None]:
 
 
 class _OutputRedirect:
-    """Standard output and standard error as file descriptors, redirected to memory until `restore` is called."""
+    """Redirects the file descriptors of standard output and standard error to memory until `restore` is called."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._saved_descriptors: dict[int, int] = {}
         for descriptor in (1, 2):
-            with suppress(OSError):  # it is closed
+            with suppress(OSError):  # the stream is closed
                 self._saved_descriptors[descriptor] = fcntl.fcntl(
                     descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR
                 )
@@ -79,7 +75,7 @@ class _OutputRedirect:
             os.dup2(self._memory_descriptor, descriptor)
 
     def wrap_notify(self, notify: NotifyCallback) -> NotifyCallback:
-        """Make `notify` write to the user and not to memory."""
+        """Return a `notify` that writes to the user instead of to memory."""
 
         def notify_user(text: str) -> None:
             with self._lock:
@@ -92,7 +88,7 @@ class _OutputRedirect:
         return notify_user
 
     def restore(self) -> str:
-        """End the redirection; return on one line what was written meanwhile."""
+        """End the redirection and return the captured output as one line."""
         with self._lock:
             _flush_streams()
             self._restore_descriptors()
@@ -118,15 +114,15 @@ def _flush_streams() -> None:
 
 @contextmanager
 def _block_exit() -> Iterator[None]:
-    process, end = os.getpid(), os._exit
+    pid, original_exit = os.getpid(), os._exit
 
     def raise_system_exit(status: int) -> NoReturn:
-        if os.getpid() != process:  # a child that the plugin forked
-            end(status)
+        if os.getpid() != pid:  # a child that the plugin forked
+            original_exit(status)
         raise SystemExit(f"os._exit({status})")
 
     os._exit = raise_system_exit
     try:
         yield
     finally:
-        os._exit = end
+        os._exit = original_exit

@@ -1,8 +1,7 @@
-"""Finds plugins by their metadata; of providers it loads the one that is chosen, and checks it.
+"""Finds installed plugins, and loads and checks the selected provider; `ask.tools.plugins` loads tools.
 
-How tools are loaded is in `tool_plugins`. Finding imports no plugin. What was found is kept in the cache folder until
-a folder of packages changes, because reading the metadata of every installed package takes longer than all the rest
-of a start.
+Finding plugins reads package metadata and imports nothing. The result is cached until a folder on `sys.path` changes,
+because reading the metadata of every installed package takes longer than the rest of startup.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ if TYPE_CHECKING:
 PROVIDER_GROUP = "ask.providers"
 ENTRY_POINT_GROUPS = (PROVIDER_GROUP, "ask.tools")
 CACHE_KEYS = ("rows", "tools")
-"""Under which each of them is kept."""
+"""The JSON keys of the entry point groups in the cache file, in the same order."""
 EntryPointRows = dict[str, list[list[str]]]
-"""By group: the name, target and distribution of each entry point."""
+"""The name, target and distribution of each entry point, by group."""
 
 
 class PluginEntry(NamedTuple):
-    """A distribution's word that it has a provider of that name, or tools, at `target` ("module:attribute")."""
+    """An entry point for a provider or for tools; `target` is "module:attribute"."""
 
     name: str
     target: str
@@ -45,7 +44,7 @@ class PluginEntry(NamedTuple):
 
 
 class PluginCallGuard:
-    """A context that turns an exception inside a hook into an error of the provider's, named in it."""
+    """A context manager that turns an unexpected exception inside a hook into a `ProviderError`."""
 
     def __init__(self, provider_name: str) -> None:
         self._provider_name = provider_name
@@ -62,38 +61,31 @@ class PluginCallGuard:
 
 
 class LoadedProvider(NamedTuple):
-    """A provider that passed every check: its hooks, what it says of itself, and the context to call hooks in."""
+    """A checked provider: its hooks, its description, and the context manager in which to call hooks."""
 
     hooks: ProviderHooks
     info: ProviderInfo
     call_guard: PluginCallGuard
 
     def supports_attachment(self, model: str, media_type: str) -> bool:
-        """Whether a message to this model may hold a file of that MIME type.
-
-        Raises:
-            ProviderError: the plugin failed.
-        """
+        """Check whether a message to this model may contain a file of this MIME type."""
         with self.call_guard:
             return bool(self.hooks.provider_takes_attachment(model=model, media_type=media_type))
 
 
 class PluginIndex(NamedTuple):
-    """The plugins that are installed.
-
-    Attributes:
-        providers: every provider name on offer, sorted, with the distributions that claim it.
-        tools: every distribution with tools, sorted, with all that it names.
-    """
+    """The entry points of the installed plugins."""
 
     providers: dict[str, tuple[PluginEntry, ...]]
+    """The entries by provider name, sorted; several for one name are a conflict between distributions."""
     tools: dict[str, tuple[PluginEntry, ...]]
+    """The entries by distribution, sorted."""
 
 
 def find_plugins(cache: Path | None) -> PluginIndex:
-    """What is installed.
+    """Find the installed plugins, reading the file `cache` if it is up to date.
 
-    `cache` is the file that keeps the result; None reads the metadata anew.
+    Without a cache file, the metadata is always read.
     """
     stamp = [sys.executable, *([path, _get_modified_time(path)] for path in sys.path)]
     rows = _read_cache(cache, stamp)
@@ -105,15 +97,15 @@ def find_plugins(cache: Path | None) -> PluginIndex:
 
 
 def find_provider_entries(cache: Path | None) -> dict[str, tuple[PluginEntry, ...]]:
-    """Every provider name on offer, as `find_plugins` has them."""
+    """Find the installed providers by name; see `find_plugins`."""
     return find_plugins(cache).providers
 
 
 def _group_entries(field: str, entries: list[PluginEntry]) -> dict[str, tuple[PluginEntry, ...]]:
     grouped: dict[str, tuple[PluginEntry, ...]] = {}
-    for claim in sorted(entries, key=attrgetter(field)):
-        key = getattr(claim, field)
-        grouped[key] = (*grouped.get(key, ()), claim)
+    for entry in sorted(entries, key=attrgetter(field)):
+        key = getattr(entry, field)
+        grouped[key] = (*grouped.get(key, ()), entry)
     return grouped
 
 
@@ -125,17 +117,21 @@ def _get_modified_time(path: str) -> int:
 
 
 def _scan_entry_points() -> EntryPointRows:
-    """The entry points of each group; of a distribution installed twice, the first counts."""
+    """Read the entry points of each group from the installed packages' metadata.
+
+    If a distribution is installed twice, the first on `sys.path` wins.
+    """
     from importlib.metadata import distributions
 
     rows: EntryPointRows = {group: [] for group in ENTRY_POINT_GROUPS}
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for distribution in distributions():
-        with suppress(Exception):  # what a broken installation left behind must not hide the others
+        with suppress(Exception):  # a broken distribution must not hide the others
             text = distribution.read_text("entry_points.txt") or ""
-            if not any(f"[{group}]" in text for group in ENTRY_POINT_GROUPS) or distribution.name in (None, *seen):
+            has_plugins = any(f"[{group}]" in text for group in ENTRY_POINT_GROUPS)
+            if not has_plugins or distribution.name in (None, *seen_names):
                 continue
-            seen.add(distribution.name)
+            seen_names.add(distribution.name)
             for entry in distribution.entry_points:
                 if entry.group in rows:
                     rows[entry.group].append([entry.name, entry.value, distribution.name])
@@ -143,25 +139,27 @@ def _scan_entry_points() -> EntryPointRows:
 
 
 def _read_cache(cache: Path | None, stamp: list[Any]) -> EntryPointRows | None:
-    """What is kept, if it is up to date, and whole: an older ask kept less."""
+    """Return the cached rows if they are up to date and valid.
+
+    The cache of an older version of ask may lack a group.
+    """
     if cache is None:
         return None
     try:
-        kept = json.loads(cache.read_bytes())
-        of_group = {group: kept[key] for group, key in zip(ENTRY_POINT_GROUPS, CACHE_KEYS, strict=True)}
-        rows = {group: [[str(a), str(b), str(c)] for a, b, c in of_group[group]] for group in ENTRY_POINT_GROUPS}
-        return rows if of_group == rows and kept["stamp"] == stamp else None
+        cached = json.loads(cache.read_bytes())
+        cached_rows = {group: cached[key] for group, key in zip(ENTRY_POINT_GROUPS, CACHE_KEYS, strict=True)}
+        rows = {group: [[str(a), str(b), str(c)] for a, b, c in cached_rows[group]] for group in ENTRY_POINT_GROUPS}
+        return rows if cached_rows == rows and cached["stamp"] == stamp else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _write_cache(cache: Path | None, stamp: list[Any], rows: EntryPointRows) -> None:
-    """Keep the rows for the next run; a cache that cannot be written only costs time."""
     if cache is None:
         return
-    kept = {key: rows[group] for group, key in zip(ENTRY_POINT_GROUPS, CACHE_KEYS, strict=True)}
-    with suppress(OSError):
-        write_private_file(cache, json.dumps({"stamp": stamp, **kept}).encode())
+    rows_by_key = {key: rows[group] for group, key in zip(ENTRY_POINT_GROUPS, CACHE_KEYS, strict=True)}
+    with suppress(OSError):  # without the cache the next start is slower, nothing more
+        write_private_file(cache, json.dumps({"stamp": stamp, **rows_by_key}).encode())
 
 
 def _guard_import(entry: PluginEntry, notify: NotifyCallback) -> AbstractContextManager[None]:
@@ -173,35 +171,36 @@ def _guard_import(entry: PluginEntry, notify: NotifyCallback) -> AbstractContext
 
 
 def load_provider(entries: tuple[PluginEntry, ...], notify: NotifyCallback) -> LoadedProvider:
-    """Import and check the provider behind a name; `notify` takes a line about one that is slow or prints something.
+    """Import and check the provider with these entries.
+
+    A slow import, and output during the import, is reported to `notify`.
 
     Raises:
-        ConfigError: two distributions claim the name, or the plugin is broken; names the distribution.
+        ConfigError: two distributions use the name, or the plugin is broken.
     """
-    claim, *rivals = entries
-    if rivals:
-        names = " and ".join(c.distribution for c in entries)
-        raise ConfigError(f"{names} both have a provider named {claim.name}", "uninstall one of them")
-    module_name, _, attribute = claim.target.partition(":")
-    with _guard_import(claim, notify):
+    entry, *conflicting_entries = entries
+    if conflicting_entries:
+        names = " and ".join(each.distribution for each in entries)
+        raise ConfigError(f"{names} both have a provider named {entry.name}", "uninstall one of them")
+    module_name, _, attribute = entry.target.partition(":")
+    with _guard_import(entry, notify):
         try:
             value: Any = import_module(module_name.strip())
             for part in filter(None, attribute.strip().split(".")):
                 value = getattr(value, part)
-            return check_provider(value, claim.name, claim.distribution)
+            return check_provider(value, entry.name, entry.distribution)
         except ConfigError:
             raise
-        except (Exception, SystemExit) as fault:
-            raise make_provider_load_error(
-                claim.name, claim.distribution, f"{type(fault).__name__}: {fault}"
-            ) from fault
+        except (Exception, SystemExit) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise make_provider_load_error(entry.name, entry.distribution, reason) from error
 
 
 def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvider:
-    """Register a provider's hooks with a manager of its own, and see that all are there.
+    """Check that a plugin implements the provider hooks, and register it.
 
     Raises:
-        ConfigError: a class, a missing hook, or one whose name or arguments are not in the contract.
+        ConfigError: it is a class, lacks a hook, or has a hook with an unknown name or argument.
     """
     if isinstance(plugin, type):
         raise make_provider_load_error(
@@ -217,17 +216,17 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         manager.check_pending()
         hooks = cast("ProviderHooks", manager.hook)
         info = hooks.provider_info()
-    except pluggy.PluginValidationError as fault:
-        raise make_provider_load_error(name, distribution, explain_hook_error(str(fault))) from fault
-    except Exception as fault:
-        raise make_provider_load_error(name, distribution, f"provider_info: {type(fault).__name__}: {fault}") from fault
+    except pluggy.PluginValidationError as error:
+        raise make_provider_load_error(name, distribution, explain_hook_error(str(error))) from error
+    except Exception as error:
+        raise make_provider_load_error(name, distribution, f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):
         raise make_provider_load_error(name, distribution, "provider_info does not return a ProviderInfo")
     return LoadedProvider(hooks, info, PluginCallGuard(name))
 
 
 class ProviderManager(pluggy.PluginManager):
-    """Takes every callable whose name begins with `provider_` as an implementation, decorated or not."""
+    """A plugin manager that treats every `provider_*` callable as a hook implementation, decorated or not."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         if not name.startswith("provider_") or not callable(getattr(plugin, name, None)):
@@ -236,7 +235,10 @@ class ProviderManager(pluggy.PluginManager):
 
 
 def find_missing_hooks(plugin: object) -> list[str]:
-    """The hooks that a provider must have and has not; a module needs all but the optional ones."""
+    """List the required hooks that a plugin does not implement.
+
+    An instance may inherit the hooks that have a default; a module must define all but the optional ones.
+    """
     if isinstance(plugin, Provider):
         return [hook for hook in REQUIRED_HOOKS if getattr(type(plugin), hook) is getattr(Provider, hook)]
     if isinstance(plugin, ModuleType):
@@ -245,23 +247,22 @@ def find_missing_hooks(plugin: object) -> list[str]:
 
 
 def list_hook_names() -> list[str]:
-    """The names of all hooks."""
     return [name for name in vars(ProviderHooks) if name.startswith("provider_")]
 
 
 def explain_hook_error(message: str) -> str:
-    """Pluggy's complaint as one line, with the hook that was probably meant."""
+    """Return pluggy's error as one line, or a suggestion for a misspelled hook."""
     line = " ".join(message.split())
-    unknown = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
+    hook = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
     from ask.suggestions import suggest
 
-    near = suggest(unknown, list_hook_names())
-    if unknown and unknown not in list_hook_names():
-        return f"there is no hook {unknown}" + (f"; did you mean {near}?" if near else "")
+    suggestion = suggest(hook, list_hook_names())
+    if hook and hook not in list_hook_names():
+        return f"there is no hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")
     return line
 
 
 def make_provider_load_error(name: str, distribution: str, reason: str) -> ConfigError:
-    """The error for a plugin that cannot be used."""
-    where = f" ({distribution})" if distribution else ""
-    return ConfigError(f"the provider {name}{where} cannot be loaded", " ".join(reason.split()))
+    """Return the error for a provider plugin that cannot be used."""
+    source = f" ({distribution})" if distribution else ""
+    return ConfigError(f"the provider {name}{source} cannot be loaded", " ".join(reason.split()))

@@ -1,45 +1,42 @@
-"""What a provider is: the base class with the hooks' defaults, and the values that pass through them.
+"""The provider base class, with the default hooks, and the types of the hooks' arguments and results.
 
-A provider turns conversations into requests and answers into values. It does no I/O of its own: the host
-sends, retries, splits the stream into events and runs the tools.
+A provider converts conversations to HTTP requests and parses responses. It does no I/O of its own: ask sends the
+requests, retries, splits streams into events and runs the tools.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from ask.errors import ProviderError, Remedy
+from ask.errors import ProviderError
 from ask.messages import EMPTY_MAPPING, Answer, Message, ToolCall, ToolSpec
+from ask.retries import default_remedy
 
 if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
 
 CONTRACT = 1
-"""The version of everything a provider plugin relies on."""
-
-RETRY_STATUSES = frozenset({408, 429, 500, 502, 503, 504, 529})
-"""HTTP statuses after which the same request may work a moment later."""
+"""The version of the plugin API."""
 
 
 class ProviderInfo(NamedTuple):
-    """Who a provider is and where it lives.
+    """The description of a provider.
 
     Attributes:
-        name: what `-p` takes; also gives the names of its environment variables.
-        title: how people write its name.
-        base_url: where its requests go unless the user says otherwise, in the form its own SDK takes.
-        default_model: the model to ask where none is named; "" for none.
-        key_env: the environment variables that may hold its key, the first the one to advise.
-        needs_key: whether it refuses to work without a key.
-        framing: how its streams are framed.
-        docs: the address of its API's documentation.
-        tells_cost: whether its answers tell what they cost.
-        base_url_env: environment variables beside `<NAME>_BASE_URL` that may hold its address, also one
-            without scheme and port.
-        offline_advice: what to do where it does not answer; "" for the usual.
-        no_model_advice: what to do where it lists no model; "" for the usual.
+        name: the name, as passed to `-p`; environment variables such as `<NAME>_BASE_URL` are derived from it.
+        title: the display name.
+        base_url: the default base URL, in the format that the provider's own SDK uses.
+        default_model: the model to use unless the user names one; "" for none.
+        key_env: the environment variables that may contain the API key; the first is the one named in hints.
+        needs_key: whether the provider refuses requests without a key.
+        framing: the format of its streams.
+        docs: the URL of the API documentation.
+        tells_cost: whether answers report their cost.
+        base_url_env: environment variables besides `<NAME>_BASE_URL` that may contain the base URL, or a host
+            without a scheme or port.
+        offline_advice: the hint to show if the provider cannot be reached; "" for the default.
+        no_model_advice: the hint to show if the provider lists no models; "" for the default.
     """
 
     name: str
@@ -60,15 +57,15 @@ class ChatRequest(NamedTuple):
     """One request to a model.
 
     Attributes:
-        messages: the conversation, the system message first.
-        tools: the tools on offer; also present where `tool_choice` is "none", since a history that holds
-            calls needs their definitions with some providers.
-        tool_choice: "auto" leaves the choice to the model; "none" asks for an answer without calls.
-        options: model parameters by the names the user gave (`-o`).
-        stream: whether to ask for a stream.
-        schema: the JSON Schema that the answer must fit; None for free text. The system message tells of it in
-            words, and the host checks the answer: a request carries it too where the API has a means for it that
-            lets the tools on offer be called.
+        model: the model's name in the provider's API.
+        messages: the conversation, beginning with the system message.
+        tools: the tools the model may call; also set if `tool_choice` is "none", because some providers reject
+            a conversation that contains calls of undefined tools.
+        tool_choice: "auto" lets the model decide; "none" forbids tool calls.
+        options: the model parameters that the user set with `-o`.
+        stream: whether to request a stream.
+        schema: the JSON Schema that the answer must match; None for free text. The system message describes the
+            schema and ask validates the answer, so send it only if the API supports that together with callable tools.
     """
 
     model: str
@@ -81,12 +78,13 @@ class ChatRequest(NamedTuple):
 
 
 class HttpRequest(NamedTuple):
-    """An HTTP request for the host to send.
+    """An HTTP request for ask to send.
 
     Attributes:
-        path: joined to the base URL.
-        body: JSON values; None for no body.
-        headers: authentication included; content type and accept are the host's.
+        path: the path to append to the base URL.
+        body: the JSON body; None for no body.
+        headers: the headers, including authentication; ask adds the content type.
+        method: the HTTP method.
     """
 
     path: str
@@ -96,14 +94,14 @@ class HttpRequest(NamedTuple):
 
 
 class ServerEvent(NamedTuple):
-    """One SSE event, or one line of NDJSON (`event` is None there)."""
+    """One server-sent event, or one line of NDJSON, for which `event` is None."""
 
     event: str | None
     data: str
 
 
 class _Delta:
-    """A value that is known by its fields, which `__match_args__` names; a dataclass would take longer to make."""
+    """A value type with the fields in `__match_args__`; creating dataclasses would slow down startup."""
 
     __slots__ = ()
     __match_args__: tuple[str, ...] = ()
@@ -122,7 +120,7 @@ class _Delta:
 
 
 class TextDelta(_Delta):
-    """A piece of the answer's text, as it comes."""
+    """A streamed piece of the answer's text."""
 
     __slots__ = __match_args__ = ("text",)
 
@@ -131,7 +129,7 @@ class TextDelta(_Delta):
 
 
 class ReasoningDelta(_Delta):
-    """A piece of the model's reasoning, as it comes."""
+    """A streamed piece of the model's reasoning."""
 
     __slots__ = __match_args__ = ("text",)
 
@@ -140,9 +138,9 @@ class ReasoningDelta(_Delta):
 
 
 class CallDelta(_Delta):
-    """The model began a tool call. `index` counts the calls of one answer from 0.
+    """The start of a tool call. `index` is its position among the answer's calls, from 0.
 
-    It is told again, under the same index, where a service sends the name in parts and more of it has come.
+    If a service sends the name in parts, each part produces another delta with the same index and the name so far.
     """
 
     __slots__ = __match_args__ = ("index", "name")
@@ -156,9 +154,10 @@ Delta = TextDelta | ReasoningDelta | CallDelta
 
 
 class ModelInfo(NamedTuple):
-    """One entry of a provider's models list; None where the provider does not tell.
+    """One entry of a provider's models list; None for what the provider does not report.
 
-    `context_length` is in tokens, prices are in US dollars per million tokens.
+    `context_length` is in tokens, `tools` is whether the model supports tools, and prices are in US dollars per
+    million tokens.
     """
 
     id: str
@@ -170,26 +169,26 @@ class ModelInfo(NamedTuple):
 
 
 class StreamReader(Protocol):
-    """Reads one stream. What it has read is there at any time, so a cut keeps what came.
+    """Assembles one stream. The answer so far is available at any time, so an interrupted stream is not lost.
 
     A reader may also have these attributes:
 
-    - `over`, a bool: whether nothing can follow any more, not even the usage. After that the host waits no longer for
-      the end of the connection.
-    - `size`, an int: how many characters the answer has so far, with its reasoning and the arguments of its calls. The
-      host limits it, and gives up when it has not grown for `--timeout` seconds. Without it, every event counts in
-      full.
+    - `over`, a bool: whether nothing more can follow, not even the usage. Then ask stops waiting for the connection to
+      end.
+    - `size`, an int: the number of characters in the answer so far, including reasoning and tool call arguments. It is
+      limited, and the stream times out if it has not grown for `--timeout` seconds. Without this attribute, the size
+      of every event counts.
     """
 
     ended: bool
     """Whether the provider's end marker was seen."""
 
     def feed(self, event: ServerEvent) -> list[Delta]:
-        """Take one event; return what a user should see of it at once."""
+        """Process one event and return the deltas to show to the user."""
         ...
 
     def response(self) -> dict[str, Any]:
-        """The answer so far, in the shape that the non-streaming API returns."""
+        """Return the answer so far, in the format of the non-streaming API."""
         ...
 
 
@@ -200,13 +199,13 @@ REQUIRED_HOOKS = (
     "provider_stream_reader",
     "provider_parse_response",
 )
-"""The hooks for which no default would do."""
+"""The hooks without a default implementation."""
 OPTIONAL_HOOKS = ("provider_adapter", "provider_takes_attachment")
-"""The hooks that a module may lack: it answers then as the default does."""
+"""The hooks that a module may omit; the default then applies."""
 
 
 class Provider:
-    """The base of every provider: the hooks with their defaults. `ask.plugin_api.hookspecs` says when each runs."""
+    """The base class of providers, with the default hooks. `ask.plugin_api.hookspecs` documents when each runs."""
 
     def __init__(self, info: ProviderInfo) -> None:
         self.info = info
@@ -244,7 +243,7 @@ class Provider:
         raise NotImplementedError
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        """Any HTTP error: its body as one line, and a retry for the statuses that may pass."""
+        """Return an error with the body as one line and the default remedy."""
         return ProviderError(" ".join(body.split())[:300] or "no explanation", status, default_remedy(status, headers))
 
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
@@ -257,7 +256,10 @@ class Provider:
         return []
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
-        """The native parts of a message that may go back: this provider's, of this model's family; else {}."""
+        """Return the provider-specific parts of a message to send back to a model.
+
+        Parts from another provider or model family are not sent back: the result is then {}.
+        """
         native = message.native
         if native and native.provider == self.info.name and model_family(native.model) == model_family(model):
             return native.data
@@ -265,35 +267,9 @@ class Provider:
 
 
 def model_family(model: str) -> str:
-    """The vendor's part of a model's name: "anthropic" of "anthropic/claude-x"; "" where there is none."""
+    """Return the vendor in a model's name: "anthropic" for "anthropic/claude-x".
+
+    A name without a vendor returns "".
+    """
     vendor, slash, _ = model.partition("/")
     return vendor.lstrip("~") if slash else ""
-
-
-def default_remedy(status: int, headers: Mapping[str, str]) -> Remedy:
-    """A retry for the statuses that may pass, as soon as `Retry-After` allows; else none."""
-    return Remedy.RETRY(retry_after(headers)) if status in RETRY_STATUSES else Remedy.NONE
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by the `Retry-After` header, given in seconds or as a date; None without one.
-
-    OpenAI's `retry-after-ms` goes first, as in its own SDK: it is the same time, told more closely.
-    """
-    told = {name.lower(): value.strip() for name, value in headers.items()}
-    value = told.get("retry-after", "")
-    for number, per_second in ((told.get("retry-after-ms", ""), 1000), (value, 1)):
-        try:
-            seconds = float(number) / per_second
-        except ValueError:
-            continue
-        if math.isfinite(seconds):
-            return max(0.0, seconds)
-    from datetime import UTC, datetime
-    from email.utils import parsedate_to_datetime
-
-    try:
-        when = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())

@@ -1,4 +1,4 @@
-"""The keywords of schemas: older drafts' in those of draft 2020-12, and two schemas in one."""
+"""JSON Schema keywords: conversion of older drafts to draft 2020-12, and merging of schemas."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ UNION_KEYWORDS = ("anyOf", "oneOf")
 
 
 def modernize_schema(schema: Mapping[str, Any]) -> SchemaDict:
-    """Return a schema in the keywords of draft 2020-12, without those of older drafts and of OpenAPI."""
-    made = dict(schema)
-    if isinstance(made.get("items"), list):
-        made |= {"prefixItems": made["items"], "items": made.get("additionalItems", True)}
-    if made.get("prefixItems") and made.get("items") is False:
-        made |= {"items": True, "maxItems": len(as_list(made["prefixItems"]))}
+    """Convert the top-level keywords of older drafts and of OpenAPI to draft 2020-12."""
+    result = dict(schema)
+    if isinstance(result.get("items"), list):
+        result |= {"prefixItems": result["items"], "items": result.get("additionalItems", True)}
+    if result.get("prefixItems") and result.get("items") is False:
+        result |= {"items": True, "maxItems": len(as_list(result["prefixItems"]))}
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if made.get(exclusive) is True and bound in made:
-            made[exclusive] = made.pop(bound)
-    for name, needed in as_dict(made.get("dependencies")).items():
-        keyword = "dependentRequired" if isinstance(needed, list) else "dependentSchemas"
-        made[keyword] = as_dict(made.get(keyword)) | {name: needed}
-    return _add_types(made)
+        if result.get(exclusive) is True and bound in result:
+            result[exclusive] = result.pop(bound)
+    for name, dependency in as_dict(result.get("dependencies")).items():
+        keyword = "dependentRequired" if isinstance(dependency, list) else "dependentSchemas"
+        result[keyword] = as_dict(result.get(keyword)) | {name: dependency}
+    return _add_types(result)
 
 
 def _add_types(schema: SchemaDict) -> SchemaDict:
-    """Return a schema with `enum` for `const`, and with a type wherever one is known."""
-    named = schema.pop("type", None)
-    types = [str(name).lower() for name in (named if isinstance(named, list) else [named])]
+    """Convert `const` to `enum` and `nullable` to a type, and infer a missing type."""
+    declared = schema.pop("type", None)
+    types = [str(name).lower() for name in (declared if isinstance(declared, list) else [declared])]
     types = [name for name in dict.fromkeys(types) if name in TYPES]
     choices = [schema.pop("const")] if "const" in schema else as_list(schema.get("enum"))
     if choices and not types:
@@ -54,58 +54,63 @@ def _add_types(schema: SchemaDict) -> SchemaDict:
 
 
 def merge_schemas(first: SchemaDict, second: SchemaDict) -> SchemaDict:
-    """Return a schema that says what two say; where they differ, the first counts."""
-    made = second | first
+    """Merge two schemas, recursively for properties; in a conflict the first wins."""
+    result = second | first
     if "properties" in first and "properties" in second:
-        both = {
-            name: merge_schemas(first["properties"].get(name, {}), part) if name in first["properties"] else part
-            for name, part in second["properties"].items()
+        merged = {
+            name: merge_schemas(first["properties"].get(name, {}), schema) if name in first["properties"] else schema
+            for name, schema in second["properties"].items()
         }
-        made["properties"] = first["properties"] | both
+        result["properties"] = first["properties"] | merged
     if "required" in first and "required" in second:
-        made["required"] = list(dict.fromkeys([*first["required"], *second["required"]]))
-    return made
+        result["required"] = list(dict.fromkeys([*first["required"], *second["required"]]))
+    return result
 
 
 def merge_variants(variants: Sequence[SchemaDict]) -> SchemaDict:
-    """Return one object's schema for several forms: all their properties, and what all of them require."""
-    named = dict.fromkeys(name for form in variants for name in form.get("properties", {}))
-    made: SchemaDict = {
+    """Merge the variants of a union into one object schema.
+
+    It has the properties of every variant, and requires those that every variant requires.
+    """
+    names = dict.fromkeys(name for variant in variants for name in variant.get("properties", {}))
+    result: SchemaDict = {
         "properties": {
-            name: _make_any_of([form["properties"][name] for form in variants if name in form.get("properties", {})])
-            for name in named
+            name: _make_any_of(
+                [variant["properties"][name] for variant in variants if name in variant.get("properties", {})]
+            )
+            for name in names
         }
     }
-    common = set.intersection(*(set(form.get("required", [])) for form in variants))
-    required = [name for name in variants[0].get("required", []) if name in common]
-    return made | ({"required": required} if required else {})
+    required_by_all = set.intersection(*(set(variant.get("required", [])) for variant in variants))
+    required = [name for name in variants[0].get("required", []) if name in required_by_all]
+    return result | ({"required": required} if required else {})
 
 
 def _make_any_of(schemas: Sequence[SchemaDict]) -> SchemaDict:
-    """Return a schema for what fits any of several."""
-    different = [part for place, part in enumerate(schemas) if part not in schemas[:place]]
-    bare = [{name: value for name, value in part.items() if name != "enum"} for part in different]
-    if all("enum" in part for part in different) and all(part == bare[0] for part in bare):
-        values = [value for part in different for value in part["enum"]]
-        return bare[0] | {"enum": [value for place, value in enumerate(values) if value not in values[:place]]}
-    return different[0] if len(different) == 1 else {"anyOf": different}
+    """Return a schema for the union of several; equal schemas and enums are combined."""
+    unique = [schema for i, schema in enumerate(schemas) if schema not in schemas[:i]]
+    without_enum = [{name: value for name, value in schema.items() if name != "enum"} for schema in unique]
+    if all("enum" in schema for schema in unique) and all(schema == without_enum[0] for schema in without_enum):
+        values = [value for schema in unique for value in schema["enum"]]
+        return without_enum[0] | {"enum": [value for i, value in enumerate(values) if value not in values[:i]]}
+    return unique[0] if len(unique) == 1 else {"anyOf": unique}
 
 
 def describe_variants(keyword: str, variants: Sequence[SchemaDict], merged: SchemaDict) -> str:
-    """Say which properties go together."""
-    said = "; ".join(_describe_variant(form, merged) for form in variants)
-    return f"{'Exactly one' if keyword == 'oneOf' else 'At least one'} of these forms must fit: {said}"
+    """Describe for the model which properties of a merged schema belong together."""
+    descriptions = "; ".join(_describe_variant(variant, merged) for variant in variants)
+    return f"{'Exactly one' if keyword == 'oneOf' else 'At least one'} of these forms must fit: {descriptions}"
 
 
 def _describe_variant(variant: SchemaDict, merged: SchemaDict) -> str:
     properties, required = variant.get("properties", {}), variant.get("required", [])
-    named = []
+    parts = []
     for name in dict.fromkeys([*required, *properties]):
         choices = as_dict(properties.get(name)).get("enum")
         value = f": {json.dumps(choices[0], ensure_ascii=False)}" if choices and len(choices) == 1 else ""
-        named.append(f"{name}{'' if name in required else '?'}{value}")
-    more = ["..."] if any(name not in {*required, *properties} for name in merged.get("properties", {})) else []
-    return "{" + ", ".join([*named, *more]) + "}"
+        parts.append(f"{name}{'' if name in required else '?'}{value}")
+    ellipsis = ["..."] if any(name not in {*required, *properties} for name in merged.get("properties", {})) else []
+    return "{" + ", ".join([*parts, *ellipsis]) + "}"
 
 
 def _is_string(value: Any) -> bool:
@@ -141,4 +146,4 @@ PLAIN_KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
     "type": lambda value: True,
     "default": lambda value: value is not None,
 }
-"""Keywords whose value is sent as it is, each with what tells that it is one."""
+"""Keywords whose value is sent unchanged, each with a check that the value is valid."""

@@ -1,6 +1,6 @@
-"""A JSON Schema in the strict form that OpenAI, and most that speak its wire, can hold a model to.
+"""Converts JSON Schemas to the strict subset that OpenAI and most compatible services can enforce.
 
-There every object lists all that may be in it, and all of it must be there.
+In strict schemas every object lists all its properties, and all are required.
 https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
 """
 
@@ -15,24 +15,25 @@ PRESERVED_KEYWORDS = frozenset(
     {"$ref", "type", "title", "description", "enum", "const", "pattern", "format", "minItems", "maxItems"}
     | {"required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
 )
-"""Keywords that the strict form knows as they are."""
+"""Keywords that strict schemas support unchanged."""
 TYPE_KEYWORDS = frozenset({"type", "enum", "const", "anyOf", "$ref"})
-"""Keywords of which every schema has one."""
+"""Keywords of which a strict schema must have at least one."""
 
 
 class _NoStrictSchemaError(Exception):
-    """There is no strict form."""
+    pass
 
 
 def to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema in strict form, where whatever fits that form fits the schema; None where there is no such form.
+    """Convert a schema to strict form; return None if that is not possible.
 
-    Objects that do not say so are closed; `$schema` and `$id` are left out.
+    Whatever matches the strict form also matches the schema. `additionalProperties: false` is added where it is
+    missing; `$schema` and `$id` are removed.
     """
     if schema.get("type") != "object":
         return None
     try:
-        return _convert_schema({name: part for name, part in schema.items() if name not in ("$schema", "$id")})
+        return _convert_schema({name: value for name, value in schema.items() if name not in ("$schema", "$id")})
     except _NoStrictSchemaError:
         return None
 
@@ -40,20 +41,19 @@ def to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 def _convert_schema(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict) or ("$ref" in value and len(value) > 1) or not value.keys() & TYPE_KEYWORDS:
         raise _NoStrictSchemaError
-    made = {name: _convert_keyword(name, part) for name, part in value.items()}
-    types = made.get("type")
+    converted = {name: _convert_keyword(name, inner) for name, inner in value.items()}
+    types = converted.get("type")
     if "object" not in (types if isinstance(types, list) else [types]):
-        if "properties" in made:
+        if "properties" in converted:
             raise _NoStrictSchemaError
-        return made
-    properties = as_dict(made.get("properties"))
-    if not properties or set(properties) - set(as_list(made.get("required"))):
+        return converted
+    properties = as_dict(converted.get("properties"))
+    if not properties or set(properties) - set(as_list(converted.get("required"))):
         raise _NoStrictSchemaError
-    return made | {"additionalProperties": False}
+    return converted | {"additionalProperties": False}
 
 
 def _convert_keyword(keyword: str, value: Any) -> Any:
-    """What stands under a keyword."""
     if keyword in PRESERVED_KEYWORDS or (keyword == "additionalProperties" and value is False):
         return value
     if keyword in ("properties", "$defs"):

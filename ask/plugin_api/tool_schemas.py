@@ -1,4 +1,4 @@
-"""Rewrite a tool's schema into a form that a provider accepts."""
+"""Rewrites tool schemas into a form that every provider accepts."""
 
 from __future__ import annotations
 
@@ -22,76 +22,79 @@ from ask.plugin_api.schema_keywords import (
 )
 
 VALID_NAME_PATTERN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"""
+"""Names that Anthropic, the strictest service, accepts for properties.
+
+https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
+"""
 
 
 def restore_property_names(schema: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments with the names of properties that `normalize_tool` replaced."""
-    own_names = {name: original for original, name in build_name_replacements(schema).items()}
+    """Restore the property names that `normalize_tool` replaced, in a call's arguments."""
+    originals = {replacement: original for original, replacement in build_name_replacements(schema).items()}
 
     def restore_names(value: Any) -> Any:
         if isinstance(value, dict):
-            return {own_names.get(name, name): restore_names(item) for name, item in value.items()}
+            return {originals.get(name, name): restore_names(item) for name, item in value.items()}
         return [restore_names(item) for item in value] if isinstance(value, list) else value
 
-    return restore_names(arguments) if own_names else arguments
+    return restore_names(arguments) if originals else arguments
 
 
 def build_name_replacements(schema: Any) -> dict[str, str]:
-    """Return the names of properties that not every provider accepts, each with what stands for it."""
-    names: dict[str, str] = {}
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Mapping):
-            for name in as_dict(part.get("properties")):
+    """Map each property name that some provider rejects to a replacement."""
+    replacements: dict[str, str] = {}
+    pending = [schema]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Mapping):
+            for name in as_dict(value.get("properties")):
                 if not VALID_NAME_PATTERN.fullmatch(name):
                     checksum = crc32(name.encode("utf-8", "backslashreplace"))
-                    names[name] = f"{re.sub('[^a-zA-Z0-9_.-]', '_', name)[:55]}_{checksum:08x}"
-            waiting += part.values()
-        elif isinstance(part, list):
-            waiting += part
-    return names
+                    replacements[name] = f"{re.sub('[^a-zA-Z0-9_.-]', '_', name)[:55]}_{checksum:08x}"
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return replacements
 
 
 OLD_DRAFT_PATTERN = re.compile(r"draft-0[3467]\b")
-"""Drafts in which nothing beside a `$ref` counts."""
+"""Drafts in which keywords next to a `$ref` are ignored."""
 MAX_REFERENCE_DEPTH = 5
-"""References that are followed into one another, where they are written out."""
+"""The limit for nested references when they are inlined."""
 MAX_SCHEMAS = 2_000
-"""Parts that a schema may have with its references written out; where it would have more, fewer are."""
+"""The limit for subschemas after inlining; a schema that exceeds it is inlined less deeply."""
 MAX_NOTE_LENGTH = 2_000
-"""Characters of a tool's description that say which arguments go together."""
+"""The limit for each note about unions in a tool's description, in characters."""
 ANNOTATION_KEYWORDS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
 CLOSING_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties"})
 APPLICATORS = CLOSING_KEYWORDS | {"items", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems"}
-"""Keywords with a schema as their value."""
+"""Keywords whose value is a schema."""
 
 
 class UnusableToolError(Exception):
-    """A tool whose parameters no provider accepts; the text says why."""
+    """No provider accepts a tool's parameters; the message is the reason."""
 
 
 def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSpec:
-    """Return a tool in the form that providers accept.
+    """Rewrite a tool's parameters into a form that providers accept.
 
-    A union of several forms of arguments becomes one object, with the forms described in words. Names of properties
-    that a provider refuses are replaced; the host restores them in the arguments that come back.
+    A union at the root becomes one object, and its variants are described in the tool's description. Property names
+    that providers reject are replaced; ask restores them in the arguments of calls.
 
     Args:
-        tool: with any JSON Schema as its parameters.
-        inline_references: whether to write out what a `$ref` refers to, for services that do not know it. Without,
-            references lead to `$defs`.
+        tool: a tool with any JSON Schema as its parameters.
+        inline_references: whether to replace each `$ref` with the schema it refers to, for services that do not
+            support references. Otherwise references point to `$defs`.
 
     Raises:
-        UnusableToolError: its parameters cannot be those of a function.
+        UnusableToolError: the parameters cannot be an object, or the schema is nested too deeply.
     """
     for depth in range(MAX_REFERENCE_DEPTH, -1, -1) if inline_references else (None,):
         try:
-            form = _Normalizer(tool.parameters, depth).normalize_root()
+            normalized = _Normalizer(tool.parameters, depth).normalize_root()
         except (_TooManySchemasError, RecursionError):
             continue
-        return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *form.notes))), form.schema)
+        return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *normalized.notes))), normalized.schema)
     raise UnusableToolError("its schema is nested too deeply")
 
 
@@ -100,14 +103,14 @@ class _TooManySchemasError(Exception):
 
 
 class _Scope(NamedTuple):
-    """Where a schema stands: what resolves its references, and those that led to it."""
+    """The context of a schema: the resolver for its references, and the ids of the references being inlined."""
 
     resolver: Any = None
-    trail: tuple[int, ...] = ()
+    reference_ids: tuple[int, ...] = ()
 
 
 class _FlatSchema(NamedTuple):
-    """An object's schema without unions, and what it no longer says, in words."""
+    """An object schema without unions, and notes that describe what was lost."""
 
     schema: SchemaDict
     notes: tuple[str, ...] = ()
@@ -116,9 +119,7 @@ class _FlatSchema(NamedTuple):
 class _Normalizer:
     """Rewrites one tool's schema.
 
-    Args:
-        parameters: the schema.
-        depth: how many references are written out inside one another; None to keep references.
+    References are inlined up to `max_depth` levels deep; None keeps them.
     """
 
     def __init__(self, parameters: Any, max_depth: int | None) -> None:
@@ -132,34 +133,33 @@ class _Normalizer:
         self._draft = declared if isinstance(declared, str) else ""
 
     def normalize_root(self) -> _FlatSchema:
-        """Return the form of the arguments as a whole."""
-        visited = self._rewrite_schema(self._parameters, _Scope())
-        if "object" not in self._find_types(visited):
+        """Return the rewritten schema of the arguments, which is always an object."""
+        rewritten = self._rewrite_schema(self._parameters, _Scope())
+        if "object" not in self._find_types(rewritten):
             raise UnusableToolError("its parameters are not those of an object")
-        form = self._flatten_unions(visited)
-        schema = {"type": "object", "properties": {}} | form.schema | {"type": "object"}
+        flat = self._flatten_unions(rewritten)
+        schema = {"type": "object", "properties": {}} | flat.schema | {"type": "object"}
         used = self._collect_used_definitions(schema)
         return _FlatSchema(
-            schema | ({"$defs": used} if used else {}), tuple(word[:MAX_NOTE_LENGTH] for word in form.notes)
+            schema | ({"$defs": used} if used else {}), tuple(note[:MAX_NOTE_LENGTH] for note in flat.notes)
         )
 
     def _collect_used_definitions(self, schema: Any) -> dict[str, SchemaDict]:
         used: dict[str, SchemaDict] = {}
-        waiting = [schema]
-        while waiting:
-            part = waiting.pop()
-            if isinstance(part, dict):
-                name = as_dict(part).get("$ref")
+        pending = [schema]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, dict):
+                name = as_dict(value).get("$ref")
                 if isinstance(name, str) and (name := name.removeprefix("#/$defs/")) not in used:
                     used[name] = self._definitions.get(name, {})
-                    waiting.append(used[name])
-                waiting += part.values()
-            elif isinstance(part, list):
-                waiting += part
+                    pending.append(used[name])
+                pending += value.values()
+            elif isinstance(value, list):
+                pending += value
         return used
 
     def _rewrite_schema(self, schema: Any, scope: _Scope) -> SchemaDict:
-        """Return a schema with everything in it rewritten."""
         if not isinstance(schema, Mapping):
             return {"not": {}} if schema is False else {}
         self._schema_count += 1
@@ -169,15 +169,15 @@ class _Normalizer:
             scope = scope._replace(resolver=_enter_subresource(scope.resolver, schema))
         if isinstance(schema.get("$ref"), str):
             return self._rewrite_reference(schema, scope)
-        made: SchemaDict = {}
+        result: SchemaDict = {}
         for name, value in modernize_schema(schema).items():
-            part = self._rewrite_keyword(name, value, scope)
-            if part is not None:
-                made[name] = part
-        return self._simplify_unions(made)
+            rewritten = self._rewrite_keyword(name, value, scope)
+            if rewritten is not None:
+                result[name] = rewritten
+        return self._simplify_unions(result)
 
     def _rewrite_keyword(self, name: str, value: Any, scope: _Scope) -> Any:
-        """Return the value of a keyword rewritten; None where it is unknown, or no such value."""
+        """Rewrite the value of a keyword; None drops a keyword that is unknown or invalid."""
         if name in APPLICATORS:
             return value if isinstance(value, bool) and name in CLOSING_KEYWORDS else self._rewrite_schema(value, scope)
         if name in ("allOf", "prefixItems", *UNION_KEYWORDS):
@@ -192,13 +192,13 @@ class _Normalizer:
         return value if name in PLAIN_KEYWORDS and PLAIN_KEYWORDS[name](value) else None
 
     def _rewrite_properties(self, schemas: Any, scope: _Scope) -> dict[str, SchemaDict]:
-        """Return schemas by the names of properties; one under a replaced name gets its own as its title."""
-        made = {}
-        for name, part in as_dict(schemas).items():
-            if part is not False:
+        """Rewrite the schemas of properties; a replaced name is kept as the title."""
+        rewritten = {}
+        for name, schema in as_dict(schemas).items():
+            if schema is not False:
                 title = {"title": name} if name in self._replaced_names else {}
-                made[self._rewrite_name(name)] = title | self._rewrite_schema(part, scope)
-        return made
+                rewritten[self._rewrite_name(name)] = title | self._rewrite_schema(schema, scope)
+        return rewritten
 
     def _rewrite_names(self, names: Any) -> list[str]:
         return list(dict.fromkeys(self._rewrite_name(name) for name in as_list(names) if isinstance(name, str)))
@@ -209,39 +209,39 @@ class _Normalizer:
     # References
 
     def _rewrite_reference(self, schema: Mapping[str, Any], scope: _Scope) -> SchemaDict:
-        beside = {name: value for name, value in schema.items() if name != "$ref"}
+        siblings = {name: value for name, value in schema.items() if name != "$ref"}
         if OLD_DRAFT_PATTERN.search(self._draft):
-            beside = {name: value for name, value in beside.items() if name in {*ANNOTATION_KEYWORDS, "nullable"}}
-        found = self._resolve_reference(schema["$ref"], scope)
-        nullable = beside.pop("nullable", None) is True
-        rest = self._rewrite_schema(beside, scope) if beside else {}
-        if found is None:
+            siblings = {name: value for name, value in siblings.items() if name in {*ANNOTATION_KEYWORDS, "nullable"}}
+        resolved = self._resolve_reference(schema["$ref"], scope)
+        is_nullable = siblings.pop("nullable", None) is True
+        rest = self._rewrite_schema(siblings, scope) if siblings else {}
+        if resolved is None:
             return rest
-        target, resolver = found
+        target, resolver = resolved
         if self._max_depth is None:
-            made = {"$ref": f"#/$defs/{self._add_definition(schema['$ref'], target, resolver)}"}
-        elif id(target) in scope.trail or len(scope.trail) >= self._max_depth:
-            known = as_dict(target)
-            made = self._rewrite_schema(
-                {name: known[name] for name in ("type", "description") if name in known}, _Scope()
+            result = {"$ref": f"#/$defs/{self._add_definition(schema['$ref'], target, resolver)}"}
+        elif id(target) in scope.reference_ids or len(scope.reference_ids) >= self._max_depth:
+            fields = as_dict(target)
+            result = self._rewrite_schema(
+                {name: fields[name] for name in ("type", "description") if name in fields}, _Scope()
             )
         else:
-            made = self._rewrite_schema(target, _Scope(resolver, (*scope.trail, id(target))))
-        if nullable:
-            return {"anyOf": [made, {"type": "null"}]} | rest
-        return made | rest if self._max_depth is None else merge_schemas(rest, made)
+            result = self._rewrite_schema(target, _Scope(resolver, (*scope.reference_ids, id(target))))
+        if is_nullable:
+            return {"anyOf": [result, {"type": "null"}]} | rest
+        return result | rest if self._max_depth is None else merge_schemas(rest, result)
 
     def _resolve_reference(self, reference: str, scope: _Scope) -> tuple[Any, Any] | None:
-        """Return what a reference leads to, and what resolves the references in there; None where it leads nowhere."""
+        """Return a reference's target and the resolver for references inside it, or None."""
         resolver = scope.resolver or _make_root_resolver(self._parameters)
         try:
-            found = resolver.lookup(reference)
-        except Exception:  # noqa: BLE001 - the schema may hold any value where a reference passes
+            resolved = resolver.lookup(reference)
+        except Exception:  # noqa: BLE001 - a reference may pass through any value of an invalid schema
             return None
-        return found.contents, found.resolver
+        return resolved.contents, resolved.resolver
 
     def _add_definition(self, reference: str, target: Any, resolver: Any) -> str:
-        """Return the name under which `$defs` has what a reference leads to."""
+        """Add the target of a reference to `$defs` once, and return its name there."""
         if id(target) not in self._definition_names:
             base = re.sub(r"[^A-Za-z0-9_.-]", "_", reference.rstrip("/#").rpartition("/")[2].strip("#"))[:50] or "root"
             name, count = base, 1
@@ -256,58 +256,67 @@ class _Normalizer:
     # Unions
 
     def _simplify_unions(self, schema: SchemaDict) -> SchemaDict:
-        """Move the type into the parts of a union; without references, also merge what only full JSON Schema has."""
+        """Move the type into the variants of a union.
+
+        Services that need inlined references support no `allOf` or `oneOf` either, so these are merged and replaced.
+        """
         if self._max_depth is not None:
-            for part in schema.pop("allOf", []):
-                schema = merge_schemas(schema, part)
+            for subschema in schema.pop("allOf", []):
+                schema = merge_schemas(schema, subschema)
             if "anyOf" not in schema and "oneOf" in schema:
                 schema["anyOf"] = schema.pop("oneOf")
             if "anyOf" in schema and schema.get("properties"):
-                form = self._flatten_unions(schema)
-                words = " ".join(filter(None, (form.schema.get("description"), *form.notes)))
-                return form.schema | ({"description": words} if words else {})
+                flat = self._flatten_unions(schema)
+                description = " ".join(filter(None, (flat.schema.get("description"), *flat.notes)))
+                return flat.schema | ({"description": description} if description else {})
         union = next((name for name in UNION_KEYWORDS if name in schema), None)
         if union and "type" in schema and not schema.get("properties"):
-            kind = schema["type"]
-            parts = [part if {"type", "$ref"} & part.keys() else {"type": kind} | part for part in schema[union]]
-            schema = schema | {union: parts}
-            if all("type" in part for part in parts):
+            union_type = schema["type"]
+            variants = [
+                variant if {"type", "$ref"} & variant.keys() else {"type": union_type} | variant
+                for variant in schema[union]
+            ]
+            schema = schema | {union: variants}
+            if all("type" in variant for variant in variants):
                 del schema["type"]
         return schema
 
     def _flatten_unions(self, schema: SchemaDict) -> _FlatSchema:
-        """Return an object's schema with what its unions say in its properties, and the forms in words."""
-        made = {
+        """Merge the references and unions of an object schema into its properties.
+
+        The notes describe the variants of the unions.
+        """
+        result = {
             name: value
             for name, value in schema.items()
             if name not in ("$ref", "allOf", "not", "enum", *UNION_KEYWORDS)
         }
-        words: list[str] = []
-        parts = [self._definitions[schema["$ref"].removeprefix("#/$defs/")]] if "$ref" in schema else []
-        for part in [*parts, *schema.get("allOf", [])]:
-            form = self._flatten_unions(part)
-            made = merge_schemas(
-                made, {name: value for name, value in form.schema.items() if name not in CLOSING_KEYWORDS}
+        notes: list[str] = []
+        targets = [self._definitions[schema["$ref"].removeprefix("#/$defs/")]] if "$ref" in schema else []
+        for subschema in [*targets, *schema.get("allOf", [])]:
+            flat = self._flatten_unions(subschema)
+            result = merge_schemas(
+                result, {name: value for name, value in flat.schema.items() if name not in CLOSING_KEYWORDS}
             )
-            words += form.notes
-        for part in (made.get("then", {}), made.get("else", {}), *made.get("dependentSchemas", {}).values()):
-            if part.get("properties"):
-                made = merge_schemas(made, {"properties": part["properties"]})
+            notes += flat.notes
+        for subschema in (result.get("then", {}), result.get("else", {}), *result.get("dependentSchemas", {}).values()):
+            if subschema.get("properties"):
+                result = merge_schemas(result, {"properties": subschema["properties"]})
         for union in UNION_KEYWORDS:
-            parts = [part for part in schema.get(union, []) if "object" in self._find_types(part)]
-            forms = [self._flatten_unions(part).schema for part in parts]
-            if forms:
-                made = merge_schemas(made, merge_variants(forms))
-                words.append(describe_variants(union, forms, made))
-        words += [
-            f"{said}: {json.dumps(schema[name], ensure_ascii=False)}"
-            for name, said in (("not", "The arguments must not match"), ("enum", "The arguments are one of"))
+            object_variants = [variant for variant in schema.get(union, []) if "object" in self._find_types(variant)]
+            variants = [self._flatten_unions(variant).schema for variant in object_variants]
+            if variants:
+                result = merge_schemas(result, merge_variants(variants))
+                notes.append(describe_variants(union, variants, result))
+        notes += [
+            f"{note}: {json.dumps(schema[name], ensure_ascii=False)}"
+            for name, note in (("not", "The arguments must not match"), ("enum", "The arguments are one of"))
             if name in schema
         ]
-        missing = [name for name in made.get("required", []) if name not in made.get("properties", {})]
+        missing = [name for name in result.get("required", []) if name not in result.get("properties", {})]
         if missing:
-            made["properties"] = made.get("properties", {}) | {name: {} for name in missing}
-        return _FlatSchema(made, tuple(words))
+            result["properties"] = result.get("properties", {}) | {name: {} for name in missing}
+        return _FlatSchema(result, tuple(notes))
 
     def _find_types(self, schema: SchemaDict) -> Sequence[str]:
         """Return the types that a rewritten schema may have."""
@@ -316,8 +325,8 @@ class _Normalizer:
         if "$ref" in schema and "type" not in schema:
             target = self._definitions[schema["$ref"].removeprefix("#/$defs/")]
             return self._find_types(target) if "$ref" not in target else tuple(TYPES)
-        named = schema.get("type", list(TYPES))
-        return [named] if isinstance(named, str) else named
+        types = schema.get("type", list(TYPES))
+        return [types] if isinstance(types, str) else types
 
 
 def _make_root_resolver(schema: Any) -> Any:

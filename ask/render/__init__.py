@@ -1,1 +1,1 @@
-"""Shows a run: its answer on standard output, everything else on standard error."""
+"""Renderers: the answer goes to standard output, everything else to standard error."""

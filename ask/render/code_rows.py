@@ -1,6 +1,6 @@
-"""Code in colour, a row for each line, also while it streams: a row that was handed out is never coloured anew.
+"""Syntax-highlighted code, row by row while it streams: a finished row never changes its color.
 
-The colours are the terminal's own sixteen, so that they suit its background. `pygments` does the reading.
+Only the terminal's own sixteen colors are used, so that they suit its background.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pygments.util import ClassNotFound
 from rich.text import Text
 
 MAX_LINE_LENGTH = 2_000
-"""Characters of a line that is still coloured."""
+"""Maximum length of a line that is highlighted, in characters."""
 MAX_OPEN_LINES = 40
-"""Lines that may still change their colour while more come."""
+"""Maximum number of lines whose colors may still change as more lines arrive."""
 MIN_OPEN_LINES = 10
-"""Of these, how many stay open at least when the rest is settled: what they are may depend on what follows."""
+"""Number of lines that stay open when the others are finished: their tokens may depend on what follows."""
 TOKEN_STYLES: dict[Any, str] = {
     Token: "",
     Comment: "dim",
@@ -49,7 +49,7 @@ TOKEN_STYLES: dict[Any, str] = {
 
 
 class LexedToken(NamedTuple):
-    """A token: where it begins, what it is, its text, and the reader's state before it."""
+    """A token: its offset, type and text, and the lexer's state before it."""
 
     start: int
     token_type: Any
@@ -58,10 +58,9 @@ class LexedToken(NamedTuple):
 
 
 class CodeHighlighter:
-    """Colours a block of code as its lines come.
+    """Highlights a code block line by line.
 
-    Args:
-        language: what the block says that it is in; anything.
+    `language` is the language that the block's fence names; it may be unknown.
     """
 
     def __init__(self, language: str) -> None:
@@ -70,32 +69,31 @@ class CodeHighlighter:
         self._pending_lines: list[str] = []
 
     def add_line(self, line: str) -> list[Text]:
-        """Take a line; return the rows that are settled by it."""
+        """Add a line; return the rows that are finished by it."""
         self._pending_lines.append(line)
-        return self._take_settled_rows() if len(self._pending_lines) > MAX_OPEN_LINES else []
+        return self._take_finished_rows() if len(self._pending_lines) > MAX_OPEN_LINES else []
 
     def finish(self) -> list[Text]:
-        """The rows that are left."""
+        """Return the remaining rows."""
         rows = self.render_pending("") if self._pending_lines else []
         self._pending_lines = []
         return rows
 
     def render_pending(self, partial_line: str) -> list[Text]:
-        """The rows that are not settled, with that of a line that has only begun."""
+        """Return the unfinished rows, including the row of a partial line."""
         lines = [*self._pending_lines, partial_line] if partial_line else self._pending_lines
         return split_into_rows(self._lex_lines(lines), len(lines)) if lines else []
 
-    def _take_settled_rows(self) -> list[Text]:
-        found = self._lex_lines(self._pending_lines)
-        begins = dict(zip(accumulate(len(line) + 1 for line in self._pending_lines), count(1)))
-        settled = (
-            MAX_OPEN_LINES // 2
-        )  # where no token begins a line, as in a long comment, what goes on may get other colours
-        for token in found:
-            if begins.get(token.start, MAX_OPEN_LINES) <= MAX_OPEN_LINES - MIN_OPEN_LINES:
-                settled, self._lexer_state = begins[token.start], token.lexer_state
-        rows = split_into_rows(found, len(self._pending_lines))[:settled]
-        del self._pending_lines[:settled]
+    def _take_finished_rows(self) -> list[Text]:
+        tokens = self._lex_lines(self._pending_lines)
+        line_numbers = dict(zip(accumulate(len(line) + 1 for line in self._pending_lines), count(1)))
+        # If no token starts at a line start, as in a long comment, the lines after the cut may be colored differently.
+        finished_count = MAX_OPEN_LINES // 2
+        for token in tokens:
+            if line_numbers.get(token.start, MAX_OPEN_LINES) <= MAX_OPEN_LINES - MIN_OPEN_LINES:
+                finished_count, self._lexer_state = line_numbers[token.start], token.lexer_state
+        rows = split_into_rows(tokens, len(self._pending_lines))[:finished_count]
+        del self._pending_lines[:finished_count]
         return rows
 
     def _lex_lines(self, lines: list[str]) -> list[LexedToken]:
@@ -104,24 +102,28 @@ class CodeHighlighter:
             return [LexedToken(0, Token, text, self._lexer_state)]
         try:
             return list(iter_tokens(text, self._lexer, self._lexer_state))
-        except Exception:  # noqa: BLE001 - a reader's fault must not cost the text
+        except Exception:  # noqa: BLE001 - a bug in a lexer must not lose the text
             return [LexedToken(0, Token, text, ("root",))]
 
 
 def iter_tokens(text: str, lexer: Lexer, lexer_state: tuple[str, ...]) -> Iterator[LexedToken]:
-    """The tokens of a text that begins in a state of the reader, in which it may be anything's middle."""
+    """Yield the tokens of a text, starting in the given lexer state.
+
+    The text may start anywhere, such as inside a string. Only regex lexers support that; others start afresh.
+    """
     if type(lexer).get_tokens_unprocessed is not RegexLexer.get_tokens_unprocessed:
         yield from (
-            LexedToken(start, kind, value, ("root",)) for start, kind, value in lexer.get_tokens_unprocessed(text)
+            LexedToken(start, token_type, value, ("root",))
+            for start, token_type, value in lexer.get_tokens_unprocessed(text)
         )
         return
     context = LexerContext(text, 0, list(lexer_state))
-    for start, kind, value in ExtendedRegexLexer.get_tokens_unprocessed(lexer, None, context):  # type: ignore[arg-type]
-        yield LexedToken(start, kind, value, tuple(context.stack))
+    for start, token_type, value in ExtendedRegexLexer.get_tokens_unprocessed(lexer, None, context):  # type: ignore[arg-type]
+        yield LexedToken(start, token_type, value, tuple(context.stack))
 
 
 def find_lexer(language: str) -> Lexer | None:
-    """What reads a language; None where nothing does."""
+    """Return the lexer for a language, or None if there is none."""
     try:
         return get_lexer_by_name(language) if language else None
     except ClassNotFound:
@@ -129,14 +131,14 @@ def find_lexer(language: str) -> Lexer | None:
 
 
 def highlight_code(code: str, language: str) -> list[Text]:
-    """The rows of a whole block of code."""
-    reader = CodeHighlighter(language)
-    rows = [row for line in code.removesuffix("\n").split("\n") for row in reader.add_line(line)]
-    return [*rows, *reader.finish()]
+    """Highlight a complete code block; return its rows."""
+    highlighter = CodeHighlighter(language)
+    rows = [row for line in code.removesuffix("\n").split("\n") for row in highlighter.add_line(line)]
+    return [*rows, *highlighter.finish()]
 
 
 def split_into_rows(tokens: list[LexedToken], row_count: int) -> list[Text]:
-    """Tokens as that many rows."""
+    """Convert tokens to `row_count` rows."""
     rows = [Text(end="")]
     for token in tokens:
         style = get_token_style(token.token_type)
@@ -149,7 +151,7 @@ def split_into_rows(tokens: list[LexedToken], row_count: int) -> list[Text]:
 
 
 def get_token_style(token_type: Any) -> str:
-    """The style of a kind of token, or of what it is a kind of."""
+    """Return the style of a token type or of its nearest styled parent type."""
     while token_type not in TOKEN_STYLES:
         token_type = token_type.parent
     return TOKEN_STYLES[token_type]

@@ -1,4 +1,4 @@
-"""Shows how a file differs from what it is to become, as a unified diff that `patch` can read where it is whole."""
+"""File differences as unified diffs; a complete one can be applied with `patch`."""
 
 from __future__ import annotations
 
@@ -9,25 +9,21 @@ from ask.console import BOLD, StandardOutput
 from ask.text_diff import format_unified_diff
 
 MAX_FILE_SIZE = 2_000_000
-"""Bytes of the largest file whose lines are compared."""
+"""Maximum size of a file whose lines are compared, in bytes."""
 MAX_LINES_SHOWN = 200
-"""Lines of one file's difference that a terminal is shown."""
+"""Maximum number of lines of one file's diff on a terminal."""
 
 RED, GREEN, CYAN = "\x1b[31m", "\x1b[32m", "\x1b[36m"
 LINE_STYLES = {"-": RED, "+": GREEN, "@": CYAN}
 
 
 def write_diff(output: StandardOutput, display_name: str, old_path: Path | None, new_path: Path | None) -> None:
-    """Write what makes one file out of another; on a terminal no more than its beginning.
+    """Write the diff from `old_path` to `new_path`, truncated on a terminal.
 
-    Args:
-        output: where it goes.
-        display_name: of the file, on one line.
-        old_path: what it is; None where there is none.
-        new_path: what it becomes.
+    A path is None if the file does not exist. `display_name` must be on one line.
 
     Raises:
-        OSError: one cannot be read.
+        OSError: a file cannot be read.
     """
     sizes = [path.stat().st_size if path else None for path in (old_path, new_path)]
     if max(size or 0 for size in sizes) > MAX_FILE_SIZE:
@@ -49,11 +45,11 @@ def write_diff(output: StandardOutput, display_name: str, old_path: Path | None,
 
 
 def _write_hunks(output: StandardOutput, lines: Sequence[str]) -> None:
-    for place, line in enumerate(lines):
-        if output.is_terminal and place == MAX_LINES_SHOWN:
-            output.write(f"[{len(lines) - place:,} more lines]\n", CYAN)
+    for position, line in enumerate(lines):
+        if output.is_terminal and position == MAX_LINES_SHOWN:
+            output.write(f"[{len(lines) - position:,} more lines]\n", CYAN)
             return
-        # A terminal would not show that line ends differ.
+        # A terminal would not show a difference in line endings.
         text = line.replace("\r", "\\r") if output.is_terminal else line
         output.write(f"{text}\n", LINE_STYLES.get(line[0], ""))
 

@@ -1,4 +1,4 @@
-"""A file that takes what would otherwise go to standard output: whole once it is written, or as it was before."""
+"""An output file that replaces standard output: written completely or left unchanged."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from ask.errors import AskError, BrokenOutputError, FileError
 
 
 class FileOutput:
-    """A file that is written as a context; what it held stays until all is written. A link is written through.
+    """A context manager for a file that is replaced only after everything is written.
 
-    Args:
-        path: the file. One that is no regular file, such as /dev/stdout or a pipe, is written to as it is.
+    A symbolic link is followed. A path that is not a regular file, such as /dev/stdout or a pipe, is written directly.
 
     Raises:
-        FileError: it cannot be written.
+        FileError: the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,20 +30,20 @@ class FileOutput:
             else:
                 opening = open_replacement(target, Ownership.from_status(target.stat()) if target.exists() else None)
             self._file = self._exit_stack.enter_context(opening)
-        except (OSError, ValueError, RuntimeError) as fault:
-            raise self._make_error(fault) from fault
+        except (OSError, ValueError, RuntimeError) as error:
+            raise self._make_error(error) from error
 
     def write(self, text: str) -> None:
-        """Write a piece of text.
+        """Write some text.
 
         Raises:
-            FileError: it cannot be written.
-            ReaderGone: it is a pipe that nobody reads any more.
+            FileError: the file cannot be written.
+            BrokenOutputError: the file is a pipe whose reader has closed it.
         """
         try:
             self._file.write(text.encode(errors="replace"))
-        except OSError as fault:
-            raise self._make_error(fault) from fault
+        except OSError as error:
+            raise self._make_error(error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -54,8 +53,8 @@ class FileOutput:
     ) -> None:
         try:
             self._exit_stack.__exit__(exc_type, exc, traceback)
-        except OSError as fault:
-            raise self._make_error(fault) from fault
+        except OSError as error:
+            raise self._make_error(error) from error
 
     def _make_error(self, error: Exception) -> AskError:
         if isinstance(error, BrokenPipeError):

@@ -1,6 +1,7 @@
-"""Saved conversations as one web page that needs nothing else: no script, nothing loaded, light and dark, on paper too.
+"""Saved conversations as one self-contained HTML page: no scripts, no external resources, dark mode, printable.
 
-Whatever was said is text, or Markdown without HTML. The policy in the page's head forbids all else once more.
+Everything from a conversation is escaped text, or Markdown without HTML. The page's Content-Security-Policy
+also forbids scripts and requests.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from pathlib import Path
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
+from ask.prompt_blocks import split_prompt
 from ask.render.conversation_parts import (
     describe_conversation,
     format_call_arguments,
     format_call_duration,
     format_call_outcome,
-    split_prompt,
     summarize_call,
 )
 from ask.render.safe_markdown import to_html
@@ -29,9 +30,9 @@ from ask.text import escape_control_characters, format_one_line
 
 STYLESHEET_PATH = Path(__file__).with_suffix(".css")
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Kinds of attachments that are shown; none of them can hold a script."""
+"""Media types of attachments that are shown as images; none of them can contain a script."""
 MAX_OPEN_LENGTH = 1_500
-"""Characters of a question's block beyond which it is folded away."""
+"""Length in characters beyond which a file or piped text in a prompt is collapsed."""
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'sha256-{style}'; img-src data:; base-uri 'none'; form-action 'none'"
 )
@@ -57,15 +58,16 @@ PAGE_TAIL = "</main>\n</body>\n</html>\n"
 def render_html_page(
     conversations: Sequence[Conversation], read_runs: Callable[[Conversation], Sequence[Run]]
 ) -> Iterator[str]:
-    """The text of a page with these conversations, piece by piece; `read_runs` reads one."""
-    style = STYLESHEET_PATH.read_text()
-    policy = CONTENT_SECURITY_POLICY.format(style=b64encode(sha256(style.encode()).digest()).decode())
+    """Yield the HTML of these conversations; `read_runs` reads the runs of one."""
+    stylesheet = STYLESHEET_PATH.read_text()
+    policy = CONTENT_SECURITY_POLICY.format(style=b64encode(sha256(stylesheet.encode()).digest()).decode())
     title = format_title(conversations[0]) if len(conversations) == 1 else f"{len(conversations)} conversations"
-    yield PAGE_HEAD.format(policy=policy, title=escape_html(title), style=style)
+    yield PAGE_HEAD.format(policy=policy, title=escape_html(title), style=stylesheet)
     if len(conversations) > 1:
         yield f"<nav>\n<h1>{escape_html(title)}</h1>\n<ol>\n"
         for conversation in conversations:
-            yield f'<li><a href="#{escape(conversation.id)}" dir="auto">{escape_html(format_title(conversation))}</a></li>\n'
+            item_title = escape_html(format_title(conversation))
+            yield f'<li><a href="#{escape(conversation.id)}" dir="auto">{item_title}</a></li>\n'
         yield "</ol>\n</nav>\n"
     for conversation in conversations:
         yield from _render_conversation(conversation, read_runs(conversation))
@@ -73,26 +75,29 @@ def render_html_page(
 
 
 def escape_html(text: str) -> str:
-    """The text as HTML that shows it as it is."""
+    """Escape a text for HTML; control characters are made visible."""
     return escape(escape_control_characters(text))
 
 
 def format_title(conversation: Conversation) -> str:
-    """What a conversation is called."""
+    """Return the title of a conversation on one line."""
     return format_one_line(conversation.title) or "Conversation"
 
 
 def _render_conversation(conversation: Conversation, runs: Sequence[Run]) -> Iterator[str]:
-    about = "".join(f"<li><bdi>{escape_html(fact)}</bdi></li>" for fact in describe_conversation(conversation, runs))
-    yield f'<article id="{escape(conversation.id)}">\n<header>\n<h1 dir="auto">{escape_html(format_title(conversation))}</h1>\n'
-    yield f'<ul class="facts">{about}<li><code>{escape_html(conversation.id)}</code></li></ul>\n</header>\n'
-    asked = runs[0].model if runs else ""
+    facts = "".join(f"<li><bdi>{escape_html(fact)}</bdi></li>" for fact in describe_conversation(conversation, runs))
+    title = escape_html(format_title(conversation))
+    yield f'<article id="{escape(conversation.id)}">\n<header>\n<h1 dir="auto">{title}</h1>\n'
+    yield f'<ul class="facts">{facts}<li><code>{escape_html(conversation.id)}</code></li></ul>\n</header>\n'
+    previous_model = runs[0].model if runs else ""
     for run in runs:
-        now = (
-            f" · <bdi>{escape_html(format_one_line(f'{run.provider}:{run.model}'))}</bdi>" if run.model != asked else ""
+        model_note = (
+            f" · <bdi>{escape_html(format_one_line(f'{run.provider}:{run.model}'))}</bdi>"
+            if run.model != previous_model
+            else ""
         )
-        yield f'<section>\n<p class="when">{_render_time(run.started)}{now}</p>\n'
-        asked = run.model
+        yield f'<section>\n<p class="when">{_render_time(run.started)}{model_note}</p>\n'
+        previous_model = run.model
         yield from _render_run(run)
         yield "</section>\n"
     yield "</article>\n"
@@ -132,8 +137,8 @@ def _render_prompt_part(title: str, text: str) -> str:
         return f'<div class="text" dir="auto">{escape_html(text)}</div>\n'
     state = "" if len(text) > MAX_OPEN_LENGTH else " open"
     lines = text.count("\n") + 1
-    about = f"<bdi>{escape_html(title)}</bdi> <small>{lines:,} {'line' if lines == 1 else 'lines'}</small>"
-    return f"<details{state}><summary>{about}</summary>\n<pre>{escape_html(text)}</pre>\n</details>\n"
+    summary = f"<bdi>{escape_html(title)}</bdi> <small>{lines:,} {'line' if lines == 1 else 'lines'}</small>"
+    return f"<details{state}><summary>{summary}</summary>\n<pre>{escape_html(text)}</pre>\n</details>\n"
 
 
 def _render_attachment(attachment: Attachment) -> str:
@@ -146,13 +151,13 @@ def _render_attachment(attachment: Attachment) -> str:
 
 def _render_call(step: ToolCallStep) -> Iterator[str]:
     record = step.record
-    how = format_call_outcome(step)
-    seconds = f"<small>{format_call_duration(record)}</small>" if format_call_duration(record) else ""
-    badge = f'<small class="bad">{how}</small>' if how else ""
-    line, arguments = summarize_call(record.call), format_call_arguments(record.call)
+    outcome = format_call_outcome(step)
+    duration = f"<small>{format_call_duration(record)}</small>" if format_call_duration(record) else ""
+    badge = f'<small class="bad">{outcome}</small>' if outcome else ""
+    summary, arguments = summarize_call(record.call), format_call_arguments(record.call)
     yield f'<details class="call"><summary><b><bdi>{escape_html(format_one_line(record.call.name))}</bdi></b> '
-    yield f"<code><bdi>{escape_html(line)}</bdi></code>{seconds}{badge}</summary>\n"
-    if line != arguments:
+    yield f"<code><bdi>{escape_html(summary)}</bdi></code>{duration}{badge}</summary>\n"
+    if summary != arguments:
         yield f'<pre class="arguments">{escape_html(arguments)}</pre>\n'
     yield f"<pre>{escape_html(step.result)}</pre>\n</details>\n"
 

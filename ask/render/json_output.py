@@ -1,4 +1,4 @@
-"""Shows a run as JSON: one object when it is over, or an object a line for each event."""
+"""A run as JSON: one object at the end, or one line per event."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from ask.redaction import Redactor
 
 
 class JsonRenderer:
-    """Writes JSON to standard output; notices also go to the console.
+    """Writes JSON to standard output; notices are also printed to the console.
 
-    Args:
-        output: where the JSON goes.
-        console: where notices go.
-        about: what is known of the run beforehand: provider, model, conversation.
-        redactor: replaces secrets in notices, errors and structured answers; all else has none any more.
-        lines: a line for each event, in place of one object at the end.
-        structured: whether the answer is JSON, to be told as a value too.
+    `metadata` is what is known before the run: provider, model, conversation. `redactor` replaces secrets in notices,
+    errors and structured answers; everything else arrives redacted. With `json_lines`, each event is a line. With
+    `structured`, the answer is JSON and is also included as a value.
     """
 
     def __init__(
@@ -47,7 +43,7 @@ class JsonRenderer:
         self._is_call_running = False
 
     def show(self, event: Event) -> None:
-        """Take an event."""
+        """Write or collect an event."""
         match event:
             case TextDelta(text) if text:
                 self._texts.append(self._separator + text)
@@ -62,7 +58,7 @@ class JsonRenderer:
             case ToolCallOutput(text):
                 self._write_event("tool_output", text=text)
             case ToolCallFinished():
-                if not self._is_call_running:  # it was not allowed to run
+                if not self._is_call_running:  # the call was denied
                     self._write_event("tool_call", **event.call._asdict())
                 self._is_call_running = False
                 self._tool_calls.append(event.call._asdict() | to_result_fields(event))
@@ -74,11 +70,14 @@ class JsonRenderer:
                 self._write_event("notice", text=self._redactor.redact(text))
 
     def stop(self) -> None:
-        """Let nothing move: nothing does."""
+        """Do nothing: there is no spinner to stop."""
 
     def finish(self, run_result: RunResult, conversation_id: str) -> None:
-        """The run is over: write the object, or the last line. `conversation_id` is "" where the run is not saved."""
-        failure, text = run_result.error, "".join(self._texts)
+        """Write the result object or line.
+
+        `conversation_id` is "" if the run is not saved.
+        """
+        error, text = run_result.error, "".join(self._texts)
         result = {
             **self._metadata,
             "saved": bool(conversation_id),
@@ -89,8 +88,8 @@ class JsonRenderer:
             "rounds": run_result.rounds,
             "finish": run_result.finish_reason,
             "usage": run_result.usage._asdict(),
-            "exit_code": failure.exit_code if failure else 0,
-            "error": self._redactor.redact(str(failure)) if failure else None,
+            "exit_code": error.exit_code if error else 0,
+            "error": self._redactor.redact(str(error)) if error else None,
         }
         if self._json_lines:
             self._write_event("result", **result)
@@ -103,7 +102,7 @@ class JsonRenderer:
 
 
 def to_result_fields(event: ToolCallFinished) -> dict[str, Any]:
-    """What came of a call."""
+    """Return the JSON fields of a tool call's result."""
     return {
         "result": event.result,
         "failed": event.failed,

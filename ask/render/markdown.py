@@ -1,4 +1,4 @@
-"""Saved conversations as Markdown: questions quoted, answers as they are, calls and results in fences."""
+"""Saved conversations as Markdown: prompts as quotes, answers unchanged, tool calls and results in fences."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
+from ask.prompt_blocks import split_prompt
 from ask.render.conversation_parts import (
     describe_conversation,
     format_call_arguments,
     format_call_duration,
     format_call_outcome,
-    split_prompt,
     summarize_call,
 )
 from ask.render.safe_markdown import format_code_block, to_safe_markdown
@@ -21,25 +21,25 @@ from ask.text import escape_control_characters, format_one_line
 
 SPECIAL_CHARACTERS = re.compile(r"[\\`*_\[\]<>&~|$]|^(?:[#+=-]|\d+[.)]$|\d+[.)](?= ))", re.MULTILINE)
 MAX_QUOTED_LINES = 20
-"""Lines of a question that is quoted; what is longer is code or a log most often."""
+"""Maximum number of lines of a prompt that is quoted; longer ones are mostly code or logs, and are fenced."""
 
 
 def render_markdown_document(
     conversations: Iterable[Conversation], read_runs: Callable[[Conversation], Sequence[Run]]
 ) -> Iterator[str]:
-    """The text of a document with these conversations, piece by piece; `read_runs` reads one."""
-    for place, conversation in enumerate(conversations):
-        if place:
+    """Yield the Markdown of these conversations; `read_runs` reads the runs of one."""
+    for position, conversation in enumerate(conversations):
+        if position:
             yield "\n---\n\n"
         runs = read_runs(conversation)
-        about = " · ".join([*map(escape_markdown, describe_conversation(conversation, runs)), f"`{conversation.id}`"])
-        yield f"# {escape_markdown(format_one_line(conversation.title)) or 'Conversation'}\n\n{about}\n"
+        facts = " · ".join([*map(escape_markdown, describe_conversation(conversation, runs)), f"`{conversation.id}`"])
+        yield f"# {escape_markdown(format_one_line(conversation.title)) or 'Conversation'}\n\n{facts}\n"
         for run in runs:
             yield from (f"\n{block}\n" for block in _render_run(run))
 
 
 def escape_markdown(text: str) -> str:
-    """The text in Markdown that shows it as it is, line by line."""
+    """Escape a text for Markdown, so that it is rendered literally, line by line."""
     escaped = SPECIAL_CHARACTERS.sub(_escape_match, escape_control_characters(text))
     return "\\\n".join(line.strip() for line in escaped.split("\n"))
 
@@ -74,11 +74,10 @@ def _render_message(entry: HistoryEntry) -> Iterator[str]:
 
 
 def _format_quote(title: str, text: str) -> str:
-    """A part of a question as a quotation."""
     text = text.strip("\n")
     lines = text.split("\n")
-    as_it_is = title or len(lines) > MAX_QUOTED_LINES or any(line[:1].isspace() or not line for line in lines)
-    block = format_code_block(text) if as_it_is else escape_markdown(text)
+    is_literal = title or len(lines) > MAX_QUOTED_LINES or any(line[:1].isspace() or not line for line in lines)
+    block = format_code_block(text) if is_literal else escape_markdown(text)
     heading = f"*{escape_markdown(title)}*\n\n" if title else ""
     return "\n".join(f"> {line}".rstrip() for line in f"{heading}{block}".split("\n"))
 
@@ -86,9 +85,9 @@ def _format_quote(title: str, text: str) -> str:
 def _render_call(step: ToolCallStep) -> Iterator[str]:
     call = step.record.call
     arguments = format_call_arguments(call)
-    short = arguments == summarize_call(call)
-    about = ", ".join(filter(None, [format_call_duration(step.record), format_call_outcome(step)]))
-    yield f"**{escape_markdown(format_one_line(call.name)) or 'tool'}**" + (f" ({about})" if about else "")
-    yield format_code_block(f"$ {arguments}" if short and call.name == "bash" else arguments)
+    is_summary_complete = arguments == summarize_call(call)
+    details = ", ".join(filter(None, [format_call_duration(step.record), format_call_outcome(step)]))
+    yield f"**{escape_markdown(format_one_line(call.name)) or 'tool'}**" + (f" ({details})" if details else "")
+    yield format_code_block(f"$ {arguments}" if is_summary_complete and call.name == "bash" else arguments)
     if step.result:
         yield format_code_block(step.result)

@@ -1,6 +1,6 @@
-"""Shows an answer in Markdown on a terminal while it streams: whole blocks for good, the one under way below them.
+"""A Markdown answer on a terminal while it streams: finished blocks are final, the pending one is redrawn below them.
 
-The time that is spent on the block under way is a fraction of all, so that the cost stays linear.
+The time spent on redrawing is limited to a fraction of the total, so that the cost stays linear.
 """
 
 from __future__ import annotations
@@ -29,20 +29,18 @@ if TYPE_CHECKING:
     from ask.render.code_rows import CodeHighlighter
 
 MIN_DRAW_TIME = 0.004
-"""Seconds that a picture of the block under way counts as taking, at least."""
+"""Minimum time that a redraw is counted as taking, in seconds."""
 DRAW_REST_FACTOR = 8
-"""How many times as long it is until the next."""
+"""Pause between two redraws, as a multiple of the time that the last one took."""
 MAX_LINE_LENGTH = 2_000
-"""Characters of a line of code under way that are shown: its end."""
+"""Maximum number of characters shown of a partial line of code: its end."""
 
 
 class MarkdownStreamRenderer:
-    """An answer as it comes.
+    """Renders a streaming answer.
 
-    Args:
-        bottom: the rows at the end of the terminal.
-        watched: whether there is somebody to whom the block under way can be shown.
-        rest: how many times as long as a picture of that took it is until the next.
+    The pending block is only drawn while `is_watched()` is true. `rest_factor` is the pause between two redraws, as a
+    multiple of the time that the last one took.
     """
 
     def __init__(
@@ -58,29 +56,32 @@ class MarkdownStreamRenderer:
         self._next_draw = 0.0
 
     def feed(self, text: str) -> None:
-        """Take a piece of the answer."""
-        for piece in self._block_reader.feed(escape_control_characters(text)):
-            self._handle_event(piece)
+        """Add a piece of the answer."""
+        for event in self._block_reader.feed(escape_control_characters(text)):
+            self._handle_event(event)
         self._needs_redraw = True
         self.refresh()
 
     def refresh(self) -> None:
-        """Show what has come, unless a picture was made only just now."""
+        """Redraw what has arrived, unless the last redraw was too recent."""
         now = time.monotonic()
         if self._needs_redraw and now >= self._next_draw:
             self._redraw()
-            took = time.monotonic() - now
-            self._next_draw = now + self._rest_factor * max(MIN_DRAW_TIME, took)
+            duration = time.monotonic() - now
+            self._next_draw = now + self._rest_factor * max(MIN_DRAW_TIME, duration)
 
     def hide(self) -> None:
-        """Make room for somebody else's lines; the next picture shows the block under way again."""
+        """Clear the pending block, so that other lines can be printed.
+
+        The next redraw shows it again.
+        """
         self._live_region.update(self._take_finished_lines(), ())
         self._needs_redraw, self._next_draw = True, 0.0
 
     def finish(self) -> None:
-        """The answer is over: show all of it for good."""
-        for piece in self._block_reader.finish():
-            self._handle_event(piece)
+        """End the answer: write all of it as final."""
+        for event in self._block_reader.finish():
+            self._handle_event(event)
         self._block_reader = BlockReader()
         self._live_region.update(self._take_finished_lines(), ())
         self._needs_redraw, self._next_draw = False, 0.0
@@ -116,32 +117,35 @@ class MarkdownStreamRenderer:
         return render_markdown(text, self._live_region.size.columns)
 
     def _take_finished_lines(self) -> list[str]:
-        done, self._finished_lines = self._finished_lines, []
-        return done
+        lines, self._finished_lines = self._finished_lines, []
+        return lines
 
     def _redraw(self) -> None:
         self._needs_redraw = False
         self._live_region.update(self._take_finished_lines(), self._render_pending() if self._is_watched() else ())
 
     def _render_pending(self) -> list[TerminalRow]:
-        """The block under way, or its last rows."""
+        """Render the last rows of the pending block."""
         width, height = self._live_region.size
-        begun = self._block_reader.pending
+        pending = self._block_reader.pending
         rows: list[Text] = []
         if self._code_highlighter:
-            rows = self._code_highlighter.render_pending(begun[-MAX_LINE_LENGTH:])
-        elif begun:
-            rows = [*([Text()] if self._block_reader.has_gap else []), *self._render_block(close_open_markup(begun))]
-        most = max(1, height * 3 // 4)
+            rows = self._code_highlighter.render_pending(pending[-MAX_LINE_LENGTH:])
+        elif pending:
+            rows = [*([Text()] if self._block_reader.has_gap else []), *self._render_block(close_open_markup(pending))]
+        max_rows = max(1, height * 3 // 4)
         return [
             TerminalRow(to_ansi(row), measure_max_width(row.plain.rstrip()))
-            for row in list(split_at_width(rows[-most:], width))[-most:]
+            for row in list(split_at_width(rows[-max_rows:], width))[-max_rows:]
         ]
 
 
 def close_open_markup(text: str) -> str:
-    """The text with what its last line opens closed again, so that it looks now as it will then."""
-    last = text.rpartition("\n")[2]
-    if last.count("`") % 2:
+    """Close the code span or bold text that the last line leaves open.
+
+    Its style then shows before the closing marker arrives.
+    """
+    last_line = text.rpartition("\n")[2]
+    if last_line.count("`") % 2:
         return text + "`"
-    return text + "**" if last.count("**") % 2 and not last.endswith("*") else text
+    return text + "**" if last_line.count("**") % 2 and not last_line.endswith("*") else text

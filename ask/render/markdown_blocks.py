@@ -1,7 +1,7 @@
-"""Takes Markdown apart into blocks while it streams, so that each can be shown for good once it is whole.
+"""Split streaming Markdown into blocks, so that each can be shown as final once it is complete.
 
-Pure, and linear in the length of the text. It only has to find places where a text may be cut; what a block is made
-of, `markdown_rows` reads with a real parser, so that a cut at an odd place costs looks, not words.
+Pure, and linear in the length of the text. It only has to find where the text may be split: `markdown_rows` parses each
+block with a real parser, so that a split at the wrong place affects the layout but loses no text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_BLOCK_LENGTH = 20_000
-"""Characters of the longest block that is read as Markdown."""
+"""Maximum length of a block that is parsed as Markdown, in characters."""
 FENCE_PATTERN = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*(.*)")
 HEADING_PATTERN = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 RULE_PATTERN = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})$")
@@ -23,7 +23,7 @@ HTML_START_PATTERN = re.compile(
     r"|(?P<data>!\[CDATA\[)|(?P<declaration>![a-zA-Z]))",
     re.IGNORECASE,
 )
-"""The begin of HTML that goes on over empty lines, up to its own end."""
+"""Start of an HTML block that may contain blank lines and ends at its own end tag."""
 HTML_END_PATTERNS = {
     "tag": re.compile(r"</(?:pre|script|style|textarea)>", re.IGNORECASE),
     "comment": re.compile("-->"),
@@ -32,38 +32,41 @@ HTML_END_PATTERNS = {
     "declaration": re.compile(">"),
 }
 INTERRUPTING_ITEM_PATTERN = re.compile(r" {0,3}(?:[-+*]|1[.)])[ \t]+\S")
-"""A list's item that needs no empty line above it."""
+"""A list item that needs no blank line above it."""
 MARKERS_ONLY_PATTERN = re.compile(r"[\s>#*+\-_=~`|:]*|\s*\d{1,9}[.)]?\s*")
-"""The begin of a line that does not yet tell what it is."""
+"""Start of a line whose kind is not known yet."""
 CODE_INDENT = 4
 
 
 class MarkdownBlock(NamedTuple):
-    """A block that is complete; `has_gap`: it stands apart from what is above it."""
+    """A complete block; `has_gap` means that a blank line precedes it."""
 
     text: str
     has_gap: bool
 
 
 class CodeStart(NamedTuple):
-    """A fenced block of code begins; its lines follow one by one."""
+    """The start of a fenced code block, whose lines follow one by one."""
 
     language: str
     has_gap: bool
 
 
 class CodeLine(NamedTuple):
-    """A line of it, without its end."""
+    """A line of a fenced code block, without its newline."""
 
     text: str
 
 
 class CodeEnd(NamedTuple):
-    """It is over."""
+    """The end of a fenced code block."""
 
 
 class RawText(NamedTuple):
-    """A piece of a block that is too long to be read: to be shown as it is. Such a block ends with a line end."""
+    """A piece of a block that is too long to be parsed, to be shown unchanged.
+
+    The last piece of a block ends with a newline.
+    """
 
     text: str
     has_gap: bool
@@ -73,70 +76,71 @@ BlockEvent = MarkdownBlock | CodeStart | CodeLine | CodeEnd | RawText
 
 
 class CodeFence(NamedTuple):
-    """A fence that is open: its sign, repeated at least that often, so far in, and what its code is written in."""
+    """An open code fence.
+
+    It is closed by a line of at least as many marker characters.
+    """
 
     marker: str
     indent: int
     language: str
 
     def is_closed_by(self, line: str) -> bool:
-        """Whether a line ends the code."""
-        sign = line.strip()
-        return len(sign) >= len(self.marker) and not sign.strip(self.marker[0]) and count_indent(line) < CODE_INDENT
+        """Check whether a line closes the fence."""
+        marker = line.strip()
+        return len(marker) >= len(self.marker) and not marker.strip(self.marker[0]) and count_indent(line) < CODE_INDENT
 
 
 def parse_fence(line: str) -> CodeFence | None:
-    """The fence that a line opens."""
-    found = FENCE_PATTERN.match(line)
-    if not found or (found[1][0] == "`" and "`" in found[2]):
+    """Parse the fence that a line opens; return None if it opens none."""
+    match = FENCE_PATTERN.match(line)
+    if not match or (match[1][0] == "`" and "`" in match[2]):
         return None
-    language = re.match(r"[\w+#.-]+", found[2].lstrip("{. "))
-    return CodeFence(found[1], count_indent(line), language[0] if language else "")
+    language = re.match(r"[\w+#.-]+", match[2].lstrip("{. "))
+    return CodeFence(match[1], count_indent(line), language[0] if language else "")
 
 
 def count_indent(line: str) -> int:
-    """The columns before a line's first character."""
+    """Count the columns before the first character of a line."""
     line = line.expandtabs(CODE_INDENT)
     return len(line) - len(line.lstrip(" "))
 
 
 def remove_indent(line: str, columns: int) -> str:
-    """The line without that many columns of what is before its first character."""
-    begin = line[: len(line) - len(line.lstrip(" \t"))]
-    if columns and "\t" in begin:
-        return begin.expandtabs(CODE_INDENT)[columns:] + line[len(begin) :]
-    return line[min(columns, len(begin)) :]
+    """Remove up to `columns` columns of indentation from a line."""
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    if columns and "\t" in indent:
+        return indent.expandtabs(CODE_INDENT)[columns:] + line[len(indent) :]
+    return line[min(columns, len(indent)) :]
 
 
 class BlockReader:
-    """Reads a stream of Markdown.
+    """Splits a stream of Markdown into block events.
 
-    Attributes:
-        open_fence: the fence of the code under way, None outside of code.
+    `open_fence` is the fence of the current code block, None outside code.
     """
 
     def __init__(self) -> None:
         self.open_fence: CodeFence | None = None
-        self._inner_fence: CodeFence | None = None  # of code in a list's item
+        self._inner_fence: CodeFence | None = None  # of code in a list item
         self._lines: list[str] = []
         self._line_parts: list[str] = []
         self._size = 0
         self._line_size = 0
-        self._content_indent: int | None = (
-            None  # from which on a line belongs to the item under way, or to indented code
-        )
+        # Lines indented at least this far belong to the current list item or to indented code.
+        self._content_indent: int | None = None
         self._after_blank_line = False
         self._has_gap = False
         self._html_end: re.Pattern[str] | None = None
         self._is_raw = False
-        self._is_mid_line = False  # of such a block
+        self._is_mid_line = False
         self._has_output = False
 
     def feed(self, text: str) -> Iterator[BlockEvent]:
-        """What a further piece of the text completes."""
-        *ends, rest = text.split("\n")
-        for end in ends:
-            self._line_parts.append(end)
+        """Add a piece of the text; yield the events that it completes."""
+        *parts, rest = text.split("\n")
+        for part in parts:
+            self._line_parts.append(part)
             line = "".join(self._line_parts)
             self._line_parts.clear()
             yield from self._read_line(line)
@@ -148,27 +152,31 @@ class BlockReader:
             yield from self._switch_to_raw()
 
     def finish(self) -> Iterator[BlockEvent]:
-        """What is left at the end of the text."""
+        """End the text; yield the remaining events."""
         if self._line_parts or self._is_mid_line:
             yield from self.feed("\n")
         yield from self._end_code() if self.open_fence else self._close_block()
 
     @property
     def pending(self) -> str:
-        """The block that is not complete yet; of code, its last line. What may become anything is left out."""
+        """The incomplete block, or the last line of an incomplete code block.
+
+        A line whose kind is not known yet is left out.
+        """
         line = "".join(self._line_parts)
         if self.open_fence:
             return "" if line.strip() and not line.strip().strip(self.open_fence.marker[0]) else line
         if MARKERS_ONLY_PATTERN.fullmatch(line) or (self._inner_fence is None and parse_fence(line)):
             line = ""
         lines = [*self._lines, line] if line else self._lines
-        if lines and lines[0].lstrip().startswith("|") and len(self._lines) < 2:  # no table before its second line
+        # Only the second line shows whether this is a table.
+        if lines and lines[0].lstrip().startswith("|") and len(self._lines) < 2:
             return ""
         return "\n".join(lines)
 
     @property
     def has_gap(self) -> bool:
-        """Whether the block under way stands apart from what is above it."""
+        """Whether a blank line precedes the incomplete block."""
         return self._has_gap if self._lines else self._after_blank_line and self._has_output
 
     def _read_line(self, line: str) -> Iterator[BlockEvent]:
@@ -220,22 +228,22 @@ class BlockReader:
         yield from self._add_line(line)
 
     def _add_line(self, line: str) -> Iterator[BlockEvent]:
-        underlined = (
+        is_underline = (
             bool(self._lines)
             and self._content_indent is None
             and UNDERLINE_PATTERN.match(line)
             and "|" not in self._lines[-1]
         )
         if self._content_indent is not None and self._lines:
-            inside = remove_indent(line, self._content_indent)
+            content = remove_indent(line, self._content_indent)
             if self._inner_fence is None:
-                self._inner_fence = parse_fence(inside)
-            elif self._inner_fence.is_closed_by(inside):
+                self._inner_fence = parse_fence(content)
+            elif self._inner_fence.is_closed_by(content):
                 self._inner_fence = None
         self._lines.append(line)
         self._size += len(line) + 1
         self._after_blank_line = False
-        if self._content_indent is None and (HEADING_PATTERN.match(line) or RULE_PATTERN.match(line) or underlined):
+        if self._content_indent is None and (HEADING_PATTERN.match(line) or RULE_PATTERN.match(line) or is_underline):
             yield from self._close_block()
         elif self._size > MAX_BLOCK_LENGTH:
             yield from self._switch_to_raw()
@@ -250,7 +258,7 @@ class BlockReader:
             yield from self._switch_to_raw()
 
     def _is_ended_by(self, line: str) -> bool:
-        """Whether a line that is not empty begins another block than the one under way."""
+        """Check whether a line that is not blank starts a new block."""
         if self._content_indent is not None:
             if count_indent(line) >= self._content_indent:
                 return False
@@ -277,17 +285,20 @@ class BlockReader:
             yield MarkdownBlock("\n".join(lines).rstrip("\n"), self._has_gap)
 
     def _switch_to_raw(self) -> Iterator[BlockEvent]:
-        """Give up reading the block under way: what is there of it, and from now on each piece as it comes."""
+        """Stop parsing the current block and emit its text.
+
+        From now on, each piece is emitted as it arrives.
+        """
         if not self._is_raw and not self._lines:
             self._has_gap, self._after_blank_line = self._after_blank_line and self._has_output, False
         text = "\n".join([*self._lines, "".join(self._line_parts)])
         self._lines, self._size = [], 0
         self._line_parts.clear()
         self._content_indent = self._inner_fence = None
-        first, self._is_raw, self._has_output = not self._is_raw, True, True
+        is_first_piece, self._is_raw, self._has_output = not self._is_raw, True, True
         if text:
             self._is_mid_line = not text.endswith("\n")
-            yield RawText(text, first and self._has_gap)
+            yield RawText(text, is_first_piece and self._has_gap)
 
     def _read_raw_line(self, line: str) -> Iterator[BlockEvent]:
         if self._is_mid_line or line.strip() or self._html_end:
@@ -300,11 +311,11 @@ class BlockReader:
 
 
 def can_begin_block(line: str) -> bool:
-    """Whether a line can begin a block without an empty line above it."""
+    """Check whether a line can start a block without a blank line above it."""
     return (
         any(
-            sign.match(line)
-            for sign in (HEADING_PATTERN, RULE_PATTERN, QUOTE_PATTERN, LIST_ITEM_PATTERN, HTML_START_PATTERN)
+            pattern.match(line)
+            for pattern in (HEADING_PATTERN, RULE_PATTERN, QUOTE_PATTERN, LIST_ITEM_PATTERN, HTML_START_PATTERN)
         )
         or parse_fence(line) is not None
     )

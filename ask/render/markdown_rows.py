@@ -1,7 +1,7 @@
-"""Markdown as rows for a terminal of some width. `markdown-it` reads it, `rich` folds lines and lays out tables.
+"""Markdown rendered as rows for a terminal: parsed by `markdown-it`, wrapped and laid out by `rich`.
 
-No word of the text is lost: HTML, footnotes and definitions stand as they were written, the target of a link behind it.
-What has to do with streaming is in `markdown_answer`.
+No text is lost: HTML, footnotes and definitions are shown unchanged, and a link is followed by its target. Streaming is
+handled in `markdown_answer`.
 """
 
 from __future__ import annotations
@@ -22,32 +22,31 @@ from ask.render.markdown_tables import parse_with_all_cells
 from ask.text import escape_control_characters
 
 MIN_WIDTH = 10
-"""Columns that any text gets, however far in it stands."""
+"""Minimum number of columns for a text, however deep it is nested."""
 MIN_CELL_WIDTH = 9
-"""Columns of a table's column, below which its rows are shown one under the other."""
+"""Minimum width of a table column; in a narrower table, the cells of a row are shown below each other."""
 MAX_RULE_WIDTH = 40
 MAX_NESTING = 20
 MAX_BRACKETS = 1_000
-"""Opening brackets in a block that is read: the time goes with their square."""
+"""Maximum number of opening brackets in a block that is parsed: the parser's time is quadratic in them."""
 BULLETS = "•◦▪"
 INLINE_STYLES = {"strong": "bold", "em": "italic", "s": "strike", "link": "underline"}
 CELL_ALIGNMENTS: dict[str, Literal["right", "center"]] = {"text-align:right": "right", "text-align:center": "center"}
 CODE_STYLE = "cyan"
 DIM_STYLE = "dim"
 AMBIGUOUS_WIDTH_CHARACTERS = "\ufe0f\u200d"
-"""Join characters to one picture, or make one of a sign, in some terminals."""
+"""Characters that some terminals combine with their neighbors into one wider symbol."""
 
 
 def render_markdown(text: str, width: int) -> list[Text]:
-    """The rows of a text; as it is written, where it cannot be read in a reasonable time.
+    """Render Markdown as rows.
 
-    Args:
-        text: Markdown.
-        width: columns; rows of code may be wider, and are the terminal's to fold.
+    A text that would take too long to parse is shown unchanged. Rows of code may be wider than `width`: the terminal
+    wraps them, so that they can be copied.
     """
     try:
         rows = _parse_and_render(text, max(width, MIN_WIDTH))
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is to be seen
+    except Exception:  # noqa: BLE001 - a bug in a parser must not hide the text
         rows = None
     return fold_text(Text(escape_control_characters(text)), width) if rows is None else rows
 
@@ -56,14 +55,14 @@ def _parse_and_render(text: str, width: int) -> list[Text] | None:
     if text.count("[") > MAX_BRACKETS:
         return None
     tokens = parse_with_all_cells(get_parser(), text)
-    if any(token.level >= MAX_NESTING - 1 for token in tokens):  # what is further in is left out
+    if any(token.level >= MAX_NESTING - 1 for token in tokens):  # the parser drops what is nested deeper
         return None
     return MarkdownLayout(text.split("\n")).render_blocks(SyntaxTreeNode(tokens).children, width)
 
 
 @cache
 def get_parser() -> MarkdownIt:
-    """Reads Markdown in which nothing is hidden."""
+    """Return a parser that keeps HTML and treats link definitions as text."""
     return (
         MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_NESTING})
         .enable(["table", "strikethrough"])
@@ -73,15 +72,14 @@ def get_parser() -> MarkdownIt:
 
 @cache
 def get_console() -> Console:
-    """What rich needs to lay anything out; nothing is written to it."""
+    """Return the console that rich needs for layout; nothing is written to it."""
     return Console(file=io.StringIO(), width=80, color_system="standard", force_terminal=True, legacy_windows=False)
 
 
 class MarkdownLayout:
-    """Lays out a text.
+    """Lays out parsed blocks.
 
-    Args:
-        lines: of the text, to see where there is room between its parts.
+    `lines` are the source lines, which show where blank lines separate the blocks.
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -89,7 +87,7 @@ class MarkdownLayout:
         self._list_depth = 0
 
     def render_blocks(self, nodes: Sequence[SyntaxTreeNode], width: int) -> list[Text]:
-        """The rows of some blocks, as far apart as they are written."""
+        """Render blocks, separated by a blank row where the source has a blank line."""
         rows: list[Text] = []
         for node in nodes:
             if rows and node.map and not self._source_lines[node.map[0] - 1].strip("> \t"):
@@ -124,16 +122,16 @@ class MarkdownLayout:
             if rows and item.map and not self._source_lines[item.map[0] - 1].strip("> \t"):
                 rows.append(Text())
             bullet = BULLETS[min(self._list_depth, len(BULLETS)) - 1]
-            mark = f"{item.info}{item.markup} " if node.type == "ordered_list" else f"{bullet} "
-            inside = self.render_blocks(item.children, width - len(mark)) or [Text()]
-            rows.append(Text.assemble((mark, DIM_STYLE), inside[0]))
-            rows += [Text.assemble(" " * len(mark), row) if row else row for row in inside[1:]]
+            marker = f"{item.info}{item.markup} " if node.type == "ordered_list" else f"{bullet} "
+            item_rows = self.render_blocks(item.children, width - len(marker)) or [Text()]
+            rows.append(Text.assemble((marker, DIM_STYLE), item_rows[0]))
+            rows += [Text.assemble(" " * len(marker), row) if row else row for row in item_rows[1:]]
         self._list_depth -= 1
         return rows
 
 
 def render_inline(nodes: Sequence[SyntaxTreeNode], style: str = "") -> Text:
-    """Running text with its styles."""
+    """Render inline nodes with their styles."""
     text = Text()
     for node in nodes:
         text.append_text(_render_inline_node(node))
@@ -156,7 +154,7 @@ def _render_inline_node(node: SyntaxTreeNode) -> Text:
 
 
 def _append_link_target(text: Text, target: str) -> Text:
-    """The text of a link with where it leads: what is said may be anything."""
+    """Append the target of a link, unless it is the text: the text may be misleading."""
     target = escape_control_characters(target)
     if text.plain in (target, target.removeprefix("mailto:")):
         return text
@@ -164,7 +162,7 @@ def _append_link_target(text: Text, target: str) -> Text:
 
 
 def render_code(code: str, info: str) -> list[Text]:
-    """The rows of a block of code."""
+    """Render a code block, highlighted in the language of its info string."""
     from ask.render.code_rows import highlight_code
     from ask.render.markdown_blocks import parse_fence
 
@@ -173,16 +171,22 @@ def render_code(code: str, info: str) -> list[Text]:
 
 
 def render_table(table: SyntaxTreeNode, width: int) -> list[Text]:
-    """A table in columns; where there is no room for these, its rows one under the other."""
+    """Render a table in columns.
+
+    If there is not enough width for columns, the cells of each row are shown below each other.
+    """
     heading, *rows = [
         [render_inline(cell.children) for cell in row.children] for part in table.children for row in part.children
     ]
-    columns = [max(cell_len(row[place].plain) for row in (heading, *rows)) for place in range(len(heading))]
-    room = width - 3 * (len(columns) - 1)
-    if sum(columns) > room and sum(min(column, MIN_CELL_WIDTH) for column in columns) > room:
+    column_widths = [max(cell_len(row[position].plain) for row in (heading, *rows)) for position in range(len(heading))]
+    available_width = width - 3 * (len(column_widths) - 1)
+    if (
+        sum(column_widths) > available_width
+        and sum(min(column_width, MIN_CELL_WIDTH) for column_width in column_widths) > available_width
+    ):
         return _render_table_records(heading, rows, width)
     styles = [str(cell.attrs.get("style", "")) for cell in table.children[0].children[0].children]
-    return _render_table_columns(heading, rows, styles, width, show_lines=sum(columns) > room)
+    return _render_table_columns(heading, rows, styles, width, show_lines=sum(column_widths) > available_width)
 
 
 def _render_table_columns(
@@ -197,51 +201,54 @@ def _render_table_columns(
         table.add_column(cell, justify=CELL_ALIGNMENTS.get(style, "left"), overflow="fold")
     for row in rows:
         table.add_row(*row)
-    shown = get_console().render_lines(table, get_console().options.update(width=width), pad=False)
-    return [Text.assemble(*((part.text, part.style or "") for part in line)) for line in shown]
+    lines = get_console().render_lines(table, get_console().options.update(width=width), pad=False)
+    return [Text.assemble(*((segment.text, segment.style or "") for segment in line)) for line in lines]
 
 
 def _render_table_records(heading: Sequence[Text], rows: Sequence[Sequence[Text]], width: int) -> list[Text]:
-    shown: list[Text] = []
+    lines: list[Text] = []
     for row in rows:
-        if shown:
-            shown.append(Text("─" * min(width, MAX_RULE_WIDTH), DIM_STYLE))
+        if lines:
+            lines.append(Text("─" * min(width, MAX_RULE_WIDTH), DIM_STYLE))
         for name, cell in zip(heading, row, strict=True):
-            shown += fold_text(Text.assemble((f"{name.plain}: ", "bold"), cell), width)
-    return shown or fold_text(Text(" · ").join(heading), width)
+            lines += fold_text(Text.assemble((f"{name.plain}: ", "bold"), cell), width)
+    return lines or fold_text(Text(" · ").join(heading), width)
 
 
 def fold_text(text: Text, width: int) -> list[Text]:
-    """The rows of a text, folded between words."""
+    """Wrap a text at word boundaries."""
     return list(text.wrap(get_console(), width, overflow="fold"))
 
 
 def split_at_width(rows: Sequence[Text], width: int) -> Iterator[Text]:
-    """The rows as a terminal folds them that folds anywhere, none wider than that for any terminal."""
+    """Split rows as a terminal wraps them: at any character.
+
+    Each character counts with its maximum width, so that no row is too wide for any terminal.
+    """
     for row in rows:
         rest = row.copy()
         rest.expand_tabs(8)
-        places: list[int] = []
-        used = 0
-        for place, character in enumerate(rest.plain):
-            used += measure_max_width(character)
-            if used > width:
-                places.append(place)
-                used = measure_max_width(character)
-        yield from rest.divide(places)
+        offsets: list[int] = []
+        used_width = 0
+        for offset, character in enumerate(rest.plain):
+            used_width += measure_max_width(character)
+            if used_width > width:
+                offsets.append(offset)
+                used_width = measure_max_width(character)
+        yield from rest.divide(offsets)
 
 
 def measure_max_width(text: str) -> int:
-    """The most columns that a text takes in any terminal."""
+    """Return the maximum number of columns that a text takes in any terminal."""
     return len(text) if text.isascii() else sum(max(cell_len(c), c in AMBIGUOUS_WIDTH_CHARACTERS) for c in text)
 
 
 def to_ansi(row: Text) -> str:
-    """A row as it is written to a terminal, without the spaces at its end."""
+    """Convert a row to text with escape sequences, without trailing spaces."""
     row = row.copy()
     row.rstrip()
-    shown: list[str] = []
-    for part in row.render(get_console()):
-        style = part.style
-        shown.append(style.render(part.text, color_system=ColorSystem.STANDARD) if style else part.text)
-    return "".join(shown)
+    parts: list[str] = []
+    for segment in row.render(get_console()):
+        style = segment.style
+        parts.append(style.render(segment.text, color_system=ColorSystem.STANDARD) if style else segment.text)
+    return "".join(parts)

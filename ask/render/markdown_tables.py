@@ -1,4 +1,4 @@
-"""Tables of Markdown with more cells in a row than their heading has, which a parser would drop."""
+"""Markdown tables with rows that have more cells than the heading, which a parser would drop."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ TRAILING_PIPE_PATTERN = re.compile(r"(?<!\\)\|\s*$")
 
 
 def parse_with_all_cells(parser: MarkdownIt, text: str) -> list[Token]:
-    """Parse Markdown so that no cell of a table is lost.
+    """Parse Markdown so that no table cell is lost.
 
-    A pipe in code belongs to the code where the row fits the heading then; else the table gets more columns.
+    If a row has too many cells, pipes in its code spans are escaped; if that is not enough, columns are added.
     """
     tokens = parser.parse(text)
     lines = text.split("\n")
     changed = False
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if token.type == "table_open" and token.map:
-            columns = _count_columns(tokens[place:])
+            columns = _count_columns(tokens[position:])
             start, end = token.map
             changed = _keep_cells(lines, start, end, columns) or changed
     return parser.parse("\n".join(lines)) if changed else tokens
 
 
 def _count_columns(tokens: list[Token]) -> int:
-    end = next(place for place, token in enumerate(tokens) if token.type == "tr_close")
+    end = next(position for position, token in enumerate(tokens) if token.type == "tr_close")
     return sum(token.type == "th_open" for token in tokens[:end])
 
 
 def _keep_cells(lines: list[str], start: int, end: int, columns: int) -> bool:
-    """Rewrite a table's lines where a row has more cells than columns; return whether anything changed."""
-    most = columns
+    """Rewrite the lines of a table with surplus cells; return whether any changed."""
+    max_columns = columns
     changed = False
     for number in range(start + 2, end):
         if _count_cells(lines[number]) > columns:
-            with_code = CODE_SPAN_PATTERN.sub(lambda span: PIPE_PATTERN.sub(r"\\|", span[0]), lines[number])
-            if _count_cells(with_code) <= columns:
-                lines[number], changed = with_code, True
-            most = max(most, _count_cells(lines[number]))
-    if most > columns:
+            escaped = CODE_SPAN_PATTERN.sub(lambda span: PIPE_PATTERN.sub(r"\\|", span[0]), lines[number])
+            if _count_cells(escaped) <= columns:
+                lines[number], changed = escaped, True
+            max_columns = max(max_columns, _count_cells(lines[number]))
+    if max_columns > columns:
         for number, cell in ((start, " |"), (start + 1, "---|")):
             line = lines[number].rstrip()
-            lines[number] = line + ("" if TRAILING_PIPE_PATTERN.search(line) else "|") + cell * (most - columns)
-    return changed or most > columns
+            lines[number] = line + ("" if TRAILING_PIPE_PATTERN.search(line) else "|") + cell * (max_columns - columns)
+    return changed or max_columns > columns
 
 
 def _count_cells(line: str) -> int:

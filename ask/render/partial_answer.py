@@ -1,4 +1,4 @@
-"""Shows a part of the answer in place of the answer, once it is whole; everything else as ever."""
+"""A renderer that shows only a part of the answer, such as its code, once the answer is complete."""
 
 from __future__ import annotations
 
@@ -13,17 +13,11 @@ from ask.render.plain import PlainRenderer
 
 
 class PartRenderer:
-    """Holds the answer's text back to the end. What was said beside tool calls is not of the answer.
+    """Collects the answer and shows only an extracted part of it at the end.
 
-    Args:
-        inner: shows the run.
-        find: the part of an answer; raises IncompleteAnswer where there is none, which the run then fails with.
-        of_cut: take it of an answer too that is not whole.
-        is_shown: let `renderer` show it; False where somebody else will.
-        left_out: takes an answer without such a part.
-
-    Attributes:
-        part: the part that was found, "" before the end and where there is none.
+    Other events are passed on to `renderer`. `extract` raises IncompleteResponseError if the answer has no such part;
+    the run then fails with that error. With `accept_incomplete`, the part is also extracted from a truncated answer. If
+    `is_shown` is false, the caller shows the part. `on_missing` gets the text of an answer without the part.
     """
 
     def __init__(
@@ -42,29 +36,36 @@ class PartRenderer:
         self._on_missing = on_missing
         self._texts: list[str] = []
         self.part = ""
+        """The extracted part; "" before the end and if there is none."""
 
     def show(self, event: Event) -> None:
-        """Take an event."""
+        """Collect text and pass other events to the renderer.
+
+        Text before a tool call is not part of the answer and is dropped.
+        """
         match event:
             case TextDelta(text):
                 self._texts.append(text)
                 return
-            case MessageAdded(message) if message.tool_calls or message.role == "user":  # who asks for another one
+            case MessageAdded(message) if message.tool_calls or message.role == "user":  # a new answer is requested
                 self._texts.clear()
         self._renderer.show(event)
 
     def stop(self) -> None:
-        """Let nothing move any more."""
+        """Stop the renderer's animation and flush its output."""
         self._renderer.stop()
 
     def finish(self, run_result: RunResult, conversation_id: str) -> None:
-        """The run is over. `conversation_id` is the id of the conversation, "" where it is not saved."""
+        """Extract and show the part, and finish the renderer.
+
+        `conversation_id` is "" if the run is not saved.
+        """
         text = "".join(self._texts)
         if run_result.error is None or self._accept_incomplete or isinstance(run_result.error, LimitReachedError):
             try:
                 self.part = self._extract(text)
-            except IncompleteResponseError as failure:
-                run_result.error = run_result.error or failure
+            except IncompleteResponseError as error:
+                run_result.error = run_result.error or error
         if text and not self.part and self._on_missing:
             self._on_missing(text if text.endswith("\n") else f"{text}\n")
         if self.part and self.is_shown:

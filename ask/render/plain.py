@@ -1,4 +1,4 @@
-"""Shows a run as plain text: the answer as it comes, and beside it one line for each tool call."""
+"""A run as plain text: the answer as it streams, and one line for each tool call."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ MAX_ARGUMENTS_LENGTH = 100
 
 
 class PlainRenderer:
-    """Writes the answer's text to standard output, the rest to the console.
+    """Writes the answer to standard output and everything else to the console.
 
-    Args:
-        output: where the answer goes.
-        console: where everything else goes.
-        verbose: also show results, reasoning off a terminal, and what the run used.
+    With `verbose`, tool results, usage and (also off a terminal) reasoning are shown.
     """
 
     def __init__(self, output: StandardOutput, console: StderrConsole, *, verbose: bool) -> None:
         self._output = output
         self._console = console
         self._verbose = verbose
-        self._is_mid_line = False
+        self._is_mid_dim_line = False
         self._has_live_output = False
         self._is_call_printed = False
 
     def show(self, event: Event) -> None:
-        """Take an event."""
+        """Show an event."""
         match event:
             case TextDelta(text):
-                self._end_aside()
+                self._end_dim_line()
                 self._output.write(text)
             case ReasoningDelta(text) if self._console.is_terminal or self._verbose:
-                self._print_aside(text)
+                self._print_dim_text(text)
             case ToolCallOutput(text) if self._console.is_terminal:
                 self._has_live_output = True
-                self._print_aside(text)
+                self._print_dim_text(text)
             case ToolCallRequested():
-                self._end_aside()
+                self._end_dim_line()
                 self._is_call_printed = False
             case ToolCallStarted(call):
                 self._print_call(call)
             case ToolCallFinished(call):
-                self._end_aside()
-                if not self._is_call_printed:  # it was not allowed to run
+                self._end_dim_line()
+                if not self._is_call_printed:  # the call was denied
                     self._print_call(call)
                 self._print_result(event)
             case MessageAdded(message) if message.role == "assistant":
-                self._end_aside()
+                self._end_dim_line()
                 self._output.end_line()
             case Notice(text):
-                self._end_aside()
+                self._end_dim_line()
                 self._console.print_line(f"ask: {text}")
 
     def stop(self) -> None:
-        """Show all that was said so far."""
+        """Flush the output."""
         self._output.flush()
 
     def finish(self, run_result: RunResult, conversation_id: str) -> None:
-        """The run is over. `conversation_id` is the id of the conversation, "" where it is not saved."""
-        self._end_aside()
+        """Show the usage and the conversation id.
+
+        `conversation_id` is "" if the run is not saved.
+        """
+        self._end_dim_line()
         self._output.end_line()
         if self._verbose:
             self._console.print_dim(f"· {format_usage(run_result)}\n")
@@ -79,27 +79,30 @@ class PlainRenderer:
             self._console.print_dim(f"· {format_one_line(event.result, MAX_ARGUMENTS_LENGTH)}\n")
 
     def _print_call(self, call: ToolCall) -> None:
-        """Print which call runs: only now, since the user may have edited it."""
+        """Print a call.
+
+        This is done when it starts, not when it is requested, because the user may edit it in between.
+        """
         self._is_call_printed = True
         self._console.print_dim(f"· {format_call(call)}\n")
 
-    def _print_aside(self, text: str) -> None:
+    def _print_dim_text(self, text: str) -> None:
         self._console.print_dim(text)
-        self._is_mid_line = not text.endswith("\n")
+        self._is_mid_dim_line = not text.endswith("\n")
 
-    def _end_aside(self) -> None:
-        if self._is_mid_line:
+    def _end_dim_line(self) -> None:
+        if self._is_mid_dim_line:
             self._console.print_dim("\n")
-            self._is_mid_line = False
+            self._is_mid_dim_line = False
 
 
 def format_call(call: ToolCall) -> str:
-    """A call on one line."""
+    """Format a tool call on one line."""
     return f"{format_one_line(call.name)} {format_one_line(call.arguments, MAX_ARGUMENTS_LENGTH)}"
 
 
 def format_usage(run_result: RunResult) -> str:
-    """What a run used, on one line."""
+    """Format the usage of a run on one line."""
     usage = run_result.usage
     rounds = "1 round" if run_result.rounds == 1 else f"{run_result.rounds} rounds"
     parts = [f"{rounds} of tool calls" if run_result.rounds else "no tool calls"]

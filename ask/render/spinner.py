@@ -1,4 +1,4 @@
-"""A clock for what moves on the screen while the program itself waits for the network or a command."""
+"""A timer thread that updates the screen while the program waits for the network or a command."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import threading
 from collections.abc import Callable
 
 TICK_INTERVAL = 0.1
-"""Seconds between two ticks."""
+"""Time between two ticks, in seconds."""
 
 
 class Ticker:
-    """Calls a function again and again, in a thread of its own, from `start` to `stop`.
+    """Calls a function periodically in its own thread, between `start` and `stop`.
 
-    Args:
-        first: is called once, when it starts for the first time.
-        tick: whose first error ends the ticking.
+    `on_first_start` is called once, when the thread starts. The first error in `on_tick` ends the thread.
     """
 
     def __init__(self, on_first_start: Callable[[], object], on_tick: Callable[[], None]) -> None:
@@ -25,21 +23,21 @@ class Ticker:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Tick from now on."""
+        """Start or continue ticking."""
         self._is_active.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="ask ticker", daemon=True)
-            # A signal that came to this thread would end the run in the midst of what may not be interrupted.
-            heard = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            # Signals must be delivered to the main thread, which blocks them where it cannot be interrupted.
+            previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 self._thread.start()
             except RuntimeError:
-                pass  # no thread is to be had: nothing moves, and all is shown
+                pass  # no thread is available: there is no animation, but all output is shown
             finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+                signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
 
     def stop(self) -> None:
-        """Rest; a tick may be under way."""
+        """Stop ticking; a tick that has started may still be running."""
         self._is_active.clear()
 
     def _run(self) -> None:
@@ -50,5 +48,5 @@ class Ticker:
                 self._is_active.wait()
                 self._on_tick()
                 pause.wait(TICK_INTERVAL)
-        except Exception:  # noqa: BLE001 - the program itself meets the same error, and tells of it
+        except Exception:  # noqa: BLE001 - the main thread gets the same error, and reports it
             return

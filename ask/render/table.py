@@ -1,4 +1,4 @@
-"""Lists for the listing subcommands: aligned for a terminal, tab-separated for a pipe, or JSON."""
+"""Tables for the listing subcommands: aligned on a terminal, tab-separated in a pipe, or JSON."""
 
 from __future__ import annotations
 
@@ -12,19 +12,15 @@ from ask.text import format_one_line
 
 COLUMN_GAP = "  "
 MIN_COLUMN_WIDTH = 12
-"""Characters to which a column may be cut so that a row fits on one line; the first is never cut."""
+"""Width to which a column may be truncated so that a row fits on one line; the first is never truncated."""
 
 
 def write_table(
     output: StandardOutput, rows: Sequence[Mapping[str, Any]], *, as_json: bool, wrap_last: bool = False
 ) -> None:
-    """Write rows that all have the same columns. In a pipe there is no heading.
+    """Write rows that all have the same columns; in a pipe there is no heading.
 
-    Args:
-        output: where they go.
-        rows: the values by column; None is shown as nothing.
-        as_json: write them as one JSON array.
-        wrap_last: cut nothing: on a terminal the last column takes as many lines as it needs.
+    With `wrap_last`, no cell is truncated: on a terminal the last column is wrapped.
     """
     if as_json:
         output.write(json.dumps([dict(row) for row in rows], ensure_ascii=False, indent=2) + "\n")
@@ -40,15 +36,15 @@ def write_table(
 
 
 def write_aligned(output: StandardOutput, cells: Sequence[Sequence[str]], *, wrap_last: bool) -> None:
-    """Write rows of cells to a terminal, each column as wide as it needs, as far as there is room."""
-    from shutil import get_terminal_size  # slow to load, and for a terminal alone
+    """Write rows with aligned columns, truncated or wrapped to the terminal's width."""
+    from shutil import get_terminal_size  # slow to load, and only needed for a terminal
 
     widths = [max(map(measure_width, column)) for column in zip(*cells, strict=True)]
-    room = get_terminal_size().columns
+    terminal_width = get_terminal_size().columns
     if wrap_last:
-        cells = wrap_last_cells(cells, room - sum(width + len(COLUMN_GAP) for width in widths[:-1]))
+        cells = wrap_last_cells(cells, terminal_width - sum(width + len(COLUMN_GAP) for width in widths[:-1]))
     else:
-        widths = shrink_widths(widths, room)
+        widths = shrink_widths(widths, terminal_width)
     for row in cells:
         line = COLUMN_GAP.join(
             pad_text(truncate_text(cell, width), width) for cell, width in zip(row, widths, strict=True)
@@ -57,21 +53,27 @@ def write_aligned(output: StandardOutput, cells: Sequence[Sequence[str]], *, wra
 
 
 def wrap_last_cells(cells: Sequence[Sequence[str]], max_width: int) -> list[list[str]]:
-    """The rows with the last cell of each on as many lines as its words need in that room."""
+    """Wrap the last cell of each row.
+
+    The other cells of the additional lines are empty.
+    """
     from textwrap import wrap
 
     lines: list[list[str]] = []
     for *others, last in cells:
-        first, *further = wrap(
+        first, *following = wrap(
             last, max(max_width, MIN_COLUMN_WIDTH), break_long_words=False, break_on_hyphens=False
         ) or [""]
         lines.append([*others, first])
-        lines += [[*([""] * len(others)), line] for line in further]
+        lines += [[*([""] * len(others)), line] for line in following]
     return lines
 
 
 def shrink_widths(widths: Sequence[int], max_width: int) -> list[int]:
-    """The widths of columns, the widest but the first cut until a row fits into the room, as far as that goes."""
+    """Reduce the widest columns until a row fits in `max_width`.
+
+    The first column is never reduced, the others not below `MIN_COLUMN_WIDTH`.
+    """
     fitted = list(widths)
     excess = sum(fitted) + len(COLUMN_GAP) * (len(fitted) - 1) - max_width
     while excess > 0 and max(fitted[1:], default=0) > MIN_COLUMN_WIDTH:
@@ -81,7 +83,7 @@ def shrink_widths(widths: Sequence[int], max_width: int) -> list[int]:
 
 
 def format_cell(value: Any) -> str:
-    """A value as a table shows it."""
+    """Format a value for a table cell."""
     if isinstance(value, str):
         return " ".join(value.split())
     if isinstance(value, bool):

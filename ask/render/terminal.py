@@ -1,4 +1,4 @@
-"""Shows a run to somebody who sits in front of it: Markdown laid out, a clock while there is nothing to see."""
+"""A run on an interactive terminal: Markdown is laid out, and a spinner is shown while nothing else happens."""
 
 from __future__ import annotations
 
@@ -32,19 +32,16 @@ if TYPE_CHECKING:
     from ask.render.markdown_answer import MarkdownStreamRenderer
 
 SPINNER_DELAY = 0.5
-"""Seconds for which nobody wonders what happens."""
+"""Time before the spinner appears, in seconds."""
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 SECONDS_PER_MINUTE = 60
 
 
 class TerminalRenderer(PlainRenderer):
-    """Writes the answer to a terminal in which it may redraw the last rows, the rest to the console.
+    """Writes the answer to a terminal, redrawing its last rows.
 
-    Args:
-        output: the terminal.
-        console: where everything else goes.
-        verbose: also show results, and what the run used.
-        as_written: the answer is no Markdown.
+    Everything else goes to the console. With `raw`, the answer is not Markdown and is written unchanged. With
+    `verbose`, tool results and usage are shown.
     """
 
     def __init__(self, output: StandardOutput, console: StderrConsole, *, verbose: bool, raw: bool) -> None:
@@ -56,12 +53,11 @@ class TerminalRenderer(PlainRenderer):
         self._ticker = Ticker(self._create_markdown_renderer, self._tick)
         self._pending_action = ""
         self._wait_start = 0.0
-        signal.signal(
-            signal.SIGCONT, lambda *_: self._live_region.mark_cursor_lost()
-        )  # the shell has written to the terminal
+        # While the program was stopped, the shell has written to the terminal.
+        signal.signal(signal.SIGCONT, lambda *_: self._live_region.mark_cursor_lost())
 
     def show(self, event: Event) -> None:
-        """Take an event."""
+        """Show an event."""
         with self._lock:
             match event:
                 case RequestStarted():
@@ -91,21 +87,24 @@ class TerminalRenderer(PlainRenderer):
                     super().show(event)
 
     def finish(self, run_result: RunResult, conversation_id: str) -> None:
-        """The run is over. `conversation_id` is the id of the conversation, "" where it is not saved."""
+        """Show the rest of the answer, the usage and the conversation id.
+
+        `conversation_id` is "" if the run is not saved.
+        """
         with self._lock:
             self._end_text()
             super().finish(run_result, conversation_id)
         self.stop()
 
     def stop(self) -> None:
-        """Let nothing move any more."""
+        """Stop the spinner."""
         with self._lock:
             self._stop_waiting()
             self._ticker.stop()
 
     def _show_text(self, delta: TextDelta) -> None:
         self._stop_waiting()
-        self._end_aside()
+        self._end_dim_line()
         if self._raw:
             super().show(delta)
         else:
@@ -121,7 +120,7 @@ class TerminalRenderer(PlainRenderer):
         match event:
             case ToolCallRequested():
                 self._end_text()
-                self._end_aside()
+                self._end_dim_line()
                 self._is_call_printed = False
             case ToolCallStarted(call):
                 self._start_waiting(format_call(call))
@@ -134,13 +133,15 @@ class TerminalRenderer(PlainRenderer):
                 super().show(event)
             case ToolCallFinished():
                 self._stop_waiting()
-                self._end_aside()
+                self._end_dim_line()
                 self._print_call_result(event)
 
     def _print_call_result(self, event: ToolCallFinished) -> None:
-        told = "failed" if event.failed else format_count(len(event.result), "character")
-        told = f"{told} in {event.seconds:.1f} s"
-        self._console.print_dim(self._format_row("" if self._is_call_printed else format_call(event.call), told) + "\n")
+        outcome = "failed" if event.failed else format_count(len(event.result), "character")
+        outcome = f"{outcome} in {event.seconds:.1f} s"
+        self._console.print_dim(
+            self._format_row("" if self._is_call_printed else format_call(event.call), outcome) + "\n"
+        )
         if self._verbose and not self._is_call_printed:
             self._console.print_dim(event.result.removesuffix("\n") + "\n")
         elif event.failed and not self._verbose:
@@ -149,12 +150,12 @@ class TerminalRenderer(PlainRenderer):
             )
 
     def _format_row(self, action: str, detail: str = "") -> str:
-        """An entry of one row: what is done, and what came of it."""
-        room = self._live_region.size.columns - 3 - (measure_width(detail) + 3 if detail else 0)
-        return "· " + " · ".join(filter(None, (truncate_text(action, max(room, 1)), detail)))
+        """Format a row with an action and its outcome, truncated to the terminal's width."""
+        action_width = self._live_region.size.columns - 3 - (measure_width(detail) + 3 if detail else 0)
+        return "· " + " · ".join(filter(None, (truncate_text(action, max(action_width, 1)), detail)))
 
     def _start_waiting(self, action: str) -> None:
-        """Show how long it takes, if it takes long."""
+        """Show a spinner with the action if it takes longer than the delay."""
         self._pending_action, self._wait_start = action, time.monotonic()
         self._ticker.start()
 
@@ -163,7 +164,10 @@ class TerminalRenderer(PlainRenderer):
         self._console.show_status("")
 
     def _create_markdown_renderer(self) -> MarkdownStreamRenderer:
-        """What lays out the answer, which takes a while to load: while the model is waited for, it costs nothing."""
+        """Create the Markdown renderer.
+
+        Its modules are slow to load, so the ticker loads them while the program waits for the model.
+        """
         from ask.render.markdown_answer import MarkdownStreamRenderer
 
         return MarkdownStreamRenderer(self._live_region, is_in_foreground)
@@ -175,12 +179,13 @@ class TerminalRenderer(PlainRenderer):
             seconds = time.monotonic() - self._wait_start
             if self._pending_action and seconds >= SPINNER_DELAY and is_in_foreground():
                 frame = SPINNER_FRAMES[int(seconds * 10) % len(SPINNER_FRAMES)]
-                told = f", {format_elapsed(seconds)}"
-                room = self._live_region.size.columns - 4 - len(told)
-                self._console.show_status(f"{frame} {truncate_text(self._pending_action, max(room, 1))}{told}")
+                elapsed = f", {format_elapsed(seconds)}"
+                action_width = self._live_region.size.columns - 4 - len(elapsed)
+                self._console.show_status(
+                    f"{frame} {truncate_text(self._pending_action, max(action_width, 1))}{elapsed}"
+                )
 
 
 def format_elapsed(seconds: float) -> str:
-    """A time that goes on."""
     minutes, rest = divmod(int(seconds), SECONDS_PER_MINUTE)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

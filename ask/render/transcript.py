@@ -1,4 +1,4 @@
-"""Shows a saved conversation, much as the terminal showed it while it took place."""
+"""A saved conversation as text, in much the same form as during the run."""
 
 from __future__ import annotations
 
@@ -15,15 +15,13 @@ from ask.render.times import format_local_time
 from ask.text import format_one_line
 
 MAX_TEXT_LENGTH = 5_000
-"""Characters of a question or a result that a terminal is shown; it may have come from a pipe."""
+"""Maximum length of a prompt or a result on a terminal, in characters; it may have come from a pipe."""
 
 
 class TranscriptWriter:
-    """Writes runs.
+    """Writes saved runs as text.
 
-    Args:
-        output: where they go.
-        tools: show calls with all arguments and their results, not each on a line.
+    With `show_tool_details`, tool calls are shown with all arguments and results instead of on one line.
     """
 
     def __init__(self, output: StandardOutput, *, show_tool_details: bool) -> None:
@@ -31,21 +29,21 @@ class TranscriptWriter:
         self._show_tool_details = show_tool_details
 
     def write_runs(self, runs: Sequence[Run]) -> None:
-        """Write runs, an empty line between them."""
-        for place, run in enumerate(runs):
-            if place:
+        """Write runs, separated by blank lines."""
+        for position, run in enumerate(runs):
+            if position:
                 self._output.write("\n")
-            self._write_aside(
+            self._write_dim_line(
                 f"{format_local_time(run.started)}, {format_one_line(run.provider)}:{format_one_line(run.model)}"
             )
             if run.compacts is None:
                 for step in pair_calls_with_results(run.entries):
                     self._write_step(step)
             else:
-                self._write_aside("a summary, which from here on stands for what was said before:")
+                self._write_dim_line("a summary, which from here on stands for what was said before:")
                 self._write_text(extract_summary(run))
             for line in describe_ending(run):
-                self._write_aside(line)
+                self._write_dim_line(line)
 
     def _write_step(self, step: HistoryEntry | ToolCallStep) -> None:
         if isinstance(step, ToolCallStep):
@@ -55,26 +53,26 @@ class TranscriptWriter:
                 self._write_text(step.reasoning, DIM)
             self._write_text(step.message.content)
             if not step.complete:
-                self._write_aside("the answer was cut off here")
+                self._write_dim_line("the answer was cut off here")
         else:
             self._write_indented(step.message.content, "> ", BOLD)
             for attachment in step.message.attachments:
-                self._write_aside(f"with {format_one_line(attachment.name)} ({len(attachment.data)} bytes)")
+                self._write_dim_line(f"with {format_one_line(attachment.name)} ({len(attachment.data)} bytes)")
 
     def _write_call(self, step: ToolCallStep) -> None:
         record = step.record
         if self._show_tool_details:
             seconds = "" if record.seconds is None else f", {record.seconds:.1f} s"
-            self._write_aside(f"{format_one_line(record.call.name)}{seconds}{', failed' if record.failed else ''}")
+            self._write_dim_line(f"{format_one_line(record.call.name)}{seconds}{', failed' if record.failed else ''}")
             for line in format_arguments(record.call):
                 self._write_indented(line, "    ", DIM)
             self._write_indented(step.result, "  | ", DIM)
         else:
-            self._write_aside(format_call(record.call))
+            self._write_dim_line(format_call(record.call))
             if record.failed or not step.has_result:
-                self._write_aside(format_one_line(step.result, MAX_ARGUMENTS_LENGTH))
+                self._write_dim_line(format_one_line(step.result, MAX_ARGUMENTS_LENGTH))
 
-    def _write_aside(self, text: str) -> None:
+    def _write_dim_line(self, text: str) -> None:
         self._output.write(f"· {text}\n", DIM)
 
     def _write_text(self, text: str, style: str = "") -> None:
@@ -82,17 +80,17 @@ class TranscriptWriter:
         self._output.end_line()
 
     def _write_indented(self, text: str, prefix: str, style: str) -> None:
-        left_out = len(text) - MAX_TEXT_LENGTH if self._output.is_terminal else 0
-        if left_out > 0:
+        omitted = len(text) - MAX_TEXT_LENGTH if self._output.is_terminal else 0
+        if omitted > 0:
             text = text[:MAX_TEXT_LENGTH]
         lines = text.removesuffix("\n").split("\n")
         self._write_text("".join(f"{prefix}{line}".rstrip(" ") + "\n" for line in lines), style)
-        if left_out > 0:
-            self._write_aside(f"{left_out} characters more, which a pipe or a file would get")
+        if omitted > 0:
+            self._write_dim_line(f"{omitted} characters more, which a pipe or a file would get")
 
 
 def format_arguments(call: ToolCall) -> Iterator[str]:
-    """The arguments of a call by name, or the text of those that are no JSON object."""
+    """Yield the arguments of a call by name, or its text if it is no JSON object."""
     try:
         arguments = as_dict(json.loads(call.arguments))
     except (ValueError, RecursionError):
@@ -104,7 +102,7 @@ def format_arguments(call: ToolCall) -> Iterator[str]:
 
 
 def describe_ending(run: Run) -> Iterator[str]:
-    """How a run ended, where that was not well."""
+    """Describe how a run ended; yield nothing if it succeeded."""
     if run.exit_code is None:
         yield "not ended: it is under way, or was killed"
     elif run.exit_code:

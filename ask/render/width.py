@@ -1,27 +1,27 @@
-"""How much room text takes on a terminal, where some characters are two columns wide and some none."""
+"""Measure, truncate and pad text by terminal columns: characters may be zero, one or two columns wide."""
 
 from __future__ import annotations
 
 
 def measure_width(text: str) -> int:
-    """The columns that a text takes."""
+    """Return the number of columns that a text takes."""
     return len(text) if text.isascii() else sum(map(_measure_character, text))
 
 
 def truncate_text(text: str, max_width: int) -> str:
-    """The text, or as much of its beginning as fits with a mark behind it."""
+    """Return the text, or as much of its beginning as fits before an ellipsis."""
     if measure_width(text) <= max_width:
         return text
-    used = kept = 0
-    for kept, character in enumerate(text):  # noqa: B007 - ends before the first that does not fit
-        used += _measure_character(character)
-        if used >= max_width:
+    used_width = kept_count = 0
+    for kept_count, character in enumerate(text):  # noqa: B007 - used after the loop
+        used_width += _measure_character(character)
+        if used_width >= max_width:
             break
-    return f"{text[:kept]}…" if max_width > 0 else ""
+    return f"{text[:kept_count]}…" if max_width > 0 else ""
 
 
 def pad_text(text: str, target_width: int) -> str:
-    """The text with spaces behind it up to that many columns."""
+    """Pad a text with spaces on the right."""
     return text + " " * (target_width - measure_width(text))
 
 

@@ -1,1 +1,1 @@
-"""What keeps a user safe from a model: the decision about each call, the human, and the log."""
+"""Safe mode, approval prompts and the log of tool calls."""

@@ -1,6 +1,6 @@
-"""Asks the human at the terminal, who must not be fooled by what a model writes.
+"""Prompts on the terminal that let the user approve, edit or reject a tool call.
 
-How a call is put into words is in `description`, what it would write in `preview`, the terminal in `terminal`.
+A model must not be able to forge or hide a part of the prompt, so everything it wrote is shown in printable ASCII.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ask.safety.terminal import Terminal
 
 MAX_ATTEMPTS = 3
-"""How many times a question is put to somebody whose answer is not understood."""
+"""How many unrecognized answers are accepted before the call is rejected."""
 MAX_EDITABLE_LENGTH = 4_000
-"""Characters of the longest command that is put on a line to edit."""
+"""Maximum number of characters of a command that can be edited in place."""
 
 
 class ApprovalChoice(StrEnum):
-    """What the user says to a call: no, yes, yes to this tool for the rest of the run, or yes to another command."""
+    """The user's choice: `ALWAYS` approves the tool for the rest of the run, `EDITED` approves a changed command."""
 
     NO = "no"
     YES = "yes"
@@ -34,17 +34,12 @@ class ApprovalChoice(StrEnum):
 
 
 class ApprovalResponse(NamedTuple):
-    """The user's answer.
-
-    Attributes:
-        choice: the answer.
-        edited_command: the command as the user edited it.
-        approved_file: the file whose change was shown; None for a call that writes none.
-    """
+    """The user's response to an approval prompt."""
 
     choice: ApprovalChoice
     edited_command: str = ""
     approved_file: ApprovedFile | None = None
+    """The file whose change was shown; None if the call does not write a file."""
 
 
 CHOICES_BY_ANSWER = {
@@ -56,7 +51,7 @@ EDIT_ANSWERS, EXPLAIN_ANSWERS = ("e", "edit"), ("?", "explain")
 
 
 def can_read_anything(path: Path) -> bool:
-    """Any file may be read, as it may without safe mode."""
+    """Allow every file to be read, as outside safe mode."""
     return True
 
 
@@ -66,12 +61,10 @@ def prompt_for_approval(
     explain: Callable[[PendingToolCall], str] | None = None,
     can_read: Callable[[Path], bool] = can_read_anything,
 ) -> ApprovalResponse | None:
-    """Show a call and ask whether to carry it out; None where there is no terminal to ask on.
+    """Show a call and ask whether to run it. Return None if there is no terminal.
 
-    Args:
-        pending_call: the call.
-        explain: has somebody explain what it does; may raise AskError. None where nobody can.
-        can_read: whether a file, by a path without links, may be read to show what would change in it.
+    `explain` asks a model what the call does and may raise AskError. `can_read` gets a resolved path and decides
+    whether that file may be read to show a diff.
     """
     from ask.safety.description import describe_call
     from ask.safety.preview import build_preview
@@ -79,19 +72,17 @@ def prompt_for_approval(
 
     try:
         with Terminal() as terminal:
-            shown = build_preview(pending_call, can_read)
-            reply = _ApprovalPrompt(terminal, pending_call, describe_call(pending_call, shown), explain).read_response()
-            return reply._replace(approved_file=shown.approved_file)
+            preview = build_preview(pending_call, can_read)
+            prompt = _ApprovalPrompt(terminal, pending_call, describe_call(pending_call, preview), explain)
+            return prompt.read_response()._replace(approved_file=preview.approved_file)
     except NoTerminalError:
         return None
 
 
 def confirm(question: str, *, default: bool = False) -> bool | None:
-    """Ask a question, in printable ASCII, to which anything but yes is no; None where there is no terminal.
+    """Ask a yes/no question in printable ASCII. Return None if there is no terminal.
 
-    Args:
-        question: what is asked.
-        default: what an empty line says.
+    An empty line means `default`; anything unrecognized means no.
     """
     from ask.safety.terminal import NoTerminalError, Terminal
 
@@ -102,16 +93,12 @@ def confirm(question: str, *, default: bool = False) -> bool | None:
         return None
     if answer is None:
         return False
-    words = answer.strip().lower()
-    return CHOICES_BY_ANSWER.get(words) is ApprovalChoice.YES if words else default
+    answer = answer.strip().lower()
+    return CHOICES_BY_ANSWER.get(answer) is ApprovalChoice.YES if answer else default
 
 
 class _ApprovalPrompt:
-    """One question and what comes of it.
-
-    Args:
-        text: the call in words.
-    """
+    """An approval prompt for one call."""
 
     def __init__(
         self,
@@ -130,15 +117,14 @@ class _ApprovalPrompt:
         self._choices = ", ".join(choices)
 
     def read_response(self) -> ApprovalResponse:
-        """Ask until there is an answer; one that is not understood a few times is no."""
+        """Ask until the answer is recognized. Too many unrecognized answers count as no."""
         prompt = self._show_call()
-        tries = MAX_ATTEMPTS
-        while tries:
-            answer = self._terminal.read_line(prompt)
-            words = "" if answer is None else answer.strip().lower()
-            if words in CHOICES_BY_ANSWER:
-                return ApprovalResponse(CHOICES_BY_ANSWER[words])
-            if words in EDIT_ANSWERS and self._pending_call.command is not None:
+        attempts_left = MAX_ATTEMPTS
+        while attempts_left:
+            answer = (self._terminal.read_line(prompt) or "").strip().lower()
+            if answer in CHOICES_BY_ANSWER:
+                return ApprovalResponse(CHOICES_BY_ANSWER[answer])
+            if answer in EDIT_ANSWERS and self._pending_call.command is not None:
                 edited = edit_command(self._terminal, self._pending_call.command)
                 if edited is not None:
                     return (
@@ -146,37 +132,37 @@ class _ApprovalPrompt:
                         if edited != self._pending_call.command
                         else ApprovalResponse(ApprovalChoice.YES)
                     )
-            elif words in EXPLAIN_ANSWERS and self._explain:
+            elif answer in EXPLAIN_ANSWERS and self._explain:
                 self._show_explanation(self._explain)
                 prompt = self._show_call()
             else:
-                tries -= 1
-                again = f"Not understood: {self._choices}.\n"
-                self._terminal.write(again if tries else "Not understood: taken as no.\n")
+                attempts_left -= 1
+                hint = f"Not understood: {self._choices}.\n"
+                self._terminal.write(hint if attempts_left else "Not understood: taken as no.\n")
         return ApprovalResponse(ApprovalChoice.NO)
 
     def _show_call(self) -> str:
-        """Show the call; return the question."""
-        count = self._terminal.show(self._description)
-        whole = f", all {count:,} lines of it" if count else ""
-        return f"Run this{whole}? {self._choices}: "
+        """Show the call and return the prompt for the answer."""
+        line_count = self._terminal.show(self._description)
+        suffix = f", all {line_count:,} lines of it" if line_count else ""
+        return f"Run this{suffix}? {self._choices}: "
 
     def _show_explanation(self, explain: Callable[[PendingToolCall], str]) -> None:
         self._terminal.write("Asking for an explanation ...\n")
         try:
-            told = f"The model explains:\n{explain(self._pending_call)}"
-        except AskError as failure:
-            told = f"There is none:\n{failure}"
-        rows = self._terminal.wrap_lines(escape_non_ascii(told).replace("\n", "\n  | "))
+            explanation = f"The model explains:\n{explain(self._pending_call)}"
+        except AskError as error:
+            explanation = f"There is none:\n{error}"
+        rows = self._terminal.wrap_lines(escape_non_ascii(explanation).replace("\n", "\n  | "))
         self._terminal.write("\n".join(rows) + "\n\n")
 
 
 def edit_command(terminal: Terminal, command: str) -> str | None:
-    """What the user makes of a command; None where nothing is left of it."""
-    fits = "\n" not in command and escape_non_ascii(command) == command and len(command) <= MAX_EDITABLE_LENGTH
-    if not fits:
+    """Let the user edit a command. Return None if the result is empty or editing is canceled."""
+    is_editable = "\n" not in command and escape_non_ascii(command) == command and len(command) <= MAX_EDITABLE_LENGTH
+    if not is_editable:
         terminal.write("It is not one short line of plain text: write the command anew.\n")
-    edited = terminal.edit_line("Command: ", command if fits else "")
+    edited = terminal.edit_line("Command: ", command if is_editable else "")
     if edited is None or not edited.strip():
         terminal.write("Nothing is left to run.\n")
         return None

@@ -1,4 +1,4 @@
-"""The program that builds the sandbox: where a trustworthy one is, and what its complaints mean to the user."""
+"""Finding a trustworthy bubblewrap and explaining its error messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from ask.errors import SafetyError
 
 BUBBLEWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
-"""Where it may be. Never looked up on PATH, which a working directory can be on."""
+"""Paths to try. PATH is not used: it can contain the working directory."""
 MIN_VERSION = (0, 8, 0)
 _INSTALL_HINT = "install bubblewrap (apt, dnf or pacman install bubblewrap)"
 _KNOWN_FAILURES = (
@@ -33,10 +33,10 @@ _KNOWN_FAILURES = (
 
 
 def find_bubblewrap(candidates: Sequence[str] = BUBBLEWRAP_PATHS) -> str:
-    """The path of bubblewrap.
+    """Return the path of bubblewrap.
 
     Raises:
-        SafetyError: this is not Linux, it is not installed, or could have been changed by somebody other than root.
+        SafetyError: this is not Linux, or bubblewrap is not installed, or users other than root can modify it.
     """
     if os.uname().sysname != "Linux":
         raise SafetyError("--safe works on Linux alone as yet", "go on without it only where the model is trusted")
@@ -54,26 +54,26 @@ def find_bubblewrap(candidates: Sequence[str] = BUBBLEWRAP_PATHS) -> str:
 
 
 def explain_bubblewrap_failure(program: str, stderr: str) -> SafetyError:
-    """Why no sandbox could be opened, from what bubblewrap, or the worker in it, wrote as it ended."""
+    """Explain why the sandbox did not start, from the stderr of bubblewrap or of the worker in it."""
     version = read_bubblewrap_version(program)
     if version and version < MIN_VERSION:
-        told, wanted = (".".join(map(str, numbers)) for numbers in (version, MIN_VERSION))
-        return SafetyError(f"--safe needs bubblewrap {wanted}, and {program} is {told}", "install a newer one")
+        actual, required = (".".join(map(str, numbers)) for numbers in (version, MIN_VERSION))
+        return SafetyError(f"--safe needs bubblewrap {required}, and {program} is {actual}", "install a newer one")
     lines = stderr.strip().splitlines()
-    told = lines[-1][:300] if lines else "it said nothing"
-    if told.startswith("bwrap: "):
-        for signs, cause, fix in _KNOWN_FAILURES:
-            if any(sign in told for sign in signs):
-                return SafetyError(f"no sandbox can be opened: {cause} ({told})", fix)
-    return SafetyError(f"no sandbox can be opened ({told})", "see `ask safe`, or go on without --safe")
+    last_line = lines[-1][:300] if lines else "it said nothing"
+    if last_line.startswith("bwrap: "):
+        for markers, cause, hint in _KNOWN_FAILURES:
+            if any(marker in last_line for marker in markers):
+                return SafetyError(f"no sandbox can be opened: {cause} ({last_line})", hint)
+    return SafetyError(f"no sandbox can be opened ({last_line})", "see `ask safe`, or go on without --safe")
 
 
 def read_bubblewrap_version(program: str) -> tuple[int, ...]:
-    """The version of a bubblewrap, () if it does not tell."""
+    """Return the version that `program --version` prints, or ()."""
     from subprocess import SubprocessError, run
 
     try:
-        said = run([program, "--version"], capture_output=True, text=True, timeout=5, env={}, check=False).stdout
+        output = run([program, "--version"], capture_output=True, text=True, timeout=5, env={}, check=False).stdout
     except (OSError, SubprocessError):
         return ()
-    return tuple(int(part) for part in said.rpartition(" ")[2].strip().split(".") if part.isdecimal())
+    return tuple(int(part) for part in output.rpartition(" ")[2].strip().split(".") if part.isdecimal())

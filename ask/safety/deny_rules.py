@@ -1,7 +1,7 @@
-"""Commands that are refused in safe mode before they start, such as `rm -rf`.
+"""Commands that safe mode refuses to run, such as `rm -rf`.
 
-A best-effort check, not a security boundary: it stops what a model does in good faith when it is told to "delete
-everything". Variables, scripts and other languages get past it; the boundary is the sandbox.
+A best-effort check, not a security boundary: it stops a model that acts in good faith, for example when it is asked to
+"delete everything". Variables, scripts and other languages get past it; the sandbox is the boundary.
 """
 
 from __future__ import annotations
@@ -11,24 +11,21 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 MAX_COMMAND_LENGTH = 32_768
-"""Characters of the longest command that is checked, and so may run: each rule stays below half a second with it."""
+"""Maximum number of characters of a command. Longer ones are refused, so that each rule takes under half a second."""
 
 
 class CommandDenyRule(NamedTuple):
-    """A command that is refused.
-
-    Attributes:
-        name: as the user and the model are told it.
-        pattern: a regular expression, looked for anywhere in a command, whatever the case of its letters.
-    """
+    """A command that is refused."""
 
     name: str
+    """The name shown to the user and the model."""
     pattern: str
+    """A regular expression that is searched for anywhere in the command, ignoring case."""
 
 
-# Not a part of a longer name, an option or an ending; a path may stand before it.
+# Not within a longer name, option or file extension; a path may come before it.
 _WORD_START = r"(?<![\w.-])"
-# Within one simple command, and not without end: a pattern that tries every place twice takes too long.
+# Within one simple command. Bounded, because quadratic backtracking would take too long.
 _ARGUMENT_TEXT = r"(?:\\\n|[^\n;&|()`]){0,300}?"
 _ARGUMENTS = rf"(?:\s{_ARGUMENT_TEXT})?\s"
 _RECURSIVE_OPTION = rf"(?={_ARGUMENTS}-(?:-r|[a-z]*r))"
@@ -51,27 +48,22 @@ DEFAULT_DENY_RULES = (
     CommandDenyRule("iptables", rf"{_WORD_START}ip6?tables(?:-restore|-apply|(?:-legacy|-nft)?\s+-)"),
     CommandDenyRule("ufw disable", rf"{_WORD_START}ufw\s+(?:--\w+\s+)?disable(?![\w-])"),
 )
-"""Those that stand where the user has configured none."""
+"""The rules used if the user has not configured any."""
 
 
 def select_deny_rules(names: Iterable[str]) -> tuple[CommandDenyRule, ...]:
-    """Those of `DEFAULT_DENY_RULES` that are named, and others by their pattern.
+    """Return the default rules with these names; other names are used as patterns.
 
     Raises:
-        re.error: a pattern is none.
+        re.error: a pattern is not a valid regular expression.
     """
-    known = {wire.name: wire for wire in DEFAULT_DENY_RULES}
-    found = tuple(known.get(name) or CommandDenyRule(name, name) for name in names)
-    for wire in found:
-        re.compile(wire.pattern)
-    return found
+    default_rules = {rule.name: rule for rule in DEFAULT_DENY_RULES}
+    rules = tuple(default_rules.get(name) or CommandDenyRule(name, name) for name in names)
+    for rule in rules:
+        re.compile(rule.pattern)
+    return rules
 
 
 def find_deny_rule(command: str, rules: Iterable[CommandDenyRule]) -> str | None:
-    """The name of the first wire that a command trips, None where it trips none.
-
-    Args:
-        command: of at most `MAX_COMMAND_LENGTH` characters.
-        rules: those to try, in this order.
-    """
-    return next((wire.name for wire in rules if re.search(wire.pattern, command, re.IGNORECASE)), None)
+    """Return the name of the first rule that matches a command of at most `MAX_COMMAND_LENGTH` characters."""
+    return next((rule.name for rule in rules if re.search(rule.pattern, command, re.IGNORECASE)), None)

@@ -1,7 +1,8 @@
-"""Looks through the writable folders before a sandbox starts: what is read-only in it, and what is hidden.
+"""Scan of the writable folders for paths that must be read-only or hidden in a sandbox.
 
-`inspect_filesystem` runs before each start of a sandbox, since calls change these folders; what was protected once stays so.
-Files are examined with os.path: methods of Path raise where a folder on the way cannot be read, or links form a loop.
+`inspect_filesystem` runs before each start of a sandbox, because calls change these folders. A path that was protected
+once stays protected. Files are examined with os.path: methods of Path raise if a parent folder cannot be read or links
+form a loop.
 """
 
 from __future__ import annotations
@@ -30,39 +31,33 @@ EMPTY_FILESYSTEM = HostFilesystem((), (), (), (), (), ())
 
 
 class ScanResult(NamedTuple):
-    """What a search of a writable folder found.
-
-    Attributes:
-        protected_paths: files and folders with a protected name, and bare repositories.
-        protected_links: links with a protected name, and those in protected folders.
-        hidden_files: files that can hold secrets.
-        hidden_folders: folders that can hold secrets.
-        repositories: the folders in which git finds a repository.
-        complete: whether all of the folder was searched.
-    """
+    """The result of scanning a writable folder."""
 
     protected_paths: tuple[Path, ...]
+    """Files and folders with a protected name, and bare repositories."""
     protected_links: tuple[Path, ...]
+    """Links with a protected name, and links in protected folders."""
     hidden_files: tuple[Path, ...]
+    """Files that may contain secrets."""
     hidden_folders: tuple[Path, ...]
+    """Folders that may contain secrets."""
     repositories: tuple[Path, ...]
+    """Folders in which git finds a repository."""
     complete: bool
+    """Whether the scan finished before it reached `MAX_SCANNED_ENTRIES`."""
 
 
 def inspect_filesystem(
     config: SandboxConfig, create_placeholders: PlaceholderCreator, previous: HostFilesystem = EMPTY_FILESYSTEM
 ) -> tuple[HostFilesystem, list[str]]:
-    """Find what to show, to protect and to hide right now, and warn about what is not covered.
+    """Find the paths to mount, protect and hide, and return them with warnings about gaps.
 
-    Args:
-        config: what the run may do.
-        create_placeholders: creates placeholders for what is missing.
-        previous: what was found when the run began; what a call has changed since opens nothing.
+    Paths in `previous`, the result of an earlier inspection, stay protected or hidden even if a call has changed them.
 
     Raises:
-        SafetyError: a writable directory holds what cannot be protected.
+        SafetyError: a writable folder contains something that cannot be protected.
     """
-    found = ProtectedPaths(config.writable_folders)
+    protected_paths = ProtectedPaths(config.writable_folders)
     with ExitStack() as stack:
         git = find_git(config.user_environment, config.writable_folders)
         reader = stack.enter_context(GitReader(git, config.user_environment)) if git else None
@@ -74,32 +69,36 @@ def inspect_filesystem(
                 _add_hidden(entry, (toolchain,), hidden_files, hidden_folders)
         results = [scan_folder(folder, config.writable_folders) for folder in config.outermost_folders]
         for folder, result in zip(config.outermost_folders, results, strict=True):
-            found.protect_all(result.protected_paths)
-            found.protect_all(result.protected_links, "folder")
+            protected_paths.protect_all(result.protected_paths)
+            protected_paths.protect_all(result.protected_links, "folder")
             hidden_files += result.hidden_files
             hidden_folders += result.hidden_folders
             if not result.complete:
-                found.add_warning(f"{folder} is large: .env files and repositories far down in it are not guarded")
-        _protect_git_paths(config, [path for result in results for path in result.repositories], found, reader)
-    _protect_search_path(config, found)
+                protected_paths.add_warning(
+                    f"{folder} is large: .env files and repositories far down in it are not guarded"
+                )
+        repositories = [path for result in results for path in result.repositories]
+        _protect_git_paths(config, repositories, protected_paths, reader)
+    _protect_search_path(config, protected_paths)
     for name in find_placeholder_names(config.user_environment):
-        found.protect_all(
-            (folder / name for folder in config.writable_folders), "folder"
-        )  # git status shows no folders
-    protected = _deduplicate([*_filter_existing(previous.protected_paths), *found.finalize(create_placeholders)])
+        # A folder, because git status does not list empty folders.
+        protected_paths.protect_all((folder / name for folder in config.writable_folders), "folder")
+    protected = _deduplicate(
+        [*_filter_existing(previous.protected_paths), *protected_paths.finalize(create_placeholders)]
+    )
     hidden = [*_filter_existing(previous.hidden_files), *_filter_existing(previous.hidden_folders)]
     files = _deduplicate([*hidden_files, *(path for path in hidden if not os.path.isdir(path))])
     folders = _deduplicate([*hidden_folders, *(path for path in hidden if os.path.isdir(path))])
-    # What is in a hidden folder is out of reach anyway.
+    # Paths in a hidden folder are out of reach anyway.
     protected, files, folders = (
         tuple(path for path in paths if not is_in_any(path.parent, folders)) for paths in (protected, files, folders)
     )
     pinned = find_parent_folders([*protected, *files, *folders, *config.writable_folders], config.writable_folders)
-    return HostFilesystem(*_list_root_folder(), pinned, protected, files, folders), found.warnings
+    return HostFilesystem(*_list_root_folder(), pinned, protected, files, folders), protected_paths.warnings
 
 
 def _list_root_folder() -> tuple[tuple[tuple[str, Path], ...], tuple[Path, ...]]:
-    """The links of the root directory with their targets, and the system's folders."""
+    """Return the links in the root folder with their targets, and the system folders."""
     links: list[tuple[str, Path]] = []
     system: list[Path] = []
     for entry in sorted(_list_entries(Path("/")), key=lambda entry: entry.name):
@@ -119,8 +118,8 @@ def _deduplicate(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path]) -> tuple[Path, ...]:
-    """The folders between writable ones and what is in them: whoever moved one would move that with it."""
-    found = {
+    """Return the folders between the writable folders and `paths`: moving one of them would move the path, too."""
+    parents = {
         parent
         for path in paths
         for folder in writable_folders
@@ -128,32 +127,25 @@ def find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path])
         for parent in path.parents
         if parent.is_relative_to(folder)
     }
-    return tuple(sorted(found.difference(writable_folders)))
+    return tuple(sorted(parents.difference(writable_folders)))
 
 
 def _protect_git_paths(
     config: SandboxConfig, repositories: Sequence[Path], protected_paths: ProtectedPaths, git_reader: GitReader | None
 ) -> None:
-    """Protect what git would run or read in the writable folders, in the repositories in them and around them.
-
-    Args:
-        config: what the run may do.
-        repositories: the folders in which git finds one.
-        protected_paths: what to protect.
-        git_reader: what asks git, None where there is no git.
-    """
+    """Protect what git runs or reads in the writable folders and in repositories inside or around them."""
     for folder in repositories:
         if target := _read_gitfile(folder / ".git"):
             protected_paths.protect(target, "folder", used_by="git")
-    if git_reader is None:  # nothing that git would run
+    if git_reader is None:  # git is not installed
         return
     folders = _deduplicate([*config.writable_folders, *repositories])
-    asked = folders[: len(config.writable_folders) + MAX_GIT_REPOSITORIES]
-    if asked != folders:
+    examined = folders[: len(config.writable_folders) + MAX_GIT_REPOSITORIES]
+    if examined != folders:
         protected_paths.add_warning(
             f"more than {MAX_GIT_REPOSITORIES} git repositories: files that the others use are not protected"
         )
-    for repository in git_reader.read_repositories(asked):
+    for repository in git_reader.read_repositories(examined):
         folder = repository.folder
         if repository.git_dir and folder in config.writable_folders and folder.is_relative_to(repository.git_dir):
             raise SafetyError(
@@ -170,7 +162,7 @@ def _protect_git_paths(
 
 
 def _read_gitfile(path: Path) -> Path | None:
-    """Where the repository is, if `.git` is a file: git may find none there, which can be made."""
+    """Return the repository that a `.git` file points to, even if it does not exist: a call could create it."""
     if os.path.isfile(path):
         with suppress(OSError), path.open("rb") as file:
             prefix, _, name = file.read(10_000).partition(b"\0")[0].partition(b"gitdir:")
@@ -179,7 +171,7 @@ def _read_gitfile(path: Path) -> Path | None:
 
 
 def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths) -> None:
-    """Protect the folders on the user's PATH: the next command of any terminal could come from them."""
+    """Protect the folders on the user's PATH: any shell could run a program from them next."""
     for entry in dict.fromkeys(config.user_environment.get("PATH", "").split(os.pathsep)):
         for folder in config.writable_folders:
             path = folder / entry
@@ -188,27 +180,25 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
 
 
 def scan_folder(folder: Path, writable_folders: Sequence[Path] = ()) -> ScanResult:
-    """Search a writable folder for protected names, secrets and repositories, nearer ones first.
+    """Search a writable folder breadth-first for protected names, secrets and repositories.
 
-    Args:
-        folder: where to search.
-        writable_folders: all folders that can be written, where a link may lead.
+    Links are followed only if they lead to one of `writable_folders`.
     """
     inside = _deduplicate((folder, *writable_folders))
-    known = {*map(str, inside)}
+    top_folders = {*map(str, inside)}
     protected: list[Path] = []
     links: list[Path] = []
     files: list[Path] = []
     folders: list[Path] = []
     repositories: list[Path] = []
-    waiting, waiting_last = deque([(str(folder), False)]), deque[tuple[str, bool]]()
-    left = MAX_SCANNED_ENTRIES
-    while (waiting or waiting_last) and left > 0:
-        last = not waiting
-        current, is_protected = (waiting or waiting_last).popleft()
-        entries = _list_entries(current, left + 1)
-        left -= len(entries)
-        if current not in known and {entry.name for entry in entries}.issuperset(_BARE_REPOSITORY_NAMES):
+    queue, low_priority_queue = deque([(str(folder), False)]), deque[tuple[str, bool]]()
+    remaining_entries = MAX_SCANNED_ENTRIES
+    while (queue or low_priority_queue) and remaining_entries > 0:
+        is_low_priority = not queue
+        current, is_protected = (queue or low_priority_queue).popleft()
+        entries = _list_entries(current, remaining_entries + 1)
+        remaining_entries -= len(entries)
+        if current not in top_folders and {entry.name for entry in entries}.issuperset(_BARE_REPOSITORY_NAMES):
             protected.append(Path(current))
             repositories.append(Path(current))
             continue
@@ -223,9 +213,9 @@ def scan_folder(folder: Path, writable_folders: Sequence[Path] = ()) -> ScanResu
             if name in PROTECTED_NAME_SET and not is_link:
                 protected.append(Path(entry.path))
             if name != ".git" and entry.is_dir(follow_symlinks=False):
-                later = last or name in _LOW_PRIORITY_NAMES
-                (waiting_last if later else waiting).append((entry.path, is_protected or name in PROTECTED_NAME_SET))
-    complete = not waiting and not waiting_last and left >= 0
+                target_queue = low_priority_queue if is_low_priority or name in _LOW_PRIORITY_NAMES else queue
+                target_queue.append((entry.path, is_protected or name in PROTECTED_NAME_SET))
+    complete = not queue and not low_priority_queue and remaining_entries >= 0
     return ScanResult(
         _deduplicate(protected),
         _deduplicate(links),
@@ -237,7 +227,7 @@ def scan_folder(folder: Path, writable_folders: Sequence[Path] = ()) -> ScanResu
 
 
 def _has_secret_name(entry: os.DirEntry[str]) -> bool:
-    """Whether the name is one of files with secrets: `.env`, `.env.local`, `.envrc`, `.env.d`, `prod.env` ..."""
+    """Check for the name of a file with secrets: `.env`, `.env.local`, `.envrc`, `.env.d`, `prod.env` ..."""
     name = entry.name.lower()
     return name.startswith(".env") or name.endswith(".env")
 
@@ -245,7 +235,7 @@ def _has_secret_name(entry: os.DirEntry[str]) -> bool:
 def _add_hidden(
     entry: os.DirEntry[str], visible_folders: Sequence[Path], hidden_files: list[Path], hidden_folders: list[Path]
 ) -> bool:
-    """Add the file or folder that an entry is, or leads to, if it has to be hidden; returns whether it has to."""
+    """Add the target of an entry to the hidden paths if it must be hidden. Return whether it was added."""
     target = Path(os.path.realpath(entry.path))
     if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
         return False
@@ -261,7 +251,7 @@ def _add_hidden(
 
 
 def is_bare_repository(folder: Path) -> bool:
-    """Whether git would take a folder itself for a repository, without any `.git` in it."""
+    """Check whether git would treat a folder without `.git` as a bare repository."""
     return all(os.path.lexists(folder / name) for name in _BARE_REPOSITORY_NAMES)
 
 
@@ -270,27 +260,30 @@ def _list_entries(folder: Path | str, limit: int | None = None) -> list[os.DirEn
         with os.scandir(folder) as entries:
             return list(islice(entries, limit))
     except OSError:
-        return []  # what the user cannot read, a call cannot either
+        return []  # a call cannot read it either
 
 
 def find_private_paths(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The files and folders below a folder that not everybody can read; to root, inside, they would be open."""
+    """Return the files and folders below a folder that are not world-readable.
+
+    If ask runs as root, calls could read them in the sandbox.
+    """
     files: list[Path] = []
     folders: list[Path] = []
-    waiting = [str(folder)]
-    while waiting:
-        for entry in _list_entries(waiting.pop()):
-            if entry.is_symlink():  # never private
+    pending = [str(folder)]
+    while pending:
+        for entry in _list_entries(pending.pop()):
+            if entry.is_symlink():  # links have no permissions of their own
                 continue
             try:
                 mode = entry.stat(follow_symlinks=False).st_mode
-            except OSError:  # gone since the folder was read
+            except OSError:  # deleted since the folder was read
                 continue
-            private = not mode & stat.S_IROTH
-            if stat.S_ISDIR(mode) and not private:
-                waiting.append(entry.path)
+            is_private = not mode & stat.S_IROTH
+            if stat.S_ISDIR(mode) and not is_private:
+                pending.append(entry.path)
             elif stat.S_ISDIR(mode):
                 folders.append(Path(entry.path))
-            elif private and stat.S_ISREG(mode):
+            elif is_private and stat.S_ISREG(mode):
                 files.append(Path(entry.path))
     return files, folders

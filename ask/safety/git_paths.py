@@ -1,7 +1,7 @@
-"""Asks git for the files and folders from which it would run programs or read its configuration.
+"""The files and folders from which git would run programs or read its configuration, as reported by git.
 
-Git itself resolves its configuration: includes, conditions, quoting, worktrees, and the user's own files. Only commands
-that run nothing are used, and they get 5 seconds altogether.
+Git resolves its own configuration: includes, conditions, quoting, worktrees, and the user's own files. Only git
+commands that start no other program are used, with a total timeout of 5 seconds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOCATION_OPTIONS = (
     *("--git-path", "hooks", "--show-toplevel"),
 )
 _LISTING_OPTIONS = ("--show-origin", "--includes", "--null", "--list")
-# Read for any owner: that these may be read does not say that anything of them is run.
+# Reading a repository of another owner is safe here, since nothing in it is run.
 _GLOBAL_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
 _INCLUDE_KEY = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
 _FOLDER_KEYS = {"core.hookspath", "init.templatedir"}
@@ -47,32 +47,26 @@ _COMMAND_VARIABLES = (
 
 
 class GitPath(NamedTuple):
-    """A path that git uses.
-
-    Attributes:
-        path: absolute; it may lead through links, and may be missing.
-        placeholder_type: what has to be there while it is missing: "folder", "file" (git fails where an included file is
-            a folder), or "" if nothing needs to be.
-    """
+    """A path that git uses."""
 
     path: Path
+    """An absolute path; it may contain links and may not exist."""
     placeholder_type: str = ""
+    """The placeholder to create if the path does not exist: "folder", "file" or "" for none.
+
+    An included file needs "file", because git fails if it is a folder.
+    """
 
 
 class GitRepository(NamedTuple):
-    """What git reports about one folder.
-
-    Attributes:
-        folder: where git was asked.
-        git_dir: the repository's own directory, None outside a repository.
-        paths: the paths that git uses there.
-        error: why git did not report everything, or "".
-    """
+    """The information that git reports when it is run in a folder."""
 
     folder: Path
     git_dir: Path | None
+    """The repository's .git directory; None outside a repository."""
     paths: tuple[GitPath, ...]
     error: str = ""
+    """Why the information is incomplete, or ""."""
 
 
 class _GitCommand(NamedTuple):
@@ -92,43 +86,29 @@ class _GitSetting(NamedTuple):
 
 
 def find_git(environment: Mapping[str, str], writable_folders: Sequence[Path]) -> str | None:
-    """Find the user's git, passing over any in a writable folder.
-
-    Args:
-        environment: the user's.
-        writable_folders: the folders that calls can write.
-    """
+    """Find git on the PATH of the user's environment, ignoring any in a writable folder."""
     for folder in environment.get("PATH", "").split(os.pathsep):
         program = os.path.join(folder, "git")
         if folder.startswith("/") and os.access(program, os.X_OK) and os.path.isfile(program):
             resolved = Path(os.path.realpath(program))
-            if not any(resolved.is_relative_to(one) for one in writable_folders):
+            if not any(resolved.is_relative_to(writable) for writable in writable_folders):
                 return str(resolved)
     return None
 
 
 class GitReader:
-    """Asks git about folders; a context that ends what still runs.
-
-    Args:
-        git: the program.
-        environment: the user's.
-    """
+    """Reads the git configuration of folders. Leaving the context kills any git processes still running."""
 
     def __init__(self, git: str, environment: Mapping[str, str]) -> None:
         self._runner = _GitRunner(git, environment)
         self._environment = environment
 
     def start_reading(self, folders: Sequence[Path]) -> None:
-        """Ask about folders, and go on while git looks."""
+        """Start reading in the background; `read_repositories` collects the output."""
         self._runner.start([command for folder in folders for command in _build_commands(folder)])
 
     def read_repositories(self, folders: Sequence[Path]) -> list[GitRepository]:
-        """Read what git reports about each of the folders; those that were not asked about yet are.
-
-        Args:
-            folders: working directories to ask in; the enclosing repository is found, as git finds it.
-        """
+        """Run git in each of the folders, which finds enclosing repositories too."""
         outputs = self._runner.run([command for folder in folders for command in _build_commands(folder)])
         included = _IncludedFiles(self._runner, self._environment.get("HOME", ""))
         return [
@@ -183,13 +163,17 @@ def _parse_repository(
 
 
 class _GitRunner:
-    """Runs git several times at once, within a time for all of it."""
+    """Runs several git processes at once, with one timeout for all of them."""
 
     def __init__(self, git: str, environment: Mapping[str, str]) -> None:
-        kept = ("HOME", "XDG_CONFIG_HOME", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
+        inherited_variables = ("HOME", "XDG_CONFIG_HOME", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
         self._command = (git, *_GLOBAL_OPTIONS)
         self._environment = {
-            **{name: environment[name] for name in environment if name in kept or name.startswith("GIT_CONFIG_")},
+            **{
+                name: value
+                for name, value in environment.items()
+                if name in inherited_variables or name.startswith("GIT_CONFIG_")
+            },
             "PATH": "/usr/bin:/bin",
             "LC_ALL": "C",
             "GIT_OPTIONAL_LOCKS": "0",
@@ -200,23 +184,22 @@ class _GitRunner:
         self._exit_stack = ExitStack()
 
     def start(self, commands: Iterable[_GitCommand]) -> None:
-        """Start commands whose output will be wanted."""
+        """Start commands in the background, unless they have been started already."""
         for command in commands:
             if command not in self._started_commands:
                 self._started_commands[command] = self._start_command(command)
 
     def run(self, commands: Sequence[_GitCommand]) -> list[_GitOutput]:
-        """Run each of the commands, some at once; return what they have written."""
+        """Run the commands, at most `_MAX_PROCESSES` at a time, and return their output."""
         outputs = []
-        for at in range(0, len(commands), _MAX_PROCESSES):
-            self.start(commands[at : at + _MAX_PROCESSES])
-            outputs += [
-                self._read_output(self._started_commands.pop(command)) for command in commands[at : at + _MAX_PROCESSES]
-            ]
+        for start in range(0, len(commands), _MAX_PROCESSES):
+            batch = commands[start : start + _MAX_PROCESSES]
+            self.start(batch)
+            outputs += [self._read_output(self._started_commands.pop(command)) for command in batch]
         return outputs
 
     def close(self) -> None:
-        """End what still runs."""
+        """Kill the git processes that are still running."""
         self._exit_stack.close()
 
     def _start_command(self, command: _GitCommand) -> Popen[bytes] | _GitOutput:
@@ -232,7 +215,7 @@ class _GitRunner:
                 env=self._environment,
                 start_new_session=True,
             )
-        except OSError as error:  # a folder that is gone, or that the user may not enter
+        except OSError as error:  # the folder is gone or not accessible
             return _GitOutput("", error.strerror or "error")
         self._exit_stack.enter_context(process)
         self._exit_stack.callback(process.kill)
@@ -256,7 +239,7 @@ def _parse_error(text: bytes) -> str:
 
 
 class _IncludedFiles:
-    """Configuration files whose condition is not met now: each is listed once."""
+    """Configuration files whose include condition is not met at the moment. Each is read once."""
 
     def __init__(self, runner: _GitRunner, home: str) -> None:
         self._runner = runner
@@ -265,29 +248,28 @@ class _IncludedFiles:
         self.error = ""
 
     def resolve_settings(self, top: Path, settings: Sequence[_GitSetting]) -> list[_GitSetting]:
-        """The settings that git reported, and those of all files that it would include under other conditions."""
-        found = list(settings)
-        seen = {os.path.realpath(top / setting.origin) for setting in settings}
-        waiting = found
-        while waiting:
-            named = {os.path.realpath(path) for path in _find_included_paths(waiting, top, self._home)} - seen
-            seen |= named
-            waiting = []
-            for path in self._list_files({path for path in named if os.path.isfile(path)}):
-                waiting += self._settings_by_path[path]
-                seen.update(os.path.realpath(setting.origin) for setting in self._settings_by_path[path])
-            found += waiting
-        return found
+        """Return `settings` and the settings of all files that git would include under other conditions."""
+        all_settings = list(settings)
+        seen_paths = {os.path.realpath(top / setting.origin) for setting in settings}
+        new_settings = all_settings
+        while new_settings:
+            included = {os.path.realpath(path) for path in _find_included_paths(new_settings, top, self._home)}
+            included -= seen_paths
+            seen_paths |= included
+            new_settings = []
+            for path in self._read_files({path for path in included if os.path.isfile(path)}):
+                new_settings += self._settings_by_path[path]
+                seen_paths.update(os.path.realpath(setting.origin) for setting in self._settings_by_path[path])
+            all_settings += new_settings
+        return all_settings
 
-    def _list_files(self, paths: set[str]) -> list[str]:
+    def _read_files(self, paths: set[str]) -> list[str]:
+        """Read the files that have not been read yet. Return those of `paths` that have been read."""
         new = sorted(paths - self._settings_by_path.keys())
         if len(self._settings_by_path) + len(new) > _MAX_INCLUDED_FILES:
             self.error, new = f"more than {_MAX_INCLUDED_FILES} files are included", []
-        for path, output in zip(
-            new,
-            self._runner.run([_GitCommand(("config", "--file", path, *_LISTING_OPTIONS), Path("/")) for path in new]),
-            strict=True,
-        ):
+        commands = [_GitCommand(("config", "--file", path, *_LISTING_OPTIONS), Path("/")) for path in new]
+        for path, output in zip(new, self._runner.run(commands), strict=True):
             self.error = self.error or output.error
             self._settings_by_path[path] = _parse_settings(output.text)
         return sorted(paths & self._settings_by_path.keys())
@@ -309,9 +291,9 @@ def _find_included_paths(settings: Iterable[_GitSetting], top: Path, home: str) 
 
 
 def _find_paths(settings: Sequence[_GitSetting], top: Path, environment: Mapping[str, str]) -> Iterator[GitPath]:
-    """Yield the paths that settings and the user's variables name: git starts programs in the top folder."""
+    """Yield the paths named by settings and environment variables, relative to the top folder like git's programs."""
     home = environment.get("HOME", "")
-    yield from (GitPath(top / origin) for origin in dict.fromkeys(one.origin for one in settings) if origin)
+    yield from (GitPath(top / origin) for origin in dict.fromkeys(setting.origin for setting in settings) if origin)
     yield from (GitPath(path, "file") for path in _find_included_paths(settings, top, home))
     if template := environment.get("GIT_TEMPLATE_DIR"):
         yield GitPath(top / _expand_home(template, home), "folder")
@@ -331,7 +313,7 @@ def _find_paths(settings: Sequence[_GitSetting], top: Path, environment: Mapping
 
 
 def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -> Iterator[GitPath]:
-    """Yield the files that a command names: those that exist, and the missing program that it would start."""
+    """Yield the existing files that a command names, and its program even if that is missing."""
     command = _VARIABLE_REFERENCE.sub(
         lambda match: home if "HOME" in match[0] else str(top),
         _TOP_LEVEL_SUBSTITUTION.sub(lambda _: str(top), value.removeprefix("!")),
@@ -345,7 +327,7 @@ def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -
         yield from (
             GitPath(top / _expand_home(word, home), "folder") for word in program if _PLAIN_PATH.fullmatch(word)
         )
-    if len(words) > 1 or "/" in command:  # else a program that is looked for on PATH, or no path at all
+    if len(words) > 1 or "/" in command:  # otherwise a program on PATH, or not a path
         for word in dict.fromkeys([*words, *re.split(r"[\s;&|()<>\"'`={}!,]+", command)]):
             path = top / _expand_home(word, home)
             if word and _is_file(path):
@@ -353,7 +335,7 @@ def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -
 
 
 def _expand_home(path: str, home: str) -> str:
-    """Replace a leading `~` as git does; an optional path is marked so from git 2.52 on."""
+    """Replace a leading `~` as git does, and drop the `:(optional)` marker of git 2.52 and newer."""
     path = path.removeprefix(":(optional)")
     return home + path[1:] if path == "~" or path.startswith("~/") else os.path.expanduser(path)
 
@@ -365,7 +347,6 @@ def _is_file(path: Path) -> bool:
 
 
 def _list_links(folder: Path, placeholder_type: str = "") -> list[GitPath]:
-    """The links in a folder."""
     with suppress(OSError), os.scandir(folder) as entries:
         return [GitPath(Path(entry.path), placeholder_type) for entry in entries if entry.is_symlink()]
     return []

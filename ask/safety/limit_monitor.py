@@ -1,7 +1,7 @@
-"""Holds the calls to their limits, from inside the sandbox: the kernel's where it has them, else by watching.
+"""Resource limits for calls, enforced inside the sandbox.
 
-The kernel counts neither root's processes nor what several processes use together; a thread of the worker, which
-is process 1 and so out of their reach, does.
+The kernel limits neither the number of root's processes nor the total memory of several processes. A thread of the
+worker monitors those; calls cannot signal the worker, because it is process 1.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from ask.safety.sandbox_config import Limits
 _POLL_INTERVAL = 0.02
 _PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
 NICENESS = 10
-"""What commands add to their niceness, so that the watch goes before them."""
+"""Niceness added to commands, so that the monitor is scheduled before them."""
 _BURST_FRACTION = 1 / 4
-"""The share of the processes allowed that, when so many are new since the last look, are taken for a crowd at once."""
+"""Fraction of the process limit: if more processes were started since the last check, all are stopped to be counted."""
 _NPROC_PER_NAMESPACE_VERSION = (5, 14)
-"""The version of Linux from which on RLIMIT_NPROC does not count what the user runs outside."""
+"""The first Linux version in which RLIMIT_NPROC ignores the user's processes outside the sandbox."""
 
 
 def set_limits(limits: Limits) -> None:
-    """Set the limits that the kernel keeps, for this process and all that it starts."""
+    """Set the resource limits of this process and its children."""
     import resource
 
-    most = {
-        # Not RLIMIT_AS: node, go and java reserve far more addresses than they use.
+    resource_limits = {
+        # Not RLIMIT_AS: node, go and java reserve far more address space than they use.
         resource.RLIMIT_DATA: limits.memory,
         resource.RLIMIT_FSIZE: limits.file_size,
-        # Not 0: 1 also keeps a core from a program that core_pattern names, which would run outside.
+        # Not 0: with 1, the kernel does not pipe core dumps to a core_pattern program either, which would run outside.
         resource.RLIMIT_CORE: 1,
     }
     if _read_kernel_version() >= _NPROC_PER_NAMESPACE_VERSION:
-        most[resource.RLIMIT_NPROC] = 2 * limits.processes  # behind the watch, which can say what happened
-    for kind, value in most.items():
-        _, hard = resource.getrlimit(kind)
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (allowed, allowed))
+        # Twice the limit, so that the monitor acts first: it can report what happened.
+        resource_limits[resource.RLIMIT_NPROC] = 2 * limits.processes
+    for kind, value in resource_limits.items():
+        _, hard_limit = resource.getrlimit(kind)
+        new_limit = value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit)
+        resource.setrlimit(kind, (new_limit, new_limit))
 
 
 def _read_kernel_version() -> tuple[int, ...]:
@@ -52,11 +53,11 @@ def _read_kernel_version() -> tuple[int, ...]:
 
 
 def kill_all_processes() -> bool:
-    """End every process of the sandbox but the worker; whether there was any that still ran."""
+    """Kill every process of the sandbox except the worker. Return whether any was still running."""
     _reap_children(os.WNOHANG)
-    ended = _signal_all(signal.SIGKILL)
+    had_processes = _signal_all(signal.SIGKILL)
     _reap_children(0)
-    return ended
+    return had_processes
 
 
 def _reap_children(options: int) -> None:
@@ -66,17 +67,15 @@ def _reap_children(options: int) -> None:
 
 
 class LimitMonitor:
-    """Watches the processes of the sandbox while its context lasts; at a breach it ends them all.
+    """A thread that monitors the sandbox within the context, and kills all processes if they exceed a limit.
 
-    It needs commands that are nicer than the whole worker: a thread that waits for the processor while it holds the
-    interpreter's lock keeps this one waiting too.
-
-    Attributes:
-        exceeded_limit: which limit was passed, "" if none.
+    Commands must have a lower priority than every thread of the worker: a thread that waits for the CPU while it has
+    the GIL would block this one too.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.exceeded_limit = ""
+        """The limit that was exceeded, or ""."""
         self._limits = limits
         self._newest_pid = _read_newest_pid()
         self._check_lock = threading.Lock()
@@ -96,53 +95,54 @@ class LimitMonitor:
 
     def _run(self) -> None:
         while self._enabled.wait():
-            start = time.thread_time()  # under a load that keeps it from looking it must not look less often
+            start = time.thread_time()  # CPU time, since a busy machine must not lower the frequency of checks
             with self._check_lock:
-                breach = self._check_processes() if self._enabled.is_set() else ""
-                if breach:
-                    self.exceeded_limit = breach
+                exceeded_limit = self._check_processes() if self._enabled.is_set() else ""
+                if exceeded_limit:
+                    self.exceeded_limit = exceeded_limit
                     _signal_all(signal.SIGKILL)
             time.sleep(max(_POLL_INTERVAL, 4 * (time.thread_time() - start)))
 
     def _check_processes(self) -> str:
-        before, self._newest_pid = self._newest_pid, _read_newest_pid()
-        if abs(self._newest_pid - before) <= self._limits.processes * _BURST_FRACTION:
-            names = _list_pids()
-            if len(names) <= self._limits.processes:
-                return self._find_exceeded_limit(names)
-        # Stopped, a crowd can neither grow while it is counted nor take the processor from the one who counts.
+        previous_pid, self._newest_pid = self._newest_pid, _read_newest_pid()
+        if abs(self._newest_pid - previous_pid) <= self._limits.processes * _BURST_FRACTION:
+            pids = _list_pids()
+            if len(pids) <= self._limits.processes:
+                return self._find_exceeded_limit(pids)
+        # Stopped processes can neither fork while they are counted nor compete for the CPU.
         _signal_all(signal.SIGSTOP)
-        breach = self._find_exceeded_limit(_list_pids())
-        if not breach:
+        exceeded_limit = self._find_exceeded_limit(_list_pids())
+        if not exceeded_limit:
             _signal_all(signal.SIGCONT)
-        return breach
+        return exceeded_limit
 
     def _find_exceeded_limit(self, pids: Sequence[str]) -> str:
-        threads = pages = 0
-        for name in pids:
-            its_threads, its_pages = _read_usage(name)
-            threads += its_threads
-            pages += its_pages
-            if threads > self._limits.processes:
+        total_threads = total_pages = 0
+        for pid in pids:
+            threads, pages = _read_usage(pid)
+            total_threads += threads
+            total_pages += pages
+            if total_threads > self._limits.processes:
                 return f"more than {self._limits.processes} processes and threads at a time"
-        # What processes share is counted for each of them here, and exactly only where it matters.
-        if pages * _PAGE_SIZE > self._limits.memory and sum(map(_read_proportional_memory, pids)) > self._limits.memory:
+        # Resident pages count shared memory once per process; the exact sum is slow, so it is only read if needed.
+        memory = self._limits.memory
+        if total_pages * _PAGE_SIZE > memory and sum(map(_read_proportional_memory, pids)) > memory:
             return f"more than {self._limits.memory >> 20:,} MiB of memory"
         return ""
 
 
 def _read_newest_pid() -> int:
-    """The number of the process that was started last in the sandbox; after the highest they begin again."""
+    """Return the most recent process id in the sandbox. Ids wrap around after the highest."""
     return int(Path("/proc/loadavg").read_bytes().split()[-1])
 
 
 def _list_pids() -> list[str]:
-    """The processes of the sandbox but the worker, also those that have ended and were not waited for."""
-    return [name for name in os.listdir("/proc") if name.isdecimal() and name != "1"]
+    """List the processes of the sandbox except the worker, including zombies."""
+    return [pid for pid in os.listdir("/proc") if pid.isdecimal() and pid != "1"]
 
 
 def _signal_all(signal_number: signal.Signals) -> bool:
-    """Send it to every process of the sandbox but the worker; whether there was any."""
+    """Send a signal to every process of the sandbox except the worker. Return whether there was any."""
     try:
         os.kill(-1, signal_number)
     except ProcessLookupError:
@@ -151,14 +151,14 @@ def _signal_all(signal_number: signal.Signals) -> bool:
 
 
 def _read_usage(pid: str) -> tuple[int, int]:
-    """The threads of a process and the pages that it has in memory; an orphan that has ended is taken away."""
+    """Return the number of threads and of resident pages of a process. Reaps it if it is an orphaned zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return 0, 0
     fields = stat.rpartition(b")")[2].split()
     if fields[0] in (b"Z", b"X"):
-        # A leader of a session may be the shell, which the tool itself waits for.
+        # Not a session leader: it may be the shell, which the tool itself waits for.
         if fields[1] == b"1" and fields[3] != pid.encode():
             with suppress(ChildProcessError):
                 os.waitpid(int(pid), os.WNOHANG)
@@ -167,7 +167,7 @@ def _read_usage(pid: str) -> tuple[int, int]:
 
 
 def _read_proportional_memory(pid: str) -> int:
-    """Bytes of memory of a process, with its share of what it shares."""
+    """Return the memory of a process in bytes, with its proportional share of shared memory."""
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_bytes().splitlines():
             if line.startswith(b"Pss:"):

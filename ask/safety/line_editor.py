@@ -1,4 +1,7 @@
-"""A line to edit on a terminal: a child with Python's readline, which has the user's keys and leaves ours alone."""
+"""Editing of a line on a terminal with readline.
+
+readline runs in a child process, so that it can read the user's key bindings without changing those of ask.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import os
 import sys
 
 _EXIT_TIMEOUT = 0.5
-"""Seconds that the child has, when Ctrl-C has ended it too, to put the terminal back."""
+"""Seconds that the child has to restore the terminal after Ctrl-C."""
 _CHILD_CODE = """
 import sys
 try:
@@ -24,27 +27,24 @@ with open(int(sys.argv[3]), "wb") as result:
 
 
 def edit_line(terminal_fd: int, prompt: str, text: str) -> str | None:
-    """The line that the user makes of `text`; None where there is none. Without readline it begins empty.
+    """Let the user edit `text`, one line without control characters. Return None if editing is canceled.
 
-    Args:
-        terminal_fd: the descriptor of the terminal.
-        prompt: stands before the line.
-        text: one line without control characters.
+    Without readline, the line is empty at first.
 
     Raises:
         OSError: the child cannot be started.
     """
     from subprocess import DEVNULL, Popen, TimeoutExpired
 
-    result, its_end = os.pipe()
-    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _CHILD_CODE, prompt, text, str(its_end)]
-    with open(result, "rb") as line:
+    read_fd, write_fd = os.pipe()
+    command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _CHILD_CODE, prompt, text, str(write_fd)]
+    with open(read_fd, "rb") as result:
         try:
-            child = Popen(command, stdin=terminal_fd, stdout=terminal_fd, stderr=DEVNULL, pass_fds=[its_end])
+            child = Popen(command, stdin=terminal_fd, stdout=terminal_fd, stderr=DEVNULL, pass_fds=[write_fd])
         finally:
-            os.close(its_end)
+            os.close(write_fd)
         try:
-            edited = line.read()
+            edited = result.read()
             return edited.decode("utf-8", "surrogateescape") if child.wait() == 0 else None
         finally:
             try:

@@ -1,7 +1,7 @@
-"""Compares the mounts of a sandbox with what was to be mounted, from outside, before anything runs in it.
+"""Verification of a sandbox's mounts, from outside, before anything runs in it.
 
 bubblewrap looks up every path by its name. A program that can write to one of the folders, such as another run in
-safe mode, can replace a folder with a link in that moment. Then the sandbox would contain what the link points to.
+safe mode, can replace a folder with a link at that moment. Then the sandbox would contain the link's target.
 """
 
 from __future__ import annotations
@@ -23,24 +23,20 @@ _OCTAL_ESCAPE = re.compile(rb"\\([0-7]{3})")
 class MountEntry(NamedTuple):
     """A line of /proc/PID/mountinfo; see proc(5).
 
-    Paths are strings: a start compares thousands of them, which takes Path ten times as long.
-
-    Attributes:
-        mount_id: the id of the mount.
-        parent_id: the id of the mount that it is attached to.
-        device: the major and minor number of the file system.
-        root: the path within the file system that is mounted.
-        mount_point: where it is mounted, as the process sees it.
-        options: the options of this mount, such as `ro`.
-        filesystem_type: the type of the file system.
+    Paths are strings: each start compares thousands of them, which takes ten times as long with Path.
     """
 
     mount_id: int
     parent_id: int
+    """The id of the mount that this one is attached to."""
     device: str
+    """The major and minor number of the file system."""
     root: str
+    """The path within the file system that is mounted."""
     mount_point: str
+    """Where it is mounted, as seen by the process."""
     options: Collection[str]
+    """The options of this mount, such as `ro`."""
     filesystem_type: str
 
 
@@ -51,11 +47,16 @@ def read_mounts(pid: int | str = "self") -> list[MountEntry]:
 
 
 def _parse_entry(line: bytes) -> MountEntry:
-    before, _, after = line.partition(b" - ")
-    number, parent, device, root, path, options = before.split()[:6]
-    kind = os.fsdecode(after.split()[0])
+    mount_fields, _, filesystem_fields = line.partition(b" - ")
+    mount_id, parent_id, device, root, mount_point, options = mount_fields.split()[:6]
     return MountEntry(
-        int(number), int(parent), device.decode(), _unescape(root), _unescape(path), options.decode().split(","), kind
+        int(mount_id),
+        int(parent_id),
+        device.decode(),
+        _unescape(root),
+        _unescape(mount_point),
+        options.decode().split(","),
+        os.fsdecode(filesystem_fields.split()[0]),
     )
 
 
@@ -64,54 +65,52 @@ def _unescape(path: bytes) -> str:
 
 
 class MountCheck:
-    """The check of a sandbox's mounts; what is known before they are mounted is looked up when this is created.
+    """The expected mounts of a sandbox: bind mounts, and hidden folders that are covered with empty ones.
 
-    Args:
-        binds: the host's files and folders that are to be mounted.
-        hidden_folders: the folders that are to be covered with empty ones.
+    The sources are identified when this is created, before bubblewrap mounts them.
 
     Raises:
-        SafetyError: one of them is gone.
+        SafetyError: a source no longer exists.
     """
 
     def __init__(self, bind_mounts: Iterable[BindMount], hidden_folders: Iterable[Path]) -> None:
         self._hidden_folders = [str(folder) for folder in hidden_folders]
-        # Of several binds at one place, the last is seen.
-        last = {str(bind.destination): bind for bind in bind_mounts}
-        with create_path_opener("/") as tree:
+        # If several are mounted at the same path, only the last is visible.
+        visible = {str(bind.destination): bind for bind in bind_mounts}
+        with create_path_opener("/") as opener:
             self._expected_mounts = {
-                path: (tree.identify(str(bind.source)), bind.writable) for path, bind in last.items()
+                path: (opener.identify(str(bind.source)), bind.writable) for path, bind in visible.items()
             }
 
     def run(self, pid: int) -> None:
-        """Check that everything was mounted that was to be, where it was to be, and nothing else.
+        """Check that the mounts of a process are the expected ones and no others.
 
-        Args:
-            pid: the process in the sandbox, which waits after bubblewrap's last mount.
+        The process must be waiting after bubblewrap's last mount.
 
         Raises:
-            SafetyError: a name has got another meaning meanwhile.
+            SafetyError: a path was replaced while the sandbox was being set up.
         """
         host = read_mounts()
         host_devices = {mount.device for mount in host}
         inside = read_mounts(pid)
-        # bubblewrap has not made the sandbox's root "/" yet. A file system that the host does not have is its own.
-        proc = next(
-            (it.mount_point for it in inside if it.filesystem_type == "proc" and it.device not in host_devices), None
+        # bubblewrap has not pivoted to the sandbox's root yet. Devices that the host does not have are the sandbox's.
+        proc_mounts = (
+            mount for mount in inside if mount.filesystem_type == "proc" and mount.device not in host_devices
         )
+        proc = next(proc_mounts, None)
         if proc is None:
             raise SafetyError("the sandbox has no /proc of its own", "see `ask safe`")
-        root = proc.rpartition("/")[0]
+        root = proc.mount_point.rpartition("/")[0]
         unexplained = {mount.mount_id: mount for mount in inside if is_below(mount.mount_point, root)}
-        empty = {mount.mount_point for mount in unexplained.values() if mount.device not in host_devices}
+        own_mount_points = {mount.mount_point for mount in unexplained.values() if mount.device not in host_devices}
         for folder in self._hidden_folders:
-            if root + folder not in empty:
+            if root + folder not in own_mount_points:
                 raise _make_changed_error(folder)
-        with create_path_opener(f"/proc/{pid}/root") as tree:
-            for path, (wanted, writable) in self._expected_mounts.items():
-                found = tree.identify(root + path)
-                mount = unexplained.pop(_read_mount_id(tree.open(root + path)), None)
-                if found != wanted or mount is None or mount.mount_point != root + path:
+        with create_path_opener(f"/proc/{pid}/root") as opener:
+            for path, (expected_identity, writable) in self._expected_mounts.items():
+                identity = opener.identify(root + path)
+                mount = unexplained.pop(_read_mount_id(opener.open(root + path)), None)
+                if identity != expected_identity or mount is None or mount.mount_point != root + path:
                     raise _make_changed_error(path)
                 if not writable and "ro" not in mount.options:
                     raise _make_changed_error(path)
@@ -126,24 +125,24 @@ def _make_changed_error(path: str) -> SafetyError:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is the folder, or in it; both without links, `.` and `..`."""
+    """Check whether a path is the folder or inside it. Both must be resolved."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _find_filesystem_root(mounts: Sequence[MountEntry], path: str) -> tuple[str, str] | None:
-    """Find the file system that a path is in and its path there, from the names alone."""
-    numbers = {mount.mount_id for mount in mounts}
+    """Return the device that a path is on and its path there, without accessing the file."""
+    mount_ids = {mount.mount_id for mount in mounts}
     on_path = [mount for mount in mounts if is_below(path, mount.mount_point)]
-    found = None
-    upper = [mount for mount in on_path if mount.parent_id not in numbers]
-    while upper:
-        # Of the mounts that are attached to one, the highest hides what is below its path.
-        found = min(upper, key=lambda mount: len(mount.mount_point))
-        upper = [mount for mount in on_path if mount.parent_id == found.mount_id]
-    if found is None:
+    current = None
+    children = [mount for mount in on_path if mount.parent_id not in mount_ids]
+    while children:
+        # Of several children of a mount, the one with the shortest path covers the others.
+        current = min(children, key=lambda mount: len(mount.mount_point))
+        children = [mount for mount in on_path if mount.parent_id == current.mount_id]
+    if current is None:
         return None
-    rest = path[len(found.mount_point) :].strip("/")
-    return found.device, os.path.join(found.root, rest) if rest else found.root
+    relative_path = path[len(current.mount_point) :].strip("/")
+    return current.device, os.path.join(current.root, relative_path) if relative_path else current.root
 
 
 class PathOpener:
@@ -158,24 +157,24 @@ class PathOpener:
         self._open_fds: list[int] = []
 
     def open(self, path: str) -> int:
-        """Return a descriptor of what an absolute path names, without access to its content, until the next call.
+        """Return an O_PATH descriptor of an absolute path, which is valid until the next call.
 
         Raises:
-            OSError: it does not exist, or a link is on the way.
+            OSError: it does not exist, or a component is a link.
         """
         names = [name for name in path.split("/") if name]
         self.close(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._names, names, strict=False))))
         for name in names[len(self._names) :]:
-            above = self._open_fds[-1] if self._open_fds else self._root_fd
-            self._open_fds.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above))
+            parent = self._open_fds[-1] if self._open_fds else self._root_fd
+            self._open_fds.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent))
             self._names.append(name)
         return self._open_fds[-1] if self._open_fds else self._root_fd
 
     def identify(self, path: str) -> tuple[int, int]:
-        """Return the device and inode of what an absolute path names.
+        """Return the device and inode of an absolute path.
 
         Raises:
-            SafetyError: it does not exist, or a link is on the way.
+            SafetyError: it does not exist, or a component is a link.
         """
         try:
             status = os.fstat(self.open(path))
@@ -184,7 +183,7 @@ class PathOpener:
         return status.st_dev, status.st_ino
 
     def close(self, depth: int = 0) -> None:
-        """Close the descriptors below a depth."""
+        """Close the descriptors of all components below a depth."""
         while len(self._open_fds) > depth:
             os.close(self._open_fds.pop())
             self._names.pop()
@@ -194,11 +193,11 @@ class PathOpener:
 def create_path_opener(root: str) -> Iterator[PathOpener]:
     """Open a folder to look up files below it."""
     descriptor = os.open(root, os.O_PATH | os.O_CLOEXEC)
-    tree = PathOpener(descriptor)
+    opener = PathOpener(descriptor)
     try:
-        yield tree
+        yield opener
     finally:
-        tree.close()
+        opener.close()
         os.close(descriptor)
 
 

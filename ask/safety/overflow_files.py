@@ -1,4 +1,7 @@
-"""Writes, outside, the long outputs that the worker hands out; how much and under what name is not for it to say."""
+"""Files for long outputs, written outside the sandbox from data that the worker sends.
+
+The worker is not trusted, so names and sizes are checked.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,11 @@ _MAX_FILES = 4
 
 
 class OverflowFileError(Exception):
-    """The worker asks for what it has no use for."""
+    """The worker sent an invalid name or too much data."""
 
 
 class OverflowFiles:
-    """The spilled files of one call.
-
-    Args:
-        folder: where they go.
-        limit: bytes that each may have.
-        redactor: replaces secrets in them.
-    """
+    """The overflow files of one call, each with at most `max_size` bytes."""
 
     def __init__(self, folder: Path, max_size: int, redactor: Redactor = NO_SECRETS) -> None:
         self._folder = folder
@@ -35,10 +32,10 @@ class OverflowFiles:
         self._sizes: dict[bytes, int] = {}
 
     def open(self, name: bytes) -> None:
-        """Begin a file.
+        """Create a file.
 
         Raises:
-            BadSpill: not such a name, or too many.
+            OverflowFileError: the name is invalid, or there are too many files.
         """
         if not _NAME_PATTERN.fullmatch(name) or name in self._files or len(self._files) >= _MAX_FILES:
             raise OverflowFileError
@@ -48,10 +45,10 @@ class OverflowFiles:
             self._files[name] = open_private_file(self._folder / name.decode())
 
     def write(self, payload: bytes) -> None:
-        """Add to a file: its name, a newline, and the bytes.
+        """Append to a file. The payload is the name, a newline and the data.
 
         Raises:
-            BadSpill: no such file, or too much.
+            OverflowFileError: the file does not exist or gets too long.
         """
         name, _, data = payload.partition(b"\n")
         if name not in self._files or self._sizes[name] + len(data) > self._max_size:
@@ -63,7 +60,7 @@ class OverflowFiles:
                 file.write(data)
 
     def close(self, *, keep: bool) -> None:
-        """End them all; without `keep`, no result names them and they are removed."""
+        """Close all files. Delete them unless `keep` is set: without a result, nothing refers to them."""
         for name, file in self._files.items():
             if file is not None:
                 file.close()
@@ -74,7 +71,7 @@ class OverflowFiles:
                     path.unlink(missing_ok=True)
 
     def _redact_file(self, path: Path) -> None:
-        """Take the keys out of a file, which were never told to the worker."""
+        """Redact keys in a file; the worker does not know them."""
         with suppress(OSError):
             text = path.read_text("utf-8", "surrogateescape")
             redacted = self._redactor.redact(text)

@@ -1,4 +1,7 @@
-"""What a confined run may read and write: names resolved once, what would open the sandbox refused."""
+"""The folders that a run in safe mode may read and write.
+
+Paths are resolved once, and folders that would defeat the sandbox are refused.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _KERNEL_FILESYSTEMS = {
     *("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs"),
     *("efivarfs", "selinuxfs", "binfmt_misc", "bpf", "fusectl", "pstore"),
 }
-"""File systems that are no files: what is written there changes the machine."""
+"""Pseudo file systems: writing there changes the machine."""
 _PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
@@ -35,9 +38,9 @@ _TOOLCHAIN_MARKERS = (
     "lib/rustlib",
     "lib/modules",
 )
-"""What is beside the `bin` of a toolchain, and not of a project that has a `bin` and a `lib` too."""
+"""Paths next to the `bin` of a toolchain, but not next to that of a project with `bin` and `lib` folders."""
 _VERSION_MANAGER_MARKERS = ("versions", "installs")
-"""What is beside the `shims` of a version manager, such as pyenv or mise."""
+"""Folders next to the `shims` of a version manager such as pyenv or mise."""
 
 
 def build_sandbox_config(
@@ -52,27 +55,21 @@ def build_sandbox_config(
     readable_folders: Sequence[Path] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> SandboxConfig:
-    """What a run is confined to.
+    """Build the sandbox configuration of a run.
 
-    Args:
-        working_directory: the working directory.
-        allowed_folders: further directories that may be written.
-        config_dir: ask's folder of configuration and keys.
-        data_dir: ask's folder of data.
-        overflow_directory: the folder for long outputs of this run alone, in `data_dir`; its content can be read inside.
-        environment: the user's.
-        extra_variables: further variables of it that calls may see.
-        readable_folders: further folders that calls may read.
-        limits: what calls may use.
+    `allowed_folders` are writable in addition to the working directory. `overflow_directory` receives the long outputs
+    of this run; it is in `data_dir`, which is otherwise hidden, and can be read in the sandbox. `environment` is the
+    user's; calls see only `INHERITED_VARIABLES` and `extra_variables` of it.
 
     Raises:
-        SafetyError: a directory cannot be writable without opening the sandbox, or is not there.
+        SafetyError: a folder does not exist, or making it writable would defeat the sandbox.
     """
     homes = _find_home_folders(environment)
-    secret = (config_dir.resolve(), data_dir.resolve())
+    secret_folders = (config_dir.resolve(), data_dir.resolve())
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
-    _check_folders(folders, homes, secret)
-    home, tools = _choose_sandbox_home(homes[0]), _find_toolchains(environment.get("PATH", ""), (*homes, *secret))
+    _check_folders(folders, homes, secret_folders)
+    home = _choose_sandbox_home(homes[0])
+    toolchains = _find_toolchains(environment.get("PATH", ""), (*homes, *secret_folders))
     return SandboxConfig(
         working_directory=folders[0],
         allowed_folders=tuple(folders[1:]),
@@ -81,14 +78,14 @@ def build_sandbox_config(
                 {
                     *_list_python_prefixes(),
                     _PACKAGE_FOLDER,
-                    *tools,
+                    *toolchains,
                     *(_resolve_folder(path) for path in readable_folders),
                 }
             )
         ),
-        secret_folders=secret,
+        secret_folders=secret_folders,
         overflow_directory=overflow_directory.resolve(),
-        state_folder=secret[1] / "safe",
+        state_folder=secret_folders[1] / "safe",
         home=home,
         environment={
             "LANG": "C.UTF-8",
@@ -103,40 +100,41 @@ def build_sandbox_config(
 
 def _resolve_folder(folder: Path) -> Path:
     try:
-        found = folder.resolve(strict=True)
+        resolved = folder.resolve(strict=True)
     except (OSError, RuntimeError):
         raise SafetyError(f"there is no folder {folder}", "name one that exists") from None
-    if not found.is_dir():
+    if not resolved.is_dir():
         raise SafetyError(f"{folder} is no folder", "name a folder")
-    return found
+    return resolved
 
 
 def _find_home_folders(environment: Mapping[str, str]) -> list[Path]:
-    """The user's home directories: the environment's, and the one of the user database."""
+    """Return the home directories from the environment and from the user database."""
     import pwd
 
-    named = [environment.get("HOME", "")]
-    with suppress(KeyError):  # a container's user may be a bare number
-        named.append(pwd.getpwuid(os.getuid()).pw_dir)
-    return [Path(name).resolve() for name in named if name.startswith("/")] or [_FALLBACK_HOME]
+    homes = [environment.get("HOME", "")]
+    with suppress(KeyError):  # in a container, the user may be missing from the database
+        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
+    return [Path(name).resolve() for name in homes if name.startswith("/")] or [_FALLBACK_HOME]
 
 
 def _choose_sandbox_home(home: Path) -> Path:
-    """Where the empty home is: in the place of the user's, unless the system has its folders there."""
-    system = [Path(name) for name in (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS)]
-    clash = any(home.is_relative_to(folder) or folder.is_relative_to(home) for folder in system)
-    return _FALLBACK_HOME if clash else home
+    """Choose where to mount the empty home: over the user's, unless that overlaps system folders."""
+    system_folders = [Path(name) for name in (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS)]
+    overlaps = any(home.is_relative_to(folder) or folder.is_relative_to(home) for folder in system_folders)
+    return _FALLBACK_HOME if overlaps else home
 
 
 def _list_code_folders(python_path: Path) -> list[Path]:
-    """Where everything comes from that runs in ask itself."""
+    """List the folders of all code that runs in ask's own process."""
     from importlib.util import find_spec
 
     specs = [find_spec(name) for name in _COMPANION_PACKAGES]
-    parts = [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
+    companions = [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
     libraries = [Path(entry) for entry in sys.path if Path(entry).name in _LIBRARY_FOLDER_NAMES]
     return [
-        path.resolve() for path in (_PACKAGE_FOLDER, python_path.parent, Path(os.__file__).parent, *parts, *libraries)
+        path.resolve()
+        for path in (_PACKAGE_FOLDER, python_path.parent, Path(os.__file__).parent, *companions, *libraries)
     ]
 
 
@@ -161,45 +159,48 @@ def _check_folders(folders: Sequence[Path], home_folders: Sequence[Path], secret
 
 
 def _check_folder(folder: Path, home_folders: Sequence[Path], own_folders: Mapping[str, Sequence[Path]]) -> None:
-    advice = "start in the folder of the work itself"
+    hint = "start in the folder of the work itself"
     if any(home.is_relative_to(folder) for home in home_folders) and folder != Path("/"):
-        raise SafetyError(f"--safe protects nothing in {folder}: it holds your home directory", advice)
+        raise SafetyError(f"--safe protects nothing in {folder}: it holds your home directory", hint)
     for name in (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS):
         if Path(name).resolve().is_relative_to(folder):
-            raise SafetyError(f"--safe protects nothing in {folder}: it holds the system", advice)
+            raise SafetyError(f"--safe protects nothing in {folder}: it holds the system", hint)
     if any(folder.is_relative_to(name) for name in _KERNEL_FOLDERS):
-        raise SafetyError(f"--safe cannot work in {folder}: it belongs to the kernel", advice)
+        raise SafetyError(f"--safe cannot work in {folder}: it belongs to the kernel", hint)
     for entry in (Path(entry).resolve() for entry in sys.path if entry):
         if entry.is_relative_to(folder):
-            named = _is_on_pythonpath(entry)
-            where, what = (f"{entry}, which PYTHONPATH names", "unset PYTHONPATH") if named else ("there", advice)
-            raise SafetyError(f"--safe cannot work in {folder}: Python takes ask's modules from {where}", what)
-    for what, paths in own_folders.items():
+            on_pythonpath = _is_on_pythonpath(entry)
+            source = f"{entry}, which PYTHONPATH names" if on_pythonpath else "there"
+            raise SafetyError(
+                f"--safe cannot work in {folder}: Python takes ask's modules from {source}",
+                "unset PYTHONPATH" if on_pythonpath else hint,
+            )
+    for content, paths in own_folders.items():
         for path in paths:
             if path.is_relative_to(folder) or folder.is_relative_to(path):
-                raise SafetyError(f"--safe cannot work in {folder}: ask's own {what} is there ({path})", advice)
+                raise SafetyError(f"--safe cannot work in {folder}: ask's own {content} is there ({path})", hint)
 
 
 def _is_on_pythonpath(entry: Path) -> bool:
-    """Whether Python looks for modules in a folder because the user's PYTHONPATH names it."""
-    names = os.environ.get("PYTHONPATH")
-    return names is not None and entry in {Path(name).resolve() for name in names.split(os.pathsep)}
+    """Check whether the user's PYTHONPATH contains a folder."""
+    python_path = os.environ.get("PYTHONPATH")
+    return python_path is not None and entry in {Path(name).resolve() for name in python_path.split(os.pathsep)}
 
 
 def _list_python_prefixes() -> set[Path]:
-    """The folders of the Python that the worker runs on."""
+    """Return the prefixes of the Python installation that the worker runs on."""
     return {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
 
 
 def _exclude_system_paths(paths: Iterable[Path]) -> Iterator[Path]:
-    """Those that are not shown anyway."""
+    """Yield the paths outside the system folders, which are always readable."""
     for path in paths:
         if not any(path.is_relative_to(folder) for folder in SYSTEM_FOLDERS):
             yield path
 
 
 def _find_toolchains(search_path: str, private_folders: Sequence[Path]) -> Iterator[Path]:
-    """The programs on the search path and what belongs to them, as far as nothing private is in it."""
+    """Yield the program folders on PATH, or the toolchains they belong to, unless they contain private folders."""
     for entry in dict.fromkeys(search_path.split(os.pathsep)):
         folder = Path(entry)
         if not folder.is_absolute() or not os.path.isdir(folder):
@@ -207,28 +208,28 @@ def _find_toolchains(search_path: str, private_folders: Sequence[Path]) -> Itera
         folder = Path(os.path.realpath(folder))
         runtimes = [Path(os.path.realpath(folder / name)).parent for name in _RUNTIMES]
         for programs in dict.fromkeys((folder, *runtimes)):
-            whole = programs.parent
-            for path in (whole, programs) if _is_toolchain(programs) else (programs,):
-                if os.path.isdir(path) and not any(one.is_relative_to(path) for one in private_folders):
+            candidates = (programs.parent, programs) if _is_toolchain(programs) else (programs,)
+            for path in candidates:
+                if os.path.isdir(path) and not any(private.is_relative_to(path) for private in private_folders):
                     yield path
                     break
 
 
 def _is_toolchain(program_folder: Path) -> bool:
-    """Whether all that is beside a folder of programs belongs to them, not to a project or to the user."""
-    whole = program_folder.parent
+    """Check whether the parent of a program folder is a toolchain, not a project or a home directory."""
+    parent = program_folder.parent
     if program_folder.name == "shims":
-        return any(os.path.isdir(whole / name) for name in _VERSION_MANAGER_MARKERS)
-    if program_folder.name != "bin" or whole.name == ".local":
+        return any(os.path.isdir(parent / name) for name in _VERSION_MANAGER_MARKERS)
+    if program_folder.name != "bin" or parent.name == ".local":
         return False
-    return any(os.path.lexists(whole / name) for name in _TOOLCHAIN_MARKERS) or any(whole.glob("lib/python3*/os.py"))
+    return any(os.path.lexists(parent / name) for name in _TOOLCHAIN_MARKERS) or any(parent.glob("lib/python3*/os.py"))
 
 
 def check_folders_unmoved(config: SandboxConfig) -> None:
-    """See that the writable directories' names still mean those directories: a call may have put a link there.
+    """Check that no call has replaced a writable folder with a link.
 
     Raises:
-        SafetyError: one does not.
+        SafetyError: a folder was replaced or removed.
     """
     for folder in config.writable_folders:
         if os.path.realpath(folder) != str(folder) or not os.path.isdir(folder):

@@ -1,8 +1,8 @@
-"""Placeholders: empty files and folders on the host that keep missing names from being created in a sandbox.
+"""Empty files and folders on the host that prevent a sandbox from creating protected names.
 
-A mount needs something to be mounted on, so a missing `.git` has to exist while a run lasts. Each placeholder is noted
-before it is created, in a file per folder that all runs in this folder keep locked. The last of them removes the
-placeholders; after a run that was killed, its cleaner does, or else the next run that starts.
+A mount needs a mount point, so a missing `.git` has to exist during a run. Each placeholder is recorded before it is
+created, in one manifest per folder that all runs in this folder keep locked. The last run removes the placeholders. If
+it was killed, its cleaner process removes them, or else the next run does.
 """
 
 from __future__ import annotations
@@ -32,20 +32,15 @@ from ask.safety.placeholders import clean_after_kill
 clean_after_kill({state!r})
 """
 _WAIT_SCRIPT = 'read -r _; exec "$@"'
-"""Waits for the end of standard input, which comes with the end of the run. A shell starts faster than Python."""
+"""Waits until stdin closes, which happens when the run ends. A shell starts faster than Python."""
 _RETRY_DELAYS = (0.05, 0.2, 1.0, 4.0)
-"""Seconds that the cleaner waits before each attempt: the kernel closes the files of a killed process in any order."""
+"""Seconds before each attempt of the cleaner: the kernel closes the files of a killed process in any order."""
 
 
 class MountPlaceholders:
-    """The placeholders of one run; those of runs that were killed are removed first.
+    """The placeholders of one run. Creating this first removes those of runs that were killed.
 
-    Args:
-        state: the folder of the notes, which is created.
-        spill: the folder of the run's long outputs, which is created, and removed if it stays empty.
-
-    Attributes:
-        paths: the placeholders in the folders of this run, those of other runs among them.
+    `state_folder` contains the manifests. `overflow_directory` is created and removed like a placeholder.
     """
 
     def __init__(self, state_folder: Path, overflow_directory: Path) -> None:
@@ -54,33 +49,32 @@ class MountPlaceholders:
         self._manifest_fds: list[int] = []
         self._cleaner: Popen[bytes] | None = None
         self.paths: frozenset[Path] = frozenset()
+        """The placeholders in the folders of this run, including those of other runs."""
         with _lock_state(state_folder):
             _remove_unused_placeholders(state_folder)
 
     def create(self, requested_paths: Mapping[Path, bool]) -> None:
-        """Create what is missing, also for the second time: the user may have removed something.
+        """Create the paths that are missing. May be called again, because the user may have deleted some.
 
-        Args:
-            requested_paths: paths without links, and whether each has to be a folder, not a file. Those that exist are never
-                removed.
+        `requested_paths` maps resolved paths to whether each must be a folder. Existing paths are never removed.
         """
         names: dict[Path, dict[str, bool]] = {}
         for path, is_folder in {**requested_paths, self._overflow_directory: True}.items():
             names.setdefault(path.parent, {})[path.name] = is_folder
-        notes: list[int] = []
+        manifest_fds: list[int] = []
         paths: set[Path] = set()
         with _lock_state(self._state_folder):
             try:
-                for folder, inside in names.items():
-                    notes.append(_open_manifest(self._state_folder, folder))
-                    paths |= _create_missing(notes[-1], folder, inside)
+                for folder, folder_names in names.items():
+                    manifest_fds.append(_open_manifest(self._state_folder, folder))
+                    paths |= _create_missing(manifest_fds[-1], folder, folder_names)
             finally:
-                self._manifest_fds, notes = notes, self._manifest_fds
-                _close_all(notes)
+                self._manifest_fds, manifest_fds = manifest_fds, self._manifest_fds
+                _close_all(manifest_fds)
         self.paths = frozenset(paths - {self._overflow_directory})
 
     def start_cleaner(self) -> None:
-        """Start a process that removes the placeholders if this one is killed, unless there are none."""
+        """Start a process that removes the placeholders if this one is killed."""
         if self._cleaner is not None or not self.paths:
             return
         from subprocess import DEVNULL, PIPE, Popen
@@ -95,11 +89,11 @@ class MountPlaceholders:
                 stderr=DEVNULL,
                 env={},
                 cwd="/",
-                start_new_session=True,  # nor does the end of a terminal or of a job end it
+                start_new_session=True,  # so that it survives the end of the terminal session or job
             )
 
     def release(self) -> None:
-        """Remove the placeholders in the folders that no other run is in."""
+        """Remove the placeholders in folders that no other run uses."""
         with _lock_state(self._state_folder):
             _close_all(self._manifest_fds)
             _remove_unused_placeholders(self._state_folder)
@@ -110,9 +104,9 @@ class MountPlaceholders:
 
 
 def clean_after_kill(state_folder: str) -> None:
-    """Remove the placeholders of a run that was killed just now."""
-    for pause in _RETRY_DELAYS:
-        time.sleep(pause)
+    """Remove the placeholders of a run that has just been killed."""
+    for delay in _RETRY_DELAYS:
+        time.sleep(delay)
         with _lock_state(Path(state_folder)):
             _remove_unused_placeholders(Path(state_folder))
         if not any(Path(state_folder).glob(f"*{_MANIFEST_SUFFIX}")):
@@ -121,7 +115,7 @@ def clean_after_kill(state_folder: str) -> None:
 
 @contextmanager
 def _lock_state(state_folder: Path) -> Iterator[None]:
-    """Keep other runs from creating or removing placeholders meanwhile."""
+    """Prevent other runs from creating or removing placeholders within the context."""
     create_private_folder(state_folder)
     lock = os.open(state_folder / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -132,51 +126,50 @@ def _lock_state(state_folder: Path) -> Iterator[None]:
 
 
 def _open_manifest(state_folder: Path, folder: Path) -> int:
-    """Open the note of a folder, and keep others from removing its placeholders."""
+    """Open the manifest of a folder with a shared lock, which prevents others from removing its placeholders."""
     from hashlib import sha256
 
     name = sha256(os.fsencode(folder)).hexdigest()[:32] + _MANIFEST_SUFFIX
-    note = os.open(state_folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(note, fcntl.LOCK_SH)
-    return note
+    manifest_fd = os.open(state_folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(manifest_fd, fcntl.LOCK_SH)
+    return manifest_fd
 
 
 def _create_missing(manifest_fd: int, folder: Path, names: Mapping[str, bool]) -> set[Path]:
-    """Create what is missing in a folder, noted before; return the noted placeholders among the names."""
-    noted = _read_manifest(manifest_fd) or [str(folder)]
-    with suppress(OSError), create_path_opener("/") as tree:  # what ask cannot create, a call cannot either
-        place = tree.open(str(folder))
-        missing = [name for name in names if _stat_entry(name, place) is None]
-        noted += [name for name in missing if name not in noted[1:]]
-        os.pwrite(manifest_fd, "\0".join(noted).encode("utf-8", "surrogateescape"), 0)
+    """Record and create the missing names in a folder. Return those of the names that are placeholders."""
+    manifest = _read_manifest(manifest_fd) or [str(folder)]
+    with suppress(OSError), create_path_opener("/") as opener:  # a path that ask cannot create, a call cannot either
+        folder_fd = opener.open(str(folder))
+        missing = [name for name in names if _stat_entry(name, folder_fd) is None]
+        manifest += [name for name in missing if name not in manifest[1:]]
+        os.pwrite(manifest_fd, "\0".join(manifest).encode("utf-8", "surrogateescape"), 0)
         for name in missing:
             with suppress(OSError):
                 if names[name]:
-                    os.mkdir(name, 0o700, dir_fd=place)
+                    os.mkdir(name, 0o700, dir_fd=folder_fd)
                 else:
-                    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=place))
-    return {folder / name for name in names if name in noted[1:]}
+                    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                    os.close(os.open(name, flags, 0o644, dir_fd=folder_fd))
+    return {folder / name for name in names if name in manifest[1:]}
 
 
 def _remove_unused_placeholders(state_folder: Path) -> None:
-    """Remove the placeholders of all folders that no run is in."""
+    """Remove the placeholders in all folders that no run uses."""
     for path in state_folder.glob(f"*{_MANIFEST_SUFFIX}"):
-        note = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        manifest_fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder, *names = _read_manifest(note) or [""]
-            with (
-                suppress(OSError),
-                create_path_opener("/") as tree,
-            ):  # where a link is now, it is somebody else's folder
-                place = tree.open(folder)
+            fcntl.flock(manifest_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder, *names = _read_manifest(manifest_fd) or [""]
+            # A folder whose path now contains a link is another one: it is left as it is.
+            with suppress(OSError), create_path_opener("/") as opener:
+                folder_fd = opener.open(folder)
                 for name in names:
-                    _remove_empty(name, place)
+                    _remove_empty(name, folder_fd)
             path.unlink()
         except BlockingIOError:
             pass
         finally:
-            os.close(note)
+            os.close(manifest_fd)
 
 
 def _remove_empty(name: str, folder_fd: int) -> None:

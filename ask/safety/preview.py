@@ -1,4 +1,4 @@
-"""What `write_file` and `edit_file` would change, as a diff against the file as it is. Changes nothing itself."""
+"""Previews of the changes that `write_file` and `edit_file` would make, as a diff."""
 
 from __future__ import annotations
 
@@ -13,25 +13,21 @@ if TYPE_CHECKING:
     from ask.tools.file_access import WriteTarget
 
 MAX_DIFF_LINES = 300
-"""Lines of the longest diff that is shown whole."""
+"""Maximum number of lines of a diff that are shown."""
 MAX_LINE_LENGTH = 2_000
-"""Characters of its longest line."""
+"""Maximum number of characters of a line in the diff."""
 
 
 class Preview(NamedTuple):
-    """What a call would change.
-
-    Attributes:
-        heading: a line about it, "" for none.
-        diff_lines: the diff, as it is.
-        shown_arguments: the names of the arguments that it shows.
-        approved_file: the file that it would change, as it is; None for a call that writes no file.
-    """
+    """The changes that a call would make."""
 
     heading: str = ""
     diff_lines: tuple[str, ...] = ()
+    """The diff, not yet escaped."""
     shown_arguments: frozenset[str] = frozenset()
+    """The names of the arguments that the diff makes redundant."""
     approved_file: ApprovedFile | None = None
+    """The current state of the file that the call would change; None if it does not write a file."""
 
 
 NO_PREVIEW = Preview()
@@ -39,14 +35,14 @@ _DIFF_ARGUMENTS = {"write_file": frozenset({"content"}), "edit_file": frozenset(
 
 
 def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool]) -> Preview:
-    """The preview of a call; `NO_PREVIEW` where it is none that writes a file."""
+    """Build the preview of a call; `NO_PREVIEW` if it does not write a file."""
     arguments = pending_call.arguments
-    shows = _DIFF_ARGUMENTS.get(pending_call.tool_name)
-    if not shows or not all(isinstance(arguments.get(name), str) for name in ("filepath", *shows)):
+    diff_arguments = _DIFF_ARGUMENTS.get(pending_call.tool_name)
+    if not diff_arguments or not all(isinstance(arguments.get(name), str) for name in ("filepath", *diff_arguments)):
         return NO_PREVIEW
     from ask.tools.file_access import open_write_target, resolve_path
 
-    file = ApprovedFile("")  # matches no path: a path that cannot be opened now is not written later either
+    file = ApprovedFile("")  # matches no path, so that a file that cannot be opened now is not written later
     try:
         path = resolve_path(arguments["filepath"], pending_call.context).resolve()
         if not can_read(path):
@@ -55,16 +51,16 @@ def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool
             )
         with open_write_target(path) as target:
             file = target.to_approved_file()
-            return _build_diff_preview(pending_call, target, shows)
+            return _build_diff_preview(pending_call, target, diff_arguments)
     except (ToolError, OSError, RuntimeError) as error:
         return Preview(f"no diff: {getattr(error, 'strerror', None) or error}", approved_file=file)
 
 
 def _build_diff_preview(pending_call: PendingToolCall, target: WriteTarget, shown_arguments: frozenset[str]) -> Preview:
-    """Compare a file with what would be written to it.
+    """Compare a file with its new content.
 
     Raises:
-        ToolError, OSError: it cannot be read.
+        ToolError, OSError: the file cannot be read.
     """
     path = target.path
     if target.stat_result is None:
@@ -79,7 +75,9 @@ def _build_diff_preview(pending_call: PendingToolCall, target: WriteTarget, show
         return Preview(f"no diff: {error}", approved_file=file)
     if not lines:
         return Preview(f"{path} would stay as it is", approved_file=file)
-    lines = list(map(pending_call.context.redactor.redact, lines))  # first: a cut could leave a part of a secret
+    lines = list(
+        map(pending_call.context.redactor.redact, lines)
+    )  # before truncation, which could leave a part of a secret
     return Preview(
         f"the changes to {path}:",
         tuple(map(_truncate_line, lines[:MAX_DIFF_LINES])) + _format_omitted_lines(lines),
@@ -89,19 +87,19 @@ def _build_diff_preview(pending_call: PendingToolCall, target: WriteTarget, show
 
 
 def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]) -> list[str]:
-    """The diff, whole.
+    """Return all lines of the diff.
 
     Raises:
-        ToolError: the edit cannot be made, or there is too much to compare.
+        ToolError: the edit does not apply, or the change is too large to compare.
     """
     from ask.text_diff import format_unified_diff
     from ask.tools.edits import replace_once
 
     if tool_name == "write_file":
-        after = arguments["content"]
+        new_content = arguments["content"]
     else:
-        after, _ = replace_once(old_content, arguments["old_text"], arguments["new_text"])
-    lines = format_unified_diff(old_content, after)
+        new_content, _ = replace_once(old_content, arguments["old_text"], arguments["new_text"])
+    lines = format_unified_diff(old_content, new_content)
     if lines is None:
         raise ToolError(f"too much of the file's {len(old_content):,} characters would change")
     return lines

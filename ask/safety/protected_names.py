@@ -1,7 +1,8 @@
-"""The names that other programs run or trust when they open a folder: one table for the code and the docs.
+"""Names of files and folders that other programs run or trust when they open a folder.
 
-They are read-only wherever they exist. One that does not exist gets a placeholder only where something would run from
-it without another question, and only in the top folder: each placeholder is visible to everybody while a run lasts.
+They are read-only wherever they exist. A missing one gets a placeholder only if a program would run something from it
+without asking, and only in the top folder, because placeholders are visible to other programs during a run. The
+documentation is checked against this table.
 """
 
 from __future__ import annotations
@@ -13,18 +14,15 @@ from typing import NamedTuple
 
 
 class ProtectedName(NamedTuple):
-    """A file or folder that another program reads.
-
-    Attributes:
-        name: of the file or folder.
-        program: what reads it.
-        detection_paths: paths in the home directory that show that the user has this program. If any of them exists, a
-            missing file or folder of this name gets a placeholder; "" stands for always.
-    """
+    """The name of a file or folder that another program reads."""
 
     name: str
     program: str
     detection_paths: tuple[str, ...] = ()
+    """Paths in the home directory whose existence shows that the user has this program.
+
+    If any of them exists, the name gets a placeholder if it is missing; "" means always.
+    """
 
 
 _VS_CODE_PATHS = (".vscode", ".vscode-server", ".config/Code", ".config/VSCodium", ".cursor", ".windsurf")
@@ -59,18 +57,16 @@ PROTECTED_NAME_SET = frozenset(entry.name for entry in PROTECTED_NAMES)
 
 
 def find_placeholder_names(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the names that get a placeholder in a folder where they are missing.
-
-    Args:
-        environment: the user's.
-    """
+    """Yield the names that get a placeholder if they are missing, judging by the user's environment."""
     home = Path(environment.get("HOME") or "/nonexistent")
     config = Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
     for entry in PROTECTED_NAMES:
-        places = (config / path[8:] if path.startswith(".config/") else home / path for path in entry.detection_paths)
-        if "" in entry.detection_paths or any(map(_path_exists, places)):
+        detection_paths = (
+            config / path[8:] if path.startswith(".config/") else home / path for path in entry.detection_paths
+        )
+        if "" in entry.detection_paths or any(map(_path_exists, detection_paths)):
             yield entry.name
-    # Without a whitelist, direnv loads no file that the user has not allowed.
+    # Without a whitelist, direnv loads only files that the user has allowed.
     direnv = Path(environment.get("DIRENV_CONFIG") or config / "direnv")
     if any("whitelist" in _read_text(direnv / name) for name in ("direnv.toml", "config.toml")):
         yield ".envrc"

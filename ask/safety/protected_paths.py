@@ -1,4 +1,4 @@
-"""Paths that have to stay as they are: resolved, held by placeholders, and checked for links that could be replaced."""
+"""Paths in the writable folders that calls must not change, including links that lead to them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from ask.errors import SafetyError
 
 PlaceholderCreator = Callable[[Mapping[Path, bool]], None]
-"""Creates placeholders: a path without links, and whether it has to be a folder (or else an empty file).
+"""Creates placeholders for resolved paths; the value says whether to create a folder or an empty file.
 
-Paths that are there but empty are passed, too: they can be the placeholders of another run.
+Existing empty paths are passed, too: they may be the placeholders of another run.
 """
 
 _MAX_LINKS = 40
@@ -21,11 +21,7 @@ _MAX_NAME_LENGTH = 255
 
 
 class ProtectedPaths:
-    """Collects paths in the writable folders that have to stay as they are, and makes them free of links.
-
-    Attributes:
-        warnings: what is not covered.
-    """
+    """Collects the protected paths in the writable folders, with all links resolved."""
 
     def __init__(self, writable_folders: Sequence[Path]) -> None:
         self._writable_folders = writable_folders
@@ -33,9 +29,10 @@ class ProtectedPaths:
         self._placeholders: dict[Path, bool] = {}
         self._links: dict[Path, str] = {}
         self.warnings: list[str] = []
+        """Gaps in the protection."""
 
     def add_warning(self, warning: str) -> None:
-        """Add a warning, once."""
+        """Add a warning unless it is already there."""
         if warning not in self.warnings:
             self.warnings.append(warning)
 
@@ -52,13 +49,10 @@ class ProtectedPaths:
         used_by: str = "other programs",
         reject_links: bool | None = None,
     ) -> None:
-        """Protect where a path leads, and each link on the way.
+        """Protect the target of an absolute path, and each link on the way to it.
 
-        Args:
-            path: an absolute path.
-            placeholder_type: what to hold its place with while it is missing, see `GitPath`.
-            used_by: what uses it, for a warning.
-            reject_links: whether to raise, not to warn, if a link on the way can be replaced; by default with a placeholder.
+        For `placeholder_type`, see `GitPath`. `used_by` is named in warnings. With `reject_links`, which is the default
+        if there is a placeholder, a link that cannot be protected is an error instead of a warning.
 
         Raises:
             SafetyError: a link on the way could be replaced.
@@ -72,7 +66,8 @@ class ProtectedPaths:
         if any(folder.is_relative_to(target) for folder in self._writable_folders):
             self.add_warning(f"{target} is used by {used_by} and cannot be protected: calls can write there")
         elif root is not None:
-            first = next((one for one in _list_path_steps(root, target) if _is_replaceable(one, target)), target)
+            # The first component that a call could replace.
+            first = next((step for step in _list_path_steps(root, target) if _is_replaceable(step, target)), target)
             exists = os.path.lexists(first)
             if exists and not is_empty(first):
                 self._existing_paths[first] = None
@@ -83,7 +78,7 @@ class ProtectedPaths:
                 self._placeholders.setdefault(first, is_folder)
 
     def _protect_link(self, link: Path, used_by: str, *, reject_links: bool) -> None:
-        """A link cannot be mounted over, so the folder that it is in has to be read-only."""
+        """Protect a link by making its folder read-only, since nothing can be mounted on a link."""
         if not is_in_any(link, self._writable_folders):
             return
         if not any(folder.is_relative_to(link.parent) for folder in self._writable_folders):
@@ -94,10 +89,10 @@ class ProtectedPaths:
             self.add_warning(f"{link} is used by {used_by} and cannot be protected: it is a link")
 
     def finalize(self, create_placeholders: PlaceholderCreator) -> list[Path]:
-        """Create the placeholders, and return all protected paths that are in no other.
+        """Create the placeholders and return the outermost protected paths.
 
         Raises:
-            SafetyError: one could not be created.
+            SafetyError: a placeholder could not be created.
         """
         create_placeholders(self._placeholders)
         for path in self._placeholders:
@@ -115,18 +110,18 @@ class ProtectedPaths:
 
 
 def is_in_any(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether a path is one of the folders, or in one of them."""
+    """Check whether a path is one of the folders or inside one."""
     return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _list_path_steps(root: Path, target: Path) -> list[Path]:
-    """The steps from a folder to a path in it."""
+    """List the paths from below a folder down to a path in it."""
     steps = [target, *target.parents]
     return steps[: steps.index(root)][::-1]
 
 
 def _is_replaceable(path: Path, target: Path) -> bool:
-    """Whether something else could be put there: it is missing, empty, or a file on the way to the target."""
+    """Check whether a call could replace a path: it is missing, empty, or a file where a folder is expected."""
     return is_empty(path) or not os.path.lexists(path) or (path != target and not os.path.isdir(path))
 
 
@@ -141,24 +136,24 @@ def is_empty(path: Path) -> bool:
 
 
 def resolve_links(path: Path) -> tuple[Path, list[Path]]:
-    """Resolve a path as os.path.realpath does, and also return the links on the way."""
+    """Resolve a path like os.path.realpath, and also return the links on the way."""
     links: list[Path] = []
     current = Path("/")
-    waiting = list(reversed(path.parts[1:]))
-    while waiting:
-        part = waiting.pop()
+    pending = list(reversed(path.parts[1:]))
+    while pending:
+        part = pending.pop()
         if part in ("", ".", ".."):
             current = current.parent if part == ".." else current
             continue
-        following = current / part
+        child = current / part
         try:
-            target = os.readlink(following)
+            target = os.readlink(child)
         except (OSError, ValueError):
-            current = following
+            current = child
             continue
-        links.append(following)
+        links.append(child)
         if len(links) > _MAX_LINKS:  # a loop
-            return following, links[:1]
+            return child, links[:1]
         current = Path("/") if target.startswith("/") else current
-        waiting += reversed(target.split("/"))
+        pending += reversed(target.split("/"))
     return current, links

@@ -1,6 +1,6 @@
-"""The sandbox of a run: opened and tested before anything is sent, then every call is carried out in it.
+"""The sandbox of a run, which is started and tested before anything is sent to a provider.
 
-How it looks is in `profile`, what it shows in `places`, who works in it in `worker`.
+`sandbox_config` defines its mounts and limits, `path_policy` chooses the folders, and `worker` runs the calls in it.
 """
 
 from __future__ import annotations
@@ -30,24 +30,17 @@ from ask.worker_channel import WorkerDiedError, WorkerTimeoutError
 
 _START_TIMEOUT = 10.0
 _TIMEOUT_GRACE = 7.0
-"""Seconds after its time-out in which a call may still end by itself: what ignores TERM, and what hangs in a KILL."""
+"""Seconds after its timeout that a call has to end: its processes may ignore SIGTERM or be slow to exit."""
 _RESTART_NOTE = "The sandbox starts afresh: /tmp and the home directory are empty again"
 
 
 class Sandbox:
-    """A sandbox; a context that closes it.
+    """A sandbox, which is closed when its context ends.
 
-    Args:
-        confinement: what the calls are confined to.
-        programs: where bubblewrap may be.
-        meanwhile: is done while a worker starts, which takes about as long as loading `requests`.
-
-    Attributes:
-        self_test_results: what the last self-test found.
-        warnings: what is not covered in this case.
+    `during_start` is called while a worker starts, which takes about as long as importing `requests`.
 
     Raises:
-        SafetyError: there can be none, or it does not hold.
+        SafetyError: the sandbox cannot be started or fails the self-test.
     """
 
     def __init__(
@@ -63,13 +56,15 @@ class Sandbox:
         self._filesystem = EMPTY_FILESYSTEM
         self._closed = False
         self.self_test_results: list[SelfTestResult] = []
+        """The results of the last self-test."""
         self.warnings: list[str] = []
+        """Gaps in the protection of the writable folders."""
         try:
             create_private_folder(config.overflow_directory.parent)
             self._placeholders = MountPlaceholders(config.state_folder, config.overflow_directory)
-        except OSError as fault:
-            place = fault.filename or config.state_folder
-            raise SafetyError(f"--safe cannot use {place} ({fault.strerror})", "make it writable for you") from fault
+        except OSError as error:
+            path = error.filename or config.state_folder
+            raise SafetyError(f"--safe cannot use {path} ({error.strerror})", "make it writable for you") from error
         try:
             self._process = self._start_process()
             self._placeholders.start_cleaner()
@@ -78,7 +73,7 @@ class Sandbox:
             raise
 
     def wrap_tool(self, tool: Tool) -> Tool:
-        """The same tool, one of ask's own, whose calls take place in here."""
+        """Return a copy of a built-in tool whose calls run in the sandbox."""
         name = tool.spec.name
 
         def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -88,70 +83,70 @@ class Sandbox:
 
     @property
     def placeholders(self) -> Collection[Path]:
-        """The empty files and folders that exist only because of this sandbox, or of another one in its folders."""
+        """The empty files and folders that this sandbox, or another one in the same folders, created on the host."""
         return self._placeholders.paths
 
     @property
     def protected_paths(self) -> Sequence[Path]:
-        """The files and folders in the writable directories that no call can change."""
+        """The files and folders in the writable folders that no call can change."""
         return self._filesystem.protected_paths
 
     def close(self) -> None:
-        """End all that is in it, and remove what it left; nothing is run any more."""
+        """Kill all processes and remove the placeholders. Later calls fail."""
         self._closed = True
         try:
             self._kill_process()
         finally:
             self._placeholders.release()
-            with suppress(OSError):  # unless something was spilled
+            with suppress(OSError):  # not empty if there are overflow files
                 self._config.overflow_directory.rmdir()
 
     def _start_process(self) -> SandboxProcess:
-        """A worker that has passed the self-test."""
+        """Start a worker and run the self-test."""
         if self._closed:
             raise SafetyError("the sandbox is closed")
         self._inspect_filesystem()
-        view = self._filesystem
+        filesystem = self._filesystem
         try:
-            return self._start_tested_process(view)
+            return self._start_tested_process(filesystem)
         except SafetyError:
             self._inspect_filesystem()
-            if self._filesystem == view:
+            if self._filesystem == filesystem:
                 raise
-            return self._start_tested_process(self._filesystem)  # what was to be hidden came or went while it started
+            return self._start_tested_process(self._filesystem)  # a path was created or deleted during the start
 
     def _inspect_filesystem(self) -> None:
-        """Find what to show, to protect and to hide right now, and create the placeholders."""
+        """Find the paths to mount, protect and hide, and create the placeholders."""
         try:
             check_folders_unmoved(self._config)
             self._filesystem, self.warnings = inspect_filesystem(
                 self._config, self._placeholders.create, self._filesystem
             )
-        except OSError as error:  # such as a link that became a folder between two looks at it
+        except OSError as error:  # such as a link that became a folder between two checks
             path = error.filename or self._config.working_directory
             raise SafetyError(f"--safe cannot examine {path} ({error.strerror})", "run it again") from None
 
     def _start_tested_process(self, filesystem: HostFilesystem) -> SandboxProcess:
-        """A worker that is shown this, and has passed the self-test."""
-        with SelfTestHost(self._config) as outside:
-            inmate = SandboxProcess(self._bubblewrap_path, self._config, filesystem)
+        """Start a worker with these mounts and run the self-test."""
+        with SelfTestHost(self._config) as host:
+            process = SandboxProcess(self._bubblewrap_path, self._config, filesystem)
             try:
-                self.self_test_results = outside.evaluate(self._initialize_worker(inmate, outside.tasks))
+                self.self_test_results = host.evaluate(self._initialize_worker(process, host.tasks))
             except BaseException:
-                inmate.kill()
+                process.kill()
                 raise
-        broken = [finding for finding in self.self_test_results if not finding.passed]
-        if broken:
-            inmate.kill()
-            what = "; ".join(f"{finding.name}: {finding.detail}" for finding in broken)
+        failed_results = [result for result in self.self_test_results if not result.passed]
+        if failed_results:
+            process.kill()
+            details = "; ".join(f"{result.name}: {result.detail}" for result in failed_results)
             raise SafetyError(
-                f"the sandbox does not hold here ({what})", "go on without --safe only if you trust the model"
+                f"the sandbox does not hold here ({details})", "go on without --safe only if you trust the model"
             )
-        return inmate
+        return process
 
     def _initialize_worker(self, process: SandboxProcess, tasks: Mapping[str, Any]) -> Any:
-        """Tell a worker what it must know; what it found in the self-test."""
-        start = {
+        """Send the start message to a worker and return its self-test report, None if that is invalid."""
+        start_message = {
             "directory": str(self._config.working_directory),
             "spill": str(self._config.overflow_directory),
             "limits": list(self._config.limits),
@@ -159,7 +154,7 @@ class Sandbox:
             "tasks": tasks,
         }
         try:
-            replies = process.exchange_frames(worker_channel.START, json.dumps(start).encode(), _START_TIMEOUT)
+            replies = process.exchange_frames(worker_channel.START, json.dumps(start_message).encode(), _START_TIMEOUT)
             self._during_start()
             for kind, payload in replies:
                 return json.loads(payload) if kind == worker_channel.READY else None
@@ -170,13 +165,13 @@ class Sandbox:
         return None
 
     def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Carry out a call inside.
+        """Run a call in the sandbox.
 
         Raises:
-            ToolError: it failed there, took too long, or no sandbox can be had any more.
+            ToolError: the call failed or took too long, or the sandbox could not be restarted.
         """
         try:
-            self._process = inmate = self._process or self._start_process()
+            self._process = process = self._process or self._start_process()
         except SafetyError as error:
             raise ToolError(f"nothing was run: {error}") from None
         call = {
@@ -185,22 +180,22 @@ class Sandbox:
             "timeout": context.command_timeout,
             "approved_file": context.approved_file,
         }
-        seconds = context.command_timeout + _TIMEOUT_GRACE
-        with self._open_overflow_files(context) as spills:
-            return self._read_result(
-                inmate.exchange_frames(worker_channel.CALL, json.dumps(call).encode(), seconds), spills, context
-            )
+        timeout = context.command_timeout + _TIMEOUT_GRACE
+        with self._open_overflow_files(context) as overflow_files:
+            replies = process.exchange_frames(worker_channel.CALL, json.dumps(call).encode(), timeout)
+            return self._read_result(replies, overflow_files, context)
 
     @contextmanager
     def _open_overflow_files(self, context: ToolContext) -> Iterator[OverflowFiles]:
-        """The spilled files of a call; whatever goes wrong in it ends the worker and removes them."""
-        spills = OverflowFiles(self._config.overflow_directory, self._config.limits.output_size, context.redactor)
-        whole = False
+        """Open the overflow files of a call. Any error other than a failed tool kills the worker and removes them."""
+        limit = self._config.limits.output_size
+        overflow_files = OverflowFiles(self._config.overflow_directory, limit, context.redactor)
+        complete = False
         try:
-            yield spills
-            whole = True
+            yield overflow_files
+            complete = True
         except ToolError:
-            whole = True
+            complete = True
             raise
         except WorkerTimeoutError:
             raise ToolError(
@@ -209,35 +204,35 @@ class Sandbox:
         except (WorkerDiedError, OverflowFileError):
             raise ToolError(f"the sandbox ended during this call. {_RESTART_NOTE}") from None
         finally:
-            if not whole:
+            if not complete:
                 self._kill_process()
-            spills.close(keep=whole)
+            overflow_files.close(keep=complete)
 
     def _read_result(
         self, replies: Iterator[tuple[bytes, bytes]], overflow_files: OverflowFiles, context: ToolContext
     ) -> ToolResult:
-        left = self._config.limits.output_size + 4096
+        remaining_size = self._config.limits.output_size + 4096
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        redacted = context.redactor.open_stream()
+        redacted_stream = context.redactor.open_stream()
         for kind, payload in replies:
-            if kind == worker_channel.OUTPUT and len(payload) <= left:
-                left -= len(payload)
-                report_output(context, redacted.feed(decode(payload)))
+            if kind == worker_channel.OUTPUT and len(payload) <= remaining_size:
+                remaining_size -= len(payload)
+                report_output(context, redacted_stream.feed(decode(payload)))
             elif kind == worker_channel.OVERFLOW_OPEN:
                 overflow_files.open(payload)
             elif kind == worker_channel.OVERFLOW_DATA:
                 overflow_files.write(payload)
             elif kind == worker_channel.DONE:
-                report_output(context, redacted.finish())
+                report_output(context, redacted_stream.finish())
                 return parse_tool_result(payload)
             else:
                 raise WorkerDiedError
         raise WorkerDiedError
 
     def _kill_process(self) -> None:
-        inmate, self._process = self._process, None
-        if inmate is not None:
-            inmate.kill()
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
 
     def __enter__(self) -> Self:
         return self
@@ -249,23 +244,22 @@ class Sandbox:
 
 
 def report_output(context: ToolContext, text: str) -> None:
-    """Pass on what a command has said, if anything."""
     if text:
         context.on_output(text)
 
 
 def parse_tool_result(payload: bytes) -> ToolResult:
-    """The result that a worker tells of.
+    """Parse the result of a call.
 
     Raises:
-        ToolError: it tells of an error.
-        WorkerLost: it tells nonsense.
+        ToolError: the worker reports an error.
+        WorkerDiedError: the payload is invalid.
     """
     try:
-        told = as_dict(json.loads(payload))
+        result = as_dict(json.loads(payload))
     except (ValueError, RecursionError):
         raise WorkerDiedError from None
-    text, failed, status, error = (told.get(key) for key in ("text", "failed", "exit_status", "error"))
+    text, failed, status, error = (result.get(key) for key in ("text", "failed", "exit_status", "error"))
     if isinstance(error, str):
         raise ToolError(error)
     if not isinstance(text, str) or not isinstance(failed, bool):

@@ -1,4 +1,7 @@
-"""What a sandbox looks like: bubblewrap's arguments from a description. Pure: it looks at no file and runs nothing."""
+"""The configuration of a sandbox and the bubblewrap arguments built from it.
+
+This module reads no files and runs nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,85 +10,86 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-TEMPORARY_FOLDER = "/tmp"  # noqa: S108 - the sandbox's own
+TEMPORARY_FOLDER = "/tmp"  # noqa: S108 - this is the sandbox's /tmp
 SANDBOX_MARKER_PATH = "/run/ask-sandbox"
-"""A file in every sandbox. bubblewrap writes it after the last mount, from a pipe, and waits for the end of that."""
+"""A file in every sandbox. After the last mount, bubblewrap copies it from a pipe until that is closed."""
 
 
 class Limits(NamedTuple):
-    """What the calls may use: processes (threads count) at a time, bytes of memory, of a file, of kept output."""
+    """Resource limits of all calls together; sizes are in bytes."""
 
     processes: int = 256
+    """Maximum number of processes and threads at a time."""
     memory: int = 4 << 30
     file_size: int = 1 << 30
     output_size: int = 1 << 20
+    """Maximum size of the output that is kept, and of each overflow file."""
     temporary_size: int = 1 << 30
+    """Maximum size of each temporary file system."""
 
 
 DEFAULT_LIMITS = Limits()
 
 
 class SandboxConfig(NamedTuple):
-    """What a run is confined to. All paths are absolute and resolved; `places.confine` makes it and refuses bad ones.
+    """The paths, environment and limits of a sandbox.
 
-    Attributes:
-        working_directory: the working directory, writable.
-        allowed_folders: further writable directories.
-        readable_folders: what can be read beside the system's folders: toolchains, Python, ask's own code.
-        secret_folders: ask's configuration and data, which must be out of reach; the self-test tries.
-        overflow_directory: where long outputs are kept; it can be read.
-        state_folder: where ask notes what a run leaves in the writable directories.
-        home: the user's home directory, in whose place is an empty one.
-        environment: that of all processes inside.
-        limits: what they may use.
-        user_environment: the user's own; other programs of the user find their configuration by it.
+    All paths are absolute and resolved; `path_policy.build_sandbox_config` checks them.
     """
 
     working_directory: Path
+    """The working directory, which is writable."""
     allowed_folders: tuple[Path, ...]
+    """Additional writable folders."""
     readable_folders: tuple[Path, ...]
+    """Readable folders other than the system's: toolchains, Python, ask's own code."""
     secret_folders: tuple[Path, ...]
+    """ask's configuration and data folders, which must not be accessible; the self-test checks this."""
     overflow_directory: Path
+    """The folder for long outputs, which is readable."""
     state_folder: Path
+    """The folder for the manifests of placeholders."""
     home: Path
+    """The user's home directory, which is covered with an empty one."""
     environment: Mapping[str, str]
+    """The environment variables of all processes in the sandbox."""
     limits: Limits = DEFAULT_LIMITS
     user_environment: Mapping[str, str] = MappingProxyType({})
+    """The user's environment outside, by which other programs find their configuration."""
 
     @property
     def writable_folders(self) -> tuple[Path, ...]:
-        """The directories that can be written, each before those in it."""
+        """The writable folders, parents before their subfolders."""
         return tuple(sorted({self.working_directory, *self.allowed_folders}))
 
     @property
     def outermost_folders(self) -> tuple[Path, ...]:
-        """Those of them that are not in another one."""
+        """The writable folders that are not inside another one."""
         folders = self.writable_folders
-        return tuple(one for one in folders if not any(one.is_relative_to(other) for other in {*folders} - {one}))
+        return tuple(
+            folder for folder in folders if not any(folder.is_relative_to(other) for other in {*folders} - {folder})
+        )
 
 
 class HostFilesystem(NamedTuple):
-    """What is on this machine at the moment when a sandbox is opened.
-
-    Attributes:
-        root_links: links of the root directory, such as /bin, and where they lead.
-        system_folders: the system's folders, read-only.
-        pinned_folders: folders in the writable directories that keep their names, since something guarded is in them.
-        protected_paths: files and folders in the writable directories that stay as they are.
-        hidden_files: files that cannot be read.
-        hidden_folders: folders in whose place is an empty one.
-    """
+    """The paths of the host that matter to a sandbox, as they are when it is started."""
 
     root_links: tuple[tuple[str, Path], ...]
+    """Targets and paths of the links in the root folder, such as /bin."""
     system_folders: tuple[Path, ...]
+    """System folders, mounted read-only."""
     pinned_folders: tuple[Path, ...]
+    """Folders in the writable ones that cannot be moved, because they contain protected paths."""
     protected_paths: tuple[Path, ...]
+    """Files and folders in the writable folders that are mounted read-only."""
     hidden_files: tuple[Path, ...]
+    """Files that cannot be read."""
     hidden_folders: tuple[Path, ...]
+    """Folders that are covered with empty ones."""
 
 
 class BindMount(NamedTuple):
-    """A file or folder of the host that is mounted in the sandbox; bubblewrap looks up both paths by name."""
+    """A file or folder of the host that is mounted in the sandbox."""
 
     source: Path
     destination: Path
@@ -93,7 +97,7 @@ class BindMount(NamedTuple):
 
 
 def list_bind_mounts(config: SandboxConfig, filesystem: HostFilesystem) -> list[BindMount]:
-    """List what is mounted from the host, in order, without what a later mount would cover."""
+    """List the mounts from the host in order, without those that a later one would cover."""
     writable = sorted({*config.writable_folders, *filesystem.pinned_folders})
     readable = [
         path for path in sorted(config.readable_folders) if {path, *path.parents}.isdisjoint(config.writable_folders)
@@ -119,26 +123,21 @@ def build_bubblewrap_arguments(
     info_fd: int,
     mounted_fd: int,
 ) -> list[str]:
-    """The arguments that make bubblewrap run `command`, as process 1, in the sandbox.
+    """Build the arguments that make bubblewrap run `command` as process 1 of the sandbox.
 
-    Args:
-        config: what the run may do.
-        filesystem: what there is.
-        command: what to run.
-        filter_fd: a descriptor of the seccomp filter.
-        info_fd: a descriptor that bubblewrap writes the process id of the command to.
-        mounted_fd: a descriptor that bubblewrap reads to its end when everything is mounted, before it goes on.
+    bubblewrap reads the seccomp filter from `filter_fd` and writes the command's process id to `info_fd`. When
+    everything is mounted, it reads `mounted_fd` to its end before it continues.
     """
-    walls = "--unshare-user --disable-userns --unshare-ipc --unshare-pid --unshare-uts --unshare-net"
-    more = "--unshare-cgroup-try --cap-drop ALL --new-session --die-with-parent --as-pid-1"
+    namespaces = "--unshare-user --disable-userns --unshare-ipc --unshare-pid --unshare-uts --unshare-net"
+    process_options = "--unshare-cgroup-try --cap-drop ALL --new-session --die-with-parent --as-pid-1"
     return [
-        *walls.split(),
-        *more.split(),
+        *namespaces.split(),
+        *process_options.split(),
         *("--seccomp", str(filter_fd)),
         *("--info-fd", str(info_fd)),
         *_build_mount_arguments(config, filesystem),
         *("--file", str(mounted_fd), SANDBOX_MARKER_PATH),
-        # What the mounts above needed is made by now: nothing else can be put beside them.
+        # Read-only from here on: the mount points above have been created, and nothing can be added next to them.
         *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", str(config.working_directory)),
         "--",
@@ -147,13 +146,13 @@ def build_bubblewrap_arguments(
 
 
 def _build_mount_arguments(config: SandboxConfig, filesystem: HostFilesystem) -> Iterator[str]:
-    """The mounts, each behind those that it lies in."""
-    for target, path in filesystem.root_links:
-        yield from ("--symlink", target, str(path))
+    """Yield the mount arguments; parents come before their subfolders."""
+    for target, link in filesystem.root_links:
+        yield from ("--symlink", target, str(link))
     yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var")
     size = str(config.limits.temporary_size)
-    for place in sorted({TEMPORARY_FOLDER, "/var/tmp", "/dev/shm", str(config.home)}):  # noqa: S108
-        yield from ("--size", size, "--perms", "1777", "--tmpfs", place)
+    for path in sorted({TEMPORARY_FOLDER, "/var/tmp", "/dev/shm", str(config.home)}):  # noqa: S108
+        yield from ("--size", size, "--perms", "1777", "--tmpfs", path)
     for bind in list_bind_mounts(config, filesystem):
         yield from ("--bind" if bind.writable else "--ro-bind", str(bind.source), str(bind.destination))
     for folder in filesystem.hidden_folders:

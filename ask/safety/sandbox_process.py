@@ -1,4 +1,4 @@
-"""A worker in its sandbox, seen from outside: started, spoken to within a time, and ended with all that it started."""
+"""The process of a sandbox: starting bubblewrap, exchanging frames with the worker, and killing everything in it."""
 
 from __future__ import annotations
 
@@ -25,45 +25,40 @@ from ask.worker_channel import READ_SIZE, WorkerChannel
 _WORKER_CODE = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
 _INFO_READ_SIZE = 4096
 _MOUNT_TIMEOUT_MS = 10_000
-"""Milliseconds."""
 _PIPE_SIZE = 4096
-"""Bytes of the smallest pipe, which one write fills."""
+"""The smallest size of a pipe in bytes; a single write fills it."""
+_KILL_TIMEOUT = 5.0
 _INTERRUPT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SandboxProcess:
-    """A worker that was started.
-
-    Args:
-        program: bubblewrap.
-        confinement: what it is confined to.
-        view: what there is on this machine.
+    """A worker in a sandbox, started by bubblewrap.
 
     Raises:
-        SafetyError: there is no filter for this machine, or bubblewrap does not start.
+        SafetyError: there is no seccomp filter for this machine, or bubblewrap does not start.
     """
 
     def __init__(self, bubblewrap_path: str, config: SandboxConfig, filesystem: HostFilesystem) -> None:
         self._bubblewrap_path = bubblewrap_path
         self._descriptors: list[int] = []
         self._pidfd: int | None = None
-        its_requests, requests = self._create_pipe()
-        replies, its_replies = self._create_pipe()
-        self._stderr, its_trouble = self._create_pipe()
-        info, its_info = self._create_pipe()
-        its_mounted, mounted = self._create_pipe()
+        child_requests, requests = self._create_pipe()
+        replies, child_replies = self._create_pipe()
+        self._stderr, child_stderr = self._create_pipe()
+        info, child_info = self._create_pipe()
+        child_mounted, mounted = self._create_pipe()
+        child_descriptors = child_requests, child_replies, child_stderr, child_info, child_mounted
         fcntl.fcntl(mounted, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
-        os.write(mounted, b"ask --safe\n")  # as long as this lies in it, the pipe is full
+        os.write(mounted, b"ask --safe\n")  # the pipe is full until bubblewrap reads this
         try:
-            self._start_bubblewrap(config, filesystem, (its_requests, its_replies, its_trouble, its_info, its_mounted))
-            for descriptor in (its_requests, its_replies, its_trouble, its_info, its_mounted):
+            self._start_bubblewrap(config, filesystem, child_descriptors)
+            for descriptor in child_descriptors:
                 self._close_descriptor(descriptor)
-            check = MountCheck(
-                list_bind_mounts(config, filesystem), filesystem.hidden_folders
-            )  # while bubblewrap starts
-            number = self._open_worker_pidfd(info)
+            # This runs while bubblewrap starts.
+            mount_check = MountCheck(list_bind_mounts(config, filesystem), filesystem.hidden_folders)
+            worker_pid = self._open_worker_pidfd(info)
             self._wait_for_mounts(mounted)
-            check.run(number)
+            mount_check.run(worker_pid)
             self._close_descriptor(mounted)
         except BaseException:
             self.kill()
@@ -84,98 +79,94 @@ class SandboxProcess:
     ) -> None:
         from subprocess import Popen
 
-        requests, replies, trouble, info, mounted = child_descriptors
+        requests, replies, stderr, info, mounted = child_descriptors
         path = find_filter(os.uname().machine)
         if path is None:
             raise SafetyError(f"--safe does not know this kind of machine ({os.uname().machine})", "go on without it")
-        rules = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._descriptors.append(rules)
-        descriptors = {"filter_fd": rules, "info_fd": info, "mounted_fd": mounted}
+        filter_fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptors.append(filter_fd)
+        descriptors = {"filter_fd": filter_fd, "info_fd": info, "mounted_fd": mounted}
         arguments = build_bubblewrap_arguments(config, filesystem, build_worker_command(), **descriptors)
-        # Where one came in the middle of this, there would be a process that nobody knows of.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT_SIGNALS)
+        # A signal within Popen() would leave a process that is never killed.
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT_SIGNALS)
         try:
             self._bubblewrap = Popen(
                 [self._bubblewrap_path, *arguments],
                 stdin=requests,
                 stdout=replies,
-                stderr=trouble,
-                pass_fds=(rules, info, mounted),
+                stderr=stderr,
+                pass_fds=(filter_fd, info, mounted),
                 env=dict(config.environment),
                 cwd="/",
-                start_new_session=True,  # Ctrl-C is ask's to handle
+                start_new_session=True,  # so that Ctrl-C reaches only ask
             )
-        except OSError as fault:
-            raise SafetyError(f"--safe cannot run {self._bubblewrap_path} ({fault.strerror})") from fault
+        except OSError as error:
+            raise SafetyError(f"--safe cannot run {self._bubblewrap_path} ({error.strerror})") from error
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self._close_descriptor(rules)
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+        self._close_descriptor(filter_fd)
 
     def _open_worker_pidfd(self, info_fd: int) -> int:
-        """Open the worker's process, which bubblewrap reports; return its id."""
-        told = b""
-        while piece := os.read(info_fd, _INFO_READ_SIZE):
-            told += piece
+        """Read the worker's process id from bubblewrap, open its pidfd and return the id."""
+        info = b""
+        while data := os.read(info_fd, _INFO_READ_SIZE):
+            info += data
         self._close_descriptor(info_fd)
         try:
-            number = int(json.loads(told)["child-pid"])
-            self._pidfd = os.pidfd_open(number)
+            pid = int(json.loads(info)["child-pid"])
+            self._pidfd = os.pidfd_open(pid)
         except (ValueError, KeyError, OSError):
             raise self.explain_start_failure() from None
         self._descriptors.append(self._pidfd)
-        return number
+        return pid
 
     def _wait_for_mounts(self, mounted_fd: int) -> None:
-        """Wait until bubblewrap has mounted everything. It goes on when the descriptor is closed."""
+        """Wait until bubblewrap has mounted everything. It continues when the descriptor is closed."""
         poll = select.poll()
         poll.register(mounted_fd, select.POLLOUT)
-        if poll.poll(_MOUNT_TIMEOUT_MS) != [(mounted_fd, select.POLLOUT)]:  # it has ended, or hangs
+        if poll.poll(_MOUNT_TIMEOUT_MS) != [(mounted_fd, select.POLLOUT)]:  # it has exited or hangs
             raise self.explain_start_failure()
 
     def explain_start_failure(self) -> SafetyError:
-        """Why it does not start."""
+        """Kill bubblewrap and explain why the sandbox did not start."""
         self._bubblewrap.kill()
         self._bubblewrap.wait()
         os.set_blocking(self._stderr, False)
+        stderr = b""
         with suppress(BlockingIOError):
-            return explain_bubblewrap_failure(
-                self._bubblewrap_path, os.read(self._stderr, READ_SIZE).decode(errors="replace")
-            )
-        return explain_bubblewrap_failure(self._bubblewrap_path, "")
+            stderr = os.read(self._stderr, READ_SIZE)
+        return explain_bubblewrap_failure(self._bubblewrap_path, stderr.decode(errors="replace"))
 
     def exchange_frames(self, kind: bytes, payload: bytes, timeout: float) -> Iterator[tuple[bytes, bytes]]:
-        """Send a frame and give what comes back, until the caller has enough.
+        """Send a frame and yield the replies until the caller stops reading.
 
         Raises:
-            WorkerLost: it has ended, or sends what is no frame.
-            WorkerLate: it took longer than `timeout`.
+            WorkerDiedError: the worker has exited or sent an invalid frame.
+            WorkerTimeoutError: this took longer than `timeout` seconds.
         """
         return self._channel.exchange_frames(kind, payload, time.monotonic() + timeout)
 
     def kill(self) -> None:
-        """End it, and with it every process in the sandbox; returns when none is left."""
+        """Kill the worker and every process in the sandbox, and wait until they are gone."""
         if self._pidfd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-            # Readable once the kernel has ended everything else in the namespace.
+            # Readable once the kernel has killed all other processes in the PID namespace.
             with selectors.DefaultSelector() as selector:
                 selector.register(self._pidfd, selectors.EVENT_READ)
                 selector.select(_KILL_TIMEOUT)
         bubblewrap: Any = getattr(self, "_bubblewrap", None)
         if bubblewrap is not None:
             with suppress(ProcessLookupError):
-                os.killpg(bubblewrap.pid, signal.SIGKILL)  # a child of its own too, that it has not told of yet
+                os.killpg(bubblewrap.pid, signal.SIGKILL)  # also a child that it has not reported yet
             bubblewrap.wait()
         self._pidfd = None
         while self._descriptors:
             os.close(self._descriptors.pop())
 
 
-_KILL_TIMEOUT = 5.0
-
-
 def build_worker_command() -> list[str]:
-    """What starts a worker: Python without site packages, user settings or the current folder."""
+    """Build the command of a worker: Python without site packages, user settings or the current folder."""
     python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     root = str(Path(__file__).resolve().parents[2])
     return [str(python), "-I", "-S", "-B", "-X", "utf8", "-c", _WORKER_CODE.format(root=root)]

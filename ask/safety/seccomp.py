@@ -1,7 +1,7 @@
-"""The seccomp filter: which system calls a confined process is refused, as a program for the kernel.
+"""The seccomp filter of the sandbox: the system calls that are refused, and the BPF programs built from them.
 
-The programs are made here in development and shipped as `<machine>.bpf`: `python -m ask.safety.seccomp` writes
-them. A run only opens the one for its machine. See seccomp(2) and linux/bpf_common.h.
+The programs are built during development by `python -m ask.safety.seccomp` and shipped as `<machine>.bpf`. A run only
+opens the one for its machine. See seccomp(2) and linux/bpf_common.h.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_GREATER, _IF_ANY_BIT = 0x15, 0x25, 0x45
 _NUMBER_OFFSET, _ARCHITECTURE_OFFSET, _ARGUMENTS_OFFSET = 0, 4, 16  # offsets in struct seccomp_data
 _RETURN_ALLOW, _RETURN_ERRNO, _RETURN_KILL = 0x7FFF0000, 0x00050000, 0x80000000
-# Linux's error numbers, wherever this is generated.
+# Linux's error numbers, whatever system this is built on.
 _EPERM, _ENOENT, _ENOSYS, _EPROTONOSUPPORT, _ESOCKTNOSUPPORT, _EAFNOSUPPORT = 1, 2, 38, 93, 94, 97
 
 _Instruction = tuple[int, int, int, int]
-"""Operation, steps to skip if true, steps to skip if false, operand."""
+"""Operation code, jump if true, jump if false, operand; jumps are numbers of instructions to skip."""
 
 
 class ArgumentCheck(NamedTuple):
-    """What an argument of a call is checked for: some bit of `any_bits`, or (not) the value `equal_to`, under `mask`.
+    """A check of a system call's argument, after applying `mask` if it is not 0.
 
-    Only the lower half of an argument is looked at: the kernel takes all of these as 32 bits.
+    It passes if the argument has any of `any_bits`, or if it is (or with `negated`, is not) `equal_to`. Only the lower
+    32 bits are compared: the kernel ignores the others for all of these arguments.
     """
 
     argument_index: int
@@ -37,7 +38,7 @@ class ArgumentCheck(NamedTuple):
     mask: int = 0
 
     def to_instructions(self, skip_count: int) -> list[_Instruction]:
-        """The steps of the check; where it fails they skip the `skip_count` steps behind them."""
+        """Build the instructions of the check. If it fails, they skip the next `skip_count` instructions."""
         load = [(_LOAD, 0, 0, _ARGUMENTS_OFFSET + 8 * self.argument_index)]
         if self.mask:
             load.append((_AND, 0, 0, self.mask))
@@ -47,7 +48,7 @@ class ArgumentCheck(NamedTuple):
 
 
 class SeccompRule(NamedTuple):
-    """Calls that are refused with `errno` if all of `checks` hold."""
+    """System calls, separated by spaces, that fail with `errno` if all checks pass."""
 
     system_calls: str
     errno: int = _EPERM
@@ -57,11 +58,11 @@ class SeccompRule(NamedTuple):
 _NEW_NAMESPACE_FLAGS = 0x7E020000
 _SET_ID_BITS = 0o6000
 _CREATE_FLAGS = 0x400040
-"""O_CREAT, and the bit of O_TMPFILE: without these, open's mode means nothing."""
+"""O_CREAT and O_TMPFILE: without them, open() ignores its mode argument."""
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_DGRAM, _SOCK_SEQPACKET = 1, 2, 5
 _SOCK_TYPE_MASK = 0xF
-"""The other bits of a socket's type are flags; the kernel refuses those it does not know."""
+"""The other bits of a socket type are flags."""
 _IPPROTO_TCP, _IPPROTO_UDP = 6, 17
 _TCP_ULP = 31
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -69,28 +70,29 @@ _OTHER_PROCESS = (ArgumentCheck(0, equal_to=0, negated=True),)
 
 
 def exclude_values(argument_index: int, values: Iterable[int], mask: int = 0) -> tuple[ArgumentCheck, ...]:
-    """Checks that an argument is none of the values."""
+    """Build checks that an argument is none of the values."""
     return tuple(ArgumentCheck(argument_index, equal_to=value, negated=True, mask=mask) for value in values)
 
 
 RULES = (
-    # The mounts are the walls.
+    # Mounts, on which the isolation depends.
     SeccompRule("mount umount2 pivot_root chroot move_mount open_tree fsopen fsconfig fsmount fspick mount_setattr"),
     SeccompRule("open_by_handle_at name_to_handle_at fanotify_init swapon swapoff quotactl quotactl_fd nfsservctl"),
-    # Other processes, the worker's above all.
+    # Access to other processes, above all to the worker.
     SeccompRule("ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp move_pages migrate_pages"),
-    # The kernel itself, and the parts of it where most holes were found.
+    # The kernel itself, and the interfaces in which most vulnerabilities were found.
     SeccompRule("bpf perf_event_open userfaultfd lookup_dcookie add_key request_key keyctl setns unshare"),
     SeccompRule("kexec_load kexec_file_load init_module finit_module delete_module create_module query_module"),
     SeccompRule("get_kernel_syms reboot syslog acct iopl ioperm uselib ustat sysfs _sysctl vhangup"),
     SeccompRule("settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname"),
-    # Not there: callers know what to do without them. In memory, as with clone3 and openat2, no filter can look.
+    # ENOSYS makes callers fall back to older calls. clone3 and openat2 have arguments in memory, which a filter cannot
+    # read.
     SeccompRule("io_uring_setup io_uring_enter io_uring_register clone3 openat2", _ENOSYS),
     SeccompRule("clone", checks=(ArgumentCheck(0, any_bits=_NEW_NAMESPACE_FLAGS),)),
-    # Typing into the terminal, or pasting on the console.
+    # Injecting input into the terminal or the console.
     *(SeccompRule("ioctl", checks=(ArgumentCheck(1, equal_to=command),)) for command in (_TIOCSTI, _TIOCLINUX)),
-    # Internet sockets for TCP and UDP only: no MPTCP, UDP-Lite, SCTP, ICMP or raw packets. A path socket in a
-    # writable folder leads out, whatever the network namespace.
+    # Only TCP and UDP over IP: no MPTCP, UDP-Lite, SCTP, ICMP or raw packets. Unix sockets are refused because a socket
+    # file in a writable folder could connect to a process outside, regardless of the network namespace.
     SeccompRule("socket", _EAFNOSUPPORT, exclude_values(0, (_AF_INET, _AF_INET6))),
     SeccompRule("socket", _ESOCKTNOSUPPORT, exclude_values(1, (_SOCK_STREAM, _SOCK_DGRAM), _SOCK_TYPE_MASK)),
     *(
@@ -101,10 +103,10 @@ RULES = (
         )
         for kind, protocol in ((_SOCK_STREAM, _IPPROTO_TCP), (_SOCK_DGRAM, _IPPROTO_UDP))
     ),
-    # Nor does a TCP socket become one of another protocol (TLS, SMC).
+    # No upper-layer protocol (TLS, SMC) on a TCP socket.
     SeccompRule("setsockopt", _ENOENT, (ArgumentCheck(1, equal_to=_IPPROTO_TCP), ArgumentCheck(2, equal_to=_TCP_ULP))),
-    # A pair of streams or of packets in sequence is connected for good; a pair of datagrams is not, and the kernel
-    # makes one for SOCK_RAW too.
+    # A pair of stream or seqpacket sockets stays connected to each other; datagram sockets can be connected elsewhere,
+    # and SOCK_RAW creates datagram sockets too.
     SeccompRule("socketpair", _EAFNOSUPPORT, exclude_values(0, (_AF_UNIX,))),
     SeccompRule("socketpair", checks=exclude_values(1, (_SOCK_STREAM, _SOCK_SEQPACKET), _SOCK_TYPE_MASK)),
     *(SeccompRule("mknod", checks=(ArgumentCheck(1, mask=0o170000, equal_to=kind),)) for kind in (0o020000, 0o060000)),
@@ -112,59 +114,54 @@ RULES = (
         SeccompRule("mknodat", checks=(ArgumentCheck(2, mask=0o170000, equal_to=kind),))
         for kind in (0o020000, 0o060000)
     ),
-    # A set-id file of root's would work for everybody outside.
+    # A setuid or setgid file created as root would work for every user outside.
     SeccompRule("chmod fchmod creat mknod", checks=(ArgumentCheck(1, any_bits=_SET_ID_BITS),)),
     SeccompRule("fchmodat fchmodat2 mknodat", checks=(ArgumentCheck(2, any_bits=_SET_ID_BITS),)),
     SeccompRule("open", checks=(ArgumentCheck(1, any_bits=_CREATE_FLAGS), ArgumentCheck(2, any_bits=_SET_ID_BITS))),
     SeccompRule("openat", checks=(ArgumentCheck(2, any_bits=_CREATE_FLAGS), ArgumentCheck(3, any_bits=_SET_ID_BITS))),
-    # Nobody's limits and priority but one's own: the worker watches over the rest.
+    # Limits and priorities of other processes, such as the worker, which monitors the limits.
     SeccompRule("prlimit64 sched_setscheduler sched_setparam sched_setattr setpriority", checks=_OTHER_PROCESS),
     SeccompRule("setpriority", checks=(ArgumentCheck(1, equal_to=0, negated=True),)),
 )
 
 
 def build_filter(machine: Machine) -> bytes:
-    """The program for a machine, as an array of `struct sock_filter`."""
-    steps: list[_Instruction] = [
+    """Build the program for a machine, as an array of `struct sock_filter`."""
+    instructions: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE_OFFSET),
         (_IF_EQUAL, 1, 0, machine.audit_architecture),
         (_RETURN, 0, 0, _RETURN_KILL),
         (_LOAD, 0, 0, _NUMBER_OFFSET),
     ]
     if machine.name == "x86_64":
-        steps += [(_IF_ANY_BIT, 0, 1, X32_BIT), (_RETURN, 0, 0, _RETURN_KILL)]
-    steps += [(_IF_GREATER, 0, 1, LAST_CALL_NUMBER), (_RETURN, 0, 0, _RETURN_ERRNO | _ENOSYS)]
+        instructions += [(_IF_ANY_BIT, 0, 1, X32_BIT), (_RETURN, 0, 0, _RETURN_KILL)]
+    instructions += [(_IF_GREATER, 0, 1, LAST_CALL_NUMBER), (_RETURN, 0, 0, _RETURN_ERRNO | _ENOSYS)]
     for rule in RULES:
         for call in rule.system_calls.split():
             number = machine.get_call_number(call)
             if number is not None:
-                steps += _build_rule(number, rule)
-    steps.append((_RETURN, 0, 0, _RETURN_ALLOW))
-    return b"".join(struct.pack("<HBBI", *step) for step in steps)
+                instructions += _build_rule(number, rule)
+    instructions.append((_RETURN, 0, 0, _RETURN_ALLOW))
+    return b"".join(struct.pack("<HBBI", *instruction) for instruction in instructions)
 
 
 def _build_rule(call_number: int, rule: SeccompRule) -> Iterator[_Instruction]:
-    """The steps that refuse a call; they begin and end with its number loaded."""
-    after: list[_Instruction] = [(_RETURN, 0, 0, _RETURN_ERRNO | rule.errno)]
+    """Build the instructions that refuse a call. The accumulator contains the call number before and after them."""
+    instructions: list[_Instruction] = [(_RETURN, 0, 0, _RETURN_ERRNO | rule.errno)]
     for check in reversed(rule.checks):
-        after = [*check.to_instructions(len(after)), *after]
-    yield (_IF_EQUAL, 0, len(after), call_number)
-    yield from after
+        instructions = [*check.to_instructions(len(instructions)), *instructions]
+    yield (_IF_EQUAL, 0, len(instructions), call_number)
+    yield from instructions
     if rule.checks:
         yield (_LOAD, 0, 0, _NUMBER_OFFSET)
 
 
 def find_filter(machine: str) -> Path | None:
-    """Where the filter for a machine (`uname -m`) lies, None where there is none for it."""
+    """Return the path of the filter for a machine (`uname -m`), None if it is not supported."""
     path = Path(__file__).parent / f"{machine}.bpf"
     return path if path.exists() else None
 
 
-def write_filters(machines: Iterable[Machine] = MACHINES) -> None:
-    """Write the filters anew, beside this file."""
-    for machine in machines:
-        (Path(__file__).parent / f"{machine.name}.bpf").write_bytes(build_filter(machine))
-
-
-if __name__ == "__main__":
-    write_filters()
+def generate_filters() -> dict[Path, bytes]:
+    """Return the filters that are shipped next to this file, by path."""
+    return {Path(__file__).parent / f"{machine.name}.bpf": build_filter(machine) for machine in MACHINES}

@@ -1,6 +1,7 @@
-"""Tries to get out, before anything is sent: from inside at the worker's start, and looking at the effect outside.
+"""Self-test of a sandbox: attempts to escape from it before anything is sent to a provider.
 
-What is tried goes through the very sandbox that the calls will run in.
+The attempts are made by the worker, in the same sandbox that the calls will run in. `SelfTestHost` checks their
+effects from outside.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PROTECTED_FOLDER = ".git"
 
 
 class SelfTestResult(NamedTuple):
-    """What was tried, whether the sandbox held, and what happened where it did not."""
+    """The result of one attempt; `passed` means that the sandbox prevented it."""
 
     name: str
     passed: bool
@@ -30,21 +31,20 @@ class SelfTestResult(NamedTuple):
 
 
 def run_self_test(tasks: Mapping[str, Any]) -> list[SelfTestResult]:
-    """Inside: carry out the attempts that `Outside.tasks` describes."""
+    """Run the checks described by `SelfTestHost.tasks`. Called in the sandbox."""
     return [SelfTestResult(name, not detail, detail) for name, detail in _run_checks(tasks)]
 
 
 def clean_up_self_test(tasks: Mapping[str, Any]) -> None:
-    """Inside, once it was judged outside: remove what the attempts made in the empty home and the like."""
+    """Remove the files that the attempts created. Called in the sandbox after the evaluation outside."""
     for path in tasks["outside"]:
         with suppress(OSError):
             os.unlink(path)
 
 
 def _run_checks(tasks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    _try_opening(
-        tasks["outside"], os.O_WRONLY | os.O_CREAT
-    )  # in an empty home it succeeds: only the effect outside counts
+    # This succeeds in the empty home, so that only the effect on the host counts.
+    _try_opening(tasks["outside"], os.O_WRONLY | os.O_CREAT)
     yield "reading ask's configuration and data", _try_opening(tasks["secret"], os.O_RDONLY)
     yield "changing what is protected", _try_opening(tasks["protected"], os.O_WRONLY | os.O_CREAT)
     yield "changing the kernel's settings", _try_opening(["/proc/sys/kernel/core_pattern"], os.O_WRONLY)
@@ -55,7 +55,7 @@ def _run_checks(tasks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _try_opening(paths: Sequence[str], flags: int) -> str:
-    """Tries all of them; which could be opened."""
+    """Try to open each path. Return a message that names those that could be opened, or ""."""
     opened = []
     for path in paths:
         with suppress(OSError):
@@ -67,14 +67,14 @@ def _try_opening(paths: Sequence[str], flags: int) -> str:
 def _try_connecting(port: int) -> str:
     import _socket
 
-    one = _socket.socket(_AF_INET, 1)
+    connection = _socket.socket(_AF_INET, 1)
     try:
-        one.settimeout(0.5)
-        one.connect(("127.0.0.1", port))
+        connection.settimeout(0.5)
+        connection.connect(("127.0.0.1", port))
     except OSError:
         return ""
     finally:
-        one.close()
+        connection.close()
     return "a connection to this machine was made"
 
 
@@ -91,19 +91,19 @@ def _try_sockets(*families: int) -> str:
 def _check_privileges() -> str:
     lines = Path("/proc/self/status").read_text().splitlines()
     status = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    wanted = {"CapEff": "0" * 16, "CapPrm": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2"}
-    wrong = [f"{name} is {status.get(name)}" for name, value in wanted.items() if status.get(name) != value]
-    return ", ".join(wrong)
+    expected = {"CapEff": "0" * 16, "CapPrm": "0" * 16, "CapBnd": "0" * 16, "NoNewPrivs": "1", "Seccomp": "2"}
+    differences = [f"{name} is {status.get(name)}" for name, value in expected.items() if status.get(name) != value]
+    return ", ".join(differences)
 
 
 class SelfTestHost:
-    """The part outside: what is to be attempted, and what the attempts did."""
+    """The part of the self-test outside the sandbox: defines the attempts and checks their effects."""
 
     def __init__(self, config: SandboxConfig) -> None:
         from socket import create_server
 
         name = f".ask-{os.urandom(8).hex()}"
-        places = (
+        folders = (
             *config.secret_folders,
             config.home,
             config.overflow_directory,
@@ -111,18 +111,18 @@ class SelfTestHost:
             Path("/etc"),
             Path("/run"),
         )
-        self._outside_paths = [place / name for place in places]
+        self._outside_paths = [folder / name for folder in folders]
         self._outside_paths += [folder.with_name(folder.name + name) for folder in config.outermost_folders]
         self._protected_paths = [folder / _PROTECTED_FOLDER / name for folder in config.writable_folders]
         self._secret_files = [
-            path for place in (*config.secret_folders, config.state_folder) for path in _list_files(place)
+            path for folder in (*config.secret_folders, config.state_folder) for path in _list_files(folder)
         ]
         self._server: socket = create_server(("127.0.0.1", 0))
         self._server.setblocking(False)
 
     @property
     def tasks(self) -> dict[str, Any]:
-        """What `run_self_test` takes."""
+        """The argument of `run_self_test`."""
         return {
             "secret": [str(path) for path in self._secret_files],
             "outside": [str(path) for path in self._outside_paths],
@@ -131,23 +131,23 @@ class SelfTestHost:
         }
 
     def evaluate(self, report: Any) -> list[SelfTestResult]:
-        """The findings: what the worker told, and what is to be seen from here. Nothing told is nothing held."""
+        """Combine the worker's report with checks from outside. A missing report fails the test."""
         from ask.parsing import as_list
 
-        findings = [
+        results = [
             SelfTestResult(row[0], row[1], row[2])
             for row in as_list(report)
             if isinstance(row, list) and [type(part) for part in row] == [str, bool, str]
         ]
-        made = [path for path in (*self._outside_paths, *self._protected_paths) if os.path.lexists(path)]
-        findings.append(SelfTestResult("writing outside", not made, ", ".join(map(str, made))))
+        created_paths = [path for path in (*self._outside_paths, *self._protected_paths) if os.path.lexists(path)]
+        results.append(SelfTestResult("writing outside", not created_paths, ", ".join(map(str, created_paths))))
         try:
             self._server.accept()[0].close()
-            findings.append(SelfTestResult("reaching a server", False, "a connection arrived"))
+            results.append(SelfTestResult("reaching a server", False, "a connection arrived"))
         except BlockingIOError:
-            findings.append(SelfTestResult("reaching a server", True))
-        whole = len(findings) > 2
-        return findings if whole else [*findings, SelfTestResult("the self-test ran", False, "it told nothing")]
+            results.append(SelfTestResult("reaching a server", True))
+        has_report = len(results) > 2
+        return results if has_report else [*results, SelfTestResult("the self-test ran", False, "it told nothing")]
 
     def __enter__(self) -> Self:
         return self

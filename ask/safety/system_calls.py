@@ -1,4 +1,4 @@
-"""The numbers of the system calls that the seccomp filter names, and the machines it is made for.
+"""The machines that the seccomp filter supports, and the numbers of the system calls in its rules.
 
 Sources: Linux's arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (arm64).
 """
@@ -9,27 +9,24 @@ from typing import NamedTuple
 
 
 class Machine(NamedTuple):
-    """A kind of processor.
-
-    Attributes:
-        name: as `uname -m` has it.
-        audit_architecture: the kernel's number for its own calling convention; every other one is foreign.
-        column: which of the two numbers in `CALL_NUMBERS` is this machine's.
-    """
+    """A processor architecture."""
 
     name: str
+    """The name that `uname -m` prints."""
     audit_architecture: int
+    """The AUDIT_ARCH constant of native system calls. A call with any other one kills the process."""
     column: int
+    """The index of this machine's number in the values of `CALL_NUMBERS`."""
 
     def get_call_number(self, name: str) -> int | None:
-        """The number of a system call, None where this machine has no such call."""
+        """Return the number of a system call, None if this machine does not have it."""
         return CALL_NUMBERS[name][self.column]
 
 
 MACHINES = (Machine("x86_64", 0xC000003E, 0), Machine("aarch64", 0xC00000B7, 1))
 
 X32_BIT = 0x40000000
-"""In a number on x86-64: a call of the x32 convention."""
+"""The bit that marks a system call of the x32 ABI on x86-64."""
 LAST_CALL_NUMBER = 462
 """mseal, of Linux 6.10. What came later is unknown here, and refused as not there."""
 
@@ -119,4 +116,4 @@ CALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "ustat": (136, None),
     "vhangup": (153, 58),
 }
-"""By name: the number on x86-64 and on arm64; None where there is no such call."""
+"""System call numbers on x86-64 and arm64, by name; None if the call does not exist there."""

@@ -1,6 +1,6 @@
-"""The user's terminal for the length of a question: /dev/tty, since stdin is often a pipe.
+"""Prompts on the user's terminal, /dev/tty, since stdin is often a pipe.
 
-Whatever state it was left in, it echoes and takes lines while a question is asked, and is put back after it.
+Whatever mode the terminal was left in, it echoes and reads lines during a prompt, and is restored afterward.
 """
 
 from __future__ import annotations
@@ -18,21 +18,17 @@ from ask.safety.description import wrap_lines
 
 _DEFAULT_COLUMNS, _DEFAULT_ROWS = 80, 24
 _MIN_COLUMNS = 20
-_INPUT_MODES, _OUTPUT_MODES, _LOCAL_MODES = 0, 1, 3  # places in what tcgetattr returns
+_INPUT_MODES, _OUTPUT_MODES, _LOCAL_MODES = 0, 1, 3  # indexes into the result of tcgetattr
 
 
 class NoTerminalError(Exception):
-    """There is no terminal to ask on, or no longer one."""
+    """There is no terminal, or it was closed."""
 
 
 class Terminal:
-    """The terminal as a context, outside of which it is as it was.
+    """A context in which the terminal is open. Its modes are restored at the end.
 
-    Raises:
-        NoTerminal: from any of its methods.
-
-    Attributes:
-        columns, rows: its size.
+    Every method may raise NoTerminalError.
     """
 
     def __enter__(self) -> Self:
@@ -55,18 +51,18 @@ class Terminal:
         try:
             termios.tcsetattr(self._fd, termios.TCSANOW, self._saved_modes)
         except termios.error:
-            pass  # it is gone, and its state with it
+            pass  # the terminal was closed
         finally:
             os.close(self._fd)
 
     def wrap_lines(self, text: str) -> list[str]:
-        """The lines of a text in ASCII as this terminal can show them."""
+        """Split ASCII text into lines that fit the width of this terminal."""
         return wrap_lines(text, self.columns)
 
     def show(self, text: str) -> int:
-        """Show a text in ASCII, folded; return its number of rows if it does not fit on the screen, otherwise 0.
+        """Show ASCII text, wrapped. Return its number of rows if it does not fit on the screen, otherwise 0.
 
-        The number is shown before the text, whose beginning scrolls away.
+        That number is shown first, because the beginning of the text scrolls away.
         """
         rows = self.wrap_lines(text)
         count = len(rows) if len(rows) >= self.rows else 0
@@ -76,36 +72,36 @@ class Terminal:
         return count
 
     def write(self, text: str) -> None:
-        """Show a text in ASCII."""
+        """Write ASCII text."""
         data = text.encode("ascii")
         with _convert_errors():
             while data:
                 data = data[os.write(self._fd, data) :]
 
     def read_line(self, prompt: str) -> str | None:
-        """The line that is typed in answer, None for an end. What was typed before does not count."""
+        """Read a line, None at end of file. Input typed before the prompt is discarded."""
         self._enable_line_mode()
         line = b""
         with self._end_line_on_interrupt(), _convert_errors():
             self.write(prompt)
             while not line.endswith(b"\n"):
                 _wait_for_input(self._fd)
-                piece = os.read(self._fd, 4096)
-                if not piece:
+                data = os.read(self._fd, 4096)
+                if not data:
                     self.write("\n")
                     return None
-                line += piece
+                line += data
         return line.decode("ascii", "replace")
 
     def edit_line(self, prompt: str, text: str) -> str | None:
-        """The line that the user makes of a text in printable ASCII; None for an end."""
+        """Let the user edit a line of printable ASCII. Return None if editing is canceled."""
         from ask.safety.line_editor import edit_line
 
         with self._end_line_on_interrupt(), _convert_errors():
             return edit_line(self._fd, prompt, text)
 
     def _enable_line_mode(self) -> None:
-        """Have lines typed and seen, and forget what was typed until now."""
+        """Turn on echo and line editing, and discard pending input."""
         with _convert_errors():
             modes: list[Any] = termios.tcgetattr(self._fd)
             modes[_INPUT_MODES] = modes[_INPUT_MODES] & ~(termios.IGNCR | termios.INLCR) | termios.ICRNL
@@ -115,7 +111,7 @@ class Terminal:
 
     @contextmanager
     def _end_line_on_interrupt(self) -> Iterator[None]:
-        """Ctrl-C leaves the cursor behind the question; what is shown next is not to stand there."""
+        """Start a new line after Ctrl-C, which leaves the cursor at the end of the prompt."""
         try:
             yield
         except KeyboardInterrupt:
@@ -125,23 +121,23 @@ class Terminal:
 
 
 def _wait_for_input(fd: int) -> None:
-    """Wait until there is something to read. A plain read would not hear a Ctrl-C that comes just before it."""
-    hearing, telling = os.pipe()
+    """Wait until there is input or a signal. A plain read would miss a Ctrl-C just before it."""
+    wakeup_read_fd, wakeup_write_fd = os.pipe()
     try:
-        os.set_blocking(telling, False)
-        before = signal.set_wakeup_fd(telling)
+        os.set_blocking(wakeup_write_fd, False)
+        previous_fd = signal.set_wakeup_fd(wakeup_write_fd)
         try:
-            select.select([fd, hearing], [], [])
+            select.select([fd, wakeup_read_fd], [], [])
         finally:
-            signal.set_wakeup_fd(before)
+            signal.set_wakeup_fd(previous_fd)
     finally:
-        os.close(hearing)
-        os.close(telling)
+        os.close(wakeup_read_fd)
+        os.close(wakeup_write_fd)
 
 
 @contextmanager
 def _convert_errors() -> Iterator[None]:
     try:
         yield
-    except (OSError, termios.error) as fault:
-        raise NoTerminalError(str(fault)) from None
+    except (OSError, termios.error) as error:
+        raise NoTerminalError(str(error)) from None

@@ -1,4 +1,4 @@
-"""The log of every tool call, safe mode or not: JSON lines that only the user can read."""
+"""The log of all tool calls, with and without safe mode, as JSON lines that only the user can read."""
 
 from __future__ import annotations
 
@@ -13,19 +13,14 @@ from ask.events import ToolCallFinished
 
 
 class AuditLog:
-    """Appends a line for each call.
-
-    Args:
-        path: the log; its folder is made where it is missing.
-        conversation: the id of the conversation that the calls belong to.
-    """
+    """Appends the calls of a conversation to the log. The log and its folder are created if they are missing."""
 
     def __init__(self, path: Path, conversation_id: str) -> None:
         self._path = path
         self._conversation_id = conversation_id
 
     def record_call(self, event: ToolCallFinished) -> None:
-        """Write down a call and what became of it.
+        """Append a line about a call and its result.
 
         Raises:
             FileError: the log cannot be written.
@@ -46,8 +41,8 @@ class AuditLog:
         )
         try:
             create_private_folder(self._path.parent)
-            log = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with open(log, "w", encoding="utf-8") as file:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as file:
                 file.write(line + "\n")
-        except OSError as fault:
-            raise FileError(f"cannot write the audit log {self._path} ({fault.strerror})") from fault
+        except OSError as error:
+            raise FileError(f"cannot write the audit log {self._path} ({error.strerror})") from error

@@ -1,7 +1,7 @@
-"""The part of ask that runs inside the sandbox, as its process 1, and carries out calls with ask's own tools.
+"""The worker: process 1 of the sandbox, which runs calls of the built-in tools.
 
-Nothing that it says is believed outside. It starts on `python -I -S`, and loads the tools after the self-test, since
-ask sends no question before it knows what was found, and no call before there is an answer.
+Outside, its messages are not trusted. It runs on `python -I -S` and imports the tools only after the self-test, because
+ask sends no prompt before it has the results, and there is no call before the model has answered.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ _TRUNCATED_NOTE = "\n[more output is not shown]\n"
 
 
 def main() -> None:
-    """Serve calls until there are no more."""
+    """Serve calls until the request pipe is closed."""
     _protect_memory()
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask has some blocked as it starts this
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # so that no call can send it: process 1 gets what it handles only
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
+    signal.signal(
+        signal.SIGINT, signal.SIG_DFL
+    )  # so that no call can send it: the kernel drops signals that process 1 has no handler for
     requests, replies = _isolate_channel()
-    asked = _read_frames(requests)
-    start = json.loads(next(asked)[1])
-    send = _FrameSender(replies)
-    send(worker_channel.READY, json.dumps(run_self_test(start["tasks"])).encode())
+    frames = _read_frames(requests)
+    start_message = json.loads(next(frames)[1])
+    send_frame = _FrameSender(replies)
+    send_frame(worker_channel.READY, json.dumps(run_self_test(start_message["tasks"])).encode())
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, _STDERR_FD)
     os.close(null)
-    _serve_calls(start, (json.loads(payload) for _, payload in asked), send)
+    _serve_calls(start_message, (json.loads(payload) for _, payload in frames), send_frame)
 
 
 def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_frame: _FrameSender) -> None:
@@ -54,18 +56,17 @@ def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_fr
 
     limits = Limits(*start_message["limits"])
     set_limits(limits)
-    watch = LimitMonitor(limits)
+    monitor = LimitMonitor(limits)
     tools = {tool.spec.name: tool for tool in list_builtin_tools()}
     for number, call in enumerate(calls):
-        if number == 0:  # ask sends no call before it has judged
+        if number == 0:  # ask sends the first call after it has evaluated the self-test
             clean_up_self_test(start_message["tasks"])
-        told = _execute_call(
-            tools.get(call["tool"]), call["arguments"], _make_context(start_message, call, limits, send_frame), watch
-        )
-        send_frame(worker_channel.DONE, json.dumps(told).encode())
+        context = _build_context(start_message, call, limits, send_frame)
+        result = _execute_call(tools.get(call["tool"]), call["arguments"], context, monitor)
+        send_frame(worker_channel.DONE, json.dumps(result).encode())
 
 
-def _make_context(
+def _build_context(
     start_message: Mapping[str, Any], call: Mapping[str, Any], limits: Limits, send_frame: _FrameSender
 ) -> ToolContext:
     from ask.safety.limit_monitor import NICENESS
@@ -81,15 +82,15 @@ def _make_context(
         niceness=NICENESS,
         placeholders=frozenset(map(Path, start_message["placeholders"])),
         approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
-        keep_hard_links=False,  # one may lead to a file outside
+        keep_hard_links=False,  # another name of the file may be outside the writable folders
     )
 
 
 def _protect_memory() -> None:
-    """Keep everybody else in here out of this process: its memory, its descriptors, its environment.
+    """Prevent other processes in the sandbox from reading this one's memory, descriptors and environment.
 
     Raises:
-        OSError: the kernel does not do it.
+        OSError: the kernel refuses.
     """
     import ctypes
 
@@ -100,7 +101,7 @@ def _protect_memory() -> None:
 
 
 def _isolate_channel() -> tuple[int, int]:
-    """The two ends of the channel under numbers that no child inherits; everything else that is open is closed."""
+    """Move the pipes to descriptors that children do not inherit, and close all others."""
     os.closerange(_STDERR_FD + 1, 1024)
     requests, replies = os.dup(_REQUESTS_FD), os.dup(_REPLIES_FD)
     null = os.open(os.devnull, os.O_RDWR)
@@ -119,7 +120,7 @@ def _read_frames(requests_fd: int) -> Iterator[tuple[bytes, bytes]]:
 def _execute_call(
     tool: Tool | None, arguments: Mapping[str, Any], context: ToolContext, monitor: LimitMonitor
 ) -> dict[str, Any]:
-    """What became of a call, in the form in which it is told."""
+    """Run a call and return the result message, a text or an error."""
     from ask.safety.limit_monitor import kill_all_processes
     from ask.tools.base import ToolError
 
@@ -128,24 +129,24 @@ def _execute_call(
     with monitor:
         try:
             result = tool.run(arguments, context)
-            told = {"text": result.text, "failed": result.failed, "exit_status": result.exit_status}
+            message = {"text": result.text, "failed": result.failed, "exit_status": result.exit_status}
         except ToolError as error:
-            told = {"error": str(error)}
-        except Exception as fault:  # noqa: BLE001 - a tool's fault must not end the worker
-            told = {"error": f"the tool failed: {type(fault).__name__}: {fault}"}
-    left = kill_all_processes()
-    note = (
-        f"[all of it was ended: {monitor.exceeded_limit}]" if monitor.exceeded_limit else _KILLED_NOTE if left else ""
-    )
+            message = {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the worker
+            message = {"error": f"the tool failed: {type(error).__name__}: {error}"}
+    had_processes = kill_all_processes()
+    note = _KILLED_NOTE if had_processes else ""
+    if monitor.exceeded_limit:
+        note = f"[all of it was ended: {monitor.exceeded_limit}]"
     if note:
-        key = "text" if "text" in told else "error"
-        text = str(told[key])
-        told[key] = text + ("" if text.endswith("\n") else "\n") + note
-    return told
+        key = "text" if "text" in message else "error"
+        text = str(message[key])
+        message[key] = text + ("" if text.endswith("\n") else "\n") + note
+    return message
 
 
 class _FrameSender:
-    """Sends frames, each whole."""
+    """Sends frames; partial writes are continued."""
 
     def __init__(self, replies_fd: int) -> None:
         self._replies_fd = replies_fd
@@ -157,7 +158,7 @@ class _FrameSender:
 
 
 class _OutputForwarder:
-    """Takes a command's output as it comes and sends on the first of it."""
+    """Forwards the output of a command while it runs, up to a limit in bytes."""
 
     def __init__(self, send_frame: Callable[[bytes, bytes], None], limit: int) -> None:
         self._send_frame = send_frame
@@ -166,14 +167,14 @@ class _OutputForwarder:
     def __call__(self, text: str) -> None:
         if self._remaining <= 0:
             return
-        piece = text.encode("utf-8", "backslashreplace")[: self._remaining]
-        self._remaining -= len(piece)
-        more = b"" if self._remaining else _TRUNCATED_NOTE.encode()
-        self._send_frame(worker_channel.OUTPUT, piece + more)
+        data = text.encode("utf-8", "backslashreplace")[: self._remaining]
+        self._remaining -= len(data)
+        note = b"" if self._remaining else _TRUNCATED_NOTE.encode()
+        self._send_frame(worker_channel.OUTPUT, data + note)
 
 
 class _OverflowWriter(RawIOBase):
-    """A file that ask writes, outside; what is over the limit is not taken."""
+    """A file that is written outside the sandbox. Data beyond the limit is dropped."""
 
     def __init__(self, send_frame: Callable[[bytes, bytes], None], path: Path, limit: int) -> None:
         super().__init__()
@@ -183,9 +184,9 @@ class _OverflowWriter(RawIOBase):
         send_frame(worker_channel.OVERFLOW_OPEN, self._name)
 
     def write(self, data: Any) -> int:
-        """Hand on as many bytes as there is room for; return their number."""
-        piece = bytes(data[: self._remaining])
-        self._remaining -= len(piece)
-        if piece:
-            self._send_frame(worker_channel.OVERFLOW_DATA, self._name + b"\n" + piece)
-        return len(piece)
+        """Send as many bytes as the limit allows and return their number."""
+        chunk = bytes(data[: self._remaining])
+        self._remaining -= len(chunk)
+        if chunk:
+            self._send_frame(worker_channel.OVERFLOW_DATA, self._name + b"\n" + chunk)
+        return len(chunk)

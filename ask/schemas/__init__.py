@@ -1,1 +1,1 @@
-"""JSON Schemas that an answer must fit: written in short or in full, and the check of an answer against them."""
+"""JSON Schemas for `--schema`: parsing them, in full or in the short form, and validating answers against them."""

@@ -1,4 +1,4 @@
-"""Checks values against a schema that someone else wrote: what cannot be understood in it is ignored."""
+"""Validate values against schemas from elsewhere, ignoring the parts that cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KeywordCheck = Callable[[Any, Any, Any, Any], Iterable[ValidationError] | None]
 
 
 class LenientSchema(JsonSchema):
-    """A schema that is never refused, as that of a tool is.
+    """A schema that is never rejected, such as that of an MCP tool.
 
-    A keyword that cannot be evaluated, such as a pattern in another language's syntax or a reference to nowhere, is
-    ignored as an unknown keyword is; all others are checked. `format` is an annotation, and OpenAPI's `nullable` is
-    respected.
+    A keyword that cannot be evaluated, such as a pattern in another regular expression dialect or a dangling
+    reference, is ignored like an unknown keyword; all others are checked. `format` is only an annotation, and
+    OpenAPI's `nullable` is respected.
     """
 
     @cached_property
@@ -29,7 +29,7 @@ class LenientSchema(JsonSchema):
         return make_lenient_validator_class(find_validator_class(self.value))(self.value, registry=SPECIFICATIONS)
 
     def is_nullable(self, subschema: Any) -> bool:
-        """Return whether null fits a part of this schema."""
+        """Check whether a subschema accepts null."""
         return not isinstance(subschema, bool | dict) or self._validator.evolve(schema=subschema).is_valid(None)
 
 
@@ -41,19 +41,19 @@ def make_lenient_validator_class(validator_class: type[Validator]) -> type[Valid
 
 
 def ignore_errors(check: KeywordCheck) -> KeywordCheck:
-    """Return a keyword's check that finds nothing wrong where it fails itself."""
+    """Wrap the check of a keyword so that it passes if it raises an exception."""
     active: set[tuple[int, int]] = set()
 
     def check_leniently(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         key = (id(schema), id(instance))
         if key in active or (instance is None and schema.get("nullable") is True):
-            return  # a schema that refers to itself without end, or null that OpenAPI allows
+            return  # a schema that refers to itself, or a null that OpenAPI allows
         active.add(key)
         try:
             yield from check(validator, value, instance, schema) or ()
         except RecursionError:
             raise
-        except Exception:  # noqa: BLE001 - the schema may hold anything where a check expects a number or a schema
+        except Exception:  # noqa: BLE001 - a malformed schema can make a check fail in any way
             return
         finally:
             active.discard(key)

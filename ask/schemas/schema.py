@@ -1,4 +1,4 @@
-"""A JSON Schema that has been checked itself, and what is wrong with a value by it."""
+"""Parse JSON Schemas, check that they are valid, and validate values against them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from referencing._core import Resolver
 
 IN_PLACE_KEYWORDS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
-"""Keywords whose schemas apply to the same value as the schema they stand in."""
+"""Keywords whose subschemas apply to the same value as the schema that contains them."""
 MAX_PROBLEMS = 3
 MAX_PROBLEM_LENGTH = 200
-"""Characters: a problem may quote all of the value."""
+"""In characters. A problem may quote the entire value."""
 
 
 class JsonSchema:
-    """A schema, and the check of values against it, formats included.
+    """A valid JSON Schema that checks values, including their formats.
 
-    Args:
-        value: the schema itself; `parse_schema` makes one of a value that may be none.
+    Use `parse_schema` for a value that may not be a valid schema.
     """
 
     def __init__(self, value: Mapping[str, Any]) -> None:
@@ -37,11 +36,11 @@ class JsonSchema:
     def _validator(self) -> Validator:
         from jsonschema_specifications import REGISTRY as SPECIFICATIONS
 
-        kind = find_validator_class(self.value)
-        return kind(self.value, registry=SPECIFICATIONS, format_checker=kind.FORMAT_CHECKER)
+        validator_class = find_validator_class(self.value)
+        return validator_class(self.value, registry=SPECIFICATIONS, format_checker=validator_class.FORMAT_CHECKER)
 
     def describe_problems(self, value: Any) -> str:
-        """What keeps a value from fitting, on one line; "" for nothing."""
+        """Describe the first problems of a value on one line; "" if it is valid."""
         try:
             errors = list(islice(self._validator.iter_errors(value), MAX_PROBLEMS))
         except RecursionError:
@@ -52,36 +51,34 @@ class JsonSchema:
 
 
 def find_validator_class(schema: Mapping[str, Any]) -> type[Validator]:
-    """Return the validator class for the draft that a schema declares; the newest where it declares none we know."""
+    """Return the validator class for the draft that a schema declares.
+
+    It is the newest draft if the schema declares none, or one that is unknown.
+    """
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
     declared = schema.get("$schema")
-    named = {"$schema": declared} if isinstance(declared, str) else {}
-    return validator_for(named, default=Draft202012Validator)
+    declared_schema = {"$schema": declared} if isinstance(declared, str) else {}
+    return validator_for(declared_schema, default=Draft202012Validator)
 
 
 def find_innermost(error: ValidationError) -> ValidationError:
-    """Return the error inside a union that is most likely meant."""
+    """Return the most relevant error inside a union such as `anyOf`."""
     from jsonschema.exceptions import UndefinedTypeCheck, best_match
 
     try:
         return best_match([error]) or error
-    except UndefinedTypeCheck:  # a tool's schema may name a type that there is none of
+    except UndefinedTypeCheck:  # the schema of a tool may name an unknown type
         return error
 
 
 def format_validation_error(error: ValidationError | SchemaError) -> str:
-    """What is wrong, and where."""
     return format_one_line(f"{error.json_path}: {error.message}", MAX_PROBLEM_LENGTH)
 
 
 def parse_schema(value: Any) -> JsonSchema:
-    """Return the value as a schema that has been checked itself.
-
-    Raises:
-        UsageError: it is none, or none that an answer can be checked against; says where.
-    """
+    """Parse the value of `--schema`; an invalid schema is a UsageError that says where."""
     from jsonschema import SchemaError
     from referencing.exceptions import Unresolvable
 
@@ -91,17 +88,17 @@ def parse_schema(value: Any) -> JsonSchema:
         raise UsageError("--schema: no answer fits false", "true stands for any JSON value")
     if not isinstance(value, dict):
         raise UsageError("--schema: a JSON Schema is an object", 'for example {"type": "array", ...}')
-    kind = find_validator_class(value)
-    draft = value.get("$schema", kind.META_SCHEMA["$schema"])
-    if not isinstance(draft, str) or draft.rstrip("#") != str(kind.META_SCHEMA["$schema"]).rstrip("#"):
+    validator_class = find_validator_class(value)
+    draft = value.get("$schema", validator_class.META_SCHEMA["$schema"])
+    if not isinstance(draft, str) or draft.rstrip("#") != str(validator_class.META_SCHEMA["$schema"]).rstrip("#"):
         raise UsageError(f"--schema: unknown $schema {draft!r}", "name a draft of JSON Schema, or leave it out")
-    if not value.keys() & {"$ref", *kind.VALIDATORS}:
+    if not value.keys() & {"$ref", *validator_class.VALIDATORS}:
         raise UsageError(
             "--schema: it says nothing of the answer", 'a JSON Schema has "type", "properties" or the like'
         )
     try:
-        kind.check_schema(value)
-        check_references(value, kind)
+        validator_class.check_schema(value)
+        check_references(value, validator_class)
     except SchemaError as error:
         raise UsageError(f"--schema: {describe_schema_error(error)}", "correct the schema there") from None
     except Unresolvable as error:
@@ -113,7 +110,6 @@ def parse_schema(value: Any) -> JsonSchema:
 
 
 def describe_schema_error(error: SchemaError) -> str:
-    """Return what is wrong with a schema, and where."""
     if error.validator == "format" and error.validator_value == "regex":
         return format_one_line(
             f"{error.json_path}: not a regular expression of Python: {error.instance!r}", MAX_PROBLEM_LENGTH
@@ -122,53 +118,55 @@ def describe_schema_error(error: SchemaError) -> str:
 
 
 def check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:
-    """Check that each reference in a schema leads somewhere, and none back to itself for the same value.
+    """Check that all references resolve, without cycles for the same value.
 
-    Raises:
-        Unresolvable: one leads nowhere. Nothing is fetched: it has to be in the schema, or a draft's own.
-        RecursionError: one leads back to itself.
+    Raises Unresolvable or RecursionError otherwise. Nothing is fetched: the target of a reference must be in the
+    schema, or be the meta-schema of a draft.
     """
     from jsonschema_specifications import REGISTRY as SPECIFICATIONS
     from referencing.jsonschema import specification_with
 
     specification = specification_with(str(validator_class.META_SCHEMA["$schema"]))
     root = specification.create_resource(schema)
-    waiting = [(root, SPECIFICATIONS.resolver_with_root(root))]
-    finite: set[int] = set()
-    while waiting:
-        resource, resolver = waiting.pop()
-        follow_in_place_references(resource, resolver, specification, (), finite)
-        waiting += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
+    pending = [(root, SPECIFICATIONS.resolver_with_root(root))]
+    finished_ids: set[int] = set()
+    while pending:
+        resource, resolver = pending.pop()
+        follow_in_place_references(resource, resolver, specification, (), finished_ids)
+        pending += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
 
 
 def follow_in_place_references(
     resource: Resource[Any],
     resolver: Resolver[Any],
     specification: Specification[Any],
-    trail: tuple[int, ...],
+    active_ids: tuple[int, ...],
     finished_ids: set[int],
 ) -> None:
-    """Follow the references that apply to the same value; `finished_ids` gets the ids of the schemas that end."""
+    """Follow the references that apply to the same value.
+
+    Raises RecursionError on a cycle. Adds the ids of the schemas without a cycle to `finished_ids`.
+    """
     schema = resource.contents
     if not isinstance(schema, Mapping) or id(schema) in finished_ids:
         return
-    if id(schema) in trail:
+    if id(schema) in active_ids:
         raise RecursionError
-    trail = (*trail, id(schema))
+    active_ids = (*active_ids, id(schema))
     for name in ("$ref", "$dynamicRef", "$recursiveRef"):
         if isinstance(schema.get(name), str):
-            found = resolver.lookup(schema[name])
-            target = resource.from_contents(found.contents, default_specification=specification)
-            follow_in_place_references(target, found.resolver, specification, trail, finished_ids)
-    beside = {id(part) for name in IN_PLACE_KEYWORDS for part in list_subschemas(schema.get(name))}
+            resolved = resolver.lookup(schema[name])
+            target = resource.from_contents(resolved.contents, default_specification=specification)
+            follow_in_place_references(target, resolved.resolver, specification, active_ids, finished_ids)
+    in_place_ids = {id(part) for name in IN_PLACE_KEYWORDS for part in list_subschemas(schema.get(name))}
     for part in resource.subresources():
-        if id(part.contents) in beside:
-            follow_in_place_references(part, resolver.in_subresource(part), specification, trail, finished_ids)
+        if id(part.contents) in in_place_ids:
+            follow_in_place_references(part, resolver.in_subresource(part), specification, active_ids, finished_ids)
     finished_ids.add(id(schema))
 
 
 def list_subschemas(value: Any) -> Iterator[Any]:
-    """Return the schemas under a keyword: one, several in a list, or several by name."""
+    """Return the subschemas of a keyword: one, a list, or a mapping."""
     if isinstance(value, list):
         return iter(value)
     return iter((value, *value.values())) if isinstance(value, Mapping) else iter(())

@@ -1,4 +1,4 @@
-"""The short form of a JSON Schema: `name, age int, tags [string]`.
+"""Parse the short form of a JSON Schema: `name, age int, tags [string]`.
 
     form    = fields | "{" fields "}" | "[" type "]"
     fields  = field, separated by commas or new lines
@@ -7,7 +7,7 @@
     one     = string | int | float | bool | null | any | object | date | time | datetime | email | url
             | "[" type "]" | "{" fields "}" | "a text"     quoted: this very text
 
-A name or a description that holds anything else is quoted. Nothing beside the fields may be in the answer.
+Names and descriptions with other characters must be quoted. Additional fields are not allowed in the answer.
 """
 
 from __future__ import annotations
@@ -47,22 +47,18 @@ MAX_DEPTH = 50
 
 
 def parse_short_form(text: str) -> SchemaDict:
-    """The JSON Schema that a short form stands for.
-
-    Raises:
-        UsageError: it makes no sense; says where.
-    """
-    reader = _ShortFormParser(text)
-    reader.skip(" \t\r\n")
-    schema = reader.parse_type() if reader.next_character in ("[", "{") else reader.parse_fields()
-    reader.skip(" \t\r\n")
-    if reader.next_character:
-        reader.fail(f"{reader.quote_next_word()} comes unexpected")
+    """Convert the short form to a JSON Schema, or raise a UsageError that says where."""
+    parser = _ShortFormParser(text)
+    parser.skip(" \t\r\n")
+    schema = parser.parse_type() if parser.next_character in ("[", "{") else parser.parse_fields()
+    parser.skip(" \t\r\n")
+    if parser.next_character:
+        parser.fail(f"{parser.quote_next_word()} comes unexpected")
     return schema
 
 
 class _ShortFormParser:
-    """Reads a text from its beginning to its end."""
+    """A recursive descent parser for the short form."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -75,30 +71,30 @@ class _ShortFormParser:
         return self._text[self._position : self._position + 1]
 
     def skip(self, characters: str = " \t\r") -> None:
-        """Go on behind these."""
+        """Skip any of these characters."""
         while self.next_character and self.next_character in characters:
             self._position += 1
 
     def accept(self, character: str) -> bool:
-        """Go on behind a character, if it is the next."""
-        found = self.next_character == character
-        self._position += found
-        return found
+        """Skip the next character if it is this one, and return whether it was."""
+        is_next = self.next_character == character
+        self._position += is_next
+        return is_next
 
     def quote_next_word(self) -> str:
-        """What stands here, for a message."""
+        """Quote the next word for an error message."""
         rest = self._text[self._position :].split(maxsplit=1)
         return repr(rest[0][:20]) if rest else "the end"
 
     def fail(self, message: str, hint: str = 'for example "name, age int, tags [string]"') -> NoReturn:
-        """Say what is wrong, and where."""
+        """Raise a UsageError that gives the current position."""
         line = self._text.count("\n", 0, self._position) + 1
         character = self._position - self._text.rfind("\n", 0, self._position)
-        where = f"line {line}, character {character}" if "\n" in self._text.strip() else f"character {character}"
-        raise UsageError(f"--schema: {message} ({where})", hint)
+        location = f"line {line}, character {character}" if "\n" in self._text.strip() else f"character {character}"
+        raise UsageError(f"--schema: {message} ({location})", hint)
 
     def parse_fields(self) -> SchemaDict:
-        """An object, by its fields: up to a closing brace or the end."""
+        """Parse fields up to a closing brace or the end, and return the object schema."""
         properties: dict[str, SchemaDict] = {}
         required: list[str] = []
         self.skip(" \t\r\n,")
@@ -118,17 +114,17 @@ class _ShortFormParser:
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
     def parse_name(self) -> str:
-        """The name of a field."""
+        """Parse the name of a field, which may be quoted."""
         if self.next_character in ('"', "'"):
             return self.parse_quoted()
-        found = NAME_PATTERN.match(self._text, self._position)
-        if found is None:
+        match = NAME_PATTERN.match(self._text, self._position)
+        if match is None:
             self.fail(f"{self.quote_next_word()} is no name of a field", "names with other signs are quoted")
-        self._position = found.end()
-        return found[0]
+        self._position = match.end()
+        return match[0]
 
     def parse_field(self) -> SchemaDict:
-        """What stands behind a field's name: its type and its description."""
+        """Parse the type and the description after the name of a field."""
         self.skip()
         schema = TYPES["string"] if self.next_character in ("", ",", "\n", ":", "}") else self.parse_type()
         self.skip()
@@ -139,13 +135,13 @@ class _ShortFormParser:
         self.skip()
         if self.next_character in ('"', "'"):
             return schema | {"description": self.parse_quoted()}
-        found = DESCRIPTION_PATTERN.match(self._text, self._position)
-        description = found[0] if found else ""
+        match = DESCRIPTION_PATTERN.match(self._text, self._position)
+        description = match[0] if match else ""
         self._position += len(description)
         return schema | ({"description": description.strip()} if description.strip() else {})
 
     def parse_type(self) -> SchemaDict:
-        """A type, or several to choose from."""
+        """Parse a type, which may be a union of several."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self.fail("this is too deep")
@@ -159,7 +155,7 @@ class _ShortFormParser:
         return make_union(choices)
 
     def parse_single_type(self) -> SchemaDict:
-        """One type."""
+        """Parse one member of a union."""
         if self.accept("["):
             self.skip(" \t\r\n")
             if self.next_character == "]":
@@ -173,40 +169,42 @@ class _ShortFormParser:
             return schema
         if self.next_character in ('"', "'"):
             return {"type": "string", "enum": [self.parse_quoted()]}
-        found = NAME_PATTERN.match(self._text, self._position)
-        if found is None:
+        match = NAME_PATTERN.match(self._text, self._position)
+        if match is None:
             self.fail(f"{self.quote_next_word()} is no type", TYPES_HINT)
-        if found[0] not in TYPES:
-            near = suggest(found[0], TYPES)
-            self.fail(f"there is no type {found[0]!r}", f"did you mean {near}?" if near else TYPES_HINT)
-        self._position = found.end()
-        return TYPES[found[0]]
+        if match[0] not in TYPES:
+            suggestion = suggest(match[0], TYPES)
+            self.fail(f"there is no type {match[0]!r}", f"did you mean {suggestion}?" if suggestion else TYPES_HINT)
+        self._position = match.end()
+        return TYPES[match[0]]
 
     def expect(self, bracket: str) -> None:
-        """Go on behind a closing bracket."""
+        """Skip a closing bracket, or fail if it is missing."""
         self.skip(" \t\r\n")
         if not self.accept(bracket):
             self.fail(f"a {bracket} is missing before {self.quote_next_word()}")
 
     def parse_quoted(self) -> str:
-        """A text in quotes; a backslash keeps the sign behind it from ending it."""
-        found = QUOTED_PATTERN.match(self._text, self._position)
-        if found is None:
+        """Parse a quoted text, in which a backslash escapes the next character."""
+        match = QUOTED_PATTERN.match(self._text, self._position)
+        if match is None:
             self.fail("this quote does not end")
-        self._position = found.end()
-        return re.sub(r"\\(.)", r"\1", found[1] if found[1] is not None else found[2])
+        self._position = match.end()
+        return re.sub(r"\\(.)", r"\1", match[1] if match[1] is not None else match[2])
 
 
 def make_union(choices: list[SchemaDict]) -> SchemaDict:
-    """The schema that allows what any of these does."""
+    """Return a schema that accepts what any of the given schemas accepts."""
     if {} in choices:
         return {}
-    texts = list(dict.fromkeys(text for choice in choices for text in choice.get("enum", ())))
-    others = [choice for place, choice in enumerate(choices) if "enum" not in choice and choice not in choices[:place]]
-    if texts:
-        others.insert(0, {"type": "string", "enum": texts})
-    if len(others) == 1:
-        return others[0]
-    if all(choice.keys() == {"type"} for choice in others):
-        return {"type": [choice["type"] for choice in others]}
-    return {"anyOf": others}
+    quoted_values = list(dict.fromkeys(text for choice in choices for text in choice.get("enum", ())))
+    schemas = [
+        choice for position, choice in enumerate(choices) if "enum" not in choice and choice not in choices[:position]
+    ]
+    if quoted_values:
+        schemas.insert(0, {"type": "string", "enum": quoted_values})
+    if len(schemas) == 1:
+        return schemas[0]
+    if all(choice.keys() == {"type"} for choice in schemas):
+        return {"type": [choice["type"] for choice in schemas]}
+    return {"anyOf": schemas}

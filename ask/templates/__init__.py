@@ -1,1 +1,1 @@
-"""Named prompts: their files, what stands in them, and how placeholders are filled in."""
+"""Named prompts: finding and parsing their files, and filling in placeholders."""

@@ -1,4 +1,4 @@
-"""Placeholders in a text, {{name}} or {{name|default}}, and what is put in their places."""
+"""Find and fill in placeholders in a text: {{name}} or {{name|default}}."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 INPUT_NAME = "input"
-"""The placeholder that stands for the user's words, files and piped text."""
+"""The placeholder for the user's prompt, files and piped text."""
 PLACEHOLDER_PATTERN = re.compile(r"(\\?)\{\{ *([^\W\d][\w-]*) *(?:\|((?:(?!\}\}).)*))?\}\}", re.DOTALL)
 
 
 class Placeholder(NamedTuple):
-    """A place in a text to be filled in; `default` is None where there is none."""
+    """A placeholder in a text."""
 
     name: str
     default: str | None
 
 
 def find_placeholders(text: str) -> Iterator[Placeholder]:
-    """The places in a text to be filled in. One behind a backslash is none."""
+    r"""Yield the placeholders in a text, except escaped ones: \{{name}}."""
     for escaped, name, default in (match.groups() for match in PLACEHOLDER_PATTERN.finditer(text)):
         if not escaped:
             yield Placeholder(name, default)
 
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
-    """The text with its placeholders filled in; what is filled in is not looked at again.
+    """Replace the placeholders in a text; placeholders in the values themselves are not replaced.
 
     Raises:
-        KeyError: there is neither a value nor a default for one.
+        KeyError: A placeholder has neither a value nor a default.
     """
 
     def replace_match(match: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""A named prompt as a value, and its file read: TOML between two lines of +++, and then the text of what is asked.
+"""Parse named prompts: TOML front matter between two lines of +++, followed by the text of the prompt.
 
-A file without such lines is all text. What is filled in, and who is asked, is decided elsewhere.
+A file without front matter contains only the text.
 """
 
 from __future__ import annotations
@@ -25,75 +25,65 @@ FIELD_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "options": (dict, "a table"),
     "tasks": (dict, "a table of strings"),
 }
-"""What may stand between the lines of +++, with its type and what to say of it."""
+"""The keys of the front matter, with their types and a description of the type for error messages."""
 NAME_PATTERN = re.compile(r"\w[\w-]*")
 NAME_RULE = "a name is letters, digits, - and _"
 LINE_NUMBER_PATTERN = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 class Template(NamedTuple):
-    """A named prompt.
-
-    Attributes:
-        name: what -t takes.
-        file: where it is from.
-        description: what it is for, in a few words.
-        system: added to the system prompt.
-        prompt: what is asked; "" leaves that to the user.
-        provider: whom to ask; "" for whoever is asked else.
-        model: what to ask; "" for that, too.
-        tools: whether tools may be offered, or the names of those that may.
-        options: model parameters.
-        tasks: further texts by name, each to be asked in the place of `prompt`.
-    """
+    """A named prompt, as selected with -t NAME or -t NAME:TASK."""
 
     name: str
     file: Path
     description: str = ""
+    """A short description for lists."""
     system: str = ""
+    """An addition to the system prompt."""
     prompt: str = ""
+    """The text to send; if empty, the user's prompt is sent."""
     provider: str = ""
+    """Empty for the default provider."""
     model: str = ""
+    """Empty for the default model."""
     tools: bool | tuple[str, ...] = True
+    """Whether the model may use tools, or the names of those that it may use."""
     options: Mapping[str, Any] = EMPTY_MAPPING
+    """Model parameters."""
     tasks: Mapping[str, str] = EMPTY_MAPPING
+    """Alternative texts by task name, each replacing `prompt`."""
 
     @property
     def variables(self) -> list[str]:
-        """The names of all placeholders that --var fills in, each once."""
+        """The unique names of the placeholders that --var fills in."""
         texts = (self.system, self.prompt, *self.tasks.values())
-        every = dict.fromkeys(place.name for text in texts for place in find_placeholders(text))
-        return [name for name in every if name != INPUT_NAME]
+        names = dict.fromkeys(placeholder.name for text in texts for placeholder in find_placeholders(text))
+        return [name for name in names if name != INPUT_NAME]
 
 
 def parse_template(name: str, file: Path, text: str) -> Template:
-    """The named prompt that a text describes; `file` is named in what is wrong with it.
-
-    Raises:
-        ConfigError: it is broken.
-    """
-    front, body = split_front_matter(file, text)
-    values = parse_front_matter(file, front)
+    """Parse the text of a prompt file, or raise a ConfigError that names the line."""
+    front_matter, body = split_front_matter(file, text)
+    values = parse_front_matter(file, front_matter)
     if isinstance(values.get("tools"), list):
         values["tools"] = tuple(values["tools"])
     template = Template(name, file, prompt=body.strip(), **values)
-    if any(place.name == INPUT_NAME for place in find_placeholders(template.system)):
-        advice = "put it into what is asked: what is piped in must not become system text"
-        raise make_template_error(file, find_key_line(front, "system"), "{{input}} stands in system", advice)
+    if any(placeholder.name == INPUT_NAME for placeholder in find_placeholders(template.system)):
+        hint = "put it into what is asked: what is piped in must not become system text"
+        raise make_template_error(file, find_key_line(front_matter, "system"), "{{input}} stands in system", hint)
     return template
 
 
 def split_front_matter(file: Path, text: str) -> tuple[list[str], str]:
-    """The lines up to the second line of +++, the first emptied so that they keep their numbers; then the rest.
+    """Split a text into the lines of its front matter and its body.
 
-    Raises:
-        ConfigError: there is no second one, or the first is one of YAML.
+    The first line of the front matter is empty in place of the opening +++, so that line numbers stay correct.
     """
     lines = text.split("\n")
-    first = lines[0].rstrip()
-    if first == YAML_FENCE:
+    first_line = lines[0].rstrip()
+    if first_line == YAML_FENCE:
         raise make_template_error(file, 1, "it begins with ---", "write TOML between two lines of +++")
-    if first != FENCE:
+    if first_line != FENCE:
         return [], text
     for number, line in enumerate(lines[1:], start=1):
         if line.rstrip() == FENCE:
@@ -102,21 +92,17 @@ def split_front_matter(file: Path, text: str) -> tuple[list[str], str]:
 
 
 def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
-    """The checked values of the TOML in these lines.
-
-    Raises:
-        ConfigError: it is not TOML, or not what a named prompt has.
-    """
+    """Parse and validate the TOML in these lines."""
     import tomllib
 
     try:
         values = tomllib.loads("\n".join(lines))
-    except (ValueError, RecursionError) as fault:
-        at = LINE_NUMBER_PATTERN.search(str(fault))
-        reason = LINE_NUMBER_PATTERN.sub("", str(fault)).removesuffix(" (at end of document)")
+    except (ValueError, RecursionError) as error:
+        location = LINE_NUMBER_PATTERN.search(str(error))
+        reason = LINE_NUMBER_PATTERN.sub("", str(error)).removesuffix(" (at end of document)")
         raise make_template_error(
-            file, int(at[1]) if at else len(lines), f"this is not valid TOML ({reason})"
-        ) from fault
+            file, int(location[1]) if location else len(lines), f"this is not valid TOML ({reason})"
+        ) from error
     for key, value in values.items():
         if key not in FIELD_TYPES:
             raise make_template_error(
@@ -135,17 +121,16 @@ def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
 
 
 def is_valid_value(key: str, value: Any) -> bool:
-    """Whether a value has the type of its key."""
+    """Check whether a value has the type of its key."""
     strings = value if isinstance(value, list) else value.values() if key == "tasks" and isinstance(value, dict) else ()
-    return isinstance(value, FIELD_TYPES[key][0]) and all(isinstance(one, str) for one in strings)
+    return isinstance(value, FIELD_TYPES[key][0]) and all(isinstance(item, str) for item in strings)
 
 
 def find_key_line(lines: Sequence[str], key: str) -> int:
-    """The number of the first line that looks as though a key, or its table, stood in it."""
-    looks = re.compile(rf"""\s*\[?\s*(\w+\s*\.\s*)?["']?{re.escape(key)}["']?\s*[\]=.]""")
-    return next((number for number, line in enumerate(lines, start=1) if looks.match(line)), 1)
+    """Find the first line that seems to contain a key or its table; 1 if there is none."""
+    pattern = re.compile(rf"""\s*\[?\s*(\w+\s*\.\s*)?["']?{re.escape(key)}["']?\s*[\]=.]""")
+    return next((number for number, line in enumerate(lines, start=1) if pattern.match(line)), 1)
 
 
 def make_template_error(file: Path, line: int, reason: str, hint: str = "correct that line") -> ConfigError:
-    """The error for a file that cannot be understood."""
     return ConfigError(f"{file}, line {line}: {reason}", hint)

@@ -1,5 +1,5 @@
 # ruff: noqa: S101 - the contract is checked by assertions
-"""The provider contract as a pytest suite, which a plugin's author runs on their own provider.
+"""A pytest suite that checks a provider plugin against the provider contract.
 
     from ask.testing import ProviderContract
     from ask_groq import provider as groq
@@ -7,8 +7,8 @@
     class TestGroq(ProviderContract):
         provider = groq
 
-The provider alone is tested: no network, no key, nothing to set up. Providers in the Chat Completions wire are
-also tested against sample answers; any other wire brings its own in `samples` and `whole`.
+Only the provider's hooks are called, so the tests need no network, API key or setup. Subclasses of `ChatCompletions`
+are also tested with sample answers; other providers supply their own in `samples` and `whole`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["CHAT_COMPLETIONS_SAMPLES", "CHAT_COMPLETIONS_WHOLE", "EXPECTED", "Ex
 
 
 class ProviderContract(RequestTests, AnswerTests, FailureTests):
-    """The whole contract. Subclass it under a name that begins with `Test`, and set `provider`.
+    """The complete test suite. Subclass it under a name that begins with `Test`, and set `provider`.
 
     Attributes:
-        provider: what the entry point names: an instance of `ask.Provider`, or a module with every hook.
-        samples: streamed answers by kind, each saying what `EXPECTED` has for its kind; None takes those of
-            Chat Completions where the provider is one, and none elsewhere.
-        whole: the same answers by kind, as the API gives them without streaming: same text, calls and usage.
+        provider: the object that the entry point names: an instance of `ask.Provider`, or a module with every hook.
+        samples: streamed answers by kind, with the content that `EXPECTED` defines for each kind. The default, None,
+            uses the built-in samples for subclasses of `ChatCompletions`, and no samples for other providers.
+        whole: the same answers by kind, with the same text, calls and usage, as returned without streaming.
     """
 
     def test_provider_is_an_instance_or_a_module(self) -> None:

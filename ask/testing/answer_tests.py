@@ -1,5 +1,5 @@
 # ruff: noqa: S101 - the contract is checked by assertions
-"""What must hold of the answers that a provider reads, checked on samples where its wire has some."""
+"""Contract tests for parsing answers, run on the provider's sample answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AnswerTests(ContractBase):
     """The contract for the stream reader, `provider_parse_response` and `provider_parse_tool_calls`."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """Run each test of samples once for every kind that the provider has."""
+        """Run each test that uses samples once for every kind that the provider has."""
         kinds = {
             "streamed": self.streams.keys(),
             "unstreamed": self.wholes.keys(),
@@ -50,46 +50,47 @@ class AnswerTests(ContractBase):
         response = reader.response()
         json.dumps(response)
         if expected.error:
-            self.check_error(streamed, response, said=expected.text)
+            self.check_error(streamed, response, text_before_error=expected.text)
             return
         assert reader.ended is not expected.cut, "`ended` tells whether the end marker was seen"
         self.check_answer(streamed, response)
         answer, calls = self.read(response)
-        shown = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
-        thought = "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta))
-        begun = [(delta.index, delta.name) for delta in deltas if isinstance(delta, CallDelta)]
-        assert shown == answer.text, "what is shown as it comes is the answer's text"
-        assert thought == answer.reasoning, "reasoning is shown as it comes"
-        assert begun == list(enumerate(call.name for call in calls)), "each call is told once, as it begins"
+        text = "".join(delta.text for delta in deltas if isinstance(delta, TextDelta))
+        reasoning = "".join(delta.text for delta in deltas if isinstance(delta, ReasoningDelta))
+        indexed_names = [(delta.index, delta.name) for delta in deltas if isinstance(delta, CallDelta)]
+        assert text == answer.text, "what is shown as it comes is the answer's text"
+        assert reasoning == answer.reasoning, "reasoning is shown as it comes"
+        assert indexed_names == list(enumerate(call.name for call in calls)), "each call is told once, as it begins"
 
     def test_whole_answer_says_what_its_kind_holds(self, unstreamed: str) -> None:
         if EXPECTED[unstreamed].error:
-            self.check_error(unstreamed, self.wholes[unstreamed], said=None)
+            self.check_error(unstreamed, self.wholes[unstreamed], text_before_error=None)
         else:
             self.check_answer(unstreamed, self.wholes[unstreamed])
 
     def test_stream_and_whole_answer_read_the_same(self, both_ways: str) -> None:
-        streamed, calls = self.read(self.feed(self.streams[both_ways])[0].response())
-        whole, whole_calls = self.read(self.wholes[both_ways])
-        assert streamed == whole
-        assert [decode_call(call) for call in calls] == [decode_call(call) for call in whole_calls]
+        streamed, streamed_calls = self.read(self.feed(self.streams[both_ways])[0].response())
+        unstreamed, unstreamed_calls = self.read(self.wholes[both_ways])
+        assert streamed == unstreamed
+        assert [decode_call(call) for call in streamed_calls] == [decode_call(call) for call in unstreamed_calls]
 
     def test_result_goes_back_with_what_the_model_needs(self, calling: str) -> None:
-        """Each result once, and every text of the answer's native parts, for the model that wrote them."""
+        """The next request contains each result once, and the answer's native parts."""
         answer, calls = self.read(self.feed(self.streams[calling])[0].response())
         model = answer.native.model if answer.native else ""
         native = answer.native and answer.native._replace(model=model or self.model)
         texts = [f"The sum, number {i}." for i in range(len(calls))]
-        results = (Message("tool", t, (), call.id, call.name) for t, call in zip(texts, calls, strict=True))
-        said = Message("assistant", answer.text, tuple(calls), native=native)
-        body = self.build((*SHORT_CONVERSATION, said, *results), model=model, tools=TOOLS).body
+        results = (Message("tool", text, (), call.id, call.name) for text, call in zip(texts, calls, strict=True))
+        message = Message("assistant", answer.text, tuple(calls), native=native)
+        body = self.build((*SHORT_CONVERSATION, message, *results), model=model, tools=TOOLS).body
         assert all(len(find_occurrences(text, body)) == 1 for text in texts), "each result is there once"
         if native:
-            lost = {leaf for leaf in iterate_leaves(native.data) if isinstance(leaf, str)} - set(iterate_leaves(body))
+            native_texts = {leaf for leaf in iterate_leaves(native.data) if isinstance(leaf, str)}
+            lost = native_texts - set(iterate_leaves(body))
             assert not lost, f"native parts that did not go back: {lost}"
 
     def check_answer(self, kind: str, response: Mapping[str, Any]) -> None:
-        """A response says what `EXPECTED` has for its kind."""
+        """Check that a response parses to what `EXPECTED` defines for its kind."""
         answer, calls = self.read(response)
         expected = EXPECTED[kind]
         assert expected.text in (None, answer.text), f"text of {kind}: {answer.text!r}"
@@ -98,15 +99,15 @@ class AnswerTests(ContractBase):
         finishes = {expected.finish, Finish.STOP} if calls else {expected.finish}
         assert expected.cut or answer.finish in finishes, f"finish of {kind}: {answer.finish}"
 
-    def check_error(self, kind: str, response: Mapping[str, Any], said: str | None) -> None:
-        """A response raises its error, and what a stream `said` before it is kept."""
+    def check_error(self, kind: str, response: Mapping[str, Any], text_before_error: str | None) -> None:
+        """Check that a response raises its error, which has the text before it as its answer."""
         try:
             self.read(response)
         except ProviderError as error:
             assert EXPECTED[kind].error in error.message.lower(), f"the error's own words: {error.message!r}"
-            if said is not None:
+            if text_before_error is not None:
                 assert error.answer is not None, "what was said before the error is the error's answer"
-                assert error.answer.text == said
+                assert error.answer.text == text_before_error
             return
         except AskError as error:
             raise AssertionError(f"{kind} raises a ProviderError, not {error!r}") from error
@@ -114,5 +115,5 @@ class AnswerTests(ContractBase):
 
 
 def decode_call(call: Any) -> tuple[str, Any]:
-    """A call's name and its arguments, as JSON values."""
+    """Return a call's name and its parsed arguments."""
     return call.name, json.loads(call.arguments)

@@ -1,5 +1,5 @@
 # ruff: noqa: S101 - the contract is checked by assertions
-"""The provider under test, its hooks called as the host calls them."""
+"""The base class of the contract tests, which calls the provider's hooks as ask does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
 
 
 class ContractBase:
-    """What an author sets, as `ProviderContract` explains, and what the tests do with it."""
+    """The attributes to set (see `ProviderContract`) and the helpers that tests use to call hooks."""
 
     provider: ClassVar[Provider | ModuleType]
     samples: ClassVar[Mapping[str, Sequence[ServerEvent]] | None] = None
@@ -44,39 +44,39 @@ class ContractBase:
 
     @property
     def streams(self) -> Mapping[str, Sequence[ServerEvent]]:
-        stock = CHAT_COMPLETIONS_SAMPLES if isinstance(self.provider, ChatCompletions) else {}
-        return stock if self.samples is None else self.samples
+        default = CHAT_COMPLETIONS_SAMPLES if isinstance(self.provider, ChatCompletions) else {}
+        return default if self.samples is None else self.samples
 
     @property
     def wholes(self) -> Mapping[str, Mapping[str, Any]]:
-        stock = CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
-        return stock if self.whole is None else self.whole
+        default = CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
+        return default if self.whole is None else self.whole
 
     def call(self, hook: str, **arguments: Any) -> Any:
-        """Call a hook as the host does."""
+        """Call a hook as ask does, with only the arguments that it accepts."""
         function = getattr(self.provider, hook)
         return function(**{name: arguments[name] for name in list_host_arguments(function)})
 
     def takes(self, media_type: str) -> bool:
-        """Whether a message may hold such a file; a module that does not say takes none."""
+        """Check whether the provider accepts files of this MIME type."""
         if not hasattr(self.provider, "provider_takes_attachment"):
             return False
-        taken = self.call("provider_takes_attachment", model=self.model, media_type=media_type)
-        assert isinstance(taken, bool), "provider_takes_attachment returns True or False"
-        return taken
+        accepted = self.call("provider_takes_attachment", model=self.model, media_type=media_type)
+        assert isinstance(accepted, bool), "provider_takes_attachment returns True or False"
+        return accepted
 
     def build(
         self, messages: Sequence[Message] = SHORT_CONVERSATION, key: str = KEY, model: str = "", **fields: Any
     ) -> HttpRequest:
-        """The request for a conversation, which must be JSON."""
+        """Build the request for a conversation and check that its body is JSON."""
         request = ChatRequest(model or self.model, messages, **fields)
-        http = self.call("provider_build_request", request=request, key=key)
-        assert isinstance(http, HttpRequest), "provider_build_request returns an HttpRequest"
-        json.dumps(http.body, allow_nan=False)
-        return http
+        http_request = self.call("provider_build_request", request=request, key=key)
+        assert isinstance(http_request, HttpRequest), "provider_build_request returns an HttpRequest"
+        json.dumps(http_request.body, allow_nan=False)
+        return http_request
 
     def read(self, response: Mapping[str, Any]) -> tuple[Answer, list[ToolCall]]:
-        """The answer and the calls in a response."""
+        """Parse the answer and the tool calls in a response, and check their types."""
         answer = self.call("provider_parse_response", response=response)
         assert isinstance(answer, Answer), "provider_parse_response returns an Answer"
         calls = self.call("provider_parse_tool_calls", response=response)
@@ -87,17 +87,16 @@ class ContractBase:
         return answer, calls
 
     def feed(self, events: Iterable[ServerEvent]) -> tuple[StreamReader, list[Any]]:
-        """A fresh reader after these events, and the deltas it returned."""
+        """Feed events to a new stream reader; return the reader and the deltas."""
         reader = self.call("provider_stream_reader")
         return reader, [delta for event in events for delta in reader.feed(event)]
 
 
 def list_hook_names() -> list[str]:
-    """The names of all hooks."""
     return [name for name in vars(Provider) if name.startswith("provider_")]
 
 
 def list_host_arguments(function: Any) -> list[str]:
-    """The arguments that the host passes to a hook: by keyword, and those without a default alone."""
+    """List the parameters that ask passes to a hook: those without a default value."""
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]

@@ -1,4 +1,4 @@
-"""The conversation that the contract builds requests from, and the search for its parts in a request's body."""
+"""The conversations used in contract tests, and functions that search for their parts in a request body."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ask import Attachment, Message, ToolCall, ToolSpec
 
-# Each text occurs once, so that it can be counted in a body.
+# Each text is unique, so that tests can count its occurrences in a body.
 
 KEY = "contract-key-0123456789"
 SYSTEM_MESSAGE = Message("system", "You explain words.")
@@ -42,7 +42,7 @@ ATTACHMENTS = tuple(
         ("g.mp3", "audio/mpeg"),
     )
 )
-"""Files of the usual kinds; no provider looks into them."""
+"""Files of common types. Their content is not valid, because providers do not read it."""
 
 OBJECT_SCHEMA = {
     "type": "object",
@@ -62,7 +62,7 @@ FOREIGN_STATE = {
 
 
 def iterate_leaves(value: Any) -> Iterator[Any]:
-    """All values inside a JSON value that hold no others, in order."""
+    """Yield all scalar values inside a JSON value, in order."""
     if isinstance(value, Mapping):
         value = value.values()
     elif isinstance(value, str) or not isinstance(value, Iterable):
@@ -73,21 +73,27 @@ def iterate_leaves(value: Any) -> Iterator[Any]:
 
 
 def find_occurrences(text: str, body: Any) -> list[int]:
-    """Where a text stands in a JSON value, by the number of the leaf that holds it."""
+    """Return the index of the leaf for each occurrence of a text in a JSON value."""
     return [i for i, leaf in enumerate(iterate_leaves(body)) if isinstance(leaf, str) for _ in range(leaf.count(text))]
 
 
 def remove_cache_markers(value: Any) -> Any:
-    """The JSON value without the marks that tell a provider how far to cache, which move from round to round."""
+    """Remove the cache markers from a JSON value.
+
+    They move from one tool round to the next.
+    """
     if isinstance(value, Mapping):
         return {key: remove_cache_markers(part) for key, part in value.items() if key != "cache_control"}
     return [remove_cache_markers(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def is_prefix(shorter: Any, longer: Any) -> bool:
-    """Whether a body is the beginning of another: objects by field, arrays by their first entries."""
+    """Check whether a request body is a prefix of another.
+
+    Every field must be the same, and every array a prefix of the other's.
+    """
     if isinstance(shorter, dict) and isinstance(longer, dict):
         return all(key in longer and is_prefix(part, longer[key]) for key, part in shorter.items())
     if isinstance(shorter, list) and isinstance(longer, list):
         return longer[: len(shorter)] == shorter
-    return shorter == longer or isinstance(shorter, int | float)  # a size may grow with the conversation
+    return shorter == longer or isinstance(shorter, int | float)  # a number may depend on the conversation's size

@@ -1,5 +1,5 @@
 # ruff: noqa: S101 - the contract is checked by assertions
-"""What must hold where the provider's service fails, or answers with anything at all."""
+"""Contract tests for errors and malformed responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFUSAL_BODY = '{"error": {"message": "No.", "type": "error"}}'
 
 
 class FailureTests(ContractBase):
-    """The contract for `provider_parse_error`, and for everything else that reads what came from outside."""
+    """The contract for `provider_parse_error`, and for parsing malformed data in every other hook."""
 
     def error(self, status: int, body: str, headers: Mapping[str, str] | None = None) -> ProviderError:
         error = self.call("provider_parse_error", status=status, headers=headers or {}, body=body)
@@ -32,7 +32,7 @@ class FailureTests(ContractBase):
         return error
 
     def test_any_error_reads_as_one_line_without_the_key(self) -> None:
-        self.build()  # so that a provider that keeps the key has one to give away
+        self.build()  # gives the key to the provider, which must not repeat it in an error
         bodies = [
             *GARBAGE_BODIES,
             HTML_ERROR_PAGE,
@@ -51,7 +51,7 @@ class FailureTests(ContractBase):
             assert self.error(status, REFUSAL_BODY).status == status
 
     def test_passing_error_is_retried_when_the_service_says(self) -> None:
-        headers = {"Retry-After": "7", "retry-after": "7"}  # the host's own headers are found under either
+        headers = {"Retry-After": "7", "retry-after": "7"}  # at run time, header names are case-insensitive
         for status in (429, 503):
             assert self.error(status, REFUSAL_BODY).remedy.action == "retry", f"{status} may pass"
             assert self.error(status, REFUSAL_BODY, headers).remedy == Remedy.RETRY(7.0), f"{status} obeys Retry-After"
@@ -66,15 +66,15 @@ class FailureTests(ContractBase):
                 self.survive_stream([ServerEvent(kind, data)])
 
     def test_values_of_wrong_types_in_a_stream_are_survived(self) -> None:
-        tried: set[ServerEvent] = set()
+        tested_events: set[ServerEvent] = set()
         for events in self.streams.values():
-            for place, event in enumerate(events):
-                if event in tried or event.data.strip() == "[DONE]":
+            for i, event in enumerate(events):
+                if event in tested_events or event.data.strip() == "[DONE]":
                     continue
-                tried.add(event)
+                tested_events.add(event)
                 for value in generate_corruptions(json.loads(event.data)):
-                    spoilt_event = ServerEvent(event.event, json.dumps(value))
-                    self.survive_stream([*events[:place], spoilt_event, *events[place + 1 :]])
+                    corrupt_event = ServerEvent(event.event, json.dumps(value))
+                    self.survive_stream([*events[:i], corrupt_event, *events[i + 1 :]])
 
     def test_values_of_wrong_types_in_a_whole_answer_are_survived(self) -> None:
         for response in ({}, {"x": 1}, *self.wholes.values()):
@@ -98,7 +98,7 @@ class FailureTests(ContractBase):
             self.survive_response(response)
 
     def survive_response(self, response: Mapping[str, Any]) -> None:
-        """Either hook may be asked, whatever the other made of it."""
+        """Check that both parsing hooks handle a malformed response."""
         with allow_only_ask_errors(response):
             self.call("provider_parse_tool_calls", response=response)
         with allow_only_ask_errors(response):

@@ -1,4 +1,4 @@
-"""What no provider may stumble over: answers that are not JSON, or hold values of the wrong type at any place."""
+"""Malformed data that no provider may crash on: bodies that are not JSON, and values of the wrong type."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ MODELS_BODY = {"data": [{"id": "m", "name": "M", "context_length": 8}], "models"
 
 
 def generate_corruptions(value: Any) -> Iterator[Any]:
-    """The JSON value with a value of a wrong type in place of one of its parts, for each part in turn."""
+    """Yield copies of a JSON value, each with one part of a wrong type."""
     yield from WRONG_VALUES
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
-        for part in generate_corruptions(value[key]):
+        for corrupt_part in generate_corruptions(value[key]):
             copy = value.copy()
-            copy[key] = part
+            copy[key] = corrupt_part
             yield copy
 
 
 @contextmanager
 def allow_only_ask_errors(source: object) -> Iterator[None]:
-    """Let an `AskError` pass; any other exception fails the test, with `source` was being read."""
+    """Ignore an `AskError`; fail on any other exception, with a note that shows `source`."""
     try:
         yield
     except AskError:
         pass
-    except Exception as fault:
-        fault.add_note(f"This came from reading {str(source)[:500]!r}; only an ask.AskError may come of any input.")
+    except Exception as error:
+        error.add_note(f"This came from reading {str(source)[:500]!r}; only an ask.AskError may come of any input.")
         raise

@@ -1,5 +1,5 @@
 # ruff: noqa: S101 - the contract is checked by assertions
-"""What must hold of the requests that a provider builds."""
+"""Contract tests for building requests."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ class RequestTests(ContractBase):
                 assert len(find_occurrences(message.content, body)) == 1, f"the {message.role} text is there once"
 
     def test_request_names_the_model_and_a_path(self) -> None:
-        http = self.build(model="model-1")
-        assert "model-1" in http.path or find_occurrences("model-1", http.body), "the model asked for is in the request"
-        assert http.method == "POST", "a chat request is a POST"
-        assert http.path.startswith("/"), "the path is joined to the base URL"
+        request = self.build(model="model-1")
+        named = "model-1" in request.path or find_occurrences("model-1", request.body)
+        assert named, "the model asked for is in the request"
+        assert request.method == "POST", "a chat request is a POST"
+        assert request.path.startswith("/"), "the path is joined to the base URL"
 
     def test_supports_tools_says_yes_or_no(self) -> None:
         assert isinstance(self.call("provider_supports_tools", model=self.model), bool)
@@ -53,26 +54,26 @@ class RequestTests(ContractBase):
         assert not self.takes("application/x-no-such-thing"), "what nobody knows is not taken"
 
     def test_attachment_that_is_taken_is_sent_once_and_whole(self) -> None:
-        for attachment in filter(lambda one: self.takes(one.media_type), ATTACHMENTS):
+        for attachment in filter(lambda attachment: self.takes(attachment.media_type), ATTACHMENTS):
             data = attachment.base64
-            question = USER_MESSAGE._replace(attachments=(attachment,))
-            body = self.build((SYSTEM_MESSAGE, question)).body
+            message = USER_MESSAGE._replace(attachments=(attachment,))
+            body = self.build((SYSTEM_MESSAGE, message)).body
             assert len(find_occurrences(data, body)) == 1, f"{attachment.media_type} is there once, in Base64"
             assert len(find_occurrences(USER_MESSAGE.content, body)) == 1, "the text beside it is there once"
-            longer = self.build((SYSTEM_MESSAGE, question, *LONG_CONVERSATION[2:]), tools=TOOLS).body
+            longer = self.build((SYSTEM_MESSAGE, message, *LONG_CONVERSATION[2:]), tools=TOOLS).body
             assert len(find_occurrences(data, longer)) == 1, "it stays in the conversation"
-            shorter = remove_cache_markers(self.build((SYSTEM_MESSAGE, question), tools=TOOLS).body)
+            shorter = remove_cache_markers(self.build((SYSTEM_MESSAGE, message), tools=TOOLS).body)
             assert is_prefix(shorter, remove_cache_markers(longer)), "as what was sent before"
-            alone = self.build((SYSTEM_MESSAGE, USER_MESSAGE._replace(content="", attachments=(attachment,)))).body
-            assert len(find_occurrences(data, alone)) == 1, "it may come without a text"
+            without_text = self.build((SYSTEM_MESSAGE, message._replace(content=""))).body
+            assert len(find_occurrences(data, without_text)) == 1, "it may come without a text"
 
     def test_several_attachments_stay_in_order(self) -> None:
-        taken = [attachment for attachment in ATTACHMENTS if self.takes(attachment.media_type)]
-        for one, other in pairwise(taken):
-            body = self.build((SYSTEM_MESSAGE, USER_MESSAGE._replace(attachments=(one, other)))).body
-            found = [find_occurrences(attachment.base64, body) for attachment in (one, other)]
-            assert all(len(each) == 1 for each in found), "each is there once"
-            assert found == sorted(found), "and in order"
+        accepted = [attachment for attachment in ATTACHMENTS if self.takes(attachment.media_type)]
+        for pair in pairwise(accepted):
+            body = self.build((SYSTEM_MESSAGE, USER_MESSAGE._replace(attachments=pair))).body
+            positions = [find_occurrences(attachment.base64, body) for attachment in pair]
+            assert all(len(each) == 1 for each in positions), "each is there once"
+            assert positions == sorted(positions), "and in order"
 
     def test_formatted_tools_keep_names_descriptions_and_parameters(self) -> None:
         tools = self.call("provider_format_tools", tools=TOOLS)
@@ -88,10 +89,8 @@ class RequestTests(ContractBase):
         assert not find_occurrences("Explains a word.", self.build().body), "tools not on offer are not"
 
     def test_tool_choice_none_changes_the_request(self) -> None:
-        free, forbidden = (
-            self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice) for choice in ("auto", "none")
-        )
-        assert free.body != forbidden.body, 'tool_choice "none" keeps the model from calling'
+        auto, none = (self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice) for choice in ("auto", "none"))
+        assert auto.body != none.body, 'tool_choice "none" keeps the model from calling'
 
     def test_formatted_result_keeps_its_text_and_names_its_call(self) -> None:
         call, text = TOOL_CALLS[0], TOOL_RESULTS[0]
@@ -104,9 +103,9 @@ class RequestTests(ContractBase):
     def test_each_result_is_sent_once_and_after_the_calls(self) -> None:
         body = self.build(TOOL_CONVERSATION, tools=TOOLS).body
         texts = (USER_MESSAGE.content, "lundi", "rostungur", *TOOL_RESULTS)
-        found = [find_occurrences(text, body) for text in texts]
-        assert [len(each) for each in found] == [1] * len(texts), f"each of these is there once: {texts}"
-        assert found == sorted(found), f"and in this order: {texts}"
+        positions = [find_occurrences(text, body) for text in texts]
+        assert [len(each) for each in positions] == [1] * len(texts), f"each of these is there once: {texts}"
+        assert positions == sorted(positions), f"and in this order: {texts}"
 
     def test_malformed_arguments_in_the_history_do_no_harm(self) -> None:
         for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
@@ -143,7 +142,7 @@ class RequestTests(ContractBase):
         assert FOREIGN_TEXT not in self.dump_with(Native(self.info.name, "alpha/one", FOREIGN_STATE), "beta/two")
 
     def dump_with(self, native: Native, model: str) -> str:
-        """The body for a conversation whose assistant messages carry such native parts."""
+        """Return the body for a conversation whose assistant messages have `native`."""
         messages = [
             message._replace(native=native) if message.role == "assistant" else message for message in LONG_CONVERSATION
         ]
@@ -151,17 +150,17 @@ class RequestTests(ContractBase):
 
     def test_key_is_in_the_headers_only(self) -> None:
         requests = [self.build(TOOL_CONVERSATION, tools=TOOLS), self.call("provider_models_request", key=KEY)]
-        for http in filter(None, requests):
-            assert KEY not in http.path, "the key is not in the path, which may be logged"
-            assert KEY not in json.dumps(http.body), "the key is not in the body"
+        for request in filter(None, requests):
+            assert KEY not in request.path, "the key is not in the path, which may be logged"
+            assert KEY not in json.dumps(request.body), "the key is not in the body"
             if self.info.needs_key:
-                assert any(KEY in value for value in http.headers.values()), "the key is in a header"
+                assert any(KEY in value for value in request.headers.values()), "the key is in a header"
 
     def test_without_a_key_there_is_no_empty_token(self) -> None:
-        with_key, without = self.build().headers, self.build(key="").headers
-        for name, value in with_key.items():
+        headers_with_key, headers_without_key = self.build().headers, self.build(key="").headers
+        for name, value in headers_with_key.items():
             if KEY in value:
-                token = without.get(name, "no such header").strip()
+                token = headers_without_key.get(name, "no such header").strip()
                 assert token not in ("", value.replace(KEY, "").strip()), f"{name} is left out where there is no key"
 
     def test_same_request_builds_the_same_bytes(self) -> None:
@@ -170,17 +169,16 @@ class RequestTests(ContractBase):
         assert (first.path, first.headers) == (second.path, second.headers)
 
     def test_longer_conversation_begins_with_the_shorter_one(self) -> None:
-        talks = [SHORT_CONVERSATION, TOOL_CONVERSATION, LONG_CONVERSATION]
-        bodies = [remove_cache_markers(self.build(talk, tools=TOOLS).body) for talk in talks]
-        for short, long in pairwise(bodies):
-            assert is_prefix(short, long), "what was sent before is sent again unchanged, as providers cache it"
+        conversations = [SHORT_CONVERSATION, TOOL_CONVERSATION, LONG_CONVERSATION]
+        bodies = [remove_cache_markers(self.build(conversation, tools=TOOLS).body) for conversation in conversations]
+        for shorter, longer in pairwise(bodies):
+            assert is_prefix(shorter, longer), "what was sent before is sent again unchanged, as providers cache it"
 
     def test_models_request_is_a_get(self) -> None:
-        """A provider without a models list returns None, which is the default."""
-        http = self.call("provider_models_request", key=KEY)
-        if http is not None:
-            assert isinstance(http, HttpRequest), "provider_models_request returns an HttpRequest, or None"
-            assert http.method == "GET"
-            assert http.body is None
-            assert http.path.startswith("/"), "the path is joined to the base URL"
-            assert SYSTEM_MESSAGE.content not in http.path
+        request = self.call("provider_models_request", key=KEY)
+        if request is not None:  # None, the default, means that there is no models list
+            assert isinstance(request, HttpRequest), "provider_models_request returns an HttpRequest, or None"
+            assert request.method == "GET"
+            assert request.body is None
+            assert request.path.startswith("/"), "the path is joined to the base URL"
+            assert SYSTEM_MESSAGE.content not in request.path

@@ -1,4 +1,4 @@
-"""Sample answers: what one of each kind must say in any wire, and those of the Chat Completions wire."""
+"""Sample answers: the content required of each kind, and the samples for the Chat Completions API."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ask import Finish, ServerEvent
 
 @dataclass(frozen=True)
 class Expected:
-    """What a sample of one kind holds.
+    """The expected content of a sample of one kind.
 
     Attributes:
-        text: the answer's text; None for any.
+        text: the answer's text, or the text before an error; None for any text.
         reasoning: the model's reasoning.
-        calls: the tool calls, each a name and its arguments.
-        finish: why the answer ended; one with calls may also end with STOP.
-        error: a word in the error's message; the text then is what a stream said before it.
-        cut: whether the stream stops short of its end marker; such a kind has no whole form.
+        calls: the tool calls, each as a name and arguments.
+        finish: why the answer ended; an answer with calls may also end with `Finish.STOP`.
+        error: a part of the error's message; "" for no error.
+        cut: whether the stream ends before its end marker; such a sample has no form without streaming.
     """
 
     text: str | None
@@ -48,7 +48,7 @@ CALL_KINDS = {kind for kind, expected in EXPECTED.items() if expected.calls}
 
 
 def make_chat_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> list[ServerEvent]:
-    """A stream in the Chat Completions wire; without a `finish`, cut after the last delta."""
+    """Return a Chat Completions stream, cut off after the last delta without `finish`."""
     chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     if finish:
         chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
@@ -58,17 +58,17 @@ def make_chat_stream(*deltas: dict[str, Any], finish: str | None = "stop") -> li
 
 
 def make_chat_response(finish: str, **message: Any) -> dict[str, Any]:
-    """A whole answer in the Chat Completions wire."""
+    """Return a Chat Completions response without streaming."""
     choice = {"index": 0, "message": {"role": "assistant", "content": None} | message, "finish_reason": finish}
     return {"id": "1", "model": "alpha/one", "choices": [choice], "usage": USAGE}
 
 
 def make_call_fragment(index: int, arguments: str, *, is_first: bool = True) -> dict[str, Any]:
-    """A call of "add", or a later fragment of one."""
-    call: dict[str, Any] = {"index": index, "function": {"arguments": arguments}}
+    """Return the first or a later fragment of a call of "add"."""
+    fragment: dict[str, Any] = {"index": index, "function": {"arguments": arguments}}
     if is_first:
-        call |= {"id": f"call_{index}", "type": "function", "function": {"name": "add", "arguments": arguments}}
-    return call
+        fragment |= {"id": f"call_{index}", "type": "function", "function": {"name": "add", "arguments": arguments}}
+    return fragment
 
 
 USAGE = {"prompt_tokens": 12, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}

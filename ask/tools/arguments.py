@@ -1,7 +1,7 @@
 """Parse the arguments of a tool call and check them against the tool's schema.
 
-`type`, `enum`, `required`, `properties` and a closed `additionalProperties` are checked here: most tools use no other
-keyword, and a model understands these messages best. A schema with more keywords is checked by `jsonschema` as well.
+`type`, `enum`, `required`, `properties` and a closed `additionalProperties` are checked here: most tools use only these
+keywords, and models understand these messages best. A schema with more keywords is also checked by `jsonschema`.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _SIMPLE_KEYWORDS = frozenset(
     {"type", "enum", "required", "properties", "title", "description", "default", "examples", "format"}
     | {"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly"}
 )
-"""Keywords that are checked here, and annotations. `format` is an annotation for the arguments of tools."""
+"""Keywords checked here, and annotations. `format` is only an annotation in tool schemas."""
 _MAX_QUOTED_LENGTH = 200
 _TOO_DEEP_MESSAGE = "are nested too deeply"
 
 
 def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
-    """Return the arguments of a call, checked against `spec.parameters`.
+    """Parse the arguments of a call and check them against `spec.parameters`.
 
-    An empty text is {}. Property names that were replaced for the provider get their own names back. null for an
-    optional parameter that cannot be null counts as left out, and 5.0 becomes the integer 5.
+    An empty string means {}. Property names that were replaced for the provider are restored. null for an optional
+    parameter that is not nullable counts as omitted, and 5.0 becomes the integer 5.
 
     Raises:
-        ToolError: says what is wrong, for the model, and repeats the start of what it wrote.
+        ToolError: The arguments are invalid; the message is for the model and quotes the start of what it wrote.
     """
     from ask.plugin_api.tool_schemas import restore_property_names
 
@@ -51,12 +51,12 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
             return _validate_arguments(restore_property_names(spec.parameters, value), spec.parameters)
         except RecursionError:
             _reject_arguments(_TOO_DEEP_MESSAGE)
-    except _InvalidArgumentsError as misfit:
-        begin = (
+    except _InvalidArgumentsError as error:
+        excerpt = (
             arguments_json if len(arguments_json) <= _MAX_QUOTED_LENGTH else arguments_json[:_MAX_QUOTED_LENGTH] + "..."
         )
-        wrote = f". You wrote: {begin}" if begin.strip() else ""
-        raise ToolError(f"nothing was run: the arguments of {spec.name} {misfit}{wrote}") from None
+        quote = f". You wrote: {excerpt}" if excerpt.strip() else ""
+        raise ToolError(f"nothing was run: the arguments of {spec.name} {error}{quote}") from None
 
 
 def _validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,14 +65,14 @@ def _validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any])
     from ask.schemas.lenient_validation import LenientSchema
 
     checker = LenientSchema(schema)
-    fitting = _validate_object(arguments, schema, "", checker)
-    if problem := checker.describe_problems(fitting):
-        _reject_arguments(f"do not fit: {problem}")
-    return fitting
+    validated = _validate_object(arguments, schema, "", checker)
+    if problems := checker.describe_problems(validated):
+        _reject_arguments(f"do not fit: {problems}")
+    return validated
 
 
 def _is_simple_schema(schema: Any) -> bool:
-    """Whether a schema uses no keyword but those that are checked here."""
+    """Check whether a schema uses only keywords that are checked here."""
     if not isinstance(schema, Mapping):
         return schema is True
     if any(name not in _SIMPLE_KEYWORDS and not _is_plain_additional_properties(name, schema[name]) for name in schema):
@@ -86,7 +86,7 @@ def _is_plain_additional_properties(keyword: str, value: Any) -> bool:
 
 
 class _SimpleNullChecker:
-    """Checks null against a simple schema."""
+    """Checks whether a simple schema allows null."""
 
     def is_nullable(self, subschema: Any) -> bool:
         if not isinstance(subschema, Mapping):
@@ -129,22 +129,22 @@ def _validate_object(
     declared = properties if isinstance(properties, Mapping) else {}
     required = [name for name in as_list(schema.get("required")) if isinstance(name, str)]
     closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
-    fitting = {}
+    validated = {}
     for name, item in value.items():
         if closed and name not in declared:
             _reject_arguments(_describe_unknown_name(path + name, [path + known for known in declared]))
-        part = declared.get(name, {})
-        if item is None and name in declared and name not in required and not null_checker.is_nullable(part):
+        subschema = declared.get(name, {})
+        if item is None and name in declared and name not in required and not null_checker.is_nullable(subschema):
             continue
-        fitting[name] = _validate_value(item, part, path + name, null_checker)
-    missing = [path + name for name in required if name not in fitting]
+        validated[name] = _validate_value(item, subschema, path + name, null_checker)
+    missing = [path + name for name in required if name not in validated]
     if missing:
         _reject_arguments(f"lack {', '.join(map(repr, missing))}")
-    return fitting
+    return validated
 
 
 def _validate_value(value: Any, schema: Any, path: str, null_checker: Any) -> Any:
-    if not isinstance(schema, Mapping) or "$ref" in schema:  # in older drafts $ref hides what stands beside it
+    if not isinstance(schema, Mapping) or "$ref" in schema:  # older drafts ignore the keywords next to $ref
         return value
     types = _list_allowed_types(schema)
     if isinstance(value, float) and value.is_integer() and "integer" in types and "number" not in types:
@@ -160,9 +160,9 @@ def _validate_value(value: Any, schema: Any, path: str, null_checker: Any) -> An
 
 
 def _list_allowed_types(schema: Mapping[str, Any]) -> list[str]:
-    """The type names that a schema allows; [] where it leaves the type open."""
-    named = schema.get("type")
-    names = [named] if isinstance(named, str) else as_list(named)
+    """Return the type names that a schema allows; [] if it does not restrict the type."""
+    declared = schema.get("type")
+    names = [declared] if isinstance(declared, str) else as_list(declared)
     return names if all(isinstance(name, str) and name in _PYTHON_TYPES for name in names) else []
 
 
@@ -182,6 +182,6 @@ def _describe_unknown_name(name: str, known_names: Iterable[str]) -> str:
     from ask.suggestions import suggest
 
     known_names = list(known_names)
-    near = suggest(name, known_names)
-    hint = f"; did you mean {near!r}?" if near else ""
+    suggestion = suggest(name, known_names)
+    hint = f"; did you mean {suggestion!r}?" if suggestion else ""
     return f"have an unknown name, {name!r} (it takes {', '.join(known_names) or 'none'}{hint})"

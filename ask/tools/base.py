@@ -1,4 +1,4 @@
-"""What a tool is, and the tools that come with `ask`."""
+"""The types that every tool uses: `Tool`, `ToolContext`, `ToolResult` and `ToolError`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ask.redaction import NO_SECRETS, Redactor
 
 
 class ToolError(Exception):
-    """A call that could not be carried out; the text is written for the model, which gets it as the result."""
+    """An error in a tool call; the message is written for the model, which gets it as the result."""
 
 
 def skip_backup(path: Path, new_content: bytes) -> None:
-    """Keeps no original: for a run that is not saved, and where a tool has no access to what is kept."""
+    """Back up nothing: for runs without history, and for tools that cannot reach the backups."""
 
 
 class ApprovedFile(NamedTuple):
-    """The file whose new content a user was shown and agreed to.
+    """A file whose new content the user was shown and approved.
 
     Attributes:
-        path: of the file, without links.
-        folder_id: device and inode of the innermost folder on the path that exists; "" where only the path was shown.
-        file_id: device and inode of the file; "" if it does not exist.
-        digest: SHA-256 of its content; "" if that was not read.
+        path: Its path, with symbolic links resolved.
+        folder_id: Device and inode of the innermost existing folder on the path; "" if only the path was shown.
+        file_id: Device and inode of the file; "" if it does not exist.
+        digest: SHA-256 of its content; "" if the content was not read.
     """
 
     path: str
@@ -36,24 +36,24 @@ class ApprovedFile(NamedTuple):
 
 
 class ToolContext(NamedTuple):
-    """What a tool may use of the run it works for.
+    """The parts of a run that its tools may use.
 
     Attributes:
-        directory: relative paths start here, and commands run here.
-        environment: the environment of child processes, without the providers' keys.
-        command_timeout: seconds that a command may take at most.
-        spill_directory: where an output too long for a result is kept whole.
-        on_output: takes a running command's output, as it comes.
-        keep_original: is called before a file changes, with its path, in which there is no link any more, and with
-            what it will hold. It raises nothing because of what cannot be kept.
-        open_spill: makes a new file in `spill_directory`; None makes it right there.
-        redactor: replaces secrets in a command's output before it is shown or kept.
-        restrict_hosts: None where any host may be reached; else only public addresses may, and a redirect may lead to
-            another host only where that is one of these, in the form of `addresses.host_of`.
-        niceness: what a command adds to its niceness (0 to 19): the higher, the more others go before it.
-        approved_file: the only file that this call may write, and only as long as it is unchanged; None for any.
-        keep_hard_links: write a file with several names in place; otherwise the name written gets a file of its own.
-        placeholders: files and folders that are not listed while they are empty: safe mode creates them for a run.
+        directory: The working directory: relative paths start here, and commands run here.
+        environment: Environment variables for child processes, without the providers' keys.
+        command_timeout: The longest time that a command may take, in seconds.
+        spill_directory: Where an output that is too long for a result is saved in full.
+        on_output: Called with the output of a running command as it arrives.
+        keep_original: Called before a file changes, with its path (symbolic links resolved) and its new content. Never
+            raises because of a failed backup.
+        open_spill: Creates a file in `spill_directory`; None means that the tool creates it itself.
+        redactor: Replaces secrets in a command's output before it is shown or saved.
+        restrict_hosts: None allows all hosts. Otherwise only public addresses may be reached, and a redirect may lead
+            to another host only if it is in this set, in the form that `network_policy.parse_host` returns.
+        niceness: Added to the niceness of commands (0 to 19); higher means lower priority.
+        approved_file: The only file that this call may write, as long as it is unchanged; None allows any file.
+        keep_hard_links: Rewrite a file with several hard links in place; otherwise the path written gets its own copy.
+        placeholders: Files and folders that safe mode creates for a run; they are not listed while they are empty.
     """
 
     directory: Path
@@ -72,9 +72,9 @@ class ToolContext(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """What a call gave: the text for the model, and whether it failed.
+    """The result of a call: the text for the model, and whether the call failed.
 
-    `exit_status` is a command's, None for anything else.
+    `exit_status` is the exit status of a command, None for other tools.
     """
 
     text: str
@@ -83,14 +83,15 @@ class ToolResult(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A tool: what the model sees, and the function that does the work.
+    """A tool: its specification for the model, and the function that runs it.
 
     Attributes:
-        run: takes the arguments, which fit the specification's schema; raises `ToolError` where it cannot.
-        changes: whether it runs or writes something, so that `--confirm` asks first; a tool that only reads says so.
-        origin: the distribution it comes from; filled in by the host.
-        host_of: for a tool that touches nothing here but reaches a host: which, by a call's arguments; raises
-            `ToolError` where none can be told.
+        spec: Name, description and parameters, as the model sees them.
+        run: Called with arguments that match the specification's schema; raises `ToolError` if it fails.
+        changes: Whether it has side effects, so that `--confirm` asks first. False for a tool that only reads.
+        origin: The distribution that provides it; set by the host.
+        host_of: For a tool that changes nothing locally but reaches a host: returns that host for a call's arguments.
+            Raises `ToolError` if there is none.
     """
 
     spec: ToolSpec

@@ -1,4 +1,4 @@
-"""The tools that come with `ask`."""
+"""The list of built-in tools."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ask.tools.base import Tool
 
 
 def list_builtin_tools() -> list[Tool]:
-    """The tools that come with `ask`, in the order in which they are offered."""
+    """Return the built-in tools, in the order in which models see them."""
     from ask.tools.fetch_url import FETCH_URL
     from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
     from ask.tools.shell import BASH

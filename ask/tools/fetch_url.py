@@ -1,4 +1,4 @@
-"""The tool `run_fetch_url`. It is loaded with the others, so what it works with is loaded by a call."""
+"""The tool `fetch_url`. Imports that it needs only to run happen in its functions, to keep start-up fast."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HTML_TYPES = ("text/html", "application/xhtml+xml")
 _BINARY_TYPE_PATTERN = re.compile(
     r"(?!.*\+(?:xml|json))(?:image|audio|video|font)/|application/(?:pdf|zip|gzip|wasm|x-tar)"
 )
-"""Content types of what is not read at all."""
+"""Content types whose body is not read."""
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _CHARSET_PATTERN = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _META_CHARSET_PATTERN = re.compile(rb"<meta[^>]{0,200}?charset\s*=[\s\"']*([\w.:-]+)", re.IGNORECASE)
@@ -26,24 +26,24 @@ _XML_ENCODING_PATTERN = re.compile(rb"\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"'](
 _TEXT_ENCODING_PATTERN = re.compile(
     r"(?!utf_?7)(utf|iso|latin|l1|ascii|us|cp|windows|koi|mac|gb|big5|euc|shift|sjis|tis|ks_c)"
 )
-"""Python has more text encodings, of which a few take for ever to read a long text."""
+"""Allowed text encodings. Python has more, and a few of them take very long for a long text."""
 _BINARY_SIGNATURES = (b"%PDF-", b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"\x1f\x8b", b"\x7fELF")
-"""What begins like this is binary, whatever it is called."""
+"""Signatures of binary files, recognized whatever content type the server sends."""
 _HTML_TAGS = "!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p"
 _HTML_START_PATTERN = re.compile(rf"\s*(?:<\?xml[^>]*>\s*)?(?:<!--|<(?:{_HTML_TAGS})[\s>])", re.IGNORECASE)
-"""As browsers know it where no content type says so: https://mimesniff.spec.whatwg.org"""
+"""Recognizes HTML without a content type, as browsers do: https://mimesniff.spec.whatwg.org"""
 _BODY_TIME_SHARE = 0.8
-"""The share of the time in which a body must have come; the rest is for reading it."""
+"""Share of the timeout for receiving the body; the rest is for parsing it."""
 BINARY_CONTENT_NOTE = "[binary content is not shown]"
 _SNIFF_LENGTH = 4_096
-"""Bytes in which a page says what it is."""
+"""Bytes at the start of a body that are searched for its encoding."""
 
 
 def get_fetch_host(arguments: Mapping[str, Any]) -> str:
-    """The host that a call reaches.
+    """Return the host that a call reaches.
 
     Raises:
-        ToolError: the URL is none, or an odd one.
+        ToolError: The URL is invalid or ambiguous.
     """
     from ask.tools.network_policy import parse_host
 
@@ -51,27 +51,28 @@ def get_fetch_host(arguments: Mapping[str, Any]) -> str:
 
 
 def run_fetch_url(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """What a URL gives, as text, below a line that says where it came from.
+    """Fetch a URL and return its text below a status line.
 
     With `context.restrict_hosts` only public addresses are reached, and no proxies are used.
 
     Raises:
-        ToolError: nothing came, it may not be fetched, or the server answered with an error, whose text is told.
+        ToolError: The request failed or is not allowed, or the server returned an error status; the message then
+            includes the error page's text.
     """
     from ask.tools.http_get import fetch_response
     from ask.tools.network_policy import NetworkPolicy
 
     deadline = time.monotonic() + context.command_timeout
-    restricted = None if context.restrict_hosts is None else NetworkPolicy(context.restrict_hosts)
-    page = fetch_response(
+    policy = None if context.restrict_hosts is None else NetworkPolicy(context.restrict_hosts)
+    response = fetch_response(
         arguments["url"],
         context.command_timeout,
-        restricted,
-        lambda kind: not _BINARY_TYPE_PATTERN.match(_parse_media_type(kind)),
+        policy,
+        lambda content_type: not _BINARY_TYPE_PATTERN.match(_parse_media_type(content_type)),
         body_timeout=context.command_timeout * _BODY_TIME_SHARE,
     )
-    text = f"{_format_status_line(page)}\n\n{extract_text(page, deadline, context.environment)}"
-    if page.is_error:
+    text = f"{_format_status_line(response)}\n\n{extract_text(response, deadline, context.environment)}"
+    if response.is_error:
         raise ToolError(text)
     return ToolResult(text)
 
@@ -82,24 +83,21 @@ def _parse_media_type(content_type: str) -> str:
 
 def _format_status_line(response: FetchResponse) -> str:
     size = len(response.body) or response.content_length
-    told = [response.status_line, _parse_media_type(response.content_type) or "no content type"]
-    told.append("size unknown" if size is None else f"{size:,} bytes")
-    return f"{response.url}: {', '.join([*told, response.truncation_reason] if response.truncation_reason else told)}"
+    parts = [response.status_line, _parse_media_type(response.content_type) or "no content type"]
+    parts.append("size unknown" if size is None else f"{size:,} bytes")
+    return f"{response.url}: {', '.join([*parts, response.truncation_reason] if response.truncation_reason else parts)}"
 
 
 def extract_text(response: FetchResponse, deadline: float, environment: Mapping[str, str]) -> str:
-    """What came, as text: a page's readable text, or what stands for it where there is none.
+    """Return the body as text: the readable text of a page, or a note if there is no text.
 
-    Args:
-        response: what came.
-        deadline: on the monotonic clock, when the text is to be there.
-        environment: of the process that reads it.
+    `deadline` is on the monotonic clock; `environment` is for the process that parses the page.
 
     Raises:
-        ToolError: it takes too long, or too much memory.
+        ToolError: Parsing takes too long or too much memory.
     """
-    media = _parse_media_type(response.content_type)
-    if _BINARY_TYPE_PATTERN.match(media) or response.body.startswith(_BINARY_SIGNATURES):
+    media_type = _parse_media_type(response.content_type)
+    if _BINARY_TYPE_PATTERN.match(media_type) or response.body.startswith(_BINARY_SIGNATURES):
         return BINARY_CONTENT_NOTE
     if not response.body:
         return "[the answer is empty]"
@@ -107,16 +105,16 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
     if not encoding:
         return BINARY_CONTENT_NOTE
     text = response.body.decode(encoding, "replace").removeprefix("\ufeff")
-    if (media in _HTML_TYPES and not _is_json(text)) or (not media and _HTML_START_PATTERN.match(text)):
+    if (media_type in _HTML_TYPES and not _is_json(text)) or (not media_type and _HTML_START_PATTERN.match(text)):
         from ask.tools.page_text import extract_page_text
 
-        read = extract_page_text(text, response.url, deadline - time.monotonic(), environment)
-        return read or "[the page has no text without JavaScript]"
+        page_text = extract_page_text(text, response.url, deadline - time.monotonic(), environment)
+        return page_text or "[the page has no text without JavaScript]"
     return text
 
 
 def _is_json(text: str) -> bool:
-    """Whether what is called a page is JSON, as programs answer that set no content type."""
+    """Check for JSON labeled as HTML, as servers send it if no content type is set."""
     if not text.lstrip().startswith(("{", "[")):
         return False
     import json
@@ -129,20 +127,23 @@ def _is_json(text: str) -> bool:
 
 
 def _detect_encoding(response: FetchResponse) -> str:
-    """How the body is written, by its own mark, the header, or what the page says; "" for what is no text."""
+    """Detect the encoding from a byte order mark, the header or the page itself.
+
+    Return "" if the body is not text.
+    """
     head = response.body[:_SNIFF_LENGTH]
-    for mark, name in _BYTE_ORDER_MARKS:
-        if head.startswith(mark):
+    for byte_order_mark, name in _BYTE_ORDER_MARKS:
+        if head.startswith(byte_order_mark):
             return name
-    named = _CHARSET_PATTERN.search(response.content_type)
-    if named and (known := _normalize_encoding(named[1])):
-        return known
+    header_match = _CHARSET_PATTERN.search(response.content_type)
+    if header_match and (encoding := _normalize_encoding(header_match[1])):
+        return encoding
     if b"\0" in head:
         return ""
-    told = _XML_ENCODING_PATTERN.match(head) or _META_CHARSET_PATTERN.search(head)
-    if told and (known := _normalize_encoding(told[1].decode("ascii", "replace"))):
-        # A page whose bytes could be read to find this is not in UTF-16, as browsers know.
-        return "utf-8" if known.startswith(("utf-16", "utf-32")) else known
+    declaration = _XML_ENCODING_PATTERN.match(head) or _META_CHARSET_PATTERN.search(head)
+    if declaration and (encoding := _normalize_encoding(declaration[1].decode("ascii", "replace"))):
+        # The declaration was readable as ASCII, so the page is not UTF-16. Browsers do the same.
+        return "utf-8" if encoding.startswith(("utf-16", "utf-32")) else encoding
     try:
         codecs.getincrementaldecoder("utf-8")().decode(response.body)
     except UnicodeDecodeError:
@@ -151,15 +152,18 @@ def _detect_encoding(response: FetchResponse) -> str:
 
 
 def _normalize_encoding(name: str) -> str:
-    """The encoding of that name; "" where there is none. Latin-1 stands for its superset, as in browsers."""
+    """Return the Python name of an encoding; "" if it is unknown.
+
+    Latin-1 means cp1252, as in browsers.
+    """
     name = name.lower().replace("-", "_")
     if not _TEXT_ENCODING_PATTERN.match(name):
         return ""
     try:
-        known = codecs.lookup(name).name
+        codec_name = codecs.lookup(name).name
     except LookupError:
         return ""
-    return "cp1252" if known in ("iso8859-1", "ascii") else known
+    return "cp1252" if codec_name in ("iso8859-1", "ascii") else codec_name
 
 
 FETCH_URL = Tool(

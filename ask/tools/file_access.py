@@ -1,7 +1,4 @@
-"""Files for the tools: opened without ever blocking, written at once or not at all, errors told to the model.
-
-What is done with the content is left to `files` and `edits`.
-"""
+"""Open, read and write files for the tools: without blocking, atomically, and with errors written for the model."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from ask.atomic_files import Ownership, replace_file
 from ask.tools.base import ApprovedFile, ToolContext, ToolError
 
 MAX_FILE_SIZE = 10 * 1024 * 1024
-"""Bytes of the largest file that is read or written."""
+"""Largest file that is read or written, in bytes."""
 
 _MAX_PATH_LENGTH = 4_096
-"""Bytes of a path that no system takes any more of, Linux's PATH_MAX."""
+"""Longest path that any system accepts, in bytes (Linux's PATH_MAX)."""
 _MAX_QUOTED_PATH_LENGTH = 200
 _MAX_CREATED_FOLDERS = 100
-"""How many missing folders are made for a file at most: what lies deeper, most programs cannot walk or remove."""
+"""Maximum number of folders created for one file: many programs cannot walk or remove a deeper tree."""
 _MAX_NAMES_READ = 1_000
 _MAX_NAMES_LISTED = 20
 _OPEN_FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
@@ -42,7 +39,7 @@ _FILE_TYPE_DESCRIPTIONS = {
 
 
 def resolve_path(path_argument: str, context: ToolContext) -> Path:
-    """The path that the model means by `name`: from the run's directory on, or from a home directory with `~`."""
+    """Return the path that the model means: relative to the run's directory, with `~` expanded."""
     try:
         if len(os.fsencode(path_argument)) > _MAX_PATH_LENGTH:
             raise ToolError(
@@ -61,7 +58,7 @@ def resolve_path(path_argument: str, context: ToolContext) -> Path:
 def translate_os_errors(
     display_name: str, path: Path, context: ToolContext, expected_type: str = "file"
 ) -> Iterator[None]:
-    """Turns the operating system's errors into results that help; `name` is the path as the model gave it."""
+    """Convert the operating system's errors to a `ToolError` that helps the model."""
     try:
         yield
     except FileNotFoundError:
@@ -75,15 +72,15 @@ def translate_os_errors(
 
 
 def list_entries(path: Path, context: ToolContext, limit: int | None = None) -> list[os.DirEntry[str]]:
-    """List a folder without the placeholders of safe mode, in no particular order.
+    """List a folder in no particular order, without the placeholders of safe mode.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: The folder cannot be read.
     """
     with os.scandir(path) as entries:
-        found = list(islice(entries, limit))
+        listing = list(islice(entries, limit))
     folder = path.resolve() if context.placeholders else path
-    return [entry for entry in found if folder / entry.name not in context.placeholders or not _is_empty_entry(entry)]
+    return [entry for entry in listing if folder / entry.name not in context.placeholders or not _is_empty_entry(entry)]
 
 
 def _is_empty_entry(entry: os.DirEntry[str]) -> bool:
@@ -99,22 +96,22 @@ def _is_empty_entry(entry: os.DirEntry[str]) -> bool:
 def read_regular_file(display_name: str, path: Path | str, dir_fd: int | None = None) -> bytes:
     """Read a regular file of at most `MAX_FILE_SIZE` bytes.
 
-    Messages call it `name`. With an open `dir_fd`, `path` is a name in there, and a link is not followed.
+    With a `dir_fd`, `path` is a name in that open folder, and a symbolic link is not followed.
 
     Raises:
-        ToolError: it is something else, or larger.
-        OSError: it cannot be read.
+        ToolError: It is not a regular file, or too large.
+        OSError: It cannot be read.
     """
-    follow = dir_fd is None
+    follow_symlinks = dir_fd is None
     _require_regular_file(
-        display_name, os.stat(path, dir_fd=dir_fd, follow_symlinks=follow)
-    )  # opening some devices has an effect
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+        display_name, os.stat(path, dir_fd=dir_fd, follow_symlinks=follow_symlinks)
+    )  # opening some devices has side effects
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow_symlinks else os.O_NOFOLLOW)
     descriptor = os.open(path, flags, dir_fd=dir_fd)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         _require_regular_file(display_name, status)
-        # A file in /proc has no size, and another may be growing.
+        # Files in /proc report size 0, and any file may be growing.
         data = file.read(MAX_FILE_SIZE + 1) or b"" if status.st_size <= MAX_FILE_SIZE else b""
     size = max(status.st_size, len(data))
     if size > MAX_FILE_SIZE:
@@ -129,10 +126,10 @@ class WriteTarget(NamedTuple):
     """A path to write to, reached through an open folder: a folder swapped for a link cannot redirect the write.
 
     Attributes:
-        path: without links.
-        dir_fd: a descriptor of the innermost folder on the path that exists.
-        missing_folders: the names of the folders to make in it, the outermost first.
-        stat_result: of the file; None if it does not exist.
+        path: Its path, with symbolic links resolved.
+        dir_fd: A descriptor of the innermost existing folder on the path.
+        missing_folders: Names of the folders to create inside it, outermost first.
+        stat_result: The status of the file; None if it does not exist.
     """
 
     path: Path
@@ -141,7 +138,7 @@ class WriteTarget(NamedTuple):
     stat_result: os.stat_result | None
 
     def to_approved_file(self, content: bytes | None = None) -> ApprovedFile:
-        """Describe the file, and its content as far as that was read."""
+        """Describe the file, and its content if that was read."""
         return ApprovedFile(
             str(self.path),
             _format_file_id(os.fstat(self.dir_fd)),
@@ -153,17 +150,17 @@ class WriteTarget(NamedTuple):
         """Read the file.
 
         Raises:
-            ToolError, OSError: as from `read_regular_file`.
+            ToolError, OSError: As `read_regular_file`.
         """
         return read_regular_file(display_name, self.path.name, self.dir_fd)
 
 
 @contextmanager
 def open_write_target(path: Path) -> Iterator[WriteTarget]:
-    """Open the folder of a path that contains no link.
+    """Open the folder of a path that contains no symbolic link.
 
     Raises:
-        OSError: a part of the path is a link or a file by now, or cannot be opened.
+        OSError: Part of the path has become a link or a file, or cannot be opened.
     """
     *folders, name = path.parts[1:] or ("",)
     folder, missing = open_folders(path.anchor, folders)
@@ -180,77 +177,77 @@ def open_write_target(path: Path) -> Iterator[WriteTarget]:
 def open_folders(
     start: Path | str | int, names: Sequence[str], *, create_missing: bool = False
 ) -> tuple[int, Sequence[str]]:
-    """Open a folder inside `start` step by step, following no link.
+    """Open a folder below `start` step by step, without following symbolic links.
+
+    Return the descriptor of the innermost folder that exists, and the names that are missing in it.
 
     Args:
-        start: a path, or the descriptor of a folder.
-        names: the name of each folder on the way.
-        create_missing: make the missing ones.
-
-    Returns the descriptor of the innermost folder that exists, and the names that are missing in it.
+        start: A path, or the descriptor of a folder.
+        names: The name of each folder on the way.
+        create_missing: Create the missing folders.
 
     Raises:
-        OSError: one is no folder, or cannot be opened or made.
+        OSError: One of them is not a folder, or cannot be opened or created.
     """
-    place = (
+    folder = (
         os.open(".", _OPEN_FOLDER_FLAGS, dir_fd=start) if isinstance(start, int) else os.open(start, _OPEN_FOLDER_FLAGS)
     )
     try:
-        for count, name in enumerate(names):
+        for index, name in enumerate(names):
             if create_missing:
                 with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=place)
+                    os.mkdir(name, dir_fd=folder)
             try:
-                inner = os.open(name, _OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=place)
+                inner = os.open(name, _OPEN_FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=folder)
             except FileNotFoundError:
-                return place, names[count:]
-            os.close(place)
-            place = inner
+                return folder, names[index:]
+            os.close(folder)
+            folder = inner
     except BaseException:
-        os.close(place)
+        os.close(folder)
         raise
-    return place, ()
+    return folder, ()
 
 
 def check_approved_target(display_name: str, approved_file: ApprovedFile | None, target: WriteTarget) -> None:
-    """Refuse a write to anything but the file that the user approved, or after that file has changed.
+    """Refuse a write to any file except the approved one, or if that file has changed since.
 
     Raises:
-        ToolError: it is another file or has another content by now.
-        OSError: it cannot be read.
+        ToolError: It is another file, or its content has changed.
+        OSError: It cannot be read.
     """
     if approved_file is None:
         return
     if approved_file.folder_id:
         content = target.read_content(display_name) if approved_file.digest and target.stat_result else None
-        same = target.to_approved_file(content) == approved_file
+        is_unchanged = target.to_approved_file(content) == approved_file
     else:
-        same = str(target.path) == approved_file.path
-    if not same:
+        is_unchanged = str(target.path) == approved_file.path
+    if not is_unchanged:
         raise ToolError(CHANGED_SINCE_APPROVAL.format(name=display_name))
 
 
 def check_approved_content(display_name: str, approved_file: ApprovedFile | None, content: bytes) -> None:
-    """Refuse an edit of a content that is not the one that the user was shown.
+    """Refuse an edit of content that differs from what the user was shown.
 
     Raises:
-        ToolError: it is another one.
+        ToolError: The content differs.
     """
     if approved_file and approved_file.folder_id and compute_digest(content) != approved_file.digest:
         raise ToolError(CHANGED_SINCE_APPROVAL.format(name=display_name))
 
 
 def write_regular_file(display_name: str, path: Path, data: bytes, context: ToolContext) -> bool:
-    """Write `data` as the whole content of a file; return whether the file is new.
+    """Replace the content of a file with `data`; return whether the file is new.
 
-    The file keeps its mode and, where permitted, its owner. Up to `_MAX_CREATED_FOLDERS` missing folders are made. A link is
-    written through. A file with several names (hard links) is rewritten in place, unless the context says to break
-    them: it then becomes a file of its own.
+    The file keeps its mode and, where permitted, its owner. Up to `_MAX_CREATED_FOLDERS` missing folders are created. A
+    symbolic link is followed. A file with several hard links is rewritten in place, unless the context says to break
+    them.
 
     Raises:
-        ToolError: it is no regular file, `data` is over `MAX_FILE_SIZE` bytes, too many folders are missing, or it is
-            not the file that the user approved.
-        OSError: it cannot be written; then what was there is untouched.
+        ToolError: It is not a regular file, `data` is over `MAX_FILE_SIZE` bytes, too many folders are missing, or the
+            user approved another file.
+        OSError: It cannot be written; the old content is then untouched.
     """
     if len(data) > MAX_FILE_SIZE:
         raise ToolError(f"{display_name}: {len(data):,} bytes, and files over {MAX_FILE_SIZE:,} are not written")
@@ -262,10 +259,11 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
             if not os.access(target.path.name, os.W_OK, dir_fd=target.dir_fd):
                 raise PermissionError
         check_approved_target(display_name, context.approved_file, target)
-        missing = len(target.missing_folders)
-        if missing > _MAX_CREATED_FOLDERS:
+        missing_count = len(target.missing_folders)
+        if missing_count > _MAX_CREATED_FOLDERS:
             raise ToolError(
-                f"{display_name}: {missing:,} folders of this path are missing, and over {_MAX_CREATED_FOLDERS} are not made"
+                f"{display_name}: {missing_count:,} folders of this path are missing, "
+                f"and over {_MAX_CREATED_FOLDERS} are not made"
             )
         context.keep_original(target.path, data)
         folder, _ = open_folders(target.dir_fd, target.missing_folders, create_missing=True)
@@ -273,8 +271,8 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
             if target.stat_result and target.stat_result.st_nlink > 1 and context.keep_hard_links:
                 rewrite_file_in_place(target.path.name, [data], len(data), target.stat_result, folder)
             else:
-                owned = Ownership.from_status(target.stat_result) if target.stat_result else None
-                replace_file(Path(target.path.name), [data], owned, folder)
+                ownership = Ownership.from_status(target.stat_result) if target.stat_result else None
+                replace_file(Path(target.path.name), [data], ownership, folder)
         finally:
             os.close(folder)
     return target.stat_result is None
@@ -283,13 +281,13 @@ def write_regular_file(display_name: str, path: Path, data: bytes, context: Tool
 def rewrite_file_in_place(
     path: Path | str, chunks: Iterable[bytes], size: int, expected_stat: os.stat_result, dir_fd: int | None = None
 ) -> None:
-    """Rewrite a file in place, for all its names. The disk space is allocated before anything is overwritten.
+    """Rewrite a file in place, for all its hard links.
 
-    With an open `dir_fd`, `path` is a name in there. `new_size` is that of the new content. Another file than the one
-    whose status is `expected_stat` is not written.
+    Disk space is allocated before anything is overwritten. With a `dir_fd`, `path` is a name in that open folder.
+    `size` is the size of the new content. Nothing is written if the file is not the one with status `expected_stat`.
 
     Raises:
-        OSError: it cannot be written, or is another file by now.
+        OSError: It cannot be written, or has been replaced by another file.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
     with os.fdopen(descriptor, "wb") as file:
@@ -301,7 +299,7 @@ def rewrite_file_in_place(
         file.writelines(chunks)
         file.truncate()
         file.flush()
-        with suppress(PermissionError):  # writing takes set-id bits away
+        with suppress(PermissionError):  # writing clears the set-user-ID and set-group-ID bits
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
 
 
@@ -312,19 +310,19 @@ def _allocate_space(descriptor: int, old_size: int, new_size: int) -> None:
         os.posix_fallocate(descriptor, 0, new_size)
     except OSError as error:
         os.ftruncate(descriptor, old_size)
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not every file system can do it
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # not every file system supports it
             raise
 
 
 def compute_digest(content: bytes) -> str:
-    """Return the SHA-256 of a content in hexadecimal."""
+    """Return the SHA-256 of `content` in hexadecimal."""
     from hashlib import sha256
 
     return sha256(content).hexdigest()
 
 
 def escape_for_display(name: str) -> str:
-    """A file's name on one line: control characters escaped, bytes that are not UTF-8 in hexadecimal."""
+    """Return a file name on one line, with control characters and invalid UTF-8 escaped."""
     text = os.fsencode(name).decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -353,9 +351,8 @@ def _describe_missing_path(display_name: str, path: Path, context: ToolContext, 
         return f"{display_name}: no such {expected_type}; the directory is empty"
     from ask.suggestions import find_similar
 
-    near = find_similar(path.name, names, 3)
-    told = [*near, *(other for other in names if other not in near)][:_MAX_NAMES_LISTED]
-    more = ", ..." if len(names) > len(told) else ""
-    return (
-        f"{display_name}: no such {expected_type}; the directory holds {', '.join(map(escape_for_display, told))}{more}"
-    )
+    similar = find_similar(path.name, names, 3)
+    listed = [*similar, *(other for other in names if other not in similar)][:_MAX_NAMES_LISTED]
+    more = ", ..." if len(names) > len(listed) else ""
+    names_text = ", ".join(map(escape_for_display, listed))
+    return f"{display_name}: no such {expected_type}; the directory holds {names_text}{more}"

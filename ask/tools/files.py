@@ -1,7 +1,4 @@
-"""The tools `read_file`, `write_file`, `edit_file` and `list_dir`.
-
-How files are opened, written and refused is in `file_access`, the replacement in `edits`.
-"""
+"""The tools `read_file`, `write_file`, `edit_file` and `list_dir`."""
 
 from __future__ import annotations
 
@@ -32,10 +29,10 @@ _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """The text of a file as it is, or the lines asked for, as far as one result can hold them.
+    """Return the text of a file, or the requested lines, up to the result limit.
 
     Raises:
-        ToolError: it cannot be read as text, or has no such lines.
+        ToolError: It is not a readable text file, or has no such lines.
     """
     name = arguments["filepath"]
     path = resolve_path(name, context)
@@ -48,10 +45,10 @@ def read_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
 
 
 def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Writes a whole file, at once or not at all.
+    """Write a file atomically.
 
     Raises:
-        ToolError: it cannot be written.
+        ToolError: It cannot be written.
     """
     name = arguments["filepath"]
     path = resolve_path(name, context)
@@ -65,69 +62,69 @@ def write_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult
 
 
 def edit_file(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Replaces the only occurrence of a text in a file; every other byte stays as it is.
+    """Replace the only occurrence of a text in a file; all other bytes stay unchanged.
 
     Raises:
-        ToolError: the text is not there exactly once, or the file cannot be read or written.
+        ToolError: The text does not occur exactly once, or the file cannot be read or written.
     """
     name = arguments["filepath"]
     path = resolve_path(name, context)
-    new, note = _replace_lone_surrogates(arguments["new_text"])
+    new_text, note = _replace_lone_surrogates(arguments["new_text"])
     with translate_os_errors(name, path, context):
-        before = read_regular_file(name, path)
-        check_approved_content(name, context.approved_file, before)
-        text = before.decode("utf-8", "surrogateescape")
+        old_content = read_regular_file(name, path)
+        check_approved_content(name, context.approved_file, old_content)
+        text = old_content.decode("utf-8", "surrogateescape")
         try:
-            edited, line = replace_once(text, arguments["old_text"], new)
+            new_content, line = replace_once(text, arguments["old_text"], new_text)
         except ToolError as error:
             raise ToolError(f"{name} is unchanged: {error}") from None
-        write_regular_file(name, path, edited.encode("utf-8", "surrogateescape"), context)
+        write_regular_file(name, path, new_content.encode("utf-8", "surrogateescape"), context)
     return ToolResult(f"edited {name} at line {line}{note}")
 
 
 def list_dir(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """What a directory holds, one entry a line, sorted by name.
+    """List a directory, one entry per line, sorted by name.
 
     Raises:
-        ToolError: it is no directory, or cannot be read.
+        ToolError: It is not a directory, or cannot be read.
     """
     name = arguments["dirpath"]
     path = resolve_path(name, context)
     with translate_os_errors(name, path, context, "directory"):
         if path.exists() and not path.is_dir():
             raise ToolError(f"{name} is no directory")
-        found = sorted(list_entries(path, context), key=lambda entry: entry.name)
-    lines = [_format_entry(entry) for entry in found[:_MAX_ENTRIES]]
-    if len(found) > _MAX_ENTRIES:
-        lines.append(f"[{len(found) - _MAX_ENTRIES:,} more entries are not shown]")
+        entries = sorted(list_entries(path, context), key=lambda entry: entry.name)
+    lines = [_format_entry(entry) for entry in entries[:_MAX_ENTRIES]]
+    if len(entries) > _MAX_ENTRIES:
+        lines.append(f"[{len(entries) - _MAX_ENTRIES:,} more entries are not shown]")
     return ToolResult("\n".join(lines) or f"{name} is empty")
 
 
 def _select_lines(text: str, offset: int | None, limit: int | None) -> str:
-    """The lines from `offset` on, from 1, `limit` at most; a last line says so if these are not all."""
+    """Return up to `limit` lines from line `offset` (from 1); a last line says if there are more."""
     first = 1 if offset is None else offset
     if first < 1 or (limit is not None and limit < 1):
         raise ToolError("offset and limit count lines, from 1")
-    # Not splitlines(): to grep and sed only a newline ends a line.
+    # Not splitlines(): like grep and sed, only a newline ends a line.
     lines = text.split("\n")
     lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
     if not lines and first == 1:
         return "[the file is empty]"
     if first > len(lines):
         raise ToolError(f"the file has {len(lines):,} lines: none from {first:,} on")
-    wanted = lines[first - 1 :] if limit is None else lines[first - 1 : first - 1 + limit]
-    if len(wanted) == len(lines) and len(text) <= MAX_RESULT_LENGTH:
+    selected = lines[first - 1 :] if limit is None else lines[first - 1 : first - 1 + limit]
+    if len(selected) == len(lines) and len(text) <= MAX_RESULT_LENGTH:
         return text
-    room = MAX_RESULT_LENGTH - _MAX_NOTE_LENGTH
-    fitting = sum(length <= room for length in accumulate(map(len, wanted)))
-    last = first - 1 + fitting
-    if not fitting:
-        note = f"[line {first:,} of {len(lines):,} is cut: {room:,} of its {len(wanted[0]):,} characters]"
-        return f"{wanted[0][:room]}\n{note}"
-    shown_text = "".join(wanted[:fitting])
-    end = "" if shown_text.endswith("\n") else "\n"
-    more = f"; go on with offset {last + 1}" if last < len(lines) else ""
-    return f"{shown_text}{end}[lines {first:,} to {last:,} of {len(lines):,}{more}]"
+    max_length = MAX_RESULT_LENGTH - _MAX_NOTE_LENGTH
+    count = sum(length <= max_length for length in accumulate(map(len, selected)))
+    last = first - 1 + count
+    if not count:
+        note = f"[line {first:,} of {len(lines):,} is cut: {max_length:,} of its {len(selected[0]):,} characters]"
+        return f"{selected[0][:max_length]}\n{note}"
+    shown_text = "".join(selected[:count])
+    newline = "" if shown_text.endswith("\n") else "\n"
+    hint = f"; go on with offset {last + 1}" if last < len(lines) else ""
+    return f"{shown_text}{newline}[lines {first:,} to {last:,} of {len(lines):,}{hint}]"
 
 
 def _describe_binary_file(name: str, data: bytes) -> str:
@@ -135,14 +132,20 @@ def _describe_binary_file(name: str, data: bytes) -> str:
         return f"{name} is UTF-16 text ({len(data):,} bytes); with bash, iconv -f UTF-16 -t UTF-8 can show it"
     from mimetypes import guess_type
 
-    kind = guess_type(name)[0] or "of unknown kind"
-    return f"{name} is binary ({kind}, {len(data):,} bytes), not text; with bash, file, strings or xxd can look into it"
+    media_type = guess_type(name)[0] or "of unknown kind"
+    return (
+        f"{name} is binary ({media_type}, {len(data):,} bytes), not text; "
+        "with bash, file, strings or xxd can look into it"
+    )
 
 
 def _replace_lone_surrogates(text: str) -> tuple[str, str]:
-    """The text without halves of characters, which broken JSON escapes leave, and a note where there were any."""
-    whole, count = _LONE_SURROGATE.subn("\ufffd", text)
-    return whole, f" (halves of characters, replaced by U+FFFD: {count})" if count else ""
+    """Replace lone surrogates, which broken JSON escapes leave.
+
+    Return the text, and a note if there were any.
+    """
+    replaced, count = _LONE_SURROGATE.subn("\ufffd", text)
+    return replaced, f" (halves of characters, replaced by U+FFFD: {count})" if count else ""
 
 
 def _format_entry(entry: os.DirEntry[str]) -> str:

@@ -1,7 +1,4 @@
-"""Gets what a URL names: a request for each redirect, and the body as far as it is wanted.
-
-What may be reached is in `reach`, what becomes of a body in `web`.
-"""
+"""An HTTP client for URLs chosen by the model: follows redirects and limits time, size and reachable hosts."""
 
 from __future__ import annotations
 
@@ -30,14 +27,14 @@ if TYPE_CHECKING:
     import requests
 
 MAX_BODY_SIZE = 10_000_000
-"""Bytes of a body that are read at most."""
+"""Maximum number of bytes read from a body."""
 MAX_REDIRECTS = 5
 _CONNECT_TIMEOUT = 10.0
 _GRACE_PERIOD = 1.0
-"""How long after its time the work may still say itself what has come."""
+"""Seconds after the timeout in which the worker thread may still return a truncated response."""
 _READ_SIZE = 65_536
 _MAX_HEADER_LENGTH = 200
-"""Characters of what a server says of its answer that are believed to mean something."""
+"""Characters kept of the status line and the content type."""
 _DEFAULT_HEADERS = {
     "User-Agent": f"ask/{VERSION}",
     "Accept": "text/markdown, text/html;q=0.9, application/json;q=0.9, text/plain;q=0.9, */*;q=0.5",
@@ -47,16 +44,16 @@ _REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
 
 class FetchResponse(NamedTuple):
-    """What came.
+    """The final response, after redirects.
 
     Attributes:
-        url: where it came from in the end.
-        status_line: the status line's number and words.
-        is_error: whether the status tells of an error.
-        content_type: the header, "" where there is none.
-        body: the bytes, decompressed.
-        truncation_reason: why the body is not whole; "" where it is.
-        content_length: the size that the server told, None where it did not.
+        url: The URL after redirects.
+        status_line: Status code and reason phrase.
+        is_error: Whether the status is 400 or above.
+        content_type: The header; "" if there is none.
+        body: The decompressed bytes.
+        truncation_reason: Why the body is incomplete; "" if it is complete.
+        content_length: The Content-Length header; None if it is missing or invalid.
     """
 
     url: str
@@ -79,49 +76,49 @@ def fetch_response(
     max_redirects: int = MAX_REDIRECTS,
     body_timeout: float | None = None,
 ) -> FetchResponse:
-    """Get what the URL names.
+    """Fetch a URL.
 
     Args:
-        url: as the model wrote it.
-        timeout: how long the whole may take, look-ups included.
-        policy: what may be reached; None for everything, also by way of the proxies in the environment.
-        should_read_body: tells by the content type whether to read the body.
-        headers: what the request says beside the usual, or in its place.
-        data: what is posted; None for nothing.
-        max_redirects: how many are followed at most.
-        body_timeout: after how many seconds of these the body is cut, where it has begun; None for all of them.
+        url: The URL as the model wrote it.
+        timeout: Time limit for everything, DNS lookups included, in seconds.
+        policy: The hosts that may be reached; None allows all of them, and proxies from the environment.
+        should_read_body: Decides by content type whether to read the body.
+        headers: Added to the default headers; the same name replaces a default.
+        data: Body of a POST request; None sends a GET request.
+        max_redirects: How many redirects to follow.
+        body_timeout: Seconds from the start after which a body that has begun is truncated; None means `timeout`.
 
     Raises:
-        ToolError: nothing came, or it may not be reached.
+        ToolError: The request failed or is not allowed.
     """
     target = parse_url(url)
-    getter = _Fetcher(timeout, policy, {**_DEFAULT_HEADERS, **headers}, data, max_redirects)
-    getter.body_timeout = timeout if body_timeout is None else body_timeout
-    pages: list[FetchResponse] = []
-    faults: list[BaseException] = []
+    fetcher = _Fetcher(timeout, policy, {**_DEFAULT_HEADERS, **headers}, data, max_redirects)
+    fetcher.body_timeout = timeout if body_timeout is None else body_timeout
+    responses: list[FetchResponse] = []
+    errors: list[BaseException] = []
 
     def run_fetcher() -> None:
         try:
-            pages.append(getter.follow_redirects(target, should_read_body))
-        except BaseException as fault:  # noqa: BLE001 - raised again, in the thread that waits
-            faults.append(fault)
+            responses.append(fetcher.follow_redirects(target, should_read_body))
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+            errors.append(error)
 
-    # A thread, as nothing else bounds a look-up, or headers that come byte by byte.
+    # A thread, because nothing else limits a DNS lookup, or headers that arrive byte by byte.
     thread = threading.Thread(target=run_fetcher, daemon=True)
     try:
         thread.start()
         thread.join(timeout + _GRACE_PERIOD)
     finally:
-        getter.canceled = True
-    if faults:
-        raise faults[0]
-    if not pages:
-        raise getter.make_timeout_error(target)
-    return pages[0]
+        fetcher.canceled = True
+    if errors:
+        raise errors[0]
+    if not responses:
+        raise fetcher.make_timeout_error(target)
+    return responses[0]
 
 
 class _Fetcher:
-    """One call's way through redirects; `canceled` makes it stop."""
+    """Follows the redirects of one call; setting `canceled` stops it."""
 
     def __init__(
         self,
@@ -142,7 +139,7 @@ class _Fetcher:
 
     @property
     def is_expired(self) -> bool:
-        """Whether the time is over, or nobody waits any more."""
+        """Whether the time is up or the caller has stopped waiting."""
         return self.canceled or time.monotonic() >= self._start_time + self._timeout
 
     @property
@@ -150,41 +147,43 @@ class _Fetcher:
         return self.is_expired or time.monotonic() >= self._start_time + self.body_timeout
 
     def make_timeout_error(self, target: HttpTarget) -> ToolError:
-        """The error for what does not come in time."""
         return ToolError(f"{target.url} had not come after {self._timeout:g} s")
 
     def follow_redirects(self, target: HttpTarget, should_read_body: Callable[[str], bool]) -> FetchResponse:
         import requests
 
-        allowed = {target.host, *(self._policy.redirect_hosts if self._policy else ())}
+        allowed_hosts = {target.host, *(self._policy.redirect_hosts if self._policy else ())}
         for _ in range(self._max_redirects + 1):
             with requests.Session() as session, closing(self._open_response(session, target)) as response:
-                following = _find_redirect(target, response)
-                if following is None:
+                redirect = _find_redirect(target, response)
+                if redirect is None:
                     return self._read_response(target, response, should_read_body)
-            if self._policy and following.host not in allowed:
-                raise ToolError(f"{target.url} redirects to another host; to go there, fetch {following.url}")
-            target = following
+            if self._policy and redirect.host not in allowed_hosts:
+                raise ToolError(f"{target.url} redirects to another host; to go there, fetch {redirect.url}")
+            target = redirect
         raise ToolError(f"stopped after {self._max_redirects} redirects, before {target.url}")
 
     def _open_response(self, session: requests.Session, target: HttpTarget) -> requests.Response:
-        """The response, its body unread; a session of its own holds no cookies."""
+        """Send the request and return the response with its body unread.
+
+        Each session is new, so no cookies are sent.
+        """
         from requests.adapters import HTTPAdapter
 
         if self._policy is None:
             return self._send_request(session, target, target.host)
         session.trust_env = False
-        refusals = []
+        errors = []
         for address in self._policy.resolve_allowed(target):
             adapter = HTTPAdapter()
             if not is_ip_address(target.host):
-                adapter.init_poolmanager(1, 1, server_hostname=target.host)  # whom the certificate must name
+                adapter.init_poolmanager(1, 1, server_hostname=target.host)  # the name that the certificate must match
             session.mount(f"{target.scheme}://", adapter)
             try:
                 return self._send_request(session, target, address)
-            except ToolError as refusal:
-                refusals.append(refusal)
-        raise refusals[0]
+            except ToolError as error:
+                errors.append(error)
+        raise errors[0]
 
     def _send_request(self, session: requests.Session, target: HttpTarget, address: str) -> requests.Response:
         import requests
@@ -192,29 +191,29 @@ class _Fetcher:
 
         if self.is_expired:
             raise self.make_timeout_error(target)
-        left = max(self._start_time + self._timeout - time.monotonic(), 0.01)
+        time_left = max(self._start_time + self._timeout - time.monotonic(), 0.01)
         bundle = None
         try:
             bundle = find_ca_bundle() if target.scheme == "https" else None
             url = target._replace(host=address).url
             headers = {**self._headers, "Host": target.authority}
             method = "GET" if self._data is None else "POST"
-            wish = requests.Request(method, url, headers=headers, data=self._data, auth=skip_authentication)
-            request = session.prepare_request(wish)
-            around = session.merge_environment_settings(url, {}, None, None, None)
-            # Not the session's own way to send: that reads the whole body of a redirect.
+            request = requests.Request(method, url, headers=headers, data=self._data, auth=skip_authentication)
+            prepared = session.prepare_request(request)
+            settings = session.merge_environment_settings(url, {}, None, None, None)
+            # Not session.send(): it reads the entire body of a redirect.
             return session.get_adapter(url).send(
-                request,
+                prepared,
                 stream=True,
-                timeout=(min(left, _CONNECT_TIMEOUT), left),
+                timeout=(min(time_left, _CONNECT_TIMEOUT), time_left),
                 verify=bundle.path if bundle else True,
-                proxies=around["proxies"],
+                proxies=settings["proxies"],
             )
-        except (requests.RequestException, HTTPError, OSError, ValueError, ConfigError) as fault:
+        except (requests.RequestException, HTTPError, OSError, ValueError, ConfigError) as error:
             if self.is_expired:
                 raise self.make_timeout_error(target) from None
             raise ToolError(
-                f"cannot connect to {target.authority}: {_explain_connection_error(fault, bundle)}"
+                f"cannot connect to {target.authority}: {_explain_connection_error(error, bundle)}"
             ) from None
 
     def _read_response(
@@ -234,26 +233,26 @@ class _Fetcher:
         )
 
     def _read_body(self, target: HttpTarget, response: requests.Response) -> tuple[bytes, str]:
-        """The body as far as it came and may be kept, and why that is not all.
+        """Read and decompress the body up to the limits; return it and the reason if it is incomplete.
 
-        It is decompressed here, as nothing else holds a bomb to a size.
+        It is decompressed here, because urllib3 does not limit the size of the output (decompression bombs).
         """
         from urllib3.exceptions import HTTPError
 
         encoding = response.headers.get("Content-Encoding", "").strip().lower()
         if encoding not in ("", "identity", "gzip", "x-gzip"):
             raise ToolError(f"{target.url} came compressed with {encoding}, which was not asked for")
-        inflate = GzipDecoder() if encoding.endswith("gzip") else None
+        decoder = GzipDecoder() if encoding.endswith("gzip") else None
         body = bytearray()
         note = ""
         try:
             _set_body_timeout(response, self._start_time + self.body_timeout - time.monotonic())
             while not self._is_body_expired and (chunk := response.raw.read1(_READ_SIZE, decode_content=False)):
-                room = MAX_BODY_SIZE + 1 - len(body)
-                body += inflate.decode(chunk, room) if inflate else chunk[:room]
+                remaining = MAX_BODY_SIZE + 1 - len(body)
+                body += decoder.decode(chunk, remaining) if decoder else chunk[:remaining]
                 if len(body) > MAX_BODY_SIZE:
                     return bytes(body[:MAX_BODY_SIZE]), f"cut at {MAX_BODY_SIZE:,} bytes"
-            if inflate and not inflate.complete:
+            if decoder and not decoder.complete:
                 note = "cut where its compression ends"
         except zlib.error:
             note = "cut where its compression breaks"
@@ -267,7 +266,7 @@ class _Fetcher:
 
 
 def _set_body_timeout(response: requests.Response, timeout: float) -> None:
-    """Wait so long for the next bytes of a body: what was set for the headers is too long for it."""
+    """Replace the socket's timeout, which was set for the headers and is too long for the body."""
     file = getattr(getattr(response.raw, "_original_response", None), "fp", None)
     sock: socket | None = getattr(getattr(file, "raw", None), "_sock", None)
     if sock is not None:
@@ -275,11 +274,11 @@ def _set_body_timeout(response: requests.Response, timeout: float) -> None:
 
 
 def _find_redirect(target: HttpTarget, response: requests.Response) -> HttpTarget | None:
-    """Where a response leads; None where it is the answer."""
+    """Return the target of a redirect; None if the response is final."""
     location = response.headers.get("Location")
     if response.status_code not in _REDIRECT_STATUSES or not location:
         return None
-    location = location.encode("latin-1", "replace").decode("utf-8", "replace")  # http.client reads it as Latin-1
+    location = location.encode("latin-1", "replace").decode("utf-8", "replace")  # http.client decodes it as Latin-1
     try:
         return parse_url(urljoin(target.url, location))
     except ValueError:
@@ -287,15 +286,15 @@ def _find_redirect(target: HttpTarget, response: requests.Response) -> HttpTarge
 
 
 def _explain_connection_error(exc: Exception, bundle: CaBundle | None) -> str:
-    """Why there is no answer, in a few words."""
+    """Describe briefly why there is no response."""
     import requests
 
     try:
-        refused = explain_certificate_error(exc, bundle)
+        explanation = explain_certificate_error(exc, bundle)
     except ConfigError as error:
-        refused, exc = None, error
-    if refused:
-        return f"{refused.reason} ({refused.hint})"
+        explanation, exc = None, error
+    if explanation:
+        return f"{explanation.reason} ({explanation.hint})"
     if isinstance(exc, requests.exceptions.ProxyError | requests.exceptions.InvalidProxyURL):
         return "the proxy did not connect"
     if isinstance(exc, requests.exceptions.SSLError):

@@ -1,4 +1,4 @@
-"""Work on what a stranger wrote, in a process of its own: it may take for ever, or all memory, or crash."""
+"""Run a module in a subprocess with limits on time and memory, to process untrusted input."""
 
 from __future__ import annotations
 
@@ -8,28 +8,21 @@ from contextlib import suppress
 from pathlib import Path
 
 MEMORY_LIMIT = 2 << 30
-"""Bytes that such a process may take."""
+"""Memory limit of the subprocess, in bytes."""
 _CHILD_CODE = "import sys; sys.path.append(sys.argv.pop(1)); from {module} import main; main()"
 
 
 def run_in_subprocess(
     module: str, stdin_data: bytes, timeout: float, environment: Mapping[str, str], *arguments: str
 ) -> bytes:
-    """What a module's `main` writes to standard output, in a process of its own.
-
-    Args:
-        module: where that is.
-        stdin_data: its standard input.
-        timeout: how long it may take.
-        environment: its environment.
-        arguments: its arguments.
+    """Run a module's `main` in a subprocess and return what it writes to stdout.
 
     Raises:
-        subprocess.SubprocessError: it takes too long (`TimeoutExpired`), or fails (`CalledProcessError`).
+        subprocess.SubprocessError: It took too long (`TimeoutExpired`) or failed (`CalledProcessError`).
     """
     from subprocess import run
 
-    # -P: no file in the working directory is taken for a module.
+    # -P: do not import modules from the working directory.
     command = [
         sys.executable,
         "-P",
@@ -50,7 +43,7 @@ def run_in_subprocess(
 
 
 def limit_memory() -> None:
-    """Hold this process to `MEMORY_LIMIT`, where the system can."""
+    """Limit this process to `MEMORY_LIMIT`, if the system supports it."""
     import resource
 
     with suppress(ValueError, OSError):

@@ -1,7 +1,7 @@
-"""Which URLs and addresses tools may reach.
+"""Decide which URLs and addresses tools may reach.
 
-A URL is parsed once, strictly, and rebuilt from its checked parts, so that no later parser can find a different host
-in it.
+A URL is parsed once, strictly, and rebuilt from its checked parts, so that no later parser can find a different host in
+it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NON_PUBLIC_IPV4 = [
         "10.0.0.0/8",
         "100.64.0.0/10",
         "127.0.0.0/8",
-        "168.63.129.16/32",  # looks public, but is the host of an Azure machine
+        "168.63.129.16/32",  # looks public, but is the host of an Azure virtual machine
         "169.254.0.0/16",
         "172.16.0.0/12",
         "192.0.0.0/24",
@@ -43,20 +43,20 @@ _NON_PUBLIC_IPV4 = [
         "224.0.0.0/3",
     )
 ]
-# https://www.iana.org/assignments/iana-ipv6-special-registry: within what is public, the blocks that are not.
+# https://www.iana.org/assignments/iana-ipv6-special-registry: the non-public blocks inside global unicast.
 _GLOBAL_UNICAST_IPV6 = ip_network("2000::/3")
 _NON_PUBLIC_IPV6 = [ip_network(block) for block in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")]
 _NAT64_NETWORK = ip_network("64:ff9b::/96")
 
 
 class HttpTarget(NamedTuple):
-    """What a URL names.
+    """A parsed http(s) URL.
 
     Attributes:
         scheme: "http" or "https".
-        host: a name in lower case and ASCII, without a last dot; or an IP address, without brackets.
+        host: A name in lower-case ASCII without a trailing dot, or an IP address without brackets.
         port: 1 to 65535.
-        path: path and query, not empty.
+        path: Path and query, not empty.
     """
 
     scheme: str
@@ -66,7 +66,7 @@ class HttpTarget(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """Host and port as a URL and the header `Host` have them."""
+        """Host and port, as in a URL and the `Host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -77,10 +77,10 @@ class HttpTarget(NamedTuple):
 
 
 def parse_url(url: str) -> HttpTarget:
-    """The parts of an http(s) URL.
+    """Parse an http(s) URL.
 
     Raises:
-        ToolError: it is none, holds credentials, or leaves doubt about its host.
+        ToolError: It is invalid, contains credentials, or has an ambiguous host.
     """
     url = url.strip(" ")
     match = _URL_PATTERN.match(url)
@@ -102,23 +102,23 @@ def parse_url(url: str) -> HttpTarget:
 
 
 def parse_host(url: str) -> str:
-    """The host of an http(s) URL, in the one form in which hosts are compared; an IPv6 address without brackets.
+    """Return the normalized host of an http(s) URL; an IPv6 address without brackets.
 
     Raises:
-        ToolError: as `parse_url`.
+        ToolError: As `parse_url`.
     """
     return parse_url(url).host
 
 
 def is_ip_address(host: str) -> bool:
-    """Whether a host of a `HttpTarget` is an IP address."""
+    """Check whether the host of an `HttpTarget` is an IP address."""
     return ":" in host or host.rpartition(".")[2].isdecimal()
 
 
 def is_public_address(address: str) -> bool:
-    """Whether an IP address is one of the public network, and holds no other that is not.
+    """Check whether an IP address, and any address embedded in it, is public.
 
-    An IPv4 address in IPv6 clothes is taken for what it is (NAT64) or not at all (mapped, 6to4, Teredo).
+    An IPv4 address embedded in IPv6 is checked itself (NAT64) or always refused (mapped, 6to4, Teredo).
     """
     if "%" in address:
         return False
@@ -138,7 +138,6 @@ def _parse_ipv6(url: str, literal: str) -> str:
 
 
 def _parse_host_name(url: str, host: str) -> str:
-    """The host, a name or an IPv4 address."""
     if not host.isascii():
         from idna import IDNAError, encode
 
@@ -149,7 +148,7 @@ def _parse_host_name(url: str, host: str) -> str:
     name = host.lower().removesuffix(".")
     if not _HOST_NAME_PATTERN.fullmatch(name) or len(name) > 253:
         raise _make_url_error(url, "its host is no name that can be looked up")
-    # As browsers do: a name whose last part is a number is an IPv4 address, in one of its many forms.
+    # As in browsers, a name whose last label is a number is an IPv4 address, in one of its many forms.
     if _NUMERIC_LABEL_PATTERN.fullmatch(name.rpartition(".")[2]):
         try:
             return str(IPv4Address(name))
@@ -159,18 +158,21 @@ def _parse_host_name(url: str, host: str) -> str:
 
 
 def _make_url_error(url: str, reason: str) -> ToolError:
-    shown = url if len(url) <= 200 else url[:200] + "..."
-    return ToolError(f"not fetched: {shown!r}: {reason}")
+    excerpt = url if len(url) <= 200 else url[:200] + "..."
+    return ToolError(f"not fetched: {excerpt!r}: {reason}")
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """The addresses of a name, in the order in which to try them."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    """Resolve a name to its addresses, in the order to try them."""
+    results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in results))
 
 
 def is_public_remote_address(address: str) -> bool:
-    """Whether an address is public, and not this machine's own: that would reach what only listens to itself."""
+    """Check whether an address is public and not this machine's own.
+
+    Its own addresses would reach services that are only meant for local use.
+    """
     if not is_public_address(address):
         return False
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -183,16 +185,16 @@ def is_public_remote_address(address: str) -> bool:
 
 
 class NetworkPolicy(NamedTuple):
-    """What may be reached: each redirect and each address is checked before anything is sent there.
+    """The hosts that safe mode lets `fetch_url` reach.
 
-    A name that has even one address that may not be reached is refused, and the connection goes to the very
-    address that was checked: a second look-up could give another. So there are no proxies, which look names up
-    themselves.
+    Checked for the URL and for every redirect. A host is refused if any of its addresses is not allowed, and the
+    connection is made to the address that was checked, so a second DNS answer cannot change it (DNS rebinding). Proxies
+    are not used: they would resolve the name themselves.
 
     Attributes:
-        redirect_hosts: where redirects may lead, beside the host of the URL itself.
-        resolve: gives the addresses of a name; raises OSError.
-        is_allowed: tells whether an address may be reached.
+        redirect_hosts: Other hosts that redirects may lead to.
+        resolve: Resolves a name to its addresses; raises OSError.
+        is_allowed: Decides whether an address may be reached.
     """
 
     redirect_hosts: frozenset[str]
@@ -200,18 +202,18 @@ class NetworkPolicy(NamedTuple):
     is_allowed: Callable[[str], bool] = is_public_remote_address
 
     def resolve_allowed(self, target: HttpTarget) -> Sequence[str]:
-        """Where to connect to, in the order in which to try.
+        """Resolve `target` to the addresses to try, in order.
 
         Raises:
-            ToolError: there is nothing, or one of them may not be reached.
+            ToolError: It has no address, or one of them is not allowed.
         """
         try:
-            found = [target.host] if is_ip_address(target.host) else self.resolve(target.host, target.port)
-        except OSError as fault:
-            raise ToolError(f"cannot connect to {target.authority}: {find_connect_reason(fault) or fault}") from None
-        if not found:
+            addresses = [target.host] if is_ip_address(target.host) else self.resolve(target.host, target.port)
+        except OSError as error:
+            raise ToolError(f"cannot connect to {target.authority}: {find_connect_reason(error) or error}") from None
+        if not addresses:
             raise ToolError(f"cannot connect to {target.authority}: unknown host")
-        for address in found:
+        for address in addresses:
             if not self.is_allowed(address):
                 raise ToolError(f"not fetched: {target.host} is at {address}, and safe mode reaches public hosts only")
-        return found
+        return addresses

@@ -1,7 +1,4 @@
-"""What becomes of an output that is too long for a result: head and tail stay, the whole goes to a file.
-
-Running things and redacting secrets are left to others.
-"""
+"""Truncate long outputs: a result keeps the head and the tail, and a file gets the full text."""
 
 from __future__ import annotations
 
@@ -14,18 +11,18 @@ from ask.atomic_files import create_private_folder
 from ask.tools.base import ToolContext
 
 MAX_RESULT_LENGTH = 30_000
-"""Characters that one result may have."""
+"""Maximum length of a result, in characters."""
 MAX_OVERFLOW_SIZE = 100_000_000
-"""Bytes that one spilled file may have."""
+"""Maximum size of an overflow file, in bytes."""
 
 _HALF_LENGTH = MAX_RESULT_LENGTH // 2
 
 
 def truncate_result(text: str, context: ToolContext) -> str:
-    """The text of a result, at most `MAX_RESULT_LENGTH` characters long.
+    """Truncate a result to `MAX_RESULT_LENGTH` characters.
 
-    A longer one keeps its head and tail around a line that says what was left out and names the file
-    in `context.spill_directory` that has the whole.
+    A longer text keeps its head and tail around a note that says how much is missing and names the file in
+    `context.spill_directory` with the full text.
     """
     if len(text) <= MAX_RESULT_LENGTH:
         return text
@@ -35,9 +32,9 @@ def truncate_result(text: str, context: ToolContext) -> str:
 
 
 class OutputCapture:
-    """A text that comes in pieces, of which never more than `MAX_RESULT_LENGTH` characters are held.
+    """Collects a text that arrives in pieces; keeps at most `MAX_RESULT_LENGTH` characters in memory.
 
-    Once it is longer, all of it goes to a file in `directory` whose name begins with `label`, made by `open_file`.
+    A longer text goes to a file in `directory` whose name begins with `label`, created by `open_file`.
     """
 
     def __init__(self, directory: Path, label: str, open_file: Callable[[Path], RawIOBase] | None = None) -> None:
@@ -50,27 +47,32 @@ class OutputCapture:
         self._overflow_file: _OverflowFile | None = None
 
     def feed(self, text: str) -> None:
-        """Takes the next piece."""
+        """Add the next piece."""
         if self.length + len(text) > MAX_RESULT_LENGTH:
             self._open_overflow_file().write(text)
-        room = _HALF_LENGTH - len(self._head)
-        self._head += text[:room]
-        self._tail = (self._tail + text[room:])[-_HALF_LENGTH:]
+        remaining = _HALF_LENGTH - len(self._head)
+        self._head += text[:remaining]
+        self._tail = (self._tail + text[remaining:])[-_HALF_LENGTH:]
         self.length += len(text)
 
     def truncate(self, max_length: int) -> str:
-        """The text in at most `max_length` characters, `MAX_RESULT_LENGTH` at most; nothing may be fed after it."""
+        """Return the text in at most `max_length` characters.
+
+        The limit cannot exceed `MAX_RESULT_LENGTH`. Nothing may be fed afterwards.
+        """
         kept = self._head + self._tail
         if self.length <= max_length:
             return kept
-        spill = self._open_overflow_file()
-        spill.close()
-        room = max(0, max_length - len(_format_truncation_note(self.length, spill)))
-        head, tail = room - room // 2, room // 2
-        return kept[:head] + _format_truncation_note(self.length - room, spill) + kept[len(kept) - tail :]
+        overflow_file = self._open_overflow_file()
+        overflow_file.close()
+        kept_length = max(0, max_length - len(_format_truncation_note(self.length, overflow_file)))
+        head, tail = kept_length - kept_length // 2, kept_length // 2
+        return (
+            kept[:head] + _format_truncation_note(self.length - kept_length, overflow_file) + kept[len(kept) - tail :]
+        )
 
     def discard(self) -> None:
-        """Removes the file, where there is one: no result will name it."""
+        """Delete the overflow file, if there is one: no result refers to it."""
         if self._overflow_file is not None:
             self._overflow_file.close()
             self._overflow_file.path.unlink(missing_ok=True)
@@ -85,7 +87,7 @@ class OutputCapture:
 
 
 class _OverflowFile:
-    """A file that its owner alone can read. Where it cannot be written the call goes on without it."""
+    """A file for the full text, readable only by its owner. If it cannot be written, the call continues without it."""
 
     def __init__(self, path: Path, open_file: Callable[[Path], RawIOBase]) -> None:
         self.path = path
@@ -114,7 +116,7 @@ class _OverflowFile:
 
 
 def open_private_file(path: Path) -> RawIOBase:
-    """A new file that its owner alone can read; its folder is made where it is missing."""
+    """Create a file that only its owner can read, and its folder if necessary."""
     create_private_folder(path.parent)
     return FileIO(path, "x", opener=_open_private_descriptor)
 
@@ -125,9 +127,9 @@ def _open_private_descriptor(path: str, flags: int) -> int:
 
 def _format_truncation_note(omitted_count: int, overflow_file: _OverflowFile) -> str:
     if overflow_file.complete:
-        where = f"the whole is in {overflow_file.path}"
+        location = f"the whole is in {overflow_file.path}"
     elif overflow_file.size:
-        where = f"the first {overflow_file.size:,} bytes are in {overflow_file.path}"
+        location = f"the first {overflow_file.size:,} bytes are in {overflow_file.path}"
     else:
-        where = "no file could be written to keep them"
-    return f"\n[... {omitted_count:,} characters left out; {where} ...]\n"
+        location = "no file could be written to keep them"
+    return f"\n[... {omitted_count:,} characters left out; {location} ...]\n"

@@ -1,6 +1,6 @@
-"""HTML to readable text, in a process of its own: what a page holds may keep a parser busy for hours.
+"""Convert HTML to readable text in a subprocess, because a malicious page can keep a parser busy for hours.
 
-It is `markdown_html` that reads it, with the packages of the extra `web`; without them, `plain_html`.
+`markdown_html` does the conversion if the extra `web` is installed, otherwise `plain_html`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,18 @@ from ask.tools.base import ToolError
 from ask.tools.isolated_process import limit_memory, run_in_subprocess
 
 MAX_MARKDOWN_HTML_LENGTH = 2_000_000
-"""Characters of HTML above which only `plain_html` is quick enough."""
+"""Characters of HTML above which only `plain_html` is fast enough."""
 _BASE_PATTERN = re.compile(r"<base\s[^>]{0,200}?href\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
 _HEAD_LENGTH = 50_000
-"""Characters in which a page says where its links start."""
+"""Characters at the start of a page that are searched for its base URL."""
 _LINK_SCHEMES = ("http://", "https://", "mailto:")
 
 
 def extract_page_text(html: str, url: str, timeout: float, environment: Mapping[str, str]) -> str:
-    """The readable text of a page.
-
-    Args:
-        html: the page.
-        url: where it came from; relative links start there.
-        timeout: how long it may take.
-        environment: the environment of the process that reads it.
+    """Return the readable text of a page; relative links are resolved against `url`.
 
     Raises:
-        ToolError: it takes too long, or too much memory.
+        ToolError: It takes too long, or too much memory.
     """
     from subprocess import CalledProcessError, TimeoutExpired
 
@@ -46,24 +40,24 @@ def extract_page_text(html: str, url: str, timeout: float, environment: Mapping[
 
 
 def main() -> None:
-    """Reads HTML from standard input and writes its text; the first argument is where it came from."""
+    """Read HTML from stdin and write its text to stdout; the first argument is the page's URL."""
     limit_memory()
     sys.stdout.buffer.write(convert_html(sys.stdin.buffer.read().decode(), sys.argv[1]).encode())
 
 
 def convert_html(html: str, url: str) -> str:
-    """The text of a page, here and now, however long it takes."""
+    """Convert a page to text in this process, without a time limit."""
     base = _BASE_PATTERN.search(html, 0, _HEAD_LENGTH)
     with suppress(ValueError):
         url = urljoin(url, unescape(base[1])) if base else url
 
     def resolve_link(href: str) -> str:
-        """A link as the model can follow it; "" where it stays on the page, or runs something."""
+        """Return the absolute URL of a link; "" for fragments and schemes like javascript:."""
         if not href.strip() or href.startswith("#"):
             return ""
         with suppress(ValueError):
-            whole = urljoin(url, href.strip())
-            return whole if whole.startswith(_LINK_SCHEMES) else ""
+            absolute = urljoin(url, href.strip())
+            return absolute if absolute.startswith(_LINK_SCHEMES) else ""
         return ""
 
     from ask.tools.plain_html import to_plain_text

@@ -1,6 +1,6 @@
-"""HTML to readable text with the standard library alone, for where the extra `web` is not installed.
+"""Convert HTML to readable text with only the standard library, if the extra `web` is not installed.
 
-It keeps headings, links, lists and code as Markdown has them, and the text of everything else.
+Headings, links, lists and code become Markdown; other elements become plain text.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SKIPPED_ELEMENTS = frozenset(
         *("svg", "template"),
     )
 )
-"""Elements of which nothing is kept: what runs, what is not seen, and what is the same on every page."""
+"""Elements whose content is dropped: scripts, hidden elements and page navigation."""
 _BLOCK_ELEMENTS = {
     *("address", "article", "blockquote", "body", "dd", "details", "div", "dl", "dt", "fieldset", "figcaption"),
     *("figure", "form", "header", "hr", "main", "ol", "p", "section", "summary", "table", "title", "tr", "ul"),
@@ -27,36 +27,31 @@ _REFRESH_PATTERN = re.compile(r"\s*[\d.]*\s*[;,]\s*(?:url\s*=)?\s*[\"']?([^\"']+
 
 
 def to_plain_text(html: str, resolve_link: Callable[[str], str]) -> str:
-    """The text of a page.
-
-    Args:
-        html: the page.
-        resolve_link: gives a link's whole URL, "" where it leads nowhere.
-    """
-    reader = _TextExtractor(resolve_link)
-    reader.feed(html)
-    reader.close()
-    return collapse_blank_lines("".join(reader.parts))
+    """Convert a page to text. `resolve_link` returns the absolute URL of a link, "" to drop it."""
+    extractor = _TextExtractor(resolve_link)
+    extractor.feed(html)
+    extractor.close()
+    return collapse_blank_lines("".join(extractor.parts))
 
 
 def collapse_blank_lines(text: str) -> str:
-    """The text without wide gaps, but in code."""
+    """Collapse runs of blank lines outside code blocks."""
     parts = _CODE_BLOCK_PATTERN.split(text)
     parts[::2] = [_BLANK_LINES_PATTERN.sub("\n\n", part) for part in parts[::2]]
     return "".join(parts).strip()
 
 
 def format_refresh_link(attributes: Mapping[str, str | None], resolve_link: Callable[[str], str]) -> str:
-    """Where a page says that it leads on to, in an element `meta` with these attributes; "" where it does not."""
+    """Return a link to the target of a `meta` refresh element; "" for other `meta` elements."""
     if (attributes.get("http-equiv") or "").strip().lower() != "refresh":
         return ""
-    place = _REFRESH_PATTERN.match(attributes.get("content") or "")
-    whole = resolve_link(place[1]) if place else ""
-    return f"[this page leads on to]({whole})" if whole else ""
+    target = _REFRESH_PATTERN.match(attributes.get("content") or "")
+    url = resolve_link(target[1]) if target else ""
+    return f"[this page leads on to]({url})" if url else ""
 
 
 class _TextExtractor(HTMLParser):
-    """Gathers the text; what is never closed, as browsers allow, ends with what is around it."""
+    """Collects the text of a page. Unclosed elements end with their parent, as in browsers."""
 
     def __init__(self, resolve_link: Callable[[str], str]) -> None:
         super().__init__()
@@ -84,22 +79,22 @@ class _TextExtractor(HTMLParser):
             self._start_block(tag)
 
     def _add_media_text(self, tag: str, attributes: Mapping[str, str | None]) -> None:
-        """Says what stands for an element that has no text of its own."""
+        """Add the text for an element without text of its own."""
         if tag == "img":
             self._add_text(re.sub(r"\s+", " ", attributes.get("alt") or ""))
         elif tag == "meta":
-            told = format_refresh_link(attributes, self._resolve_link)
-            self.parts.append(f"\n\n{told}\n\n" if told else "")
-        elif place := self._resolve_link(attributes.get("src") or ""):
-            self.parts.append(f"\n\n[frame]({place})\n\n")
+            link = format_refresh_link(attributes, self._resolve_link)
+            self.parts.append(f"\n\n{link}\n\n" if link else "")
+        elif url := self._resolve_link(attributes.get("src") or ""):
+            self.parts.append(f"\n\n[frame]({url})\n\n")
 
     def _start_block(self, tag: str) -> None:
         if tag == "li":
-            mark = "-"
+            marker = "-"
             if self._list_counters and self._list_counters[-1] >= 0:
                 self._list_counters[-1] += 1
-                mark = f"{self._list_counters[-1]}."
-            self.parts.append(f"\n{'  ' * (len(self._list_counters) - 1)}{mark} ")
+                marker = f"{self._list_counters[-1]}."
+            self.parts.append(f"\n{'  ' * (len(self._list_counters) - 1)}{marker} ")
         elif tag == "br":
             self.parts.append("\n")
         elif tag == "pre":
@@ -137,7 +132,7 @@ class _TextExtractor(HTMLParser):
             self._add_text(data if self._pre_depth else re.sub(r"\s+", " ", data))
 
     def _add_text(self, text: str) -> None:
-        """Adds text; a space at the beginning of a line means nothing."""
+        """Add text, without leading spaces at the start of a line."""
         if not self._pre_depth and (not self.parts or self.parts[-1].endswith(("\n", " "))):
             text = text.lstrip(" ")
         if text:

@@ -1,4 +1,4 @@
-"""A web search engine and its results."""
+"""The types that describe a web search engine and its results."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class SearchEngine(NamedTuple):
-    """A search engine that can be asked.
+    """A search engine to query.
 
     Attributes:
-        name: its name in `ENGINES`.
-        base_url: where its requests go.
-        key: its key, or several with "|" between them; "" where it wants none.
+        name: Its name in `web_search.ENGINE_BASE_URLS`.
+        base_url: The base URL of its API.
+        key: Its API key, or several separated by "|"; "" if it needs none.
     """
 
     name: str
@@ -20,7 +20,7 @@ class SearchEngine(NamedTuple):
 
 
 class WebSearchResult(NamedTuple):
-    """One result, its texts as the engine sent them."""
+    """One search result, with the texts as the engine sent them."""
 
     title: str
     url: str

@@ -1,7 +1,4 @@
-"""The tool `bash`: one command in a shell of its own, with its output as it comes and an end for all of it.
-
-What becomes of long output is in `output`, how everything is found and ended in `processes`.
-"""
+"""The tool `bash`: runs a command in its own shell, streams the output, and can kill all processes of the command."""
 
 from __future__ import annotations
 
@@ -28,21 +25,21 @@ if TYPE_CHECKING:
 _MARK_VARIABLE = "ASK_CALL"
 _READ_SIZE = 65_536
 _OUTPUT_GRACE_PERIOD = 0.1
-"""Seconds in which what the shell does not wait for, as `> >(sort)`, may still write its output."""
+"""Seconds in which processes that the shell does not wait for, as in `> >(sort)`, may still write output."""
 _POLL_INTERVAL = 0.01
-"""Seconds between two looks at the shell, where the system cannot tell of its end."""
+"""Seconds between two checks of the shell, on systems without pidfd."""
 _MAX_SELECT_TIMEOUT = 3_600.0
-"""Seconds that a selector is made to wait at once; it overflows at a few weeks."""
+"""Longest timeout for one select call, in seconds; values of a few weeks overflow."""
 _BACKGROUND_NOTE = (
     "[a background process still holds the output: redirect its output to a file, or it may end on writing]"
 )
 
 
 def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """Runs `command` and returns when the shell exits, even where it leaves something running behind it.
+    """Run `command` and return when the shell exits, even if it leaves background processes running.
 
     Raises:
-        ToolError: bash cannot be started, or `timeout` is not above 0.
+        ToolError: bash cannot be started, or `timeout` is not positive.
     """
     seconds = min(context.command_timeout, arguments.get("timeout", math.inf))
     if seconds <= 0:
@@ -65,12 +62,12 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
             _format_result(f"stopped after {seconds:g} s, with all that it had started", streams), failed=True
         )
     status, line = _format_exit_status(process.returncode)
-    left = "" if all(stream.is_closed for stream in streams) else _BACKGROUND_NOTE
-    return ToolResult(_format_result(line, streams, left), failed=status != 0, exit_status=status)
+    note = "" if all(stream.is_closed for stream in streams) else _BACKGROUND_NOTE
+    return ToolResult(_format_result(line, streams, note), failed=status != 0, exit_status=status)
 
 
 class _OutputStream:
-    """One pipe of the shell: takes its bytes, shows their text without secrets and keeps what a result can hold."""
+    """One pipe of the shell: decodes its output, redacts secrets, reports it and captures it for the result."""
 
     def __init__(self, pipe: IO[bytes], label: str, context: ToolContext) -> None:
         self.pipe = pipe
@@ -83,14 +80,14 @@ class _OutputStream:
         os.set_blocking(pipe.fileno(), False)
 
     def read_available(self) -> None:
-        """Takes what is there, if anything."""
+        """Read the available output without blocking."""
         with suppress(BlockingIOError):
             data = os.read(self.pipe.fileno(), _READ_SIZE)
             self.is_closed = not data
             self._handle_text(self._redactor.feed(self._decode(data)))
 
     def finish(self) -> None:
-        """Takes the last of it, up to a character that was never completed."""
+        """Read the rest, and flush incomplete characters and the redactor."""
         self.read_available()
         self._handle_text(self._redactor.feed(self._decode(b"", True)) + self._redactor.finish())
 
@@ -102,7 +99,7 @@ class _OutputStream:
 
 @contextmanager
 def _open_shell(command: str, context: ToolContext, mark: str) -> Iterator[Popen[bytes]]:
-    """The running shell; an exception in the block ends it and all that it started."""
+    """Start a shell; an exception in the block kills it and all processes it started."""
     process = None
     try:
         process = _start_shell(command, context, mark)
@@ -120,7 +117,7 @@ def _open_shell(command: str, context: ToolContext, mark: str) -> Iterator[Popen
 def _start_shell(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
     from subprocess import DEVNULL, PIPE, Popen
 
-    # A call within another call's command belongs to both.
+    # A call inside another call's command belongs to both calls.
     marks = f"{context.environment.get(_MARK_VARIABLE, '')} {mark}".strip()
     try:
         return Popen(
@@ -132,7 +129,7 @@ def _start_shell(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
             cwd=context.directory,
             env={**context.environment, _MARK_VARIABLE: marks},
             start_new_session=True,
-            # Safe between fork and exec: a system call, and nothing else.
+            # Safe between fork and exec, because it is only a system call.
             preexec_fn=partial(os.nice, context.niceness) if context.niceness else None,  # noqa: PLW1509
         )
     except OSError as error:
@@ -155,31 +152,34 @@ def _list_pipes(process: Popen[bytes]) -> list[tuple[str, IO[bytes]]]:
 def _reap_process(process: Popen[bytes]) -> None:
     from subprocess import TimeoutExpired
 
-    # One that hangs in the kernel cannot be waited for.
+    # A process stuck in the kernel never exits.
     with suppress(TimeoutExpired):
         process.wait(1)
 
 
 def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], deadline: float) -> bool:
-    """Reads until the shell has exited and nobody holds its pipes, or little later; False at the deadline."""
+    """Read until the shell has exited and its pipes are closed; return False on timeout.
+
+    Pipes that other processes keep open are read until the grace period ends.
+    """
     exited = False
-    with selectors.DefaultSelector() as selector, _open_pidfd(process.pid) as watch:
+    with selectors.DefaultSelector() as selector, _open_pidfd(process.pid) as pidfd:
         for stream in streams:
             selector.register(stream.pipe, selectors.EVENT_READ, stream)
-        if watch is not None:
-            selector.register(watch, selectors.EVENT_READ)
-        while (not exited or selector.get_map()) and (left := deadline - time.monotonic()) > 0:
-            gone = False
-            patience = _POLL_INTERVAL if watch is None and not exited else _MAX_SELECT_TIMEOUT
-            for key, _ in selector.select(min(left, patience)):
+        if pidfd is not None:
+            selector.register(pidfd, selectors.EVENT_READ)
+        while (not exited or selector.get_map()) and (time_left := deadline - time.monotonic()) > 0:
+            shell_exited = False
+            max_wait = _POLL_INTERVAL if pidfd is None and not exited else _MAX_SELECT_TIMEOUT
+            for key, _ in selector.select(min(time_left, max_wait)):
                 if key.data is None:
-                    gone = True
+                    shell_exited = True
                     selector.unregister(key.fileobj)
                     continue
                 key.data.read_available()
                 if key.data.is_closed:
                     selector.unregister(key.fileobj)
-            if not exited and (gone or (watch is None and process.poll() is not None)):
+            if not exited and (shell_exited or (pidfd is None and process.poll() is not None)):
                 exited = True
                 deadline = time.monotonic() + _OUTPUT_GRACE_PERIOD
     return exited
@@ -187,20 +187,23 @@ def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], de
 
 @contextmanager
 def _open_pidfd(pid: int) -> Iterator[int | None]:
-    """A descriptor that becomes readable when the process exits; None where the system has no such thing."""
+    """Yield a descriptor that becomes readable when the process exits.
+
+    Yield None if the system has no pidfd.
+    """
     try:
-        watch = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
     except (AttributeError, OSError):
         yield None
         return
     try:
-        yield watch
+        yield pidfd
     finally:
-        os.close(watch)
+        os.close(pidfd)
 
 
 def _format_exit_status(return_code: int) -> tuple[int, str]:
-    """The exit status as a shell counts it, and the line that tells of it."""
+    """Return the exit status as shells count it, and the line that describes it."""
     if return_code >= 0:
         return return_code, f"exit code: {return_code}"
     return (
@@ -210,15 +213,20 @@ def _format_exit_status(return_code: int) -> tuple[int, str]:
 
 
 def _format_result(status_line: str, streams: Sequence[_OutputStream], note: str = "") -> str:
-    """The result: what happened, and what each stream said; a stream gets the room that the other leaves."""
-    said = [stream for stream in streams if stream.capture.length]
-    frame = [status_line, *(f"{stream.label}:" for stream in said), note]
-    room = MAX_RESULT_LENGTH - sum(len(line) + 2 for line in frame)
-    total = sum(stream.capture.length for stream in said)
+    """Format the status line and the output of each stream.
+
+    A stream may use the length that the other one leaves.
+    """
+    used_streams = [stream for stream in streams if stream.capture.length]
+    fixed_lines = [status_line, *(f"{stream.label}:" for stream in used_streams), note]
+    available = MAX_RESULT_LENGTH - sum(len(line) + 2 for line in fixed_lines)
+    total_length = sum(stream.capture.length for stream in used_streams)
     text = status_line
-    for stream in said:
-        others = total - stream.capture.length
-        text = _append_line(text, f"{stream.label}:\n" + stream.capture.truncate(max(room // 2, room - others)))
+    for stream in used_streams:
+        other_length = total_length - stream.capture.length
+        text = _append_line(
+            text, f"{stream.label}:\n" + stream.capture.truncate(max(available // 2, available - other_length))
+        )
     return _append_line(text, note) if note else text
 
 

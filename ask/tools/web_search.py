@@ -1,7 +1,4 @@
-"""The tool `search_web`: an engine's results as numbered text. It is made for the engine that a run can ask.
-
-How the engines are asked is in `search_apis` and `duckduckgo`, which are loaded by a call.
-"""
+"""The tool `search_web`: formats an engine's results as numbered text. It is created for one search engine."""
 
 from __future__ import annotations
 
@@ -19,13 +16,13 @@ ENGINE_BASE_URLS = {
     "tavily": "https://api.tavily.com",
     DUCKDUCKGO: "https://html.duckduckgo.com",
 }
-"""The engines, in the order in which the first that can be asked is taken, and where each lives."""
+"""The engines with their base URLs, in order of preference."""
 KEYED_ENGINES = tuple(name for name in ENGINE_BASE_URLS if name != DUCKDUCKGO)
-"""Those that want a key, and may be reached elsewhere."""
+"""Engines that need an API key; their base URL can be changed."""
 DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT = 8, 20
-"""How many results there are where the model does not say, and at most."""
+"""Number of results if the model does not specify it, and the maximum."""
 _MAX_TITLE_LENGTH, _MAX_SNIPPET_LENGTH = 200, 1_000
-"""Characters that are shown of each."""
+"""Maximum number of characters shown of a title and of a snippet."""
 
 SEARCH_WEB = ToolSpec(
     "search_web",
@@ -43,22 +40,22 @@ SEARCH_WEB = ToolSpec(
 
 
 def is_ddgs_installed() -> bool:
-    """Whether the package that asks DuckDuckGo is there; it is not loaded."""
+    """Check whether the `ddgs` package is installed, without importing it."""
     from importlib.machinery import PathFinder
 
     return PathFinder.find_spec("ddgs") is not None
 
 
 def create_search_tool(engine: SearchEngine) -> Tool:
-    """The tool that asks this engine."""
+    """Create the tool for a search engine."""
     return Tool(SEARCH_WEB, partial(search_web, engine), changes=False, host_of=partial(get_engine_host, engine))
 
 
 def get_engine_host(engine: SearchEngine, arguments: Mapping[str, Any]) -> str:
-    """The host that every call reaches: the engine's, whatever the arguments.
+    """Return the engine's host, which every call reaches regardless of its arguments.
 
     Raises:
-        ToolError: where it lives is no URL.
+        ToolError: The engine's base URL is invalid.
     """
     from ask.tools.network_policy import parse_host
 
@@ -66,32 +63,32 @@ def get_engine_host(engine: SearchEngine, arguments: Mapping[str, Any]) -> str:
 
 
 def search_web(engine: SearchEngine, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-    """What the engine finds, numbered.
+    """Search the web and return numbered results.
 
     Raises:
-        ToolError: it found nothing, or did not answer.
+        ToolError: There are no results, or the engine failed.
     """
-    words = arguments["query"].strip()
+    query = arguments["query"].strip()
     count = min(max(arguments.get("max_results", DEFAULT_RESULT_COUNT), 1), MAX_RESULT_COUNT)
-    if not words:
+    if not query:
         raise ToolError("the query is empty")
     if engine.name == DUCKDUCKGO:
         from ask.tools import duckduckgo
 
-        found = duckduckgo.search_duckduckgo(words, count, context)
+        all_results = duckduckgo.search_duckduckgo(query, count, context)
     else:
         from ask.tools import web_search_apis
 
-        found = web_search_apis.run_search(engine, words, count, context.command_timeout)
-    results = [result for result in found if result.url.startswith(("http://", "https://"))][:count]
+        all_results = web_search_apis.run_search(engine, query, count, context.command_timeout)
+    results = [result for result in all_results if result.url.startswith(("http://", "https://"))][:count]
     if not results:
         raise ToolError(f"{engine.name} found nothing: try fewer words, or others")
-    shown = "\n\n".join(f"{number}. {_format_result(result)}" for number, result in enumerate(results, 1))
-    return ToolResult(f"Found by {engine.name}:\n\n{shown}")
+    text = "\n\n".join(f"{number}. {_format_result(result)}" for number, result in enumerate(results, 1))
+    return ToolResult(f"Found by {engine.name}:\n\n{text}")
 
 
 def _format_result(result: WebSearchResult) -> str:
-    """A result in two or three lines, in which nothing that it says can begin another."""
+    """Format a result in two or three lines; its texts cannot add lines."""
     lines = [
         _clean_text(result.title, _MAX_TITLE_LENGTH) or "(no title)",
         "".join(result.url.split()),
@@ -101,12 +98,12 @@ def _format_result(result: WebSearchResult) -> str:
 
 
 def _clean_text(text: str, max_length: int) -> str:
-    """A text on one line, without markup, at most so long."""
+    """Return a text on one line, without markup, and truncated to `max_length` characters."""
     import html
     import re
 
     text = re.sub(r"</?\w[^<>]{0,99}>", "", text)
-    # No character has such a number, and Python reads none of thousands of digits.
+    # No character has such a code, and Python refuses to parse integers with thousands of digits.
     text = re.sub(r"&#0*[1-9][0-9]{7,};?", "\ufffd", text)
     plain = " ".join(html.unescape(text).split())
     return plain if len(plain) <= max_length else plain[: max_length - 1].rstrip() + "…"

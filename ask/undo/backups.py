@@ -1,4 +1,4 @@
-"""Backups of what a run changes: single files, the folders of a safe run, and what undo itself removes."""
+"""Back up what a run changes: single files, the folders of a safe run, and what undo itself overwrites."""
 
 from __future__ import annotations
 
@@ -20,15 +20,9 @@ from ask.undo.trees import FILE_FLAGS, make_stat_digest, open_parent, read_entry
 
 
 class FileBackups:
-    """Keeps the originals of what one run changes. Makes nothing before there is one.
+    """Back up each file before a tool of this run first changes it.
 
-    Args:
-        data: the data folder.
-        about: whose they are.
-        notice: takes a line for the user.
-
-    Attributes:
-        journal: where it is kept.
+    The backup folder is created on the first backup, so a run that changes no file leaves no trace.
     """
 
     def __init__(self, data_dir: Path, header: JournalHeader, warn: Callable[[str], None]) -> None:
@@ -38,24 +32,26 @@ class FileBackups:
         self._failed: set[Path] = set()
 
     def before_write(self, path: Path, new_content: bytes) -> None:
-        """A tool is about to write `data` to the file at `path`. Where that cannot be kept, the user is told."""
+        """Back up a file that a tool is about to overwrite with `new_content`.
+
+        If that fails, the write goes ahead, and the user is warned once that undo will not restore this file.
+        """
         try:
             self.back_up(path, compute_digest([new_content]))
-        except OSError as fault:
+        except OSError as error:
             if path in self._failed:
                 return
             self._failed.add(path)
-            reason = fault.strerror or type(fault).__name__
+            reason = error.strerror or type(error).__name__
             self._record_missing_backup(path, compute_digest([new_content]), reason)
-            self._warn(
-                f"the original of {escape_for_display(str(path))} cannot be kept ({reason}): ask undo will not put it back"
-            )
+            name = escape_for_display(str(path))
+            self._warn(f"the original of {name} cannot be kept ({reason}): ask undo will not put it back")
 
     def back_up(self, path: Path, new_digest: str) -> None:
-        """Keep what the file at `path` is, where that is not done yet, and note the digest of what it is going to be.
+        """Back up a file, unless this run already has, and record its new digest.
 
         Raises:
-            OSError: that cannot be done; then nothing is noted.
+            OSError: The file cannot be backed up; nothing was recorded.
         """
         self.journal.ensure_folder()
         if path in self._backed_up:
@@ -70,22 +66,22 @@ class FileBackups:
             "lost": "",
         }
         try:
-            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         except FileNotFoundError:
             folders = list_missing_folders(path)
         else:
             folders = []
-            with os.fdopen(file, "rb") as original:
-                copy, digest, owned = self.journal.copy_file(original)
+            with os.fdopen(descriptor, "rb") as original:
+                copy, digest, ownership = self.journal.copy_file(original)
                 status = os.fstat(original.fileno())
-            line |= {"copy": copy, "digest": digest, "owned": owned}
+            line |= {"copy": copy, "digest": digest, "owned": ownership}
             if status.st_nlink > 1:
                 line["inode"] = status.st_ino
         self.journal.add_line({**line, "lost": "", "folders": list(map(str, folders)), "wrote": new_digest})
         self._backed_up.add(path)
 
     def _record_missing_backup(self, path: Path, new_digest: str, reason: str) -> None:
-        """Note that there is no original, as far as anything can be noted."""
+        """Record in the journal, if possible, that there is no backup of a file."""
         if path in self._backed_up:
             return
         line = {"kind": "file", "path": str(path), "copy": 0, "digest": ABSENT, "owned": None, "lost": reason}
@@ -95,48 +91,41 @@ class FileBackups:
 
 
 def list_missing_folders(path: Path) -> list[Path]:
-    """The folders that must be made for a file, the outermost first."""
+    """List the parent folders that do not exist yet, outermost first."""
     return [folder for folder in reversed(path.parents) if not folder.exists()]
 
 
 class FolderBackups:
-    """Keeps folders in a record.
-
-    Args:
-        record: of the run.
-
-    Attributes:
-        uncopied_folders: folders in them that could not be copied, though calls may change what is in them, and why.
-    """
+    """Back up the folders that a safe run can change, and record its changes."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._snapshot_folder: Path | None = None
         self.uncopied_folders: dict[Path, str] = {}
+        """Subfolders that could not be copied although the run can change their content, with the reason."""
 
     def back_up(self, roots: Sequence[Path], excluded_paths: Collection[str], on_progress: Callable[[], None]) -> None:
-        """Copy folders, as with `copy_folders`; where that fails, nothing is left of it.
+        """Copy the folders, see `copy_folders`; on an error the backup set is removed.
 
         Raises:
-            TooMuch: they are too large.
-            OSError: it cannot be done.
+            FoldersTooLargeError: They exceed the limits of a copy.
+            OSError: They cannot be copied.
         """
         check_folder_sizes(roots, excluded_paths)
-        copied = self._journal.ensure_folder() / SNAPSHOT_NAME
+        snapshot_folder = self._journal.ensure_folder() / SNAPSHOT_NAME
         try:
-            exposed = copy_folders(copied, roots, excluded_paths, on_progress)
+            unprotected = copy_folders(snapshot_folder, roots, excluded_paths, on_progress)
             self._journal.add_line({"kind": SNAPSHOT_TAKEN})
         except BaseException:
             self._journal.discard()
             raise
-        self._snapshot_folder = copied
-        self.uncopied_folders = {Path(entry.path): entry.note for entry in exposed}
+        self._snapshot_folder = snapshot_folder
+        self.uncopied_folders = {Path(entry.path): entry.note for entry in unprotected}
 
     def finish(self) -> None:
-        """Note what the run left; where that is what there was, nothing needs to be kept.
+        """Record how the run changed the folders; discard the backup if it did not.
 
-        Raises:
-            OSError, ValueError: it cannot be noted: then nobody knows what the run left.
+        Raises OSError or ValueError if the changes cannot be recorded. Undo then compares with the state at that time.
         """
         if self._snapshot_folder is None:
             return
@@ -151,27 +140,27 @@ _TOO_LARGE = "it was too large"
 
 
 def count_too_large(changes: Iterable[PathChange]) -> int:
-    """How many of the files that are in the place of these are too large to be kept."""
+    """Count the files that an undo would replace without a backup, being too large."""
     budget = _BackupBudget()
     return sum(not budget.reserve(size) for size in map(_read_current_size, changes) if size is not None)
 
 
 def _read_current_size(change: PathChange) -> int | None:
-    with suppress(OSError), open_parent(change.path, change.trusted_root) as (place, name):
-        status = os.stat(name, dir_fd=place, follow_symlinks=False)
+    with suppress(OSError), open_parent(change.path, change.trusted_root) as (parent_fd, name):
+        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
         return status.st_size if stat.S_ISREG(status.st_mode) else None
     return None
 
 
 class _BackupBudget:
-    """How much more is kept."""
+    """The number of files and bytes that may still be backed up."""
 
     def __init__(self) -> None:
         self._files_left = MAX_FILES
         self._bytes_left = MAX_TOTAL_BYTES
 
     def reserve(self, size: int) -> bool:
-        """Whether a file of so many bytes is kept; then it counts."""
+        """Subtract a file of this size, and return whether it fits."""
         if not self._files_left or size > min(self._bytes_left, MAX_BACKUP_SIZE):
             return False
         self._files_left -= 1
@@ -180,21 +169,17 @@ class _BackupBudget:
 
 
 class RedoBackups:
-    """Keeps in a record what there is until now.
-
-    Args:
-        record: of the undo.
-    """
+    """Back up what an undo replaces in the folders of a safe run, for redo."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._budget = _BackupBudget()
 
     def back_up(self, change: PathChange) -> None:
-        """Keep what there is at the path of a change, and note that it is going to be what it was before that.
+        """Back up the current state of a path, and record the state that undo restores.
 
         Raises:
-            OSError: that cannot be done.
+            OSError: It cannot be backed up.
         """
         line: dict[str, Any] = {
             "kind": "thing",
@@ -208,25 +193,25 @@ class RedoBackups:
             "wrote": change.original_state,
         }
         try:
-            with open_parent(change.path, change.trusted_root) as (place, name):
-                line |= self._back_up_entry(place, name, will_be_removed=change.original is None)
+            with open_parent(change.path, change.trusted_root) as (parent_fd, name):
+                line |= self._back_up_entry(parent_fd, name, will_be_removed=change.original is None)
         except (FileNotFoundError, NotADirectoryError):
             pass
         self._journal.add_line(line)
 
     def _back_up_entry(self, parent_fd: int, name: str, *, will_be_removed: bool) -> dict[str, Any]:
         status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-        kept: dict[str, Any] = {"owned": Ownership.from_status(status), "modified": status.st_mtime_ns}
+        metadata: dict[str, Any] = {"owned": Ownership.from_status(status), "modified": status.st_mtime_ns}
         if not stat.S_ISREG(status.st_mode):
-            return {**kept, "digest": read_entry_state(parent_fd, name, status).content}
-        without = {**kept, "digest": make_stat_digest(status.st_size, status.st_mtime_ns)}
+            return {**metadata, "digest": read_entry_state(parent_fd, name, status).content}
+        unread = {**metadata, "digest": make_stat_digest(status.st_size, status.st_mtime_ns)}
         if not self._budget.reserve(status.st_size):
-            return {**without, "lost": _TOO_LARGE}
+            return {**unread, "lost": _TOO_LARGE}
         try:
-            file = os.open(name, FILE_FLAGS, dir_fd=parent_fd)
-        except PermissionError as fault:
-            return {**without, "lost": fault.strerror}
-        with os.fdopen(file, "rb") as original:
+            descriptor = os.open(name, FILE_FLAGS, dir_fd=parent_fd)
+        except PermissionError as error:
+            return {**unread, "lost": error.strerror}
+        with os.fdopen(descriptor, "rb") as original:
             linked = self._journal.link_file(original, name, parent_fd) if will_be_removed else None
             copy, digest = linked or self._journal.copy_file(original)[:2]
-        return {**kept, "copy": copy, "digest": digest}
+        return {**metadata, "copy": copy, "digest": digest}

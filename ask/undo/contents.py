@@ -1,4 +1,4 @@
-"""The contents of files: their digests, and copies that cost next to nothing where the file system can do that."""
+"""Digests of file contents, and copies that share the data blocks if the file system supports that."""
 
 from __future__ import annotations
 
@@ -9,32 +9,31 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 MAX_BACKUP_SIZE = 100_000_000
-"""Bytes of the largest file of which a tool's own copy is kept, or whose content is looked at to tell what it is."""
+"""The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
 CHUNK_SIZE = 1 << 20
 
 _FICLONE = 0x40049409
-"""Of linux/fs.h: the two files share their content until one of them changes."""
+"""From linux/fs.h: share the data blocks of two files until one of them changes."""
 
 
 def compute_digest(chunks: Iterator[bytes] | list[bytes]) -> str:
-    """The SHA-256 of a content, in hexadecimal."""
+    """Compute the SHA-256 digest of the concatenated chunks, in hexadecimal."""
     digest = hashlib.sha256()
-    for piece in chunks:
-        digest.update(piece)
+    for chunk in chunks:
+        digest.update(chunk)
     return digest.hexdigest()
 
 
 def read_chunks(file: BinaryIO) -> Iterator[bytes]:
-    """The content of a file, a piece at a time."""
-    while piece := file.read(CHUNK_SIZE):
-        yield piece
+    """Read a file in chunks."""
+    while chunk := file.read(CHUNK_SIZE):
+        yield chunk
 
 
 def copy_content(source: int, target: int, size: int) -> None:
-    """Copy the first `size` bytes of an open file to an empty one; a file that is growing meanwhile ends there.
+    """Copy the first `size` bytes of an open file to an empty one.
 
-    Raises:
-        OSError: it cannot be read or written.
+    The size is fixed because the source may be growing.
     """
     if not size:
         return
@@ -45,13 +44,13 @@ def copy_content(source: int, target: int, size: int) -> None:
 
 
 def _copy_bytes(source: int, target: int, remaining: int) -> None:
-    inside_kernel = remaining > CHUNK_SIZE and hasattr(os, "copy_file_range")
+    use_copy_file_range = remaining > CHUNK_SIZE and hasattr(os, "copy_file_range")
     while remaining > 0:
-        if inside_kernel:
+        if use_copy_file_range:
             try:
                 copied = os.copy_file_range(source, target, remaining)
-            except OSError:  # not between these two file systems; what came over is counted
-                inside_kernel = False
+            except OSError:  # not supported between these file systems; continue after the bytes copied so far
+                use_copy_file_range = False
                 continue
         else:
             copied = _write_all(target, os.read(source, min(remaining, CHUNK_SIZE)))

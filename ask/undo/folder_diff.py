@@ -1,7 +1,6 @@
-"""Tells what became of folders that were copied: how what there is differs from what there was.
+"""Compare folders with the copy that was made before a safe run.
 
-What a run left is listed in `left` beside the copy; only the journal says that the list is whole. What undo makes of
-it is in `restore`.
+The state after the run is saved in a diff file next to the copy. It is complete only if the journal says so.
 """
 
 from __future__ import annotations
@@ -33,57 +32,53 @@ from ask.undo.trees import MOUNT_REASONS, WalkEntry, make_stat_digest, read_entr
 DIFF_NAME = "left"
 
 _TIMESTAMP_MARGIN = 2_000_000_000
-"""In ns: what was changed so short a time before it was copied may have been changed again without that showing."""
+"""In nanoseconds. A file changed this shortly before copying may have changed again without a new timestamp."""
 
 
 def write_folder_diff(snapshot_folder: Path) -> bool:
-    """List how the folders differ now from their copy; return whether they do at all.
+    """Save how the folders now differ from their copy, and return whether they do.
 
-    Raises:
-        OSError, ValueError: the copy cannot be read, or the list not be written.
+    Raises OSError or ValueError if the copy cannot be read or the diff cannot be written.
     """
-    left = FolderSnapshot(snapshot_folder).find_differences()
-    with create_private_text_file(snapshot_folder / DIFF_NAME) as listing:
-        for path, mark in left.items():
-            listing.write(json.dumps([path, *mark]) + "\n")
-    return bool(left)
+    states = FolderSnapshot(snapshot_folder).find_differences()
+    with create_private_text_file(snapshot_folder / DIFF_NAME) as diff_file:
+        for path, state in states.items():
+            diff_file.write(json.dumps([path, *state]) + "\n")
+    return bool(states)
 
 
 def read_folder_changes(snapshot: FolderSnapshot, *, has_diff: bool) -> dict[Path, PathChange]:
-    """What became of the folders.
+    """Return the changes of the run in the copied folders.
 
-    Args:
-        snapshot: their copy.
-        has_diff: whether it is noted what the run left; else what is there now is taken for that.
-
-    Raises:
-        OSError, ValueError: the copy cannot be read.
+    Without a saved diff, because the run was killed, the current state is taken for the state after the run. Raises
+    OSError or ValueError if the copy cannot be read.
     """
-    left = (
+    states = (
         dict(map(_parse_path_state, _read_lines(snapshot.folder / DIFF_NAME)))
         if has_diff
         else snapshot.find_differences()
     )
-    return {Path(path): snapshot.build_change(path, mark) for path, mark in left.items()}
+    return {Path(path): snapshot.build_change(path, state) for path, state in states.items()}
 
 
 def add_folder_changes(backup_set: BackupSet) -> BackupSet:
-    """A record, and what became of the folders that are copied in it, or why that is not known of some.
+    """Add the changes in copied folders to a backup set.
 
-    Raises:
-        FileError: the copy cannot be read, or makes no sense.
+    Also adds the subfolders that could not be copied. An invalid copy is a FileError.
     """
     if not backup_set.has_snapshot:
         return backup_set
-    copied = backup_set.folder / SNAPSHOT_NAME
+    snapshot_folder = backup_set.folder / SNAPSHOT_NAME
     try:
-        copy = FolderSnapshot(copied)
-        found = read_folder_changes(copy, has_diff=backup_set.has_diff)
-        return backup_set._replace(changes={**backup_set.changes, **found}, uncopied_folders=copy.uncopied_folders)
-    except OSError as fault:
-        raise FileError(f"cannot read {copied} ({fault.strerror})") from fault
-    except (ValueError, TypeError, StopIteration) as fault:
-        raise FileError(f"{copied} makes no sense", f"remove {backup_set.folder}, or upgrade ask") from fault
+        snapshot = FolderSnapshot(snapshot_folder)
+        folder_changes = read_folder_changes(snapshot, has_diff=backup_set.has_diff)
+        return backup_set._replace(
+            changes={**backup_set.changes, **folder_changes}, uncopied_folders=snapshot.uncopied_folders
+        )
+    except OSError as error:
+        raise FileError(f"cannot read {snapshot_folder} ({error.strerror})") from error
+    except (ValueError, TypeError, StopIteration) as error:
+        raise FileError(f"{snapshot_folder} makes no sense", f"remove {backup_set.folder}, or upgrade ask") from error
 
 
 def _read_lines(path: Path) -> Iterator[str]:
@@ -96,34 +91,30 @@ def _parse_entry(line: str) -> ManifestEntry:
 
 
 def _parse_path_state(line: str) -> tuple[str, PathState]:
-    path, *mark = json.loads(line)
-    return path, PathState(*mark)
+    path, *state = json.loads(line)
+    return path, PathState(*state)
 
 
 class FolderSnapshot:
-    """A copy of folders, read.
+    """The copy of folders that was made before a run.
 
-    Args:
-        folder: where it is.
-
-    Raises:
-        OSError, ValueError: it cannot be read.
+    Raises OSError or ValueError if its manifest cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        about, *entries = _read_lines(folder / MANIFEST_NAME)
-        self._header = ManifestHeader(*json.loads(about))
+        header_line, *entries = _read_lines(folder / MANIFEST_NAME)
+        self._header = ManifestHeader(*json.loads(header_line))
         self._entries: Mapping[str, ManifestEntry] = {entry.path: entry for entry in map(_parse_entry, entries)}
 
     @property
     def uncopied_folders(self) -> dict[Path, str]:
-        """The folders that could not be copied, though calls could change what is in them, and why."""
+        """The subfolders that were not copied although the run could change them, with the reason."""
         return {Path(entry.path): entry.note for entry in self._entries.values() if entry.is_unprotected}
 
     @cached_property
     def _hard_links(self) -> dict[int, list[str]]:
-        """Those of the files that have several, by their copies."""
+        """The paths of files with several hard links, by copy number."""
         names: dict[int, list[str]] = {}
         for entry in self._entries.values():
             if entry.copy_number and entry.link_count > 1:
@@ -131,28 +122,28 @@ class FolderSnapshot:
         return names
 
     def find_differences(self) -> dict[str, PathState]:
-        """What tells what there is now, at each path where that is something else than there was."""
-        found: dict[str, PathState] = {}
+        """Return the current state of each path that differs from the copy."""
+        differences: dict[str, PathState] = {}
         present: set[str] = set()
-        closed = [entry.path for entry in self._entries.values() if entry.is_unreadable_folder]
+        unreadable = [entry.path for entry in self._entries.values() if entry.is_unreadable_folder]
         for root in map(Path, self._header.roots):
-            for seen in walk_tree(root, set(self._header.excluded_paths)):
-                present.add(seen.path)
-                if seen.skip_reason:
-                    closed.append(seen.path)
-                entry = self._entries.get(seen.path)
-                # The permissions there are those of what is mounted, not the folder's own.
-                if seen.is_mount or (entry and entry.is_unreadable_folder and entry.note in MOUNT_REASONS):
+            for walk_entry in walk_tree(root, set(self._header.excluded_paths)):
+                present.add(walk_entry.path)
+                if walk_entry.skip_reason:
+                    unreadable.append(walk_entry.path)
+                entry = self._entries.get(walk_entry.path)
+                # A mount point shows the permissions of the mounted file system, not those of the folder.
+                if walk_entry.is_mount or (entry and entry.is_unreadable_folder and entry.note in MOUNT_REASONS):
                     continue
-                if entry is None or not self._is_unchanged(entry, seen.status):
-                    mark = _read_state_or_absent(seen)
-                    if entry is None or mark != self._read_original_state(entry):
-                        found[seen.path] = mark
-        found.update((path, ABSENT_STATE) for path in self._entries if path not in present)
-        if not closed:
-            return found
-        unknown = tuple(f"{path}/" for path in closed)
-        return {path: mark for path, mark in found.items() if not path.startswith(unknown)}
+                if entry is None or not self._is_unchanged(entry, walk_entry.status):
+                    state = _read_state_or_absent(walk_entry)
+                    if entry is None or state != self._read_original_state(entry):
+                        differences[walk_entry.path] = state
+        differences.update((path, ABSENT_STATE) for path in self._entries if path not in present)
+        if not unreadable:
+            return differences
+        unknown_prefixes = tuple(f"{path}/" for path in unreadable)
+        return {path: state for path, state in differences.items() if not path.startswith(unknown_prefixes)}
 
     def _is_unchanged(self, entry: ManifestEntry, status: os.stat_result) -> bool:
         if entry.changed_ns > self._header.started_ns - _TIMESTAMP_MARGIN:
@@ -160,7 +151,7 @@ class FolderSnapshot:
         return entry.is_file and entry[1:9] == make_entry("", status)[1:9]
 
     def _read_original_state(self, entry: ManifestEntry) -> PathState:
-        """What tells what there was at first."""
+        """Return the state of a path at the time of the copy."""
         mode = stat.S_IMODE(entry.type_and_mode)
         if stat.S_ISLNK(entry.type_and_mode):
             return PathState(LINK_PREFIX + entry.note)
@@ -174,24 +165,26 @@ class FolderSnapshot:
             return PathState(compute_digest(read_chunks(file)), mode)
 
     def build_change(self, path: str, state: PathState) -> PathChange:
-        """The change that left what `state` tells at a path."""
+        """Build the change from the copied original of a path to `state`."""
         root = next(Path(root) for root in self._header.roots if Path(path).is_relative_to(root))
         entry = self._entries.get(path)
         if entry is None:
             return PathChange(Path(path), None, frozenset([state]), root=root)
-        linked = entry.link_count > 1 and entry.copy_number
-        was = OriginalEntry(
+        is_hard_linked = entry.link_count > 1 and entry.copy_number
+        original = OriginalEntry(
             copy_path=self.folder / str(entry.copy_number) if entry.copy_number else None,
             digest=self._read_original_state(entry).content,
             ownership=Ownership(stat.S_IMODE(entry.type_and_mode), entry.uid, entry.gid),
             modified_ns=entry.modified_ns,
-            inode=entry.inode if linked else 0,
+            inode=entry.inode if is_hard_linked else 0,
             hard_links=tuple(Path(name) for name in self._hard_links[entry.copy_number] if name != path)
-            if linked
+            if is_hard_linked
             else (),
         )
-        lost = entry.note if entry.is_file or (entry.is_unreadable_folder and state.content != FOLDER_MARKER) else ""
-        return PathChange(Path(path), was, frozenset([state]), backup_error=lost, root=root)
+        backup_error = (
+            entry.note if entry.is_file or (entry.is_unreadable_folder and state.content != FOLDER_MARKER) else ""
+        )
+        return PathChange(Path(path), original, frozenset([state]), backup_error=backup_error, root=root)
 
 
 def _read_state_or_absent(entry: WalkEntry) -> PathState:

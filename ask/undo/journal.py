@@ -1,9 +1,9 @@
-"""What a run kept: a folder with copies of files, and a journal that says what they were and what became of them.
+"""Backup sets: the folder that each run fills with copies of files, and the journal of its changes.
 
-The journal is written before a file is, so that a run that is killed at any moment leaves a record that is right:
-what a file holds tells whether the write took place. Each line is a JSON object. A safe run copies whole folders
-beside, of which `created_folders` knows; what differs in them ends up as `PathChange` values too. Whoever has the journal locked
-still writes it.
+The journal is a file of JSON lines. A line is written before the file that it describes, so a run that is killed at any
+moment leaves a correct journal: the content of the file shows whether the write took place. A safe run also copies
+entire folders (see `folder_copies`); the differences become `PathChange` values as well. A journal is locked as long
+as a process writes to it.
 """
 
 from __future__ import annotations
@@ -21,57 +21,50 @@ from ask.atomic_files import Ownership
 from ask.errors import FileError
 
 BACKUPS_FOLDER = "originals"
-"""The folder in the data folder that has a folder for each run."""
+"""The folder in the data folder that contains the backup sets."""
 JOURNAL_NAME = "journal"
 SNAPSHOT_NAME = "folders"
-"""The folder in a record that has the copies of whole folders."""
+"""The folder in a backup set that contains the copies of folders."""
 ABSENT, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE = "", "folder", "link to ", "special"
-"""Stand for the digest where there is nothing, a folder, a link (its target follows), or a pipe, socket or device."""
+"""Used in place of a digest: nothing, a folder, a link (followed by its target), or a pipe, socket or device."""
 RUN, UNDO, REDO = "run", "undo", "redo"
 RESTORE_DONE, SNAPSHOT_TAKEN, DIFF_WRITTEN = _STATUS_LINES = "end", "folders", "left"
-"""Kinds of lines that stand for themselves: see `BackupSet`."""
+"""Kinds of journal lines without further fields: see `BackupSet`."""
 
 
 OWNER_RWX = 0o700
-"""What a folder's owner must be permitted for work in it."""
+"""The permissions that the owner of a folder needs to change its entries."""
 
 
 class JournalHeader(NamedTuple):
-    """Whose record it is.
-
-    Attributes:
-        conversation: the id of the conversation.
-        directory: where the run took place.
-        terminal: on which terminal, "" for none.
-        kind: `RUN`, or what put files back: `UNDO` for those of a run, `REDO` for those of an undo.
-        of: the names of the records whose files were put back.
-    """
+    """The first line of a journal: the run, undo or redo that wrote it."""
 
     conversation: str
+    """The id of the conversation."""
     directory: str
     terminal: str
+    """The terminal as `identify_terminal` names it; "" for none."""
     kind: str = RUN
+    """`RUN`, `UNDO` (which restores the files of runs) or `REDO` (which restores those of undos)."""
     of: tuple[str, ...] = ()
+    """The names of the backup sets that an undo or redo restored."""
 
 
 class PathState(NamedTuple):
-    """What tells what there is at a path.
-
-    Attributes:
-        content: the SHA-256 of a file's content in hexadecimal, or what stands for one: `ABSENT`, `FOLDER_MARKER` ...
-        mode: the permissions of a file or folder; None where they are not known, or do not count.
-    """
+    """The type and content of what is at a path, for comparison."""
 
     content: str
+    """The SHA-256 of a file in hexadecimal, or one of the markers `ABSENT`, `FOLDER_MARKER`, ..."""
     mode: int | None = None
+    """The permissions of a file or folder; None if they are unknown or do not matter."""
 
     @property
     def is_file(self) -> bool:
-        """Whether there is a file."""
+        """True for a regular file."""
         return self.content not in {ABSENT, FOLDER_MARKER, SPECIAL_FILE} and not self.content.startswith(LINK_PREFIX)
 
     def matches(self, other: PathState) -> bool:
-        """Whether both may tell the same thing."""
+        """Check whether both states may be the same; an unknown mode matches any."""
         return self.content == other.content and (None in (self.mode, other.mode) or self.mode == other.mode)
 
 
@@ -79,49 +72,42 @@ ABSENT_STATE = PathState(ABSENT)
 
 
 class OriginalEntry(NamedTuple):
-    """What was at a path.
-
-    Attributes:
-        copy_path: where the content of a file is; None for what is no file.
-        digest: of that content, or what stands for it, as in a `PathState`.
-        ownership: whose it was.
-        modified_ns: when it was changed last, in ns since 1970; None where that is not kept.
-        inode: the number of a file that had further names, 0 for any other.
-        hard_links: those names, as far as they are known.
-    """
+    """What was at a path before a change."""
 
     copy_path: Path | None
+    """The copy of a file's content; None if there is none."""
     digest: str
+    """The digest of the content or a marker, as in `PathState`."""
     ownership: Ownership
     modified_ns: int | None = None
+    """The modification time in nanoseconds since 1970; None if it was not saved."""
     inode: int = 0
+    """The inode number of a file with several hard links; 0 for others."""
     hard_links: tuple[Path, ...] = ()
+    """The other known paths of that file."""
 
 
 class PathChange(NamedTuple):
-    """What became of one file, or in the folders of a safe run, of a folder or a link too.
-
-    Attributes:
-        path: of the file, without links in it.
-        original: what it was at first; None where there was none.
-        new_states: what tells all that it became, if that took place.
-        created_folders: those that were made for it, the outermost first.
-        backup_error: why the original could not be kept, "" where it was.
-        has_outside_changes: whether something else changed it between two of the runs that did.
-        root: the folder of a safe run that it is in, below which no link is followed; None for what a tool wrote.
-    """
+    """The change of one path: a file that a tool wrote, or any entry in the folders of a safe run."""
 
     path: Path
+    """A path without symbolic links."""
     original: OriginalEntry | None
+    """None if the path did not exist."""
     new_states: frozenset[PathState]
+    """The states that the writes were to produce; a run that was killed may not have reached them."""
     created_folders: tuple[Path, ...] = ()
+    """The parent folders that were created for the file, outermost first."""
     backup_error: str = ""
+    """Why the original could not be backed up; "" if it was."""
     has_outside_changes: bool = False
+    """Whether something else changed the path between two of the runs."""
     root: Path | None = None
+    """The folder of a safe run that contains the path; None for a file that a tool wrote."""
 
     @property
     def original_state(self) -> PathState:
-        """What tells what it was at first."""
+        """The state before the change."""
         if self.original is None:
             return ABSENT_STATE
         has_mode = self.original.copy_path is not None or self.original.digest == FOLDER_MARKER
@@ -129,202 +115,200 @@ class PathChange(NamedTuple):
 
     @property
     def trusted_root(self) -> Path:
-        """The folder below which no link is followed."""
+        """The folder below which no symbolic link is followed."""
         return self.root or self.path.parent
 
     @property
     def is_folder_change(self) -> bool:
-        """Whether putting it back makes a folder or removes one."""
-        marks = {self.original_state} if self.original else self.new_states
-        return any(mark.content == FOLDER_MARKER for mark in marks)
+        """True if restoring the path creates or removes a folder."""
+        states = {self.original_state} if self.original else self.new_states
+        return any(state.content == FOLDER_MARKER for state in states)
 
     def can_result_in(self, state: PathState) -> bool:
-        """Whether that may be what there is after this change, or after an undo of it that was killed.
+        """Check whether `state` may result from this change, or from a killed undo.
 
-        Such an undo may leave a folder that is opened up, and nothing in the place of a folder or for one.
+        A killed undo may leave a folder with extended permissions, or nothing where it was about to replace a folder
+        by something else or the reverse.
         """
-        marks = (self.original_state, *self.new_states)
-        if any(state.matches(mark) for mark in self.new_states):
+        known_states = (self.original_state, *self.new_states)
+        if any(state.matches(new_state) for new_state in self.new_states):
             return True
         if state.content == FOLDER_MARKER:
-            return any(mark.content == FOLDER_MARKER and state.mode == (mark.mode or 0) | OWNER_RWX for mark in marks)
-        kinds = {mark.content == FOLDER_MARKER for mark in marks}
-        return state == ABSENT_STATE and len(kinds) == 2 and self.original is not None
+            return any(
+                known.content == FOLDER_MARKER and state.mode == (known.mode or 0) | OWNER_RWX for known in known_states
+            )
+        is_folder = {known.content == FOLDER_MARKER for known in known_states}
+        return state == ABSENT_STATE and len(is_folder) == 2 and self.original is not None
 
 
 class BackupSet(NamedTuple):
-    """What one run kept.
-
-    Attributes:
-        folder: where.
-        header: whose it is.
-        changes: what a journal tells, by path.
-        complete: whether an undo came to its end.
-        has_snapshot: whether whole folders are copied; `created_folders` tells what became of them.
-        has_diff: whether it is noted in what state the run left them.
-        uncopied_folders: folders in them that could not be copied, and why.
-    """
+    """The backups of one run, undo or redo, as read from its journal."""
 
     folder: Path
     header: JournalHeader
     changes: Mapping[Path, PathChange]
+    """The changes by path; those in copied folders are added by `add_folder_changes`."""
     complete: bool
+    """Whether an undo or redo has finished; False for runs."""
     has_snapshot: bool = False
+    """Whether the copy of the folders of a safe run is complete."""
     has_diff: bool = False
+    """Whether the state of these folders after the run was saved."""
     uncopied_folders: Mapping[Path, str] = MappingProxyType({})
+    """The subfolders that could not be copied, with the reason."""
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
+        """The name of the folder, which identifies the backup set."""
         return self.folder.name
 
     @property
     def started(self) -> float:
-        """When it began, in seconds since 1970."""
+        """The start time in seconds since 1970."""
         return parse_start_time(self.name)
 
 
 def parse_start_time(name: str) -> float:
-    """When the record of that name began, in seconds since 1970."""
+    """Return the start time in the name of a backup set, in seconds since 1970."""
     return int(name.partition("-")[0]) / 1e9
 
 
 def read_backup_sets(data_dir: Path) -> list[BackupSet]:
-    """All records in a data folder, the oldest first.
-
-    Raises:
-        FileError: one cannot be read, or makes no sense.
-    """
-    records = (read_backup_set(folder) for folder in list_backup_folders(data_dir))
-    return [record for record in records if record]
+    """Read all backup sets in a data folder, oldest first."""
+    backup_sets = (read_backup_set(folder) for folder in list_backup_folders(data_dir))
+    return [backup_set for backup_set in backup_sets if backup_set]
 
 
 def list_backup_folders(data_dir: Path) -> list[Path]:
-    """The folders of all records, the oldest first.
-
-    Raises:
-        FileError: they cannot be listed.
-    """
+    """List the folders of all backup sets, oldest first."""
     try:
         names = sorted(os.listdir(data_dir / BACKUPS_FOLDER))
     except FileNotFoundError:
         return []
-    except OSError as fault:
-        raise FileError(f"cannot read {data_dir / BACKUPS_FOLDER} ({fault.strerror})") from fault
+    except OSError as error:
+        raise FileError(f"cannot read {data_dir / BACKUPS_FOLDER} ({error.strerror})") from error
     return [data_dir / BACKUPS_FOLDER / name for name in names if name.partition("-")[0].isdecimal()]
 
 
 def read_backup_set(folder: Path) -> BackupSet | None:
-    """A record; None for one that is only being begun, or has just been removed.
+    """Read a backup set; None for one that is just being created or removed.
 
-    Raises:
-        FileError: it cannot be read, or makes no sense.
+    An unreadable or invalid journal is a FileError.
     """
     journal = folder / JOURNAL_NAME
     try:
-        # What follows the last line end was never written whole, and what it announces was not done.
+        # Text after the last newline is an incomplete line, and the write that it announces never started.
         lines = journal.read_bytes().split(b"\n")[:-1]
         if not lines:
             return None
-        head, *rest = map(json.loads, lines)
-        about = JournalHeader(**{**head, "of": tuple(head["of"])})
+        header_fields, *entries = map(json.loads, lines)
+        header = JournalHeader(**{**header_fields, "of": tuple(header_fields["of"])})
         changes: dict[Path, PathChange] = {}
-        for line in rest:
-            if line["kind"] not in _STATUS_LINES:
-                _apply_line(changes, folder, line)
-        said = [line["kind"] for line in rest]
+        for entry in entries:
+            if entry["kind"] not in _STATUS_LINES:
+                _apply_line(changes, folder, entry)
+        kinds = [entry["kind"] for entry in entries]
     except FileNotFoundError:
         return None
-    except OSError as fault:
-        raise FileError(f"cannot read {journal} ({fault.strerror})") from fault
-    except (ValueError, TypeError, KeyError, AttributeError) as fault:
-        raise FileError(f"{journal} makes no sense", f"remove {folder}, or upgrade ask") from fault
+    except OSError as error:
+        raise FileError(f"cannot read {journal} ({error.strerror})") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise FileError(f"{journal} makes no sense", f"remove {folder}, or upgrade ask") from error
     return BackupSet(
         folder,
-        about,
+        header,
         changes,
-        complete=RESTORE_DONE in said,
-        has_snapshot=SNAPSHOT_TAKEN in said,
-        has_diff=DIFF_WRITTEN in said,
+        complete=RESTORE_DONE in kinds,
+        has_snapshot=SNAPSHOT_TAKEN in kinds,
+        has_diff=DIFF_WRITTEN in kinds,
     )
 
 
 def _apply_line(changes: dict[Path, PathChange], folder: Path, line: Mapping[str, Any]) -> None:
     path = Path(line["path"])
     if line["kind"] == "again":
-        known = changes[path]
-        changes[path] = known._replace(new_states=known.new_states | {PathState(line["wrote"])})
+        change = changes[path]
+        changes[path] = change._replace(new_states=change.new_states | {PathState(line["wrote"])})
         return
-    copy = folder / str(int(line["copy"])) if line["copy"] else None
+    copy_path = folder / str(int(line["copy"])) if line["copy"] else None
     if line["kind"] == "file":
-        was = (
-            OriginalEntry(copy, line["digest"], Ownership(*line["owned"]), inode=line.get("inode", 0)) if copy else None
+        original = (
+            OriginalEntry(copy_path, line["digest"], Ownership(*line["owned"]), inode=line.get("inode", 0))
+            if copy_path
+            else None
         )
-        folders = tuple(map(Path, line["folders"]))
-        changes[path] = PathChange(path, was, frozenset([PathState(line["wrote"])]), folders, line["lost"])
+        created_folders = tuple(map(Path, line["folders"]))
+        new_states = frozenset([PathState(line["wrote"])])
+        changes[path] = PathChange(path, original, new_states, created_folders, line["lost"])
         return
     if line["kind"] != "thing":
         raise ValueError(line["kind"])
-    was = OriginalEntry(copy, line["digest"], Ownership(*line["owned"]), line["modified"]) if line["digest"] else None
-    wrote = frozenset([PathState(*line["wrote"])])
-    changes[path] = PathChange(path, was, wrote, backup_error=line["lost"], root=Path(line["root"]))
+    original = (
+        OriginalEntry(copy_path, line["digest"], Ownership(*line["owned"]), line["modified"])
+        if line["digest"]
+        else None
+    )
+    new_states = frozenset([PathState(*line["wrote"])])
+    changes[path] = PathChange(path, original, new_states, backup_error=line["lost"], root=Path(line["root"]))
 
 
 def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:
-    """The changes of several records, the oldest first, as if they were one's."""
+    """Merge the changes of several backup sets, oldest first, into one per path."""
     merged: dict[Path, PathChange] = {}
-    for record in backup_sets:
-        for path, later in record.changes.items():
+    for backup_set in backup_sets:
+        for path, later in backup_set.changes.items():
             change = merged.get(path)
             if change is None:
                 merged[path] = later
                 continue
-            torn = not (
+            changed_between = not (
                 later.original_state.matches(change.original_state) or change.can_result_in(later.original_state)
             )
             merged[path] = change._replace(
                 new_states=change.new_states | later.new_states,
                 created_folders=(
                     *change.created_folders,
-                    *(made for made in later.created_folders if made not in change.created_folders),
+                    *(created for created in later.created_folders if created not in change.created_folders),
                 ),
                 has_outside_changes=change.has_outside_changes
                 or later.has_outside_changes
-                or bool(torn and not later.backup_error),
+                or bool(changed_between and not later.backup_error),
                 root=change.root or later.root,
             )
     return list(merged.values())
 
 
 def find_undone_names(backup_sets: Sequence[BackupSet]) -> set[str]:
-    """The names of the records whose files were put back, and are so still."""
+    """Return the names of the backup sets that are currently undone."""
     names: set[str] = set()
-    for record in reversed(backup_sets):
-        if record.complete and record.name not in names:
-            names.update(record.header.of)
+    for backup_set in reversed(backup_sets):
+        if backup_set.complete and backup_set.name not in names:
+            names.update(backup_set.header.of)
     return names
 
 
 @contextmanager
 def lock_backup_sets(backup_sets: Iterable[BackupSet]) -> Iterator[None]:
-    """Nobody else puts these back, or removes them, while the block is run.
+    """Keep other processes from restoring or removing these backup sets.
 
-    Raises:
-        FileError: one is still being written, or put back by somebody else.
+    Raises a FileError if another process is writing or restoring one.
     """
     with ExitStack() as stack:
-        for record in backup_sets:
+        for backup_set in backup_sets:
             try:
-                journal = stack.enter_context((record.folder / JOURNAL_NAME).open("rb+"))
-            except OSError as fault:
-                raise FileError(f"cannot open {record.folder / JOURNAL_NAME} ({fault.strerror})") from fault
+                journal = stack.enter_context((backup_set.folder / JOURNAL_NAME).open("rb+"))
+            except OSError as error:
+                raise FileError(f"cannot open {backup_set.folder / JOURNAL_NAME} ({error.strerror})") from error
             if not try_lock(journal.fileno()):
                 raise FileError("a run that changed these files is still under way", "try again when it has ended")
         yield
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock a journal until it is closed; return whether nobody else has. A file system without locks is no obstacle."""
+    """Lock a journal until it is closed; return False if it is already locked.
+
+    On a file system without locks this always succeeds.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Writes a record: begins it where there is something to keep, adds lines and copies, and lets it go."""
+"""Write a backup set: create its folder, append lines to the journal, and add copies of files."""
 
 from __future__ import annotations
 
@@ -18,15 +18,7 @@ from ask.undo.journal import BACKUPS_FOLDER, JOURNAL_NAME, RESTORE_DONE, Journal
 
 
 class Journal:
-    """Writes one record. Makes nothing before there is something to keep.
-
-    Args:
-        data: the data folder.
-        about: whose it is.
-
-    Attributes:
-        line_count: how many lines were added to its journal.
-    """
+    """Writes one backup set. Its folder is created, and locked, when there is something to back up."""
 
     def __init__(self, data_dir: Path, header: JournalHeader) -> None:
         self._data_dir = data_dir
@@ -35,30 +27,23 @@ class Journal:
         self._descriptor: int | None = None
         self._copy_count = 0
         self.line_count = 0
+        """The number of lines after the header."""
 
     def ensure_folder(self) -> Path:
-        """The folder of the record, which is begun where it is not yet. It is locked before there is anything in it.
-
-        Raises:
-            OSError: it cannot be made.
-        """
+        """Return the folder of the backup set, creating it if necessary."""
         self._ensure_open()
         return self._folder
 
     def add_line(self, line: dict[str, Any]) -> None:
-        """Add a line to the journal, whole or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Append a line to the journal; on an OSError the journal is unchanged."""
         append_line(self._ensure_open(), line)
         self.line_count += 1
 
     def copy_file(self, source: BinaryIO) -> tuple[int, str, Ownership]:
-        """Copy a file into the record: the number of the copy, the digest of its content, and whose it is.
+        """Copy a file into the backup set; return the copy number, digest, and ownership.
 
         Raises:
-            OSError: it cannot be copied, or is too large.
+            OSError: The file cannot be copied, is not a regular file, or is larger than `MAX_BACKUP_SIZE`.
         """
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -75,14 +60,10 @@ class Journal:
         return self._copy_count, digest, Ownership.from_status(status)
 
     def link_file(self, source: BinaryIO, name: str, parent_fd: int) -> tuple[int, str] | None:
-        """Keep a file that is about to be removed by a further name for it in the record, which costs no copying.
+        """Hard-link a file that is about to be removed, which is cheaper than copying it.
 
-        Args:
-            source: the file.
-            name: its only name.
-            parent_fd: a descriptor of the folder that it is in.
-
-        Returns the number of the copy and the digest of its content; None if it must be copied instead.
+        `name` in the open folder `parent_fd` must be the only name of `source`. Returns the number of the copy and the
+        digest, or None if the file must be copied instead.
         """
         status = os.fstat(source.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_size > MAX_BACKUP_SIZE:
@@ -90,31 +71,30 @@ class Journal:
         copy = self.ensure_folder() / str(self._copy_count + 1)
         try:
             os.link(name, copy, src_dir_fd=parent_fd, follow_symlinks=False)
-        except OSError:  # on another disk, or on one without hard links
+        except OSError:  # another file system, or one without hard links
             return None
-        if copy.lstat().st_ino != status.st_ino:  # swapped meanwhile
+        if copy.lstat().st_ino != status.st_ino:  # replaced since it was opened
             copy.unlink()
             return None
         self._copy_count += 1
         return self._copy_count, compute_digest(read_chunks(source))
 
     def mark_complete(self) -> None:
-        """All that was noted is done. A run need not say so, since what its files hold tells.
+        """Record that an undo has finished, and close the journal.
 
-        Raises:
-            OSError: that cannot be noted.
+        A run does not record this: the content of its files shows which writes took place.
         """
         self.add_line({"kind": RESTORE_DONE})
         self.close()
 
     def close(self) -> None:
-        """Let the record go: from now on it may be put back, or removed."""
+        """Close and unlock the journal; others can now restore or remove the backup set."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def discard(self) -> None:
-        """Remove the record, if there is one: there is nothing in it that is worth keeping."""
+        """Remove the backup set, if it was created."""
         if self._descriptor is not None:
             from ask.undo.pruning import remove_backup_set
 
@@ -124,9 +104,9 @@ class Journal:
     def _ensure_open(self) -> int:
         if self._descriptor is not None:
             return self._descriptor
-        root = self._data_dir / BACKUPS_FOLDER
-        create_private_folder(root)
-        self._folder = root / f"{time.time_ns():020d}-{os.urandom(4).hex()}"
+        backups_folder = self._data_dir / BACKUPS_FOLDER
+        create_private_folder(backups_folder)
+        self._folder = backups_folder / f"{time.time_ns():020d}-{os.urandom(4).hex()}"
         self._folder.mkdir(mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
@@ -146,31 +126,27 @@ class Journal:
 
 
 def append_line(descriptor: int, line: dict[str, Any]) -> None:
-    """Append a line to a journal, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Append a line to a journal; on an OSError the journal is unchanged."""
     data = json.dumps(line).encode() + b"\n"
-    before = os.fstat(descriptor).st_size
+    original_size = os.fstat(descriptor).st_size
     written = 0
     try:
         written = os.write(descriptor, data)
     finally:
         if written < len(data):
-            os.ftruncate(descriptor, before)
+            os.ftruncate(descriptor, original_size)
     if written < len(data):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _copy_chunks(target: BinaryIO, source: BinaryIO) -> Iterator[bytes]:
-    """The pieces of a file, each written to its copy."""
+    """Yield the chunks of a file after writing them to its copy."""
     if os.fstat(source.fileno()).st_size > MAX_BACKUP_SIZE:
         raise OSError(errno.EFBIG, f"it is over {MAX_BACKUP_SIZE:,} bytes")
     size = 0
-    for piece in read_chunks(source):
-        size += len(piece)
+    for chunk in read_chunks(source):
+        size += len(chunk)
         if size > MAX_BACKUP_SIZE:  # it is growing
             raise OSError(errno.EFBIG, f"it is over {MAX_BACKUP_SIZE:,} bytes")
-        target.write(piece)
-        yield piece
+        target.write(chunk)
+        yield chunk

@@ -1,4 +1,4 @@
-"""Paths in messages about undo: relative to the working directory, and several on one line."""
+"""Format paths for the messages of undo."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ MAX_NAMES = 5
 
 
 def format_folders(folders: Mapping[Path, str]) -> str:
-    """Folders and what there is to say of each, on one line."""
-    return _join_names([f"{format_path(path)}/ ({why})" for path, why in folders.items()])
+    """Format folders, each with a comment, on one line."""
+    return _join_names([f"{format_path(path)}/ ({reason})" for path, reason in folders.items()])
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -22,7 +22,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def format_path(path: Path) -> str:
-    """A file's name on one line, from the working directory on where it is in there."""
+    """Format a path on one line, relative to the working directory if it is inside."""
     name, folder = str(path), f"{_get_working_directory_prefix()}/"
     return escape_for_display(name.removeprefix(folder))
 

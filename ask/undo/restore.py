@@ -1,6 +1,6 @@
-"""Puts files back as they were: what that means for each of them, and then all of it or nothing.
+"""Plan what an undo does to each file, check that all of it is possible, and do it.
 
-Showing it and asking are left to others, and so is the work itself in the folders of a safe run, to `placing`.
+`restore_files` does the work in the folders of a safe run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ask.undo.trees import MAX_DEPTH, read_path_state, walk_tree
 
 
 class RestoreStatus(StrEnum):
-    """What is to become of a file, or why nothing can."""
+    """What an undo does to a file, or why it does nothing."""
 
     RESTORE = "put back"
     REMOVE = "remove"
@@ -40,7 +40,7 @@ class RestoreStatus(StrEnum):
 
 ACTION_STATUSES = (RestoreStatus.RESTORE, RestoreStatus.REMOVE)
 REMAINING_FOLDER_STATUSES = (RestoreStatus.NOT_EMPTY, RestoreStatus.TOO_DEEP)
-"""Of folders that the run made and that cannot be removed."""
+"""Statuses of folders that the run created and that cannot be removed."""
 CONFLICT_STATUSES = (
     RestoreStatus.CHANGED_SINCE,
     RestoreStatus.NOT_A_FILE,
@@ -50,17 +50,16 @@ CONFLICT_STATUSES = (
 
 
 class RestoreStep(NamedTuple):
-    """A file, and what is to become of it."""
+    """A changed path, and what an undo does to it."""
 
     change: PathChange
     status: RestoreStatus
 
 
 class ProgressCallback(Protocol):
-    """Takes how much of some work is done."""
+    """Reports progress of a step of the work, such as "comparing", with the number of files done and in total."""
 
-    def __call__(self, work: str, done: int, total: int) -> None:
-        """Report that `done` of `total` files are done."""
+    def __call__(self, work: str, done: int, total: int) -> None: ...
 
 
 def ignore_progress(work: str, done: int, total: int) -> None:
@@ -70,122 +69,113 @@ def ignore_progress(work: str, done: int, total: int) -> None:
 def plan_restore(
     changes: Iterable[PathChange], *, force: bool = False, progress: ProgressCallback = ignore_progress
 ) -> list[RestoreStep]:
-    """What is to be done, a step for each file, by path.
+    """Plan a step for each changed path, sorted by path.
 
-    Args:
-        changes: what became of the files.
-        force: put back what has changed since, too.
-        progress: is told how far this is.
-
-    Raises:
-        FileError: a file cannot be read.
+    With `force`, files that have changed since are restored as well.
     """
     steps = []
-    ordered = sorted(changes, key=lambda change: change.path.parts)
-    for done, change in enumerate(ordered):
-        progress("comparing", done, len(ordered))
+    sorted_changes = sorted(changes, key=lambda change: change.path.parts)
+    for done, change in enumerate(sorted_changes):
+        progress("comparing", done, len(sorted_changes))
         steps.append(RestoreStep(change, determine_status(change)))
     if force:
         steps = [
             step._replace(status=choose_action(step.change)) if step.status is RestoreStatus.CHANGED_SINCE else step
             for step in steps
         ]
-    gone = {str(step.change.path) for step in steps if step.status is RestoreStatus.REMOVE}
-    staying = find_remaining_folders(steps, gone)
-    steps = [step._replace(status=staying.get(str(step.change.path), step.status)) for step in steps]
-    gone -= staying.keys()
+    removed_paths = {str(step.change.path) for step in steps if step.status is RestoreStatus.REMOVE}
+    remaining_folders = find_remaining_folders(steps, removed_paths)
+    steps = [step._replace(status=remaining_folders.get(str(step.change.path), step.status)) for step in steps]
+    removed_paths -= remaining_folders.keys()
     return [
-        step._replace(status=RestoreStatus.REPLACED_BY_FOLDER) if is_replaced_by_folder(step, gone) else step
+        step._replace(status=RestoreStatus.REPLACED_BY_FOLDER) if is_replaced_by_folder(step, removed_paths) else step
         for step in steps
     ]
 
 
 def find_remaining_folders(steps: Iterable[RestoreStep], removed_paths: Container[str]) -> dict[str, RestoreStatus]:
-    """Which of the folders that are to be removed will still have something in them, and what that is.
+    """Find the folders to remove that will not be empty, and the reason for each.
 
-    Args:
-        steps: by path.
-        removed_paths: the paths of all that is to be removed.
+    `steps` are sorted by path; `removed_paths` are all paths to remove.
     """
-    staying: dict[str, RestoreStatus] = {}
-    for change, state in steps:
-        outermost = state is RestoreStatus.REMOVE and change.root and str(change.path.parent) not in removed_paths
-        now = read_current_state(change) if outermost else None
-        if not change.root or now is None or now.content != FOLDER_MARKER:
+    remaining_folders: dict[str, RestoreStatus] = {}
+    for change, status in steps:
+        is_outermost = status is RestoreStatus.REMOVE and change.root and str(change.path.parent) not in removed_paths
+        current_state = read_current_state(change) if is_outermost else None
+        if not change.root or current_state is None or current_state.content != FOLDER_MARKER:
             continue
-        for seen in walk_tree(change.path, ()):
-            if seen.path in removed_paths:
+        for walk_entry in walk_tree(change.path, ()):
+            if walk_entry.path in removed_paths:
                 continue
-            path = Path(seen.path)
-            # So deep, what the run made could not be told from what the user did.
-            why = (
+            path = Path(walk_entry.path)
+            # This deep, it is unknown which entries the run made and which the user.
+            remaining_status = (
                 RestoreStatus.TOO_DEEP
                 if len(path.relative_to(change.root).parts) > MAX_DEPTH
                 else RestoreStatus.NOT_EMPTY
             )
             for folder in path.parents[: len(path.parts) - len(change.path.parts)]:
-                if staying.get(str(folder)) is not RestoreStatus.TOO_DEEP:
-                    staying[str(folder)] = why
-    return staying
+                if remaining_folders.get(str(folder)) is not RestoreStatus.TOO_DEEP:
+                    remaining_folders[str(folder)] = remaining_status
+    return remaining_folders
 
 
 def is_replaced_by_folder(step: RestoreStep, removed_paths: Container[str]) -> bool:
-    """Whether something is to take the place of a folder in which there is more than will be gone by then."""
+    """Check whether the place of a file to restore is taken by a non-empty folder.
+
+    Entries that this undo removes do not count.
+    """
     path, root = step.change.path, step.change.root
     if root is None or step.status is not RestoreStatus.RESTORE or step.change.is_folder_change:
         return False
     if read_path_state(path, root).content != FOLDER_MARKER:
         return False
-    return any(seen.path not in removed_paths for seen in walk_tree(path, ()) if seen.path != str(path))
+    return any(
+        walk_entry.path not in removed_paths for walk_entry in walk_tree(path, ()) if walk_entry.path != str(path)
+    )
 
 
 def determine_status(change: PathChange) -> RestoreStatus:
-    """What is to become of a file that was changed so, by what it is now.
-
-    Raises:
-        FileError: it cannot be read.
-    """
+    """Determine what an undo does to a path, from its current state."""
     if change.backup_error:
         return RestoreStatus.NO_BACKUP
-    now = read_current_state(change)
-    if now is None:
+    current_state = read_current_state(change)
+    if current_state is None:
         return RestoreStatus.NOT_A_FILE
-    if now.matches(change.original_state):
+    if current_state.matches(change.original_state):
         return RestoreStatus.UNCHANGED
     if change.original_state.content == SPECIAL_FILE:
         return RestoreStatus.SPECIAL_FILE
     return (
         choose_action(change)
-        if change.can_result_in(now) and not change.has_outside_changes
+        if change.can_result_in(current_state) and not change.has_outside_changes
         else RestoreStatus.CHANGED_SINCE
     )
 
 
 def choose_action(change: PathChange) -> RestoreStatus:
-    """What putting it back as it was means."""
+    """Choose between restoring the original and removing a file that did not exist."""
     return RestoreStatus.RESTORE if change.original else RestoreStatus.REMOVE
 
 
 def read_current_state(change: PathChange) -> PathState | None:
-    """What tells what there is now; None for what is no file, where a tool wrote one.
+    """Read the current state of a path.
 
-    Raises:
-        FileError: it cannot be read.
+    None means that a tool wrote a file there that is no longer a regular file.
     """
     if change.root is None:
         digest = read_current_digest(change.path)
         return None if digest is None else PathState(digest)
     try:
         return read_path_state(change.path, change.root)
-    except OSError as fault:
-        raise FileError(f"cannot read {escape_for_display(str(change.path))} ({fault.strerror})") from fault
+    except OSError as error:
+        raise FileError(f"cannot read {escape_for_display(str(change.path))} ({error.strerror})") from error
 
 
 def read_current_digest(path: Path) -> str | None:
-    """The digest of what a file is now; None where something else is in its place, or its path leads elsewhere.
+    """Read the current digest of a file.
 
-    Raises:
-        FileError: it cannot be read.
+    None means that it is not a regular file, or that its path now contains a link.
     """
     try:
         if path.resolve() != path:
@@ -193,10 +183,10 @@ def read_current_digest(path: Path) -> str | None:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:
         return ABSENT
-    except (NotADirectoryError, RuntimeError):  # the latter for links in a circle
+    except (NotADirectoryError, RuntimeError):  # RuntimeError: a symbolic link loop
         return None
-    except OSError as fault:
-        raise FileError(f"cannot read {escape_for_display(str(path))} ({fault.strerror})") from fault
+    except OSError as error:
+        raise FileError(f"cannot read {escape_for_display(str(path))} ({error.strerror})") from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         return None
@@ -207,104 +197,93 @@ def read_current_digest(path: Path) -> str | None:
 def apply_restore(
     steps: Sequence[RestoreStep], backups: FileBackups, progress: ProgressCallback = ignore_progress
 ) -> list[RestoreStep]:
-    """Do what the steps say, and keep what is there until now.
+    """Execute the steps, after backing up what they replace.
 
-    Nothing is done where it can be seen beforehand that one step would fail.
-
-    Returns the folders that the run made and that are still there, with something in them that may be of the run.
+    Nothing is changed if a check shows that a step would fail. Returns steps for the folders that the run created and
+    that could not be removed because they are not empty.
 
     Raises:
-        FileError: something could not be done; what it says tells whether anything was.
+        FileError: A step failed; the message says whether anything was changed.
     """
-    work = [step.change for step in steps if step.status in ACTION_STATUSES]
-    for done, change in enumerate(work):
-        progress("checking", done, len(work))
+    pending_changes = [step.change for step in steps if step.status in ACTION_STATUSES]
+    for done, change in enumerate(pending_changes):
+        progress("checking", done, len(pending_changes))
         check_restorable(change)
-    displaced = RedoBackups(backups.journal)
+    redo_backups = RedoBackups(backups.journal)
     try:
-        for done, change in enumerate(work):
-            progress("keeping what is there now", done, len(work))
+        for done, change in enumerate(pending_changes):
+            progress("keeping what is there now", done, len(pending_changes))
             if change.root:
-                displaced.back_up(change)
+                redo_backups.back_up(change)
             else:
                 backups.back_up(change.path, change.original_state.content)
-    except OSError as fault:
-        raise FileError(f"nothing is put back: what is there now cannot be kept ({fault.strerror})") from fault
-    execute_changes(work, progress)
+    except OSError as error:
+        raise FileError(f"nothing is put back: what is there now cannot be kept ({error.strerror})") from error
+    execute_changes(pending_changes, progress)
     remove_created_folders(
         step.change for step in steps if step.status in (RestoreStatus.REMOVE, RestoreStatus.UNCHANGED)
     )
     try:
         backups.journal.mark_complete()
-    except OSError as fault:
-        raise FileError(f"all is put back, but that cannot be noted ({fault.strerror})") from fault
+    except OSError as error:
+        raise FileError(f"all is put back, but that cannot be noted ({error.strerror})") from error
     folders = (
         step
         for step in steps
         if step.status in (RestoreStatus.REMOVE, RestoreStatus.TOO_DEEP) and step.change.is_folder_change
     )
-    left = [step for step in folders if has_remaining_folder(step.change)]
+    remaining = [step for step in folders if has_remaining_folder(step.change)]
     return [
-        step._replace(status=RestoreStatus.NOT_EMPTY) if step.status is RestoreStatus.REMOVE else step for step in left
+        step._replace(status=RestoreStatus.NOT_EMPTY) if step.status is RestoreStatus.REMOVE else step
+        for step in remaining
     ]
 
 
 def has_remaining_folder(change: PathChange) -> bool:
-    """Whether there is still a folder in the place of what is to be nothing."""
+    """Check whether a folder that was to be removed still exists."""
     if change.root is None:
         return False
-    now = read_current_state(change)
-    return now is not None and now.content == FOLDER_MARKER
+    current_state = read_current_state(change)
+    return current_state is not None and current_state.content == FOLDER_MARKER
 
 
 def execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) -> None:
-    """Put all of these back.
-
-    Raises:
-        FileError: something could not be done; it says how much was.
-    """
-    written = [(change, restore_file) for change in changes if change.root is None]
+    """Undo these changes; after a failure the error says how many were undone."""
+    tool_operations = [(change, restore_file) for change in changes if change.root is None]
     done = 0
-    acts = [*written, *plan_operations([change for change in changes if change.root])]
-    for count, (change, act) in enumerate(acts):
-        progress("putting back", count * len(changes) // len(acts), len(changes))
+    operations = [*tool_operations, *plan_operations([change for change in changes if change.root])]
+    for count, (change, operation) in enumerate(operations):
+        progress("putting back", count * len(changes) // len(operations), len(changes))
         try:
-            act(change)
-        except OSError as fault:
-            said = f"{done} of {len(changes)} files are put back, but not {escape_for_display(str(change.path))} ({fault.strerror})"
-            raise FileError(said, "the same command goes on with the rest") from fault
-        done += act in (restore_file, restore_path)
+            operation(change)
+        except OSError as error:
+            name = escape_for_display(str(change.path))
+            message = f"{done} of {len(changes)} files are put back, but not {name} ({error.strerror})"
+            raise FileError(message, "the same command goes on with the rest") from error
+        done += operation in (restore_file, restore_path)
 
 
 def check_restorable(change: PathChange) -> None:
-    """See that a file can be put back.
-
-    Raises:
-        FileError: it cannot.
-    """
+    """Check that a path can be restored; if not, raise a FileError."""
     name = escape_for_display(str(change.path))
     folder = next(folder for folder in change.path.parents if folder.exists())
-    own = change.root and folder.stat().st_uid == os.geteuid()
-    if not (own or os.access(folder, os.W_OK | os.X_OK)):
+    is_own_folder = change.root and folder.stat().st_uid == os.geteuid()
+    if not (is_own_folder or os.access(folder, os.W_OK | os.X_OK)):
         raise FileError(f"nothing is put back: {escape_for_display(str(folder))} cannot be written")
     if change.original and change.original.copy_path:
         try:
             with change.original.copy_path.open("rb") as copy:
                 size = os.fstat(copy.fileno()).st_size
-                sound = size > MAX_BACKUP_SIZE or compute_digest(read_chunks(copy)) == change.original.digest
-        except OSError as fault:
-            said = f"nothing is put back: the original of {name} cannot be read ({fault.strerror})"
-            raise FileError(said) from fault
-        if not sound:
+                is_intact = size > MAX_BACKUP_SIZE or compute_digest(read_chunks(copy)) == change.original.digest
+        except OSError as error:
+            message = f"nothing is put back: the original of {name} cannot be read ({error.strerror})"
+            raise FileError(message) from error
+        if not is_intact:
             raise FileError(f"nothing is put back: the kept original of {name} is damaged")
 
 
 def restore_file(change: PathChange) -> None:
-    """Make a file what it was.
-
-    Raises:
-        OSError: that cannot be done.
-    """
+    """Restore a file that a tool wrote, or remove it if it did not exist."""
     if change.original is None or change.original.copy_path is None:
         change.path.unlink()
         return
@@ -320,7 +299,7 @@ def restore_file(change: PathChange) -> None:
 
 
 def remove_created_folders(changes: Iterable[PathChange]) -> None:
-    """Remove the folders that were made for files that are not there any more, where nothing else is in them."""
+    """Remove the empty folders that were created for files that no longer exist."""
     folders = {folder for change in changes if change.original is None for folder in change.created_folders}
     for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
         with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Puts back what was in the folders of a safe run: files, folders and links, without following a link to anywhere.
+"""Restore files, folders and links in the folders of a safe run, without following symbolic links.
 
-`restore` decides what is put back. It happens in four rounds: folders are opened up, what is in the way goes, what is
-missing comes, and folders get the permissions that they had.
+`restore` decides what is restored. This happens in four passes: make folders writable, remove what is in the way,
+restore what is missing, and set the original permissions of folders.
 """
 
 from __future__ import annotations
@@ -21,57 +21,60 @@ RestoreOperation = Callable[[PathChange], None]
 
 
 def plan_operations(changes: Sequence[PathChange]) -> Iterator[tuple[PathChange, RestoreOperation]]:
-    """All that is to be done to put these back, in order; each act raises OSError where it cannot be done."""
-    down = sorted(changes, key=lambda change: change.path)
-    folders = [change for change in down if change.original and change.original.digest == FOLDER_MARKER]
+    """Yield the operations that undo these changes, in order; each may raise an OSError."""
+    sorted_changes = sorted(changes, key=lambda change: change.path)
+    folders = [change for change in sorted_changes if change.original and change.original.digest == FOLDER_MARKER]
     yield from ((change, make_folder_writable) for change in folders)
-    yield from ((change, clear_path) for change in reversed(down))
-    yield from ((change, restore_path) for change in down)
+    yield from ((change, clear_path) for change in reversed(sorted_changes))
+    yield from ((change, restore_path) for change in sorted_changes)
     yield from ((change, restore_folder_mode) for change in reversed(folders))
 
 
 def make_folder_writable(change: PathChange) -> None:
-    """Let a folder be worked in that is to stay."""
-    with _open_current(change) as (inside, name, status):
+    """Make a folder that will be kept accessible and writable for its owner."""
+    with _open_current(change) as (parent_fd, name, status):
         if status and stat.S_ISDIR(status.st_mode):
-            _set_mode(inside, name, stat.S_IMODE(status.st_mode) | OWNER_RWX)
+            _set_mode(parent_fd, name, stat.S_IMODE(status.st_mode) | OWNER_RWX)
 
 
 def clear_path(change: PathChange) -> None:
-    """Take away what is not to be there; a folder in which there is something else stays, unless it is in the way."""
-    folder_wanted = change.original is not None and change.original.digest == FOLDER_MARKER
-    with _open_current(change) as (inside, name, status):
+    """Remove what is at a path, unless it has the type of the original.
+
+    A folder that is not empty stays if nothing is to replace it, and is an error otherwise.
+    """
+    restores_folder = change.original is not None and change.original.digest == FOLDER_MARKER
+    with _open_current(change) as (parent_fd, name, status):
         if status is None:
             return
         if stat.S_ISDIR(status.st_mode):
-            if folder_wanted:
+            if restores_folder:
                 return
-            with _make_writable(inside), suppress(*(() if change.original else (OSError,))):
-                os.rmdir(name, dir_fd=inside)
-        elif change.original is None or folder_wanted:
-            with _make_writable(inside):
-                os.unlink(name, dir_fd=inside)
+            with _make_writable(parent_fd), suppress(*(() if change.original else (OSError,))):
+                os.rmdir(name, dir_fd=parent_fd)
+        elif change.original is None or restores_folder:
+            with _make_writable(parent_fd):
+                os.unlink(name, dir_fd=parent_fd)
 
 
 def restore_path(change: PathChange) -> None:
-    """Put there what was there."""
-    was = change.original
-    if was is None:
+    """Restore the original at a path."""
+    original = change.original
+    if original is None:
         return
-    with open_parent(change.path, change.trusted_root, create=True) as (inside, name), _make_writable(inside):
-        if was.digest == FOLDER_MARKER:
-            _make_folder(inside, name, was.ownership)
-        elif was.digest.startswith(LINK_PREFIX):
-            _make_link(inside, name, was)
-        elif was.copy_path:
-            _restore_file(inside, name, change, was, was.copy_path)
+    with open_parent(change.path, change.trusted_root, create=True) as (parent_fd, name), _make_writable(parent_fd):
+        if original.digest == FOLDER_MARKER:
+            _make_folder(parent_fd, name, original.ownership)
+        elif original.digest.startswith(LINK_PREFIX):
+            _make_link(parent_fd, name, original)
+        elif original.copy_path:
+            _restore_file(parent_fd, name, change, original, original.copy_path)
 
 
 def restore_folder_mode(change: PathChange) -> None:
-    """Give a folder the permissions that it had."""
-    with _open_current(change) as (inside, name, status):
+    """Restore the permissions of a folder."""
+    with _open_current(change) as (parent_fd, name, status):
         if status and change.original:
-            _set_mode(inside, name, change.original.ownership.mode)
+            _set_mode(parent_fd, name, change.original.ownership.mode)
 
 
 def _make_folder(parent_fd: int, name: str, ownership: Ownership) -> None:
@@ -101,8 +104,8 @@ def _restore_file(parent_fd: int, name: str, change: PathChange, original: Origi
         if read_entry_state(parent_fd, name, status).content == original.digest:
             _set_mode(parent_fd, name, original.ownership.mode)
             return
-        same = stat.S_ISREG(status.st_mode) and original.inode == status.st_ino
-        if same and status.st_nlink > 1 and _rewrite_in_place(parent_fd, name, original, copy_path):
+        is_same_file = stat.S_ISREG(status.st_mode) and original.inode == status.st_ino
+        if is_same_file and status.st_nlink > 1 and _rewrite_in_place(parent_fd, name, original, copy_path):
             return
     with _replace_atomically(parent_fd, name) as temporary:
         if not _link_to_existing(parent_fd, temporary, change, original):
@@ -111,17 +114,20 @@ def _restore_file(parent_fd: int, name: str, change: PathChange, original: Origi
 
 
 def _rewrite_in_place(parent_fd: int, name: str, original: OriginalEntry, copy_path: Path) -> bool:
-    """Give a file back its content, for all its names, some of which may be elsewhere; whether that could be done."""
+    """Restore the content of a file in place; return False if it cannot be opened.
+
+    This restores all its hard links, of which some may be outside of the folders.
+    """
     try:
-        file = os.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
+        descriptor = os.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
     except PermissionError:
         return False
-    _write_original(file, original, copy_path)
+    _write_original(descriptor, original, copy_path)
     return True
 
 
 def _write_original(descriptor: int, original: OriginalEntry, copy_path: Path) -> None:
-    """Write a file, make it what it was, and close it."""
+    """Write the original content, ownership and time to an open file, and close it."""
     try:
         with copy_path.open("rb") as content:
             status = os.fstat(content.fileno())
@@ -134,20 +140,20 @@ def _write_original(descriptor: int, original: OriginalEntry, copy_path: Path) -
 
 
 def _link_to_existing(parent_fd: int, name: str, change: PathChange, original: OriginalEntry) -> bool:
-    """Make a name for a file that is there under another one; whether there is one."""
-    for twin in original.hard_links:
-        if twin.is_relative_to(change.trusted_root) and read_path_state(twin, change.trusted_root).matches(
-            change.original_state
-        ):
-            with suppress(OSError), open_parent(twin, change.trusted_root) as (other, twin_name):
-                os.link(twin_name, name, src_dir_fd=other, dst_dir_fd=parent_fd, follow_symlinks=False)
+    """Hard-link another path that already has the original state, if there is one."""
+    for linked_path in original.hard_links:
+        if linked_path.is_relative_to(change.trusted_root) and read_path_state(
+            linked_path, change.trusted_root
+        ).matches(change.original_state):
+            with suppress(OSError), open_parent(linked_path, change.trusted_root) as (linked_parent_fd, linked_name):
+                os.link(linked_name, name, src_dir_fd=linked_parent_fd, dst_dir_fd=parent_fd, follow_symlinks=False)
                 return True
     return False
 
 
 @contextmanager
 def _replace_atomically(parent_fd: int, name: str) -> Iterator[str]:
-    """A name under which something is made that takes its place when it is whole."""
+    """Yield a temporary name, and rename it to `name` after the block."""
     temporary = f".ask-{os.urandom(8).hex()}.tmp"
     try:
         yield temporary
@@ -159,18 +165,21 @@ def _replace_atomically(parent_fd: int, name: str) -> Iterator[str]:
 
 @contextmanager
 def _open_current(change: PathChange) -> Iterator[tuple[int, str, os.stat_result | None]]:
-    """Where a change is, open, its name there, and the status of what there is; None for nothing."""
-    inside, name, status = -1, "", None
+    """Open the parent of a changed path; yield its descriptor, the name, and the status.
+
+    The status is None if nothing is there.
+    """
+    parent_fd, name, status = -1, "", None
     with ExitStack() as stack:
         with suppress(FileNotFoundError, NotADirectoryError):
-            inside, name = stack.enter_context(open_parent(change.path, change.trusted_root))
-            status = os.stat(name, dir_fd=inside, follow_symlinks=False)
-        yield inside, name, status
+            parent_fd, name = stack.enter_context(open_parent(change.path, change.trusted_root))
+            status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
+        yield parent_fd, name, status
 
 
 @contextmanager
 def _make_writable(folder_fd: int) -> Iterator[None]:
-    """The folder can be written meanwhile, if it is the user's own."""
+    """Make a folder of the user writable during the block."""
     path = f"/proc/self/fd/{folder_fd}"
     if os.access(path, os.W_OK | os.X_OK):
         yield
@@ -184,8 +193,8 @@ def _make_writable(folder_fd: int) -> Iterator[None]:
 
 
 def _set_mode(parent_fd: int, name: str, mode: int) -> None:
-    file = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
     try:
-        os.chmod(f"/proc/self/fd/{file}", mode)
+        os.chmod(f"/proc/self/fd/{descriptor}", mode)
     finally:
-        os.close(file)
+        os.close(descriptor)

@@ -1,6 +1,7 @@
-"""Folders that others may be changing: gone through, and looked into, without following a link or leaving the disk.
+"""Walk folders and read paths without following symbolic links or crossing file systems.
 
-Every step is taken from an open folder to a name in it, so that nothing that is swapped for a link leads elsewhere.
+Other processes may be changing the folders. Each step goes from an open folder to a name in it, so replacing a folder
+by a link cannot lead anywhere else.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ask.undo.contents import MAX_BACKUP_SIZE, compute_digest, read_chunks
 from ask.undo.journal import ABSENT_STATE, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE, PathState
 
 MAX_DEPTH = 100
-"""How many folders within each other are gone through; each is open meanwhile."""
+"""The limit for nested folders; each of them is kept open during a walk."""
 TOO_DEEP = "it is too deep in other folders"
 MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = "another file system is there", "another file system is there, read-only"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,46 +27,40 @@ FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CL
 
 
 class WalkEntry(NamedTuple):
-    """What there is at a path. It can be reached as long as the next one is not asked for.
-
-    Attributes:
-        path: the whole path.
-        status: of it.
-        parent_fd: a descriptor of the folder that it is in.
-        name: its name there.
-        skip_reason: why a folder cannot be gone through, "" where it can.
-    """
+    """A path found by `walk_tree`."""
 
     path: str
+    """The absolute path."""
     status: os.stat_result
     parent_fd: int
+    """An open descriptor of the parent folder, valid until the next entry is requested."""
     name: str
+    """The name in the parent folder."""
     skip_reason: str = ""
+    """Why the content of a folder is not walked; "" if it is."""
 
     @property
     def is_mount(self) -> bool:
-        """Whether another file system is there."""
+        """True if another file system is mounted here."""
         return self.skip_reason in MOUNT_REASONS
 
 
 def walk_tree(root: Path, excluded_paths: Collection[str]) -> Iterator[WalkEntry]:
-    """A folder and all that is in it, each folder before what is in it.
+    """Yield a folder and everything in it, each folder before its content.
 
-    Args:
-        root: the folder, by a path that none but the user can change.
-        excluded_paths: paths in it that are left out, with all that is in them.
+    Only the user must be able to change the path `root`. Excluded paths are left out with everything in them.
     """
-    place = os.open(root.parent, os.O_PATH | FOLDER_FLAGS)
+    parent_fd = os.open(root.parent, os.O_PATH | FOLDER_FLAGS)
     try:
         with suppress(FileNotFoundError):
-            device = os.stat(root.name, dir_fd=place, follow_symlinks=False).st_dev
-            yield from _TreeWalker(excluded_paths, device).visit(place, root.name, str(root.parent), MAX_DEPTH)
+            device = os.stat(root.name, dir_fd=parent_fd, follow_symlinks=False).st_dev
+            yield from _TreeWalker(excluded_paths, device).visit(parent_fd, root.name, str(root.parent), MAX_DEPTH)
     finally:
-        os.close(place)
+        os.close(parent_fd)
 
 
 class _TreeWalker(NamedTuple):
-    """What stays the same on the way: the paths to leave out, and the disk to stay on."""
+    """The parameters of a walk: the paths to leave out, and the file system to stay on."""
 
     excluded_paths: Collection[str]
     device: int
@@ -91,8 +86,8 @@ class _TreeWalker(NamedTuple):
             return
         try:
             folder = os.open(entry.name, FOLDER_FLAGS, dir_fd=entry.parent_fd)
-        except OSError as fault:
-            yield entry._replace(skip_reason=os.strerror(fault.errno or 0))
+        except OSError as error:
+            yield entry._replace(skip_reason=os.strerror(error.errno or 0))
             return
         try:
             yield entry
@@ -103,7 +98,6 @@ class _TreeWalker(NamedTuple):
 
 
 def _describe_mount(parent_fd: int, name: str) -> str:
-    """What there is to say of a folder in which something is mounted."""
     with suppress(OSError):
         folder = os.open(name, FOLDER_FLAGS, dir_fd=parent_fd)
         try:
@@ -114,10 +108,9 @@ def _describe_mount(parent_fd: int, name: str) -> str:
 
 
 def read_entry_state(parent_fd: int, name: str, status: os.stat_result) -> PathState:
-    """What tells what there is under a name in an open folder; of a file that cannot be read, its size and time do.
+    """Read the state of a name in an open folder.
 
-    Raises:
-        OSError: it cannot be looked at, or is gone by now.
+    The digest of a file that is too large or cannot be read is made of its size and modification time.
     """
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISLNK(status.st_mode):
@@ -133,62 +126,55 @@ def read_entry_state(parent_fd: int, name: str, status: os.stat_result) -> PathS
 
 
 def make_stat_digest(size: int, modified_ns: int) -> str:
-    """What stands for the digest of a file whose content is not looked at."""
+    """Make the replacement for the digest of a file whose content is not read."""
     return f"{size} {modified_ns}"
 
 
 @contextmanager
 def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """The folder that has the last part of a path, open, and that part's name.
+    """Open the parent folder of a path; yield its descriptor and the last part of the path.
 
-    Args:
-        path: the root, or in it.
-        root: below it no link is followed.
-        create: make what is missing of the folders.
-
-    Raises:
-        OSError: there is no such folder.
+    `path` is `root` or inside it; below `root` no symbolic link is followed. With `create`, missing folders are made;
+    otherwise a missing folder is an OSError.
     """
     if create:
         root.parent.mkdir(parents=True, exist_ok=True)
-    place = _open_parent_fd(path, root, create=create)
+    parent_fd = _open_parent_fd(path, root, create=create)
     try:
-        yield place, path.name
+        yield parent_fd, path.name
     finally:
-        os.close(place)
+        os.close(parent_fd)
 
 
 _last_folder: dict[tuple[Path, str], int] = {}
-"""The folder opened last, by its root and path: what comes next is usually in the same one."""
+"""A cache of one: the folder opened last, since the next path is usually in the same one."""
 
 
 def _open_parent_fd(path: Path, root: Path, *, create: bool) -> int:
     key = (root, os.path.dirname(path))
-    kept = _last_folder.get(key)
-    if kept is not None and not create and os.fstat(kept).st_nlink:  # 0 for a folder that was removed
-        return os.dup(kept)
-    place, missing = open_folders(root.parent, path.relative_to(root.parent).parts[:-1], create_missing=create)
-    if missing:
-        os.close(place)
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing[0])
+    cached_fd = _last_folder.get(key)
+    if cached_fd is not None and not create and os.fstat(cached_fd).st_nlink:  # 0 for a folder that was removed
+        return os.dup(cached_fd)
+    parent_fd, missing_parts = open_folders(
+        root.parent, path.relative_to(root.parent).parts[:-1], create_missing=create
+    )
+    if missing_parts:
+        os.close(parent_fd)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing_parts[0])
     while _last_folder:
         os.close(_last_folder.popitem()[1])
-    _last_folder[key] = os.dup(place)
-    return place
+    _last_folder[key] = os.dup(parent_fd)
+    return parent_fd
 
 
 def read_path_state(path: Path, root: Path) -> PathState:
-    """What tells what there is now at a path in a folder; where a link is on the way, nothing is.
-
-    Raises:
-        OSError: it cannot be looked at.
-    """
+    """Read the current state of a path inside `root`; it is absent if a parent is a symbolic link."""
     try:
-        with open_parent(path, root) as (place, name):
-            return read_entry_state(place, name, os.stat(name, dir_fd=place, follow_symlinks=False))
+        with open_parent(path, root) as (parent_fd, name):
+            return read_entry_state(parent_fd, name, os.stat(name, dir_fd=parent_fd, follow_symlinks=False))
     except (FileNotFoundError, NotADirectoryError):
         return ABSENT_STATE
-    except OSError as fault:
-        if fault.errno == errno.ELOOP:
+    except OSError as error:
+        if error.errno == errno.ELOOP:
             return ABSENT_STATE
         raise

@@ -1,4 +1,4 @@
-"""Calls in the forms that some services of the Chat Completions wire have of their own, streamed and whole."""
+"""Tool calls in the nonstandard forms of some Chat Completions services, streamed or not."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ LS = '{"command": "ls"}'
 CALL = {"id": "a", "type": "function", "function": {"name": "bash", "arguments": LS}}
 
 
-def read(*chunks: wire.Json) -> tuple[list[tuple[str, str]], list[Delta]]:
-    """The calls in a stream, and what it showed."""
+def read_stream(*chunks: wire.Json) -> tuple[list[tuple[str, str]], list[Delta]]:
+    """Return the calls in a stream, and its text."""
     reader = CHAT.provider_stream_reader()
     shown = [delta for chunk in chunks for delta in reader.feed(ServerEvent(None, json.dumps(chunk)))]
     return [(call.name, call.arguments) for call in CHAT.provider_parse_tool_calls(reader.response())], shown
 
 
-def old(**fields: Any) -> wire.Json:
-    """A chunk with a part of a call in the form before tools."""
+def function_call_chunk(**fields: Any) -> wire.Json:
+    """Create a chunk with a part of a `function_call`, the form before `tool_calls`."""
     return wire.chunk({"function_call": fields})
 
 
 # Names in parts
 
 
-def test_a_name_may_come_in_parts() -> None:
-    calls, shown = read(
+def test_a_name_may_be_split_between_chunks() -> None:
+    calls, shown = read_stream(
         wire.call(0, id="a", name="ba", arguments=""), wire.call(0, name="sh"), wire.call(0, arguments=LS)
     )
     assert calls == [("bash", LS)]
@@ -43,8 +43,8 @@ def test_a_name_may_come_in_parts() -> None:
 
 
 @pytest.mark.parametrize("call_id", [None, "", "a"])
-def test_a_name_that_is_repeated_stays_one(call_id: str | None) -> None:
-    calls, shown = read(
+def test_a_repeated_name_is_not_doubled(call_id: str | None) -> None:
+    calls, shown = read_stream(
         wire.call(0, id="a", name="bash", arguments=""),
         wire.call(0, id=call_id, name="bash", arguments=""),
         wire.call(0, id=call_id, name="bash", arguments=LS[:5]),
@@ -53,13 +53,15 @@ def test_a_name_that_is_repeated_stays_one(call_id: str | None) -> None:
     assert (calls, shown) == ([("bash", LS)], [CallDelta(0, "bash")])
 
 
-def test_no_name_grows_behind_arguments() -> None:
-    calls, _ = read(wire.call(0, id="a", name="bash", arguments=LS[:5]), wire.call(0, name="x", arguments=LS[5:]))
+def test_a_name_after_arguments_is_not_appended() -> None:
+    calls, _ = read_stream(
+        wire.call(0, id="a", name="bash", arguments=LS[:5]), wire.call(0, name="x", arguments=LS[5:])
+    )
     assert calls == [("bash", LS)]
 
 
 @given(st.lists(st.text("ab_", min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
-def test_parts_of_names_of_several_calls_may_be_mixed(parts: list[str], first: bool) -> None:
+def test_chunks_of_several_names_may_be_interleaved(parts: list[str], first: bool) -> None:
     whole: dict[int, str] = {0: "", 1: ""}
     chunks = []
     for part in parts:
@@ -68,42 +70,48 @@ def test_parts_of_names_of_several_calls_may_be_mixed(parts: list[str], first: b
                 whole[index] += part
                 chunks.append(wire.call(index, name=part, arguments=""))
     chunks += [wire.call(index, arguments="{}") for index in (0, 1)]
-    assert sorted(read(*chunks)[0]) == sorted((name, "{}") for name in whole.values())
+    assert sorted(read_stream(*chunks)[0]) == sorted((name, "{}") for name in whole.values())
 
 
 # The form before tools
 
 
-def test_the_form_before_tools_is_read_in_pieces() -> None:
-    calls, shown = read(
-        old(name="ba", arguments=""), old(name="sh"), old(arguments=LS[:4]), old(arguments=LS[4:]), wire.finish()
+def test_function_call_is_read_from_chunks() -> None:
+    calls, shown = read_stream(
+        function_call_chunk(name="ba", arguments=""),
+        function_call_chunk(name="sh"),
+        function_call_chunk(arguments=LS[:4]),
+        function_call_chunk(arguments=LS[4:]),
+        wire.finish(),
     )
     assert (calls, shown) == ([("bash", LS)], [CallDelta(0, "ba"), CallDelta(0, "bash")])
 
 
 @pytest.mark.parametrize("empty", [None, {}, {"name": "", "arguments": ""}, {"name": None}, "none"])
-def test_an_empty_one_is_no_call(empty: Any) -> None:
-    assert read(wire.chunk({"content": "hi", "function_call": empty}), wire.finish())[0] == []
+def test_an_empty_function_call_is_ignored(empty: Any) -> None:
+    assert read_stream(wire.chunk({"content": "hi", "function_call": empty}), wire.finish())[0] == []
     assert CHAT.provider_parse_tool_calls(wire.answer("hi", function_call=empty)) == []
 
 
-def test_a_call_that_comes_in_both_forms_is_one() -> None:
+def test_a_call_in_both_forms_counts_once() -> None:
     both: dict[str, Any] = {"tool_calls": [CALL | {"index": 0}], "function_call": CALL["function"]}
-    assert read(wire.chunk(both), wire.finish()) == ([("bash", LS)], [CallDelta(0, "bash")])
+    assert read_stream(wire.chunk(both), wire.finish()) == ([("bash", LS)], [CallDelta(0, "bash")])
     (call,) = CHAT.provider_parse_tool_calls(wire.answer(**both))
     assert call.id == "a"
 
 
-def test_a_whole_answer_may_hold_the_form_before_tools_or_one_call_in_place_of_a_list() -> None:
+def test_a_response_may_contain_function_call_or_a_single_call_instead_of_a_list() -> None:
     for message in ({"function_call": CALL["function"]}, {"tool_calls": CALL}):
         (call,) = CHAT.provider_parse_tool_calls(wire.answer(**message))
         assert (call.name, call.arguments) == ("bash", LS)
         assert call.id
 
 
-def test_a_stream_may_hold_one_call_in_place_of_a_list() -> None:
+def test_a_stream_may_contain_a_single_call_instead_of_a_list() -> None:
     head = wire.chunk({"tool_calls": {"index": 0, "id": "a", "function": {"name": "bash", "arguments": LS[:3]}}})
-    assert read(head, wire.chunk({"tool_calls": {"index": 0, "function": {"arguments": LS[3:]}}}))[0] == [("bash", LS)]
+    assert read_stream(head, wire.chunk({"tool_calls": {"index": 0, "function": {"arguments": LS[3:]}}}))[0] == [
+        ("bash", LS)
+    ]
 
 
 # Through the program
@@ -111,7 +119,7 @@ def test_a_stream_may_hold_one_call_in_place_of_a_list() -> None:
 
 @pytest.mark.parametrize("delta", [{"function_call": CALL["function"]}, {"tool_calls": CALL}], ids=["old", "one"])
 @pytest.mark.parametrize("whole", [False, True])
-def test_such_a_call_is_carried_out_and_answered(
+def test_a_function_call_is_executed_and_answered(
     ask: Ask, server: ModelServer, delta: dict[str, Any], whole: bool
 ) -> None:
     (ask.cwd / "teal.txt").touch()
@@ -126,7 +134,7 @@ def test_such_a_call_is_carried_out_and_answered(
 
 
 @pytest.mark.parametrize("name", ["functions.bash", "bash ", " functions.bash\n"])
-def test_a_tool_is_known_by_the_names_that_models_give_it(ask: Ask, server: ModelServer, name: str) -> None:
+def test_a_tool_is_found_by_the_prefixed_names_that_models_use(ask: Ask, server: ModelServer, name: str) -> None:
     server.reply(wire.calls((name, {"command": "echo teal"})), wire.says("Teal."))
     result = ask("-p", "openrouter", "look")
     assert result.text == "Teal.\n"
@@ -135,7 +143,7 @@ def test_a_tool_is_known_by_the_names_that_models_give_it(ask: Ask, server: Mode
     assert "functions" not in result.stderr
 
 
-def test_a_prefix_does_not_make_a_tool_of_what_is_none(ask: Ask, server: ModelServer) -> None:
+def test_a_prefix_does_not_make_an_unknown_tool_known(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("functions.nothing", {})), wire.says("No."))
     ask("-p", "openrouter", "look")
     assert "there is no tool 'functions.nothing'" in wire.asked(server.requests[1].json)

@@ -1,4 +1,4 @@
-"""`--compact`: a summary takes the place of what is old, on every wire, and nothing is lost by it."""
+"""`--compact`: a summary replaces old messages with every provider, and the saved messages are kept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ask.messages import Usage
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, make_home
-from tests.wires import SERVICES, Thought, Wire
+from tests.provider_wires import SERVICES, Reasoning, Wire
 
 INSTRUCTION = read_prompt("compact")
 LIST = ToolCall("call_1", "list_dir", '{"dirpath": "."}')
@@ -31,39 +31,39 @@ def ask(ask: Ask) -> Ask:
     return Ask({**ask.env, **CHOSEN}, ask.cwd)
 
 
-def begin(ask: Ask, server: ModelServer, *questions: str) -> None:
-    """A conversation of so many questions, each answered in capitals."""
+def start_conversation(ask: Ask, server: ModelServer, *questions: str) -> None:
+    """Start a conversation with these questions, each answered in capitals."""
     for place, question in enumerate(questions):
         server.reply(wire.says(question.upper()))
         assert ask(*["-c"][:place], question).code == 0
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home with a conversation of two questions. Its data are also in `begun`, as they are now."""
+def home_with_conversation(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with a conversation of two questions, and a copy of its data in `begun`."""
     home = make_home(tmp_path_factory.mktemp("two"))
     with ModelServer() as server:
         env = {**home.env, **CHOSEN, "OPENROUTER_API_KEY": TEST_KEY, "OPENROUTER_BASE_URL": server.base_url}
-        begin(Ask(env, home.work), server, "one one one", "two")
+        start_conversation(Ask(env, home.work), server, "one one one", "two")
     shutil.copytree(home.data, home.path / "begun")
     return home
 
 
 @pytest.fixture
-def begun(ask: Ask, two: Home) -> Ask:
-    """`ask` where two questions were asked, and no more: which conversation goes on depends on the place."""
-    shutil.rmtree(two.data)
-    shutil.copytree(two.path / "begun", two.data)
-    return Ask({**ask.env, **two.env}, two.work)
+def conversation(ask: Ask, home_with_conversation: Home) -> Ask:
+    """`ask` in a conversation of two questions, restored for each test. Its directory matters for -c."""
+    shutil.rmtree(home_with_conversation.data)
+    shutil.copytree(home_with_conversation.path / "begun", home_with_conversation.data)
+    return Ask({**ask.env, **home_with_conversation.env}, home_with_conversation.work)
 
 
-def said(server: ModelServer, place: int = -1) -> list[str]:
-    """What a request tells behind the system prompt."""
+def sent_contents(server: ModelServer, place: int = -1) -> list[str]:
+    """Return the contents of a request's messages after the system prompt."""
     messages = server.requests[place].json["messages"]
     return [message["content"] or "" for message in messages[1:]]
 
 
-def rows(home: Home, query: str) -> list[Any]:
+def query_rows(home: Home, query: str) -> list[Any]:
     with sqlite3.connect(home.data / "history.db") as connection:
         return connection.execute(query).fetchall()
 
@@ -71,82 +71,91 @@ def rows(home: Home, query: str) -> list[Any]:
 # What is asked
 
 
-def test_alone_it_prints_the_summary_and_the_next_question_goes_on_from_it(ask: Ask, server: ModelServer) -> None:
-    begin(ask, server, "one one one", "two two two", "three")
+def test_without_a_prompt_the_summary_is_printed_and_the_next_prompt_continues_from_it(
+    ask: Ask, server: ModelServer
+) -> None:
+    start_conversation(ask, server, "one one one", "two two two", "three")
     server.reply(wire.says("They counted to two."), wire.says("FOUR"))
     result = ask("-c", "--compact")
     assert (result.text, result.code) == ("They counted to two.\n", 0)
     assert "summary" in result.stderr
     assert "4 messages" in result.stderr
-    assert said(server) == ["one one one", "ONE ONE ONE", "two two two", "TWO TWO TWO", INSTRUCTION]
+    assert sent_contents(server) == ["one one one", "ONE ONE ONE", "two two two", "TWO TWO TWO", INSTRUCTION]
     assert server.requests[-1].json["tool_choice"] == "none"
     first = server.requests[0].json["messages"][0]
     assert server.requests[-1].json["messages"][0] == first
     assert ask("-c", "four").text == "FOUR\n"
-    assert said(server) == [f"{SUMMARY_PREFIX}They counted to two.\n\nthree", "THREE", "four"]
+    assert sent_contents(server) == [f"{SUMMARY_PREFIX}They counted to two.\n\nthree", "THREE", "four"]
 
 
-def test_with_a_question_only_its_answer_is_printed(begun: Ask, server: ModelServer) -> None:
+def test_with_a_prompt_only_its_answer_is_printed(conversation: Ask, server: ModelServer) -> None:
     server.reply(wire.says("They counted."), wire.says("THREE"))
-    result = begun("-c", "--compact", "three")
+    result = conversation("-c", "--compact", "three")
     assert (result.text, result.code) == ("THREE\n", 0)
-    assert said(server) == [f"{SUMMARY_PREFIX}They counted.\n\ntwo", "TWO", "three"]
+    assert sent_contents(server) == [f"{SUMMARY_PREFIX}They counted.\n\ntwo", "TWO", "three"]
 
 
-def test_in_json_the_summary_is_the_text(begun: Ask, server: ModelServer) -> None:
+def test_the_summary_is_the_text_of_json_output(conversation: Ask, server: ModelServer) -> None:
     server.reply(wire.says("They counted."))
-    assert json.loads(begun("-c", "--compact", "--json").stdout)["text"] == "They counted."
+    assert json.loads(conversation("-c", "--compact", "--json").stdout)["text"] == "They counted."
 
 
-def test_a_single_exchange_is_summarised_as_a_whole(ask: Ask, server: ModelServer) -> None:
-    begin(ask, server, "one")
+def test_a_single_exchange_is_summarized_completely(ask: Ask, server: ModelServer) -> None:
+    start_conversation(ask, server, "one")
     server.reply(wire.says("They began."), wire.says("TWO"))
     assert ask("-c", "--compact").code == 0
-    assert said(server) == ["one", "ONE", INSTRUCTION]
+    assert sent_contents(server) == ["one", "ONE", INSTRUCTION]
     assert ask("-c", "two").code == 0
-    assert said(server) == [f"{SUMMARY_PREFIX}They began.\n\ntwo"]
+    assert sent_contents(server) == [f"{SUMMARY_PREFIX}They began.\n\ntwo"]
 
 
-def test_a_summary_is_summarised_again_with_what_came_since(begun: Ask, server: ModelServer) -> None:
+def test_a_summary_is_summarized_again_with_later_messages(conversation: Ask, server: ModelServer) -> None:
     server.reply(wire.says("A summary."), wire.says("THREE"), wire.says("Another."), wire.says("FOUR"))
-    assert begun("-c", "--compact", "three").code == 0
-    assert begun("-c", "--compact").code == 0
-    assert said(server) == [f"{SUMMARY_PREFIX}A summary.\n\ntwo", "TWO", INSTRUCTION]
-    assert begun("-c", "four").code == 0
-    assert said(server) == [f"{SUMMARY_PREFIX}Another.\n\nthree", "THREE", "four"]
+    assert conversation("-c", "--compact", "three").code == 0
+    assert conversation("-c", "--compact").code == 0
+    assert sent_contents(server) == [f"{SUMMARY_PREFIX}A summary.\n\ntwo", "TWO", INSTRUCTION]
+    assert conversation("-c", "four").code == 0
+    assert sent_contents(server) == [f"{SUMMARY_PREFIX}Another.\n\nthree", "THREE", "four"]
 
 
-def test_tool_calls_in_a_summary_are_not_run(begun: Ask, server: ModelServer) -> None:
+def test_tool_calls_in_a_summary_are_not_run(conversation: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "touch made"}), content="A summary."))
-    assert begun("-c", "--compact").code == 0
-    assert not list(begun.cwd.iterdir())
+    assert conversation("-c", "--compact").code == 0
+    assert not list(conversation.cwd.iterdir())
 
 
-def test_another_model_may_write_it_and_the_conversation_stays_with_its_own(begun: Ask, server: ModelServer) -> None:
+def test_another_model_may_write_the_summary_without_changing_the_conversations_model(
+    conversation: Ask, server: ModelServer
+) -> None:
     server.reply(wire.says("A summary."), wire.says("THREE"))
-    assert begun("-c", "--compact", "-m", "test/cheap").code == 0
+    assert conversation("-c", "--compact", "-m", "test/cheap").code == 0
     assert server.requests[-1].json["model"] == "test/cheap"
-    assert begun("-c", "three").code == 0
+    assert conversation("-c", "three").code == 0
     assert server.requests[-1].json["model"] == wire.MODEL
 
 
-def test_all_that_was_said_stays_saved(begun: Ask, server: ModelServer, two: Home) -> None:
-    before = rows(two, "SELECT number, content FROM messages ORDER BY number")
+def test_summarized_messages_stay_saved(conversation: Ask, server: ModelServer, home_with_conversation: Home) -> None:
+    before = query_rows(home_with_conversation, "SELECT number, content FROM messages ORDER BY number")
     server.reply(wire.says("A summary."))
-    assert begun("-c", "--compact").code == 0
-    assert rows(two, "SELECT number, content FROM messages ORDER BY number")[: len(before)] == before
-    assert rows(two, "SELECT compacts FROM runs ORDER BY number") == [(None,), (None,), (2,)]
-    assert rows(two, "SELECT count(*) FROM conversations") == [(1,)]
+    assert conversation("-c", "--compact").code == 0
+    assert (
+        query_rows(home_with_conversation, "SELECT number, content FROM messages ORDER BY number")[: len(before)]
+        == before
+    )
+    assert query_rows(home_with_conversation, "SELECT compacts FROM runs ORDER BY number") == [(None,), (None,), (2,)]
+    assert query_rows(home_with_conversation, "SELECT count(*) FROM conversations") == [(1,)]
 
 
-def test_a_conversation_that_is_too_long_is_summarised_in_what_fits(ask: Ask, server: ModelServer, home: Home) -> None:
-    begin(ask, server, *[f"{number} " + "word " * 1_000 for number in range(5)])
+def test_a_conversation_that_is_too_long_is_summarized_as_far_as_it_fits(
+    ask: Ask, server: ModelServer, home: Home
+) -> None:
+    start_conversation(ask, server, *[f"{number} " + "word " * 1_000 for number in range(5)])
     home.config.mkdir()
     (home.config / "config.toml").write_text("context_limit = 9000\n")
     server.reply(lambda request: wire.whole_reply({"data": []}) if request.method == "GET" else wire.says("In short."))
     result = ask("-c", "--compact")
     assert (result.text, result.code) == ("In short.\n", 0)
-    asked = [text[:6] for text in said(server)]
+    asked = [text[:6] for text in sent_contents(server)]
     assert "0 word" not in asked
     assert asked[-3:] == ["3 word", "3 WORD", INSTRUCTION[:6]]
     assert "9,000 tokens" in result.stderr
@@ -166,13 +175,15 @@ def test_a_conversation_that_is_too_long_is_summarised_in_what_fits(ask: Ask, se
     ],
     ids=["refused", "cut", "length", "calls alone", "empty"],
 )
-def test_a_failed_summary_changes_nothing_and_stops(begun: Ask, server: ModelServer, reply: Reply, code: int) -> None:
+def test_a_failed_summary_ends_the_run_without_changes(
+    conversation: Ask, server: ModelServer, reply: Reply, code: int
+) -> None:
     server.reply(reply, reply, wire.says("AGAIN"))
     for words in ([], ["three"]):
-        assert begun("-c", "--compact", *words).code == code
-        assert said(server)[-1] == INSTRUCTION
-    assert begun("-c", "again").code == 0
-    assert said(server) == ["one one one", "ONE ONE ONE", "two", "TWO", "again"]
+        assert conversation("-c", "--compact", *words).code == code
+        assert sent_contents(server)[-1] == INSTRUCTION
+    assert conversation("-c", "again").code == 0
+    assert sent_contents(server) == ["one one one", "ONE ONE ONE", "two", "TWO", "again"]
 
 
 @pytest.mark.parametrize(
@@ -184,9 +195,9 @@ def test_a_failed_summary_changes_nothing_and_stops(begun: Ask, server: ModelSer
     ],
 )
 def test_compact_without_a_conversation_or_without_saving_is_an_error(
-    begun: Ask, server: ModelServer, arguments: Sequence[str], words: Sequence[str]
+    conversation: Ask, server: ModelServer, arguments: Sequence[str], words: Sequence[str]
 ) -> None:
-    result = begun(*arguments)
+    result = conversation(*arguments)
     assert (result.code, result.stderr.count("\n")) == (2, 1)
     assert all(word in result.stderr for word in words)
     assert not server.requests
@@ -202,13 +213,13 @@ def test_compact_without_a_conversation_or_without_saving_is_an_error(
         for name in SERVICES
     ],
 )
-def test_every_provider_accepts_the_summary_and_what_follows(
+def test_every_provider_accepts_the_summary_and_later_messages(
     name: str, home: Home, server: ModelServer, ask: Ask
 ) -> None:
     service = SERVICES[name]
-    env = environment(service, server, home)
+    env = build_environment(service, server, home)
     command = Ask(env, ask.cwd)
-    thought = Thought("Pondering.", "cHJpdmF0ZQ==")
+    thought = Reasoning("Pondering.", "cHJpdmF0ZQ==")
     server.reply(
         service.says(thought, "Let me see.", LIST),
         service.says(thought, "Nothing is here, as far as I can see."),
@@ -219,7 +230,7 @@ def test_every_provider_accepts_the_summary_and_what_follows(
     for arguments in (["what is here?"], ["-c", "good"], ["-c", "--compact"], ["-c", "and now?"]):
         result = command("-p", name, "-m", service.model, *arguments)
         assert result.code == 0, result.stderr
-    *_, summary, after = (service.heard(request.json) for request in server.requests)
+    *_, summary, after = (service.read_conversation(request.json) for request in server.requests)
     assert [message.role for message in summary] == ["system", "user", "assistant", "tool", "assistant", "user"]
     assert summary[-1].content == INSTRUCTION
     assert [message.role for message in after] == ["system", "user", "assistant", "user"]
@@ -227,7 +238,7 @@ def test_every_provider_accepts_the_summary_and_what_follows(
     assert "Pondering" not in json.dumps(server.requests[-1].json)
 
 
-def environment(service: Wire, server: ModelServer, home: Home) -> dict[str, str]:
+def build_environment(service: Wire, server: ModelServer, home: Home) -> dict[str, str]:
     base = server.base_url.removesuffix("/api/v1") + service.address
     prefix = service.name.upper()
     keys = dict.fromkeys(service.provider.info.key_env, TEST_KEY)
@@ -237,7 +248,7 @@ def environment(service: Wire, server: ModelServer, home: Home) -> dict[str, str
 # What stands for what
 
 
-def run(number: int, *texts: str, compacts: int | None = None, tokens: int | None = None) -> Run:
+def make_run(number: int, *texts: str, compacts: int | None = None, tokens: int | None = None) -> Run:
     messages = [Message("user" if place % 2 == 0 else "assistant", text) for place, text in enumerate(texts)]
     entries = tuple(
         HistoryEntry(0, message, usage=Usage(tokens if message.role == "assistant" else None)) for message in messages
@@ -245,26 +256,28 @@ def run(number: int, *texts: str, compacts: int | None = None, tokens: int | Non
     return Run(number, compacts, 0, 0, "1", "p", "m", "", "/", "", 0, "", 0, Usage(), entries)
 
 
-def test_the_newest_exchange_stays_unless_it_is_the_longer_part() -> None:
-    short, long = run(1, "a" * 100, "b" * 100), run(2, "c", "d" * 300)
-    assert plan_compaction([short, run(2, "c", "d")]).first_kept_run == 2
+def test_the_newest_exchange_is_kept_unless_it_is_the_longer_part() -> None:
+    short, long = make_run(1, "a" * 100, "b" * 100), make_run(2, "c", "d" * 300)
+    assert plan_compaction([short, make_run(2, "c", "d")]).first_kept_run == 2
     assert plan_compaction([short, long]).first_kept_run == 3
-    assert plan_compaction([short, run(2, "c", "d"), run(3, "INSTRUCTION", "S", compacts=2)]).first_kept_run == 4
+    assert (
+        plan_compaction([short, make_run(2, "c", "d"), make_run(3, "INSTRUCTION", "S", compacts=2)]).first_kept_run == 4
+    )
 
 
-def test_after_two_summaries_the_newer_counts() -> None:
-    runs = [run(1, "a", "A"), run(2, "b", "B"), run(3, "i", "S", compacts=2), run(4, "c", "C")]
+def test_the_newer_of_two_summaries_is_used() -> None:
+    runs = [make_run(1, "a", "A"), make_run(2, "b", "B"), make_run(3, "i", "S", compacts=2), make_run(4, "c", "C")]
     part = plan_compaction(runs)
     assert part.first_kept_run == 4
     assert [message.content for message in part.messages] == [f"{SUMMARY_PREFIX}S", "b", "B"]
-    runs.append(run(5, "i", "T", compacts=4))
+    runs.append(make_run(5, "i", "T", compacts=4))
     assert [message.content for message in build_messages(runs)] == [f"{SUMMARY_PREFIX}T", "c", "C"]
 
 
-def test_what_was_told_counts_where_it_is_the_most_and_of_this_conversation() -> None:
-    runs = [run(1, "a", "A", tokens=500), run(2, "b", "B", tokens=800), run(3, "c", "C", tokens=600)]
+def test_the_largest_reported_usage_since_the_summary_counts() -> None:
+    runs = [make_run(1, "a", "A", tokens=500), make_run(2, "b", "B", tokens=800), make_run(3, "c", "C", tokens=600)]
     assert find_reported_usage("p", "m", runs, list(build_messages(runs))) == (800, 3)
     assert find_reported_usage("p", "other", runs, list(build_messages(runs))) == (0, 0)
-    runs += [run(4, "i", "S", compacts=3, tokens=900), run(5, "d", "D", tokens=70)]
+    runs += [make_run(4, "i", "S", compacts=3, tokens=900), make_run(5, "d", "D", tokens=70)]
     assert find_reported_usage("p", "m", runs, list(build_messages(runs))) == (70, 4)
     assert find_reported_usage("p", "m", [], []) == (0, 0)

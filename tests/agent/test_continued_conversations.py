@@ -1,4 +1,4 @@
-"""`-c` and `--resume`: which conversation goes on, with whom, and what is said where there is none."""
+"""`-c` and `--resume`: which conversation is continued, with which model, and errors if there is none."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import pytest
 from tests import wire
 from tests.model_server import ModelServer, Request
 from tests.program import TEST_KEY, Ask, Home, Result, Running
-from tests.saved import conversations, history, save_run, saved
-from tests.wires import SERVICES
+from tests.provider_wires import SERVICES
+from tests.saved_history import history_file, read_conversations, read_saved_runs, save_run
 
 
 @pytest.fixture(autouse=True)
-def answering(server: ModelServer) -> None:
-    """Every question is answered by its own last word."""
-    server.reply(lambda request: wire.says(f"Answer {asked(request)[-1].rsplit(maxsplit=1)[-1]}."))
+def reply_with_last_word(server: ModelServer) -> None:
+    """Answer every question with its last word."""
+    server.reply(lambda request: wire.says(f"Answer {user_contents(request)[-1].rsplit(maxsplit=1)[-1]}."))
 
 
-def asked(request: Request) -> list[str]:
-    """What the user says in a request."""
+def user_contents(request: Request) -> list[str]:
+    """Return the contents of a request's user messages."""
     body = request.json
     return [wire.asked(body, n) for n, message in enumerate(body["messages"]) if message["role"] == "user"]
 
 
-def last_asked(server: ModelServer) -> list[str]:
-    return asked(server.requests[-1])
+def last_user_contents(server: ModelServer) -> list[str]:
+    return user_contents(server.requests[-1])
 
 
 def check_refused(result: Result, *words: str) -> None:
@@ -40,8 +40,8 @@ def check_refused(result: Result, *words: str) -> None:
 # Terminals
 
 
-def on_shell(ask: Ask, running: Running, command: str, place: int) -> int:
-    """Type a command into a shell, and wait for its answer; the place behind it."""
+def type_command(ask: Ask, running: Running, command: str, place: int) -> int:
+    """Type a command into a shell and wait for its answer. Returns the end position of the answer."""
     running.type_in(f"{command}\n")
     return running.wait_for(f"Answer {command.rsplit(maxsplit=1)[-1]}.", after=place)
 
@@ -51,14 +51,14 @@ def test_each_terminal_continues_its_own_conversation(ask: Ask, server: ModelSer
         return Running(["bash", "--norc", "--noprofile"], env=ask.env, cwd=ask.cwd, terminal=True)
 
     with shell() as left, shell() as right:
-        place = on_shell(ask, left, "ask left one", 0)
-        other = on_shell(ask, right, "ask right two", 0)
-        place = on_shell(ask, left, "ask -c three", place)
-        assert last_asked(server) == ["left one", "three"]
-        on_shell(ask, right, "(ask -c -q four | cat); ask -c five", other)
-        assert last_asked(server) == ["right two", "four", "five"]
-        on_shell(ask, left, "ask -c six", place)
-        assert last_asked(server) == ["left one", "three", "six"]
+        place = type_command(ask, left, "ask left one", 0)
+        other = type_command(ask, right, "ask right two", 0)
+        place = type_command(ask, left, "ask -c three", place)
+        assert last_user_contents(server) == ["left one", "three"]
+        type_command(ask, right, "(ask -c -q four | cat); ask -c five", other)
+        assert last_user_contents(server) == ["right two", "four", "five"]
+        type_command(ask, left, "ask -c six", place)
+        assert last_user_contents(server) == ["left one", "three", "six"]
 
 
 AGAIN = """
@@ -68,8 +68,8 @@ script -qec "ask -c hi two; echo code \\$?; tty" /dev/null
 
 
 @pytest.mark.slow
-def test_a_terminal_that_gets_the_number_of_an_earlier_one_begins_anew(ask: Ask, server: ModelServer) -> None:
-    """In a world of its own the numbers of terminals begin at 0."""
+def test_a_terminal_with_the_number_of_a_closed_one_has_no_conversation(ask: Ask, server: ModelServer) -> None:
+    """In a new mount namespace, pseudoterminals are numbered from 0."""
     result = ask.shell(f"bwrap --dev-bind / / --dev /dev -- bash -c '{AGAIN}'")
     assert result.text.count("/dev/pts/0") == 2
     assert "on this terminal" in result.text
@@ -77,7 +77,7 @@ def test_a_terminal_that_gets_the_number_of_an_earlier_one_begins_anew(ask: Ask,
     assert len(server.requests) == 1
 
 
-def test_a_terminal_does_not_go_on_with_what_was_said_without_one(ask: Ask) -> None:
+def test_a_terminal_does_not_continue_a_conversation_started_without_one(ask: Ask) -> None:
     ask("hi", "one")
     result = ask.on_terminal("-c", "two")
     assert result.code == 2
@@ -85,35 +85,35 @@ def test_a_terminal_does_not_go_on_with_what_was_said_without_one(ask: Ask) -> N
 
 
 @pytest.mark.slow
-def test_a_session_that_is_named_goes_on_wherever_it_is(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_a_named_session_continues_in_any_directory_or_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
     ask("one", env={"ASK_SESSION": "a"})
     ask("two", env={"ASK_SESSION": "b"})
     ask("three")
     elsewhere = Ask(ask.env, home.path)
     elsewhere("-c", "four", env={"ASK_SESSION": "a"})
-    assert last_asked(server) == ["one", "four"]
+    assert last_user_contents(server) == ["one", "four"]
     elsewhere.on_terminal("-c", "five", env={"ASK_SESSION": "b"})
-    assert last_asked(server) == ["two", "five"]
+    assert last_user_contents(server) == ["two", "five"]
     check_refused(ask("-c", "six", env={"ASK_SESSION": "c"}), "on this terminal")
 
 
-def test_a_session_may_be_named_by_any_bytes(ask: Ask, server: ModelServer) -> None:
+def test_a_session_name_may_be_any_bytes(ask: Ask, server: ModelServer) -> None:
     for arguments in (["one"], ["-c", "two"]):
         assert ask(*arguments, env={"ASK_SESSION": "\udcff\udcfe"}).code == 0
-    assert last_asked(server) == ["one", "two"]
+    assert last_user_contents(server) == ["one", "two"]
 
 
 # No terminal
 
 
-def test_without_a_terminal_the_newest_in_the_directory_goes_on(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_without_a_terminal_the_newest_in_the_directory_is_continued(ask: Ask, server: ModelServer, home: Home) -> None:
     ask("one")
     Ask(ask.env, home.path)("elsewhere")
     ask.on_terminal("two")
     ask("-c", "three")
-    assert last_asked(server) == ["two", "three"]
+    assert last_user_contents(server) == ["two", "three"]
     ask("-c", "four")
-    assert last_asked(server) == ["two", "three", "four"]
+    assert last_user_contents(server) == ["two", "three", "four"]
 
 
 def test_nothing_to_continue_is_an_error_and_creates_no_file(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -125,32 +125,32 @@ def test_nothing_to_continue_is_an_error_and_creates_no_file(ask: Ask, server: M
     assert len(server.requests) == 1
 
 
-def test_one_that_was_deleted_is_gone(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_deleted_conversation_cannot_be_continued(ask: Ask, home: Home, server: ModelServer) -> None:
     ask("one")
     two = ask("two").conversation
     assert ask("history", "delete", "--yes", two).code == 0
     ask("-c", "three")
-    assert last_asked(server) == ["one", "three"]
+    assert last_user_contents(server) == ["one", "three"]
     check_refused(ask("--resume", two, "hi"), f"'{two}'")
 
 
 # --resume
 
 
-def test_one_is_resumed_by_id_beginning_or_place(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_a_conversation_is_resumed_by_id_prefix_or_position(ask: Ask, server: ModelServer, home: Home) -> None:
     ids = [ask(word).conversation for word in ("one", "two", "three")]
     ask("--resume", ids[0], "four")
-    assert last_asked(server) == ["one", "four"]
+    assert last_user_contents(server) == ["one", "four"]
     ask("--resume", "2", "five")
-    assert last_asked(server) == ["three", "five"]
+    assert last_user_contents(server) == ["three", "five"]
     assert ask("--resume", ids[1][:11], "six").conversation == ids[1]
-    assert last_asked(server) == ["two", "six"]
-    assert len(conversations(history(home))) == 3
+    assert last_user_contents(server) == ["two", "six"]
+    assert len(read_conversations(history_file(home))) == 3
 
 
-def test_an_id_of_no_or_several_conversations_is_an_error(ask: Ask, server: ModelServer, home: Home) -> None:
-    save_run(history(home), "abc1")
-    save_run(history(home), "abc2")
+def test_an_unknown_or_ambiguous_id_is_an_error(ask: Ask, server: ModelServer, home: Home) -> None:
+    save_run(history_file(home), "abc1")
+    save_run(history_file(home), "abc2")
     check_refused(ask("--resume", "abc", "hi"), "abc1, abc2")
     for wanted in ("3", "x", "", "0"):
         check_refused(ask("--resume", wanted, "hi"), f"'{wanted}'")
@@ -162,18 +162,20 @@ def test_an_id_of_no_or_several_conversations_is_an_error(ask: Ask, server: Mode
 
 
 @pytest.fixture
-def everyone(ask: Ask, server: ModelServer) -> Ask:
+def ask_all_providers(ask: Ask, server: ModelServer) -> Ask:
     root = server.base_url.removesuffix("/api/v1")
     keys = {f"{name.upper()}_API_KEY": TEST_KEY for name in SERVICES}
     return Ask({**ask.env, **keys, **{f"{n.upper()}_BASE_URL": root + s.address for n, s in SERVICES.items()}}, ask.cwd)
 
 
-def models(home: Home) -> list[str]:
-    return [f"{run.provider}:{run.model}" for run in saved(home)]
+def saved_models(home: Home) -> list[str]:
+    return [f"{run.provider}:{run.model}" for run in read_saved_runs(home)]
 
 
-def test_it_goes_on_with_the_same_model_and_system_prompt(everyone: Ask, server: ModelServer, home: Home) -> None:
-    ask, path = everyone, ["-m", "openrouter:some/model"]
+def test_a_conversation_keeps_its_model_and_system_prompt(
+    ask_all_providers: Ask, server: ModelServer, home: Home
+) -> None:
+    ask, path = ask_all_providers, ["-m", "openrouter:some/model"]
     ask(*path, "-s", "Speak Esperanto.", "one")
     ask("-c", "two", env={"ASK_PROVIDER": "openai", "ASK_MODEL": "gpt"})
     body = server.requests[-1].json
@@ -183,11 +185,11 @@ def test_it_goes_on_with_the_same_model_and_system_prompt(everyone: Ask, server:
     assert "Speak Esperanto." not in server.requests[-1].body.decode()
     ask("-c", "four")
     assert "Speak French." in server.requests[-1].body.decode()
-    assert models(home) == ["openrouter:some/model"] * 4
+    assert saved_models(home) == ["openrouter:some/model"] * 4
 
 
-def test_options_choose_another_provider_or_model(everyone: Ask, server: ModelServer, home: Home) -> None:
-    ask = everyone
+def test_options_choose_another_provider_or_model(ask_all_providers: Ask, server: ModelServer, home: Home) -> None:
+    ask = ask_all_providers
     ask("-p", "openrouter", "-m", "some/model", "one")
     ask("-c", "-p", "openrouter", "two")
     ask("-c", "-m", "other/model", "three")
@@ -195,35 +197,37 @@ def test_options_choose_another_provider_or_model(everyone: Ask, server: ModelSe
     ask("-c", "-m", "openai:gpt-test", "five")
     ask("-c", "six")
     own = SERVICES["deepseek"].provider.info.default_model
-    assert models(home) == [
+    assert saved_models(home) == [
         *("openrouter:some/model", "openrouter:some/model", "openrouter:other/model", f"deepseek:{own}"),
         *("openai:gpt-test", "openai:gpt-test"),
     ]
-    assert last_asked(server) == ["one", "two", "three", "four", "five", "six"]
+    assert last_user_contents(server) == ["one", "two", "three", "four", "five", "six"]
 
 
-def test_a_provider_that_is_no_longer_installed_is_an_error(everyone: Ask, server: ModelServer, home: Home) -> None:
-    save_run(history(home), "abc", provider="gone", directory=str(home.work))
-    result = everyone("-c", "hi")
+def test_a_provider_that_is_no_longer_installed_is_an_error(
+    ask_all_providers: Ask, server: ModelServer, home: Home
+) -> None:
+    save_run(history_file(home), "abc", provider="gone", directory=str(home.work))
+    result = ask_all_providers("-c", "hi")
     assert (result.code, result.text) == (4, "")
     assert "provider 'gone'" in result.stderr
-    assert everyone("-c", "-p", "openrouter", "hi").code == 0
+    assert ask_all_providers("-c", "-p", "openrouter", "hi").code == 0
 
 
 # Not saving
 
 
-def test_it_can_go_on_without_being_saved(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_a_conversation_can_be_continued_without_saving(ask: Ask, server: ModelServer, home: Home) -> None:
     ask("one")
-    before = history(home).read_bytes()
+    before = history_file(home).read_bytes()
     result = ask("-c", "--no-save", "two")
     assert (result.text, result.conversation) == ("Answer two.\n", "")
-    assert last_asked(server) == ["one", "two"]
-    assert history(home).read_bytes() == before
+    assert last_user_contents(server) == ["one", "two"]
+    assert history_file(home).read_bytes() == before
     assert os.listdir(home.data) == ["history.db"]
 
 
-def test_history_can_be_switched_off(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_history_can_be_disabled(ask: Ask, server: ModelServer, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text("[history]\nenabled = false\n")
     told = json.loads(ask("--json", "one").text)
@@ -235,12 +239,12 @@ def test_history_can_be_switched_off(ask: Ask, server: ModelServer, home: Home) 
     ask("four")
     (home.config / "config.toml").write_text("[history]\nenabled = false\n")
     ask("-c", "five")
-    assert last_asked(server) == ["four", "five"]
-    assert len(saved(home)) == 1
+    assert last_user_contents(server) == ["four", "five"]
+    assert len(read_saved_runs(home)) == 1
 
 
-def test_a_directory_is_known_by_its_real_place(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_a_directory_is_identified_by_its_real_path(ask: Ask, server: ModelServer, home: Home) -> None:
     Path(home.path / "link").symlink_to(home.work)
     ask("one")
     ask.shell(f"cd {home.path}/link && ask -c two")
-    assert last_asked(server) == ["one", "two"]
+    assert last_user_contents(server) == ["one", "two"]

@@ -1,4 +1,4 @@
-"""Which model is asked, with which key, at which address, and for how much."""
+"""The selection of model, API key and base URL, and the cost limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def configure(home: Home, text: str) -> None:
     (home.config / "config.toml").write_text(text)
 
 
-def models(*entries: dict[str, object]) -> Reply:
+def models_response(*entries: dict[str, object]) -> Reply:
     return wire.whole_reply({"data": list(entries)})
 
 
@@ -31,7 +31,7 @@ def models(*entries: dict[str, object]) -> Reply:
 @pytest.mark.parametrize(
     ("arguments", "model"), [(["-m", "fast"], "a/model"), (["-p", "openrouter", "-m", "fast"], "fast")]
 )
-def test_an_alias_stands_for_a_model_unless_a_provider_is_named(
+def test_an_alias_is_resolved_unless_a_provider_is_named(
     arguments: list[str], model: str, ask: Ask, home: Home, server: ModelServer
 ) -> None:
     configure(home, '[aliases]\nfast = "openrouter:a/model"')
@@ -40,11 +40,9 @@ def test_an_alias_stands_for_a_model_unless_a_provider_is_named(
     assert server.requests[0].json["model"] == model
 
 
-def test_a_provider_without_a_model_is_asked_for_the_first_that_it_lists(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
+def test_without_a_model_the_first_listed_one_is_used(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, LOCAL.format(url=server.base_url))
-    server.reply(models({"id": "loaded"}, {"id": "another"}), wire.says("Hello."))
+    server.reply(models_response({"id": "loaded"}, {"id": "another"}), wire.says("Hello."))
     result = ask("-p", "local", "--json", "hi")
     assert (result.code, '"model": "loaded"' in result.text) == (0, True)
     assert [request.method for request in server.requests] == ["GET", "POST"]
@@ -53,7 +51,7 @@ def test_a_provider_without_a_model_is_asked_for_the_first_that_it_lists(
 
 def test_a_provider_that_lists_no_model_is_a_config_error(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, LOCAL.format(url=server.base_url))
-    server.reply(models())
+    server.reply(models_response())
     result = ask("-p", "local", "hi")
     assert (result.code, result.stdout) == (4, b"")
     assert all(told in result.stderr for told in ("local", "-m", "ask models -p local"))
@@ -78,7 +76,7 @@ def test_the_key_that_worked_is_used_for_the_rounds_that_follow(ask: Ask, server
     assert [request.headers["Authorization"][7:] for request in server.requests] == [KEYS[0], KEYS[1], KEYS[1]]
 
 
-def test_when_the_last_key_fails_the_error_is_told(ask: Ask, server: ModelServer) -> None:
+def test_when_the_last_key_fails_its_error_is_reported(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(401, "User not found."))
     result = ask("-p", "openrouter", "hi", env={"OPENROUTER_API_KEY": "|".join(KEYS)})
     assert result.code == 6
@@ -107,19 +105,19 @@ def test_when_the_last_key_fails_the_error_is_told(ask: Ask, server: ModelServer
         ("http://0.0.0.0:3/path", "http://127.0.0.1:3/path"),
     ],
 )
-def test_an_address_without_scheme_or_port_gets_the_providers_own(told: str, reached: str) -> None:
+def test_an_address_without_scheme_or_port_gets_the_providers_defaults(told: str, reached: str) -> None:
     assert complete_base_url(told, "http://localhost:11434") == reached
 
 
 # Cost
 
 
-def spending(cost: float | None) -> Callable[[Request], Reply]:
-    """A model that calls for ever, each answer at that cost."""
+def reply_with_cost(cost: float | None) -> Callable[[Request], Reply]:
+    """Reply with endless tool calls, each response at this cost."""
 
     def script(request: Request) -> Reply:
         if request.method == "GET":
-            return models({"id": "m", "pricing": {"prompt": "0"}})
+            return models_response({"id": "m", "pricing": {"prompt": "0"}})
         if request.json.get("tool_choice") == "none":
             return wire.says("That is all.")
         number = len(request.json["messages"])
@@ -132,15 +130,15 @@ def spending(cost: float | None) -> Callable[[Request], Reply]:
     return script
 
 
-def test_at_the_cost_limit_there_is_one_more_answer_without_calls(ask: Ask, server: ModelServer) -> None:
-    server.reply(spending(0.02))
+def test_at_the_cost_limit_the_model_answers_once_more_without_calls(ask: Ask, server: ModelServer) -> None:
+    server.reply(reply_with_cost(0.02))
     result = ask("-p", "openrouter", "--max-cost", "0.05", "go")
     assert (result.code, result.text) == (11, "That is all.\n")
     assert re.search(r"\$0\.06\d*.* --max-cost .*\n$", result.stderr)
     assert [request.json["tool_choice"] for request in server.requests] == ["auto", "auto", "auto", "none"]
 
 
-def test_an_answer_that_needs_no_more_rounds_is_no_failure_whatever_it_cost(ask: Ask, server: ModelServer) -> None:
+def test_an_answer_without_calls_succeeds_whatever_it_cost(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("Hello."), wire.finish(), wire.usage(cost=3.0)))
     assert ask("-p", "openrouter", "--max-cost", "0.05", "hi").code == 0
 
@@ -152,16 +150,16 @@ PRICED: dict[str, object] = {"id": "test/model", "pricing": {"prompt": "0.001", 
 @pytest.mark.parametrize(
     ("listed", "code", "told", "asked"),
     [
-        (models(PRICED), 11, ["$0.0400", "--max-cost"], 3),
-        (models({"id": "m"}), 4, ["openrouter", "price", "test/model", "--max-cost"], 1),
+        (models_response(PRICED), 11, ["$0.0400", "--max-cost"], 3),
+        (models_response({"id": "m"}), 4, ["openrouter", "price", "test/model", "--max-cost"], 1),
         (wire.fails(404, "no such page"), 6, ["(openrouter, 404)", "price", "--max-cost"], 1),
     ],
     ids=["price", "none", "no list"],
 )
-def test_answers_without_a_cost_are_counted_by_price(
+def test_responses_without_a_cost_are_counted_by_price(
     ask: Ask, server: ModelServer, *, listed: Reply, code: int, told: list[str], asked: int
 ) -> None:
-    server.reply(lambda request: listed if request.method == "GET" else spending(None)(request))
+    server.reply(lambda request: listed if request.method == "GET" else reply_with_cost(None)(request))
     result = ask("-p", "openrouter", "-m", "test/model", "--max-cost", "0.03", "go")
     assert result.code == code
     assert all(text in result.stderr.splitlines()[-1] for text in told)
@@ -186,9 +184,9 @@ def test_an_invalid_cost_limit_is_refused(ask: Ask, server: ModelServer, amount:
     assert repr(amount) in result.stderr
 
 
-def test_without_cost_or_prices_the_limit_cannot_be_kept(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_cost_limit_without_costs_or_prices_is_an_error(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, LOCAL.format(url=server.base_url))
-    server.reply(models({"id": "m"}))
+    server.reply(models_response({"id": "m"}))
     result = ask("-p", "local", "-m", "m", "--max-cost", "1", "hi")
     assert (result.code, result.stdout) == (4, b"")
     assert all(told in result.stderr for told in ("local", "price", "--max-cost"))
@@ -214,7 +212,7 @@ def test_without_cost_or_prices_the_limit_cannot_be_kept(ask: Ask, home: Home, s
         ),
     ],
 )
-def test_a_local_address_is_known_as_one(host: str) -> None:
+def test_local_addresses_are_recognized(host: str) -> None:
     assert is_local_url(f"http://{host}/v1")
 
 
@@ -225,12 +223,12 @@ def test_a_local_address_is_known_as_one(host: str) -> None:
         *("http://localhost.example.com", "http://local", "http://127.0.0.1@example.com/", "http://[bad", "nonsense"),
     ],
 )
-def test_a_public_address_is_not_taken_for_a_local_one(url: str) -> None:
+def test_public_addresses_are_not_local(url: str) -> None:
     assert is_local_url(url) == (url == "http://local")
 
 
 @pytest.mark.parametrize("provider", [[], ["-p", "openai"], ["-p", "anthropic"]])
-def test_a_local_server_is_asked_without_a_key(provider: list[str], home: Home, server: ModelServer) -> None:
+def test_a_local_server_needs_no_key(provider: list[str], home: Home, server: ModelServer) -> None:
     ask = Ask(home.env, home.work)
     server.reply(wire.says("Hello."))
     ask(*provider, "--base-url", server.base_url, "-m", "m", "hi")

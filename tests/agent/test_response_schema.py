@@ -1,4 +1,4 @@
-"""`--schema`: JSON that fits and nothing else, whatever the model wraps it in; asked for again; or an exit code."""
+"""`--schema`: only JSON that matches the schema is printed; other answers are corrected or fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ask.schemas.short_form import parse_short_form
 from tests import wire
 from tests.model_server import DROP, ModelServer
 from tests.program import TEST_KEY, Ask, Home
-from tests.wires import SERVICES
+from tests.provider_wires import SERVICES
 
 SHORT = "name, age int"
 SCHEMA = parse_short_form(SHORT)
@@ -28,8 +28,8 @@ def ask(ask: Ask) -> Ask:
     return Ask({**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}, ask.cwd)
 
 
-def texts(server: ModelServer, request: int) -> list[str]:
-    """What each message of a request says."""
+def message_contents(server: ModelServer, request: int) -> list[str]:
+    """Return the contents of a request's messages."""
     body = server.requests[request].json
     return [wire.asked(body, place) if one["content"] else "" for place, one in enumerate(body["messages"])]
 
@@ -45,11 +45,11 @@ def texts(server: ModelServer, request: int) -> list[str]:
         'Here is what you want:\n\n{"name": "Ada", "age": 36}\n\nI hope it helps.',
     ],
 )
-def test_the_value_is_printed_on_one_line_and_nothing_else(ask: Ask, server: ModelServer, answer: str) -> None:
+def test_only_the_value_is_printed_on_one_line(ask: Ask, server: ModelServer, answer: str) -> None:
     server.reply(wire.says(answer))
     result = ask("--schema", SHORT, "who was the first programmer?")
     assert (result.text, result.stderr, result.code) == (f"{ADA}\n", "", 0)
-    system, _ = texts(server, 0)
+    system, _ = message_contents(server, 0)
     assert f"\n\n{json.dumps(SCHEMA)}\n\n" in system
     assert "{{" not in system
 
@@ -63,7 +63,7 @@ def test_on_a_terminal_it_is_printed_on_several_lines(ask: Ask, server: ModelSer
     assert '{\n  "name": "Ada",\n  "age": 36\n}\n' in ask.on_terminal("--schema", SHORT, "-q", "who?").text
 
 
-def test_json_has_the_value_as_text_and_as_data(ask: Ask, server: ModelServer) -> None:
+def test_json_output_has_the_value_as_text_and_as_data(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(f"```\n{ADA}\n```"), wire.says("I do not know.", whole=True))
     result = json.loads(ask("--json", "--schema", SHORT, "who?").text)
     assert (result["text"], result["data"], result["exit_code"]) == (ADA, json.loads(ADA), 0)
@@ -73,7 +73,7 @@ def test_json_has_the_value_as_text_and_as_data(ask: Ask, server: ModelServer) -
     assert "schema" in result["error"]
 
 
-def test_events_have_the_value_once_it_fits(ask: Ask, server: ModelServer) -> None:
+def test_events_have_the_value_once_it_matches(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(TOO_FEW), wire.says(ADA))
     events = [json.loads(line) for line in ask("--events", "--schema", SHORT, "who?").text.splitlines()]
     assert [event["type"] for event in events] == ["notice", "text", "result"]
@@ -97,7 +97,7 @@ def test_an_invalid_answer_is_requested_again_in_the_same_conversation(ask: Ask,
     assert "1 of 2" in first
     assert "JSON" in second
     assert "2 of 2" in second
-    said = texts(server, 2)
+    said = message_contents(server, 2)
     assert said[1:3] == ["who?", TOO_FEW]
     assert said[3].startswith(SAID_AGAIN)
     assert said[4] == "Sorry!"
@@ -113,7 +113,7 @@ def test_after_two_retries_it_fails_and_prints_nothing(ask: Ask, server: ModelSe
     assert len(server.requests) == 3
 
 
-def test_verbose_shows_what_was_answered(ask: Ask, server: ModelServer) -> None:
+def test_verbose_shows_the_raw_answer(ask: Ask, server: ModelServer) -> None:
     server.reply(*[wire.says("I would rather not.")] * 3)
     result = ask("--schema", SHORT, "-v", "who?")
     assert (result.stdout, result.code) == (b"", 10)
@@ -146,21 +146,21 @@ def test_an_incomplete_answer_is_not_printed(ask: Ask, server: ModelServer, repl
 # With tools
 
 
-def test_tools_are_called_first_and_what_is_said_beside_is_not_the_answer(ask: Ask, server: ModelServer) -> None:
+def test_text_beside_tool_calls_is_not_the_answer(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(LOOK, content='{"name": "Look", "age": 1}'), wire.says(ADA))
     result = ask("--schema", SHORT, "who?")
     assert (result.text, result.code) == (f"{ADA}\n", 0)
-    assert "36" in texts(server, 1)[-1]
+    assert "36" in message_contents(server, 1)[-1]
 
 
-def test_at_the_round_limit_the_last_answer_must_fit_too(ask: Ask, server: ModelServer) -> None:
+def test_at_the_round_limit_the_last_answer_must_match_too(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(LOOK), wire.says("Enough."), wire.says(ADA))
     result = ask("--schema", SHORT, "--max-rounds", "1", "who?")
     assert (result.text, result.code) == (f"{ADA}\n", 11)
     assert [request.json["tool_choice"] for request in server.requests] == ["auto", "none", "none"]
 
 
-def test_a_call_in_place_of_a_better_answer_is_not_run(ask: Ask, server: ModelServer) -> None:
+def test_a_tool_call_instead_of_a_correction_is_not_run(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("No."), wire.calls(LOOK, content=ADA))
     result = ask("--schema", SHORT, "who?")
     assert (result.text, result.code) == (f"{ADA}\n", 0)
@@ -187,7 +187,7 @@ def test_every_provider_gets_the_schema_and_a_retry(ask: Ask, home: Home, server
     env = {f"{name.upper()}_API_KEY": TEST_KEY, f"{name.upper()}_BASE_URL": root}
     result = ask("-p", name, "-m", service.model, "--schema", SHORT, "-q", "who?", env=env)
     assert (result.text, result.stderr, result.code) == (f"{ADA}\n", "", 0)
-    first, second, third = (service.heard(request.json) for request in server.requests)
+    first, second, third = (service.read_conversation(request.json) for request in server.requests)
     assert second[: len(first)] == first
     assert third[: len(second)] == second
     assert third[0].content.count(json.dumps(SCHEMA)) == 1
@@ -198,7 +198,7 @@ def test_every_provider_gets_the_schema_and_a_retry(ask: Ask, home: Home, server
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
-def test_a_refused_schema_is_sent_in_words_alone(ask: Ask, server: ModelServer, whole: bool) -> None:
+def test_a_rejected_schema_is_sent_only_in_the_prompt(ask: Ask, server: ModelServer, whole: bool) -> None:
     refusal = "response_format of type json_schema is not supported with this model"
     server.reply(wire.fails(400, refusal), wire.says("No.", whole=whole), wire.says(ADA, whole=whole))
     result = ask("--no-tools", *(["--no-stream"] if whole else []), "--schema", SHORT, "who?")
@@ -207,10 +207,10 @@ def test_a_refused_schema_is_sent_in_words_alone(ask: Ask, server: ModelServer, 
     assert f"{refusal} (openrouter, 400)" in notice
     assert "1 of 2" in again
     assert ["response_format" in request.json for request in server.requests] == [True, False, False]
-    assert texts(server, 0) == texts(server, 1)
+    assert message_contents(server, 0) == message_contents(server, 1)
 
 
-def test_a_model_that_takes_neither_schema_nor_tools_is_asked_without_both(ask: Ask, server: ModelServer) -> None:
+def test_a_model_without_support_for_schema_and_tools_is_asked_without_both(ask: Ask, server: ModelServer) -> None:
     model = "openai/gpt-test"
     server.reply(wire.fails(400, "response_format is not supported"))
     server.reply(wire.fails(400, "this model does not support tools"), wire.says(ADA))
@@ -222,13 +222,19 @@ def test_a_model_that_takes_neither_schema_nor_tools_is_asked_without_both(ask: 
 # The conversation
 
 
-def test_the_conversation_is_saved_with_all_that_was_said_and_goes_on_without(ask: Ask, server: ModelServer) -> None:
+def test_all_attempts_are_saved_and_continuing_does_not_keep_the_schema(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(TOO_FEW), wire.says(ADA), wire.says("In London."), wire.says('{"city": "London"}'))
     ask("--schema", SHORT, "who?")
     assert ask("-c", "where?").text == "In London.\n"
-    assert "JSON Schema" not in texts(server, 2)[0]
+    assert "JSON Schema" not in message_contents(server, 2)[0]
     assert "response_format" not in server.requests[2].json
-    assert [text[:12] for text in texts(server, 2)[1:]] == ["who?", TOO_FEW[:12], "Your answer ", ADA[:12], "where?"]
+    assert [text[:12] for text in message_contents(server, 2)[1:]] == [
+        "who?",
+        TOO_FEW[:12],
+        "Your answer ",
+        ADA[:12],
+        "where?",
+    ]
     assert ask("-c", "--schema", "city", "and as JSON?").text == '{"city":"London"}\n'
     shown = ask("history", "show").text
     assert "> Your answer cannot be used" in shown
@@ -239,7 +245,7 @@ def test_schema_works_with_stdin_and_options(ask: Ask, server: ModelServer) -> N
     server.reply(wire.says('{"lines": ["a", "b"]}'))
     script = 'printf "a\\nb\\n" | ask --schema "lines [string]" -s "Be exact." --no-save which lines | jq -r ".lines[]"'
     assert ask.shell(script).text == "a\nb\n"
-    system, asked = texts(server, 0)
+    system, asked = message_contents(server, 0)
     assert system.endswith("Be exact.")
     assert "<stdin>\na\nb\n</stdin>" in asked
 
@@ -248,12 +254,12 @@ def test_schema_works_with_stdin_and_options(ask: Ask, server: ModelServer) -> N
 
 
 @pytest.mark.parametrize("given", [json.dumps(SCHEMA), "person.json", "@person.json", "./person.json", "@short", SHORT])
-def test_a_schema_is_taken_inline_from_a_file_and_in_short(ask: Ask, server: ModelServer, given: str) -> None:
+def test_a_schema_may_be_inline_a_file_or_short_form(ask: Ask, server: ModelServer, given: str) -> None:
     (ask.cwd / "person.json").write_text(json.dumps(SCHEMA, indent=2))
     (ask.cwd / "short").write_text("name\nage int\n")
     server.reply(wire.says(ADA))
     assert ask("--schema", given, "who?").text == f"{ADA}\n"
-    assert json.dumps(SCHEMA) in texts(server, 0)[0]
+    assert json.dumps(SCHEMA) in message_contents(server, 0)[0]
 
 
 @pytest.mark.parametrize("uri", ["https://json-schema.org/draft/2020-12/schema", "a/b"])
@@ -263,7 +269,7 @@ def test_compact_json_is_never_a_file_name(ask: Ask, server: ModelServer, uri: s
     assert ask("--schema", json.dumps(schema, separators=(",", ":")), "who?").code == 0
 
 
-def test_a_word_is_a_field_though_there_is_a_file_of_that_name(ask: Ask, server: ModelServer) -> None:
+def test_a_single_word_is_a_field_even_if_a_file_has_that_name(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "name").write_text("age int")
     server.reply(wire.says('{"name": "Ada"}'))
     assert ask("--schema", "name", "who?").text == '{"name":"Ada"}\n'
@@ -296,7 +302,7 @@ def test_an_invalid_schema_is_an_error_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("other", ["--cmd", "--code"])
-def test_two_forms_are_refused(ask: Ask, server: ModelServer, other: str) -> None:
+def test_two_output_formats_are_rejected(ask: Ask, server: ModelServer, other: str) -> None:
     result = ask("--schema", SHORT, other, "who?")
     assert (result.code, server.requests) == (2, [])
     assert other in result.stderr
@@ -306,7 +312,7 @@ def test_two_forms_are_refused(ask: Ask, server: ModelServer, other: str) -> Non
 # The demo
 
 
-def test_the_demo_fills_a_schema_in(ask: Ask) -> None:
+def test_the_demo_provider_fills_in_a_schema(ask: Ask) -> None:
     short = 'name, born date, tags [string], size "S"|"M", more {n int|null, ok? bool}'
     assert json.loads(ask("-p", "demo", "--schema", short, "Ada").text) == {
         "name": "Ada",

@@ -1,4 +1,4 @@
-"""`search_web` in a run: who is offered it, which engine it asks, and what becomes of the engine's key."""
+"""`search_web` in a run: when it is offered, which engine it uses, and where its key may appear."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ask.tools.web_search import KEYED_ENGINES
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, Result, run
-from tests.scenarios.sent import offered
+from tests.scenarios.sent_requests import list_offered_tools
 from tests.scenarios.test_safety import PROMPT, audit
 from tests.tools.search_engines import FOUND, NUTS, answer, place, tavily_error
 
@@ -27,16 +27,16 @@ RUN_ASK_FROM = "import site, sys; site.addsitedir(sys.argv.pop(1)); from ask.__m
 
 
 @pytest.fixture
-def site() -> Iterator[ModelServer]:
-    """The search engine."""
-    with ModelServer() as site:
-        yield site
+def search_server() -> Iterator[ModelServer]:
+    """The server of the search engine."""
+    with ModelServer() as search_server:
+        yield search_server
 
 
-def keyed(ask: Ask, site: ModelServer, *names: str) -> Ask:
-    """`ask` with keys for these engines, all of which are the site."""
+def with_engine_keys(ask: Ask, search_server: ModelServer, *names: str) -> Ask:
+    """`ask` with keys for these engines, all of them at the search server."""
     keys = {f"{name.upper()}_API_KEY": f"{KEY}-{name}" for name in names}
-    places = {f"{name.upper()}_BASE_URL": f"{place(site)}/{name}" for name in KEYED_ENGINES}
+    places = {f"{name.upper()}_BASE_URL": f"{place(search_server)}/{name}" for name in KEYED_ENGINES}
     return replace(ask, env={**ask.env, **keys, **places})
 
 
@@ -46,7 +46,7 @@ def configure(home: Home, text: str) -> None:
 
 
 def without_ddgs(ask: Ask, home: Home, *args: str) -> Result:
-    """Run `ask` where the package `ddgs` is not installed."""
+    """`ask` without the package `ddgs`."""
     packages = home.path / "packages"
     packages.mkdir()
     for path in Path(sysconfig.get_path("purelib")).iterdir():
@@ -56,45 +56,45 @@ def without_ddgs(ask: Ask, home: Home, *args: str) -> Result:
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_a_model_searches_the_web(ask: Ask, server: ModelServer, site: ModelServer, name: str) -> None:
-    site.reply(answer(FOUND[name](NUTS)))
+def test_a_model_searches_the_web(ask: Ask, server: ModelServer, search_server: ModelServer, name: str) -> None:
+    search_server.reply(answer(FOUND[name](NUTS)))
     server.reply(wire.calls(SEARCH), wire.says("They are seeds."))
-    result = keyed(ask, site, name)("what are nuts?")
+    result = with_engine_keys(ask, search_server, name)("what are nuts?")
     assert (result.code, result.text) == (0, "They are seeds.\n")
     assert wire.asked(server.requests[1].json).startswith(f"Found by {name}:\n\n1. Nuts\n   https://nuts.test/\n")
-    assert site.requests[0].path.startswith(f"/{name}/")
+    assert search_server.requests[0].path.startswith(f"/{name}/")
     assert "- search_web: Search the web: " in str(server.requests[0].json["messages"][0])
 
 
-def test_the_first_engine_with_a_key_is_asked_and_configuration_chooses_another(
-    ask: Ask, home: Home, server: ModelServer, site: ModelServer
+def test_the_first_engine_with_a_key_is_used_unless_another_is_configured(
+    ask: Ask, home: Home, server: ModelServer, search_server: ModelServer
 ) -> None:
-    ask = keyed(ask, site, *KEYED_ENGINES)
-    site.reply(answer({}, 500))
+    ask = with_engine_keys(ask, search_server, *KEYED_ENGINES)
+    search_server.reply(answer({}, 500))
     server.reply(*(reply for _ in range(3) for reply in (wire.calls(SEARCH), wire.says("Sorry."))))
     for engine in ("", "tavily", "brave"):
         configure(home, f'[search]\nengine = "{engine}"\n' if engine else "")
         assert ask("what are nuts?").code == 0
-    assert [request.path.split("/")[1] for request in site.requests] == ["brave", "tavily", "brave"]
+    assert [request.path.split("/")[1] for request in search_server.requests] == ["brave", "tavily", "brave"]
 
 
-def test_a_saved_key_is_used(ask: Ask, home: Home, server: ModelServer, site: ModelServer) -> None:
-    ask = keyed(ask, site)
+def test_a_saved_key_is_used(ask: Ask, home: Home, server: ModelServer, search_server: ModelServer) -> None:
+    ask = with_engine_keys(ask, search_server)
     assert ask("keys", "set", "tavily", stdin=KEY.encode()).code == 0
     assert json.loads(ask("keys", "list", "--json").stdout)[-1]["provider"] == "tavily"
-    site.reply(answer(FOUND["tavily"](NUTS)))
+    search_server.reply(answer(FOUND["tavily"](NUTS)))
     server.reply(wire.calls(SEARCH), wire.says("Seeds."))
     assert ask("what are nuts?").code == 0
-    assert site.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+    assert search_server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
     assert "no provider tavily" not in ask("doctor", "--offline").text
     assert ask("keys", "remove", "tavily").code == 0
     assert ask("keys", "list").text.count("tavily") == 0
 
 
-def test_an_error_is_a_result_without_the_key(ask: Ask, server: ModelServer, site: ModelServer) -> None:
-    site.reply(tavily_error(401, f"no such key: {KEY}-tavily"))
+def test_a_search_error_is_a_result_without_the_key(ask: Ask, server: ModelServer, search_server: ModelServer) -> None:
+    search_server.reply(tavily_error(401, f"no such key: {KEY}-tavily"))
     server.reply(wire.calls(SEARCH), wire.says("I cannot."))
-    result = keyed(ask, site, "tavily")("-v", "what are nuts?")
+    result = with_engine_keys(ask, search_server, "tavily")("-v", "what are nuts?")
     assert result.code == 0
     told = wire.asked(server.requests[1].json)
     assert told.startswith(f"Error: tavily refused the key (401: no such key: {REDACTED}): ")
@@ -102,11 +102,11 @@ def test_an_error_is_a_result_without_the_key(ask: Ask, server: ModelServer, sit
 
 
 def test_the_keys_of_engines_are_kept_out_of_commands_and_results(
-    ask: Ask, home: Home, server: ModelServer, site: ModelServer
+    ask: Ask, home: Home, server: ModelServer, search_server: ModelServer
 ) -> None:
     (home.work / "leak").write_text(f"{KEY}-brave\n")
     server.reply(wire.calls(("bash", {"command": "env; cat leak"})), wire.says("Done."))
-    assert keyed(ask, site, *KEYED_ENGINES)("look").code == 0
+    assert with_engine_keys(ask, search_server, *KEYED_ENGINES)("look").code == 0
     told = wire.asked(server.requests[1].json)
     assert "BRAVE_API_KEY" not in told
     assert "TAVILY_API_KEY" not in told
@@ -114,16 +114,16 @@ def test_the_keys_of_engines_are_kept_out_of_commands_and_results(
     assert REDACTED in told
 
 
-def test_it_is_offered_only_where_there_is_an_engine(
-    ask: Ask, home: Home, server: ModelServer, site: ModelServer
+def test_search_is_offered_only_if_an_engine_is_available(
+    ask: Ask, home: Home, server: ModelServer, search_server: ModelServer
 ) -> None:
     server.reply(wire.says("Hello."))
     result = without_ddgs(ask, home, "hello")
     assert (result.code, result.stderr) == (0, "")
-    assert "search_web" not in offered(server.requests[0].json)
+    assert "search_web" not in list_offered_tools(server.requests[0].json)
     assert "search_web" not in str(server.requests[0].json["messages"][0])
     assert ask("hello").code == 0
-    assert offered(server.requests[1].json)[-1] == "search_web"
+    assert list_offered_tools(server.requests[1].json)[-1] == "search_web"
 
 
 def test_search_may_be_disabled_without_an_engine(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -131,7 +131,7 @@ def test_search_may_be_disabled_without_an_engine(ask: Ask, home: Home, server: 
     configure(home, '[tools]\ndisabled = ["search_web"]\n[search]\nengine = "brave"\n')
     result = without_ddgs(ask, home, "hello")
     assert (result.code, result.stderr) == (0, "")
-    assert "search_web" not in offered(server.requests[0].json)
+    assert "search_web" not in list_offered_tools(server.requests[0].json)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_an_engine_that_cannot_be_used_is_reported(
     result = without_ddgs(ask, home, "hello")
     assert result.code == 0
     assert all(text in result.stderr for text in ("search_web", *told))
-    assert "search_web" not in offered(server.requests[0].json)
+    assert "search_web" not in list_offered_tools(server.requests[0].json)
 
 
 @pytest.mark.parametrize("engine", ['"google"', "1", '""'])
@@ -161,32 +161,34 @@ def test_an_unknown_engine_is_an_error(ask: Ask, home: Home, server: ModelServer
 
 
 @pytest.mark.parametrize("answered", ["y", pytest.param("n", marks=pytest.mark.slow)])
-def test_safe_mode_asks_for_the_engine_s_host(
-    ask: Ask, home: Home, server: ModelServer, site: ModelServer, answered: str
+def test_safe_mode_asks_before_reaching_the_engines_host(
+    ask: Ask, home: Home, server: ModelServer, search_server: ModelServer, answered: str
 ) -> None:
-    site.reply(answer(FOUND["brave"](NUTS)))
+    search_server.reply(answer(FOUND["brave"](NUTS)))
     server.reply(wire.calls(SEARCH), wire.says("Well."))
-    result = keyed(ask, site, "brave").on_terminal("--safe", "Search", answers=[(PROMPT, f"{answered}\n")])
+    result = with_engine_keys(ask, search_server, "brave").on_terminal(
+        "--safe", "Search", answers=[(PROMPT, f"{answered}\n")]
+    )
     assert result.code == 0
     assert "\n  query: nuts\n  at the host 127.0.0.1\n" in result.text
-    assert len(site.requests) == (answered == "y")
+    assert len(search_server.requests) == (answered == "y")
     assert [line["rule"] for line in audit(home)] == [f"host 127.0.0.1: {'yes' if answered == 'y' else 'no'}"]
 
 
-def test_safe_mode_searches_unasked_where_the_host_is_allowed(
-    ask: Ask, home: Home, server: ModelServer, site: ModelServer
+def test_safe_mode_searches_without_asking_if_the_host_is_allowed(
+    ask: Ask, home: Home, server: ModelServer, search_server: ModelServer
 ) -> None:
-    site.reply(answer(FOUND["brave"](NUTS)))
+    search_server.reply(answer(FOUND["brave"](NUTS)))
     server.reply(wire.calls(SEARCH), wire.says("Well."), wire.calls(SEARCH), wire.says("Well."))
-    ask = keyed(ask, site, "brave")
+    ask = with_engine_keys(ask, search_server, "brave")
     assert ask("--safe", "--allow-host", "127.0.0.1", "Search").code == 0
-    assert len(site.requests) == 1
+    assert len(search_server.requests) == 1
     assert ask("--safe", "--allow-host", "api.search.brave.com", "Search").code == 8
-    assert len(site.requests) == 1
+    assert len(search_server.requests) == 1
     assert [line["rule"] for line in audit(home)] == ["--allow-host", "host 127.0.0.1: nobody to ask"]
 
 
-def test_safe_mode_asks_for_duckduckgo_s_one_host(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_safe_mode_asks_before_reaching_duckduckgos_host(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(SEARCH), wire.says("Well."))
     result = ask("--safe", "Search")
     assert result.code == 8
@@ -194,10 +196,10 @@ def test_safe_mode_asks_for_duckduckgo_s_one_host(ask: Ask, home: Home, server: 
 
 
 @pytest.mark.slow
-def test_no_engine_s_module_is_loaded_before_a_search(ask: Ask, home: Home, site: ModelServer) -> None:
+def test_engine_modules_are_not_imported_before_a_search(ask: Ask, home: Home, search_server: ModelServer) -> None:
     code = "import runpy, sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
     code += "runpy.run_module('ask', run_name='__main__')"
-    for env in (ask.env, keyed(ask, site, "brave").env):
+    for env in (ask.env, with_engine_keys(ask, search_server, "brave").env):
         seen = run([sys.executable, "-c", code, "-p", "demo", "hi"], env=env, cwd=ask.cwd).stderr.split()
         assert "ask.tools.web_search" in seen
         for module in ("ask.tools.web_search_apis", "ask.tools.duckduckgo", "ask.tools.http_get", "ddgs", "primp"):
@@ -205,14 +207,14 @@ def test_no_engine_s_module_is_loaded_before_a_search(ask: Ask, home: Home, site
 
 
 @pytest.mark.slow
-def test_doctor_reports_the_search_engine_and_what_it_lacks(ask: Ask, home: Home, site: ModelServer) -> None:
+def test_doctor_reports_the_search_engine_and_what_is_missing(ask: Ask, home: Home, search_server: ModelServer) -> None:
     def check(ask: Ask) -> tuple[str, str, str]:
         rows = [line.split("\t") for line in ask("doctor", "--offline").text.splitlines()]
         [(state, _, found, fix)] = [row for row in rows if row[1] == "web search"]
         assert not [row for row in rows if row[1] == "tools" and row[0] != "ok"]
         return state, found, fix
 
-    state, found, _ = check(keyed(ask, site, "brave"))
+    state, found, _ = check(with_engine_keys(ask, search_server, "brave"))
     assert (state, "brave" in found) == ("ok", True)
     state, found, _ = check(ask)
     assert (state, "duckduckgo" in found) == ("ok", True)

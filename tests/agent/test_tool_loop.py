@@ -1,4 +1,4 @@
-"""The loop, between a real exchange and real tools: what it sends, what it keeps and what it tells, in order."""
+"""The tool loop with a real client and real tools: its requests, messages and events."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ START = [Message("user", "Go.")]
 STOP_HERE = "stop here"
 
 
-class Pausing(ChatCompletions):
-    """A service that pauses in the middle of a turn, and has models that cannot call tools."""
+class PausingService(ChatCompletions):
+    """A service that pauses during a turn and has models without tool support."""
 
     def provider_supports_tools(self, model: str) -> bool:
         return model != "plain"
@@ -59,8 +59,8 @@ PARAMETERS = {"type": "object", "properties": {"word": {"type": "string"}}, "req
 SAY = Tool(ToolSpec("say", "Says a word.", PARAMETERS), say, changes=True)
 
 
-class Bench:
-    """An agent that talks to the server, and all that it told."""
+class AgentBench:
+    """An agent that talks to the server, and its events."""
 
     def __init__(self, server: ModelServer, folder: Path) -> None:
         self.events: list[Event] = []
@@ -70,7 +70,9 @@ class Bench:
     def run(
         self, *, model: str = wire.MODEL, max_rounds: int = 10, stream: bool = True, confirm: bool = False
     ) -> RunResult:
-        provider = check_provider(Pausing(name="test", base_url=self._server.base_url, needs_key=False), "test", "")
+        provider = check_provider(
+            PausingService(name="test", base_url=self._server.base_url, needs_key=False), "test", ""
+        )
         exchange = ProviderClient(
             provider,
             Transport(self._server.base_url, 10),
@@ -92,22 +94,22 @@ class Bench:
         return Agent(exchange, calls, self.events.append).run(START, job)
 
     @property
-    def kept(self) -> list[Message]:
-        """The messages that were told of."""
+    def added_messages(self) -> list[Message]:
+        """The messages in the events."""
         return [event.message for event in self.events if isinstance(event, MessageAdded)]
 
 
 @pytest.fixture
-def bench(server: ModelServer, tmp_path: Path) -> Bench:
-    return Bench(server, tmp_path)
+def bench(server: ModelServer, tmp_path: Path) -> AgentBench:
+    return AgentBench(server, tmp_path)
 
 
-def word(text: str) -> wire.Call:
+def say_call(text: str) -> wire.Call:
     return ("say", {"word": text})
 
 
-def test_events_come_in_the_order_in_which_things_happen(bench: Bench, server: ModelServer) -> None:
-    server.reply(wire.calls(word("a"), word("b"), content="I say."), wire.says("Said."))
+def test_events_are_reported_in_order(bench: AgentBench, server: ModelServer) -> None:
+    server.reply(wire.calls(say_call("a"), say_call("b"), content="I say."), wire.says("Said."))
     outcome = bench.run()
     assert outcome.error is None
     kinds = [type(event) for event in bench.events]
@@ -119,11 +121,11 @@ def test_events_come_in_the_order_in_which_things_happen(bench: Bench, server: M
     ]
 
 
-def test_all_that_was_told_is_the_conversation(bench: Bench, server: ModelServer) -> None:
-    server.reply(wire.calls(word("a"), word("b"), content="I say."), wire.says("Said."))
+def test_the_added_messages_are_the_conversation(bench: AgentBench, server: ModelServer) -> None:
+    server.reply(wire.calls(say_call("a"), say_call("b"), content="I say."), wire.says("Said."))
     outcome = bench.run()
-    assert outcome.messages == [*START, *bench.kept]
-    assert [(m.role, m.content, m.tool_call_id, m.tool_name) for m in bench.kept] == [
+    assert outcome.messages == [*START, *bench.added_messages]
+    assert [(m.role, m.content, m.tool_call_id, m.tool_name) for m in bench.added_messages] == [
         ("assistant", "I say.", "", ""),
         ("tool", "A", "call_0", "say"),
         ("tool", "B", "call_1", "say"),
@@ -132,33 +134,33 @@ def test_all_that_was_told_is_the_conversation(bench: Bench, server: ModelServer
     assert (outcome.rounds, outcome.finish_reason) == (1, Finish.STOP)
 
 
-def test_what_all_requests_used_is_added_up(bench: Bench, server: ModelServer) -> None:
+def test_the_usage_of_all_requests_is_summed(bench: AgentBench, server: ModelServer) -> None:
     last = [
         wire.text("Said."),
         wire.finish(),
         wire.usage(100, 50, cost=0.5, prompt_tokens_details={"cached_tokens": 7}),
     ]
-    server.reply(wire.calls(word("a")), wire.streams(*last))
+    server.reply(wire.calls(say_call("a")), wire.streams(*last))
     assert bench.run().usage == Usage(110, 55, 7, 0.5)
 
 
-def test_a_pause_is_answered_by_sending_on_what_was_said(bench: Bench, server: ModelServer) -> None:
+def test_after_a_pause_the_partial_answer_is_sent_back(bench: AgentBench, server: ModelServer) -> None:
     server.reply(wire.says("I think,", finish="pause"), wire.says("so I am."))
     outcome = bench.run()
     assert outcome.error is None
-    assert [message.content for message in bench.kept] == ["I think,", "so I am."]
-    assert bench.kept[0].native == Native("test", wire.MODEL, {"paused": True})
+    assert [message.content for message in bench.added_messages] == ["I think,", "so I am."]
+    assert bench.added_messages[0].native == Native("test", wire.MODEL, {"paused": True})
     assert server.requests[1].json["messages"][-1] == {"role": "assistant", "content": "I think,", "paused": True}
 
 
-def test_pauses_without_end_reach_the_limit(bench: Bench, server: ModelServer) -> None:
+def test_endless_pauses_reach_the_limit(bench: AgentBench, server: ModelServer) -> None:
     server.reply(wire.says("And", finish="pause"))
     outcome = bench.run(max_rounds=3)
     assert isinstance(outcome.error, LimitReachedError)
     assert len(server.requests) == 4
 
 
-def test_a_model_that_cannot_call_tools_is_sent_none(bench: Bench, server: ModelServer) -> None:
+def test_a_model_without_tool_support_gets_no_tools(bench: AgentBench, server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
     assert bench.run(model="plain").error is None
     assert not server.requests[0].json.keys() & {"tools", "tool_choice"}
@@ -169,15 +171,15 @@ def test_a_model_that_cannot_call_tools_is_sent_none(bench: Bench, server: Model
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_streamed_or_not_the_conversation_is_the_same(bench: Bench, server: ModelServer, stream: bool) -> None:
-    server.reply(wire.calls(word("a"), content="I say.", whole=not stream), wire.says("Said.", whole=not stream))
+def test_streaming_does_not_change_the_conversation(bench: AgentBench, server: ModelServer, stream: bool) -> None:
+    server.reply(wire.calls(say_call("a"), content="I say.", whole=not stream), wire.says("Said.", whole=not stream))
     outcome = bench.run(stream=stream)
     assert [message.content for message in outcome.messages[1:]] == ["I say.", "A", "Said."]
     assert outcome.usage == Usage(20, 10)
 
 
-def test_an_interruption_still_answers_every_call_in_order(bench: Bench, server: ModelServer) -> None:
-    server.reply(wire.calls(word("a"), word(STOP_HERE), word("c")))
+def test_an_interruption_still_answers_every_call_in_order(bench: AgentBench, server: ModelServer) -> None:
+    server.reply(wire.calls(say_call("a"), say_call(STOP_HERE), say_call("c")))
     outcome = bench.run()
     assert isinstance(outcome.error, RunInterruptedError)
     results = outcome.messages[2:]
@@ -190,14 +192,14 @@ def test_an_interruption_still_answers_every_call_in_order(bench: Bench, server:
     assert len(server.requests) == 1
 
 
-def test_at_the_limit_no_call_is_kept_unanswered(bench: Bench, server: ModelServer) -> None:
-    server.reply(wire.calls(word("a")), wire.calls(word("b"), content="One more."))
+def test_calls_in_the_answer_at_the_limit_are_dropped(bench: AgentBench, server: ModelServer) -> None:
+    server.reply(wire.calls(say_call("a")), wire.calls(say_call("b"), content="One more."))
     outcome = bench.run(max_rounds=1)
     assert isinstance(outcome.error, LimitReachedError)
     assert outcome.messages[-1] == Message("assistant", "One more.")
 
 
-def test_a_cut_answer_is_kept_without_its_calls(bench: Bench, server: ModelServer) -> None:
+def test_an_incomplete_answer_is_kept_without_its_calls(bench: AgentBench, server: ModelServer) -> None:
     fragments = [wire.text("I say"), wire.call(0, id="c", name="say", arguments='{"word": "a"}')]
     server.reply(wire.streams(*fragments, DROP))
     outcome = bench.run()
@@ -207,30 +209,30 @@ def test_a_cut_answer_is_kept_without_its_calls(bench: Bench, server: ModelServe
     assert bench.events[-1] == MessageAdded(Message("assistant", "I say"), False, Answer("I say", finish=Finish.CUT))
 
 
-def test_an_error_in_a_later_round_keeps_the_rounds_before_it(bench: Bench, server: ModelServer) -> None:
-    server.reply(wire.calls(word("a")), wire.fails(400, "too long"))
+def test_an_error_in_a_later_round_keeps_the_rounds_before_it(bench: AgentBench, server: ModelServer) -> None:
+    server.reply(wire.calls(say_call("a")), wire.fails(400, "too long"))
     outcome = bench.run()
     assert isinstance(outcome.error, ProviderError)
     assert [message.role for message in outcome.messages] == ["user", "assistant", "tool"]
     assert outcome.rounds == 1
 
 
-def test_an_empty_answer_after_a_tool_call_is_no_success(bench: Bench, server: ModelServer) -> None:
-    server.reply(wire.calls(word("a")), wire.streams(wire.finish()))
+def test_an_empty_answer_after_a_tool_call_fails(bench: AgentBench, server: ModelServer) -> None:
+    server.reply(wire.calls(say_call("a")), wire.streams(wire.finish()))
     outcome = bench.run()
     assert isinstance(outcome.error, IncompleteResponseError)
     assert outcome.finish_reason is Finish.EMPTY
 
 
-def test_a_denial_for_want_of_a_human_outlasts_a_good_answer(bench: Bench, server: ModelServer) -> None:
-    server.reply(wire.calls(word("a")), wire.says("I may not."))
+def test_a_denial_without_a_terminal_fails_the_run_despite_an_answer(bench: AgentBench, server: ModelServer) -> None:
+    server.reply(wire.calls(say_call("a")), wire.says("I may not."))
     outcome = bench.run(confirm=True)
     assert isinstance(outcome.error, SafetyError)
     assert outcome.messages[-1].content == "I may not."
 
 
-def test_a_failed_request_is_tried_again_within_the_round(bench: Bench, server: ModelServer) -> None:
-    server.reply(wire.calls(word("a")), wire.fails(503), wire.says("Said."))
+def test_a_failed_request_is_tried_again_within_the_round(bench: AgentBench, server: ModelServer) -> None:
+    server.reply(wire.calls(say_call("a")), wire.fails(503), wire.says("Said."))
     outcome = bench.run()
     assert (outcome.error, outcome.rounds) == (None, 1)
     assert server.requests[1].body == server.requests[2].body

@@ -1,4 +1,4 @@
-"""One tool call at a time: what is run, what is not, and what the model, the user and the log are told."""
+"""Single tool calls: which ones run, and what the model, the user and the log get."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ YES = ApprovalResponse(ApprovalChoice.YES)
 PLAIN, CONFIRM = ToolPolicy(), ToolPolicy(confirm=True)
 
 
-class Bench:
-    """A runner with the tools `say` and `run`, and all that it told. `asked` holds what the human was shown."""
+class RunnerBench:
+    """A runner with the tools `say` and `run`, and its events. `asked` contains the calls to approve."""
 
     def __init__(
         self, folder: Path, work: Work, policy: ToolPolicy = PLAIN, answer: ApprovalResponse | None = YES
@@ -81,8 +81,8 @@ def interrupt(word: str) -> ToolResult:
     raise KeyboardInterrupt
 
 
-def test_a_call_is_told_before_and_after_it_is_run(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, lambda word: ToolResult(word.upper(), exit_status=4))
+def test_a_call_is_reported_before_and_after_it_runs(tmp_path: Path) -> None:
+    bench = RunnerBench(tmp_path, lambda word: ToolResult(word.upper(), exit_status=4))
     assert bench.call() == "HI"
     started, running, finished = bench.events
     call = ToolCall("call_1", "say", '{"word": "hi"}')
@@ -103,7 +103,7 @@ def test_a_call_is_told_before_and_after_it_is_run(tmp_path: Path) -> None:
 )
 def test_an_invalid_call_is_not_run(tmp_path: Path, word: object, name: str, rule: str, words: str) -> None:
     said: list[str] = []
-    bench = Bench(tmp_path, lambda word: said.append(word) or ToolResult(""))  # type: ignore[func-returns-value]
+    bench = RunnerBench(tmp_path, lambda word: said.append(word) or ToolResult(""))  # type: ignore[func-returns-value]
     result = bench.call(word, name)
     assert result.startswith("Error: ")
     assert words in result
@@ -111,38 +111,38 @@ def test_an_invalid_call_is_not_run(tmp_path: Path, word: object, name: str, rul
     assert bench.rules == [("deny", rule)]
 
 
-def test_what_a_tool_says_went_wrong_is_the_result(tmp_path: Path) -> None:
+def test_a_tool_error_is_the_result(tmp_path: Path) -> None:
     def fail(word: str) -> ToolResult:
         raise ToolError(f"{word} cannot be said")
 
-    bench = Bench(tmp_path, fail)
+    bench = RunnerBench(tmp_path, fail)
     assert bench.call() == "Error: hi cannot be said"
     assert bench.rules == [("allow", "unrestricted")]
 
 
-def test_a_tools_own_fault_does_not_end_the_conversation(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, lambda word: ToolResult(word[9]))
+def test_a_bug_in_a_tool_does_not_end_the_conversation(tmp_path: Path) -> None:
+    bench = RunnerBench(tmp_path, lambda word: ToolResult(word[9]))
     assert bench.call() == "Error: the tool failed: IndexError: string index out of range"
     assert bench.rules == [("allow", "unrestricted")]
 
 
-def test_the_third_of_the_same_calls_is_not_run_until_another_comes(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ToolResult)
+def test_the_third_identical_call_in_a_row_is_not_run(tmp_path: Path) -> None:
+    bench = RunnerBench(tmp_path, ToolResult)
     words = ["a", "a", "a", "a", "b", "a", "a", "b", "a"]
     refused = [bench.call(word).startswith("Error: not run") for word in words]
     assert refused == [False, False, True, True, False, False, False, False, False]
     assert bench.rules[2] == ("deny", "repeated")
 
 
-def test_the_human_is_asked_with_place_and_time(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ToolResult, CONFIRM)
+def test_the_user_is_asked_with_the_context_of_the_call(tmp_path: Path) -> None:
+    bench = RunnerBench(tmp_path, ToolResult, CONFIRM)
     assert bench.call() == "hi"
     assert bench.asked == [PendingToolCall("say", {"word": "hi"}, bench.context)]
     assert bench.rules == [("allow", "--confirm: yes")]
 
 
 def test_the_user_is_not_asked_about_an_invalid_call(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ToolResult, CONFIRM)
+    bench = RunnerBench(tmp_path, ToolResult, CONFIRM)
     bench.call("{")
     assert bench.asked == []
 
@@ -154,34 +154,38 @@ def test_the_user_is_not_asked_about_an_invalid_call(tmp_path: Path) -> None:
         (None, "Error: denied: nobody is there to approve it", "--confirm: nobody to ask"),
     ],
 )
-def test_without_a_yes_it_is_not_run(tmp_path: Path, answer: ApprovalResponse | None, result: str, rule: str) -> None:
-    bench = Bench(tmp_path, ToolResult, CONFIRM, answer)
+def test_without_approval_a_call_is_not_run(
+    tmp_path: Path, answer: ApprovalResponse | None, result: str, rule: str
+) -> None:
+    bench = RunnerBench(tmp_path, ToolResult, CONFIRM, answer)
     assert bench.call() == result
     assert bench.rules == [("deny", rule)]
     assert (bench.runner.unattended_denial is not None) is (answer is None)
 
 
-def test_always_counts_for_that_tool_in_this_run(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ToolResult, CONFIRM, ApprovalResponse(ApprovalChoice.ALWAYS))
+def test_always_applies_to_that_tool_in_this_run(tmp_path: Path) -> None:
+    bench = RunnerBench(tmp_path, ToolResult, CONFIRM, ApprovalResponse(ApprovalChoice.ALWAYS))
     assert [bench.call("a"), bench.call("b")] == ["a", "b"]
     bench.answer = ApprovalResponse(ApprovalChoice.NO)
     assert bench.call("c") == "c"
     assert bench.run("d") == "Error: the user declined this call"
     assert [proposal.tool_name for proposal in bench.asked] == ["say", "run"]
     assert bench.rules == [("allow", "--confirm: always")] * 3 + [("deny", "--confirm: no")]
-    assert Bench(tmp_path, ToolResult, CONFIRM, ApprovalResponse(ApprovalChoice.NO)).call("a").startswith("Error: ")
+    assert (
+        RunnerBench(tmp_path, ToolResult, CONFIRM, ApprovalResponse(ApprovalChoice.NO)).call("a").startswith("Error: ")
+    )
 
 
-def test_always_opens_nothing_that_safe_mode_closes(tmp_path: Path) -> None:
+def test_always_does_not_bypass_safe_mode(tmp_path: Path) -> None:
     policy = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
-    bench = Bench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.ALWAYS))
+    bench = RunnerBench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.ALWAYS))
     assert bench.run("ls") == "ls"
     assert bench.run("rm -rf .").startswith("Error: not run: rm -rf is refused in safe mode")
     assert bench.rules == [("allow", "--confirm: always"), ("deny", "tripwire: rm -rf")]
 
 
-def test_what_the_user_made_of_a_command_runs_and_is_logged_and_the_model_is_told(tmp_path: Path) -> None:
-    bench = Bench(
+def test_an_edited_command_is_run_and_logged_and_reported_to_the_model(tmp_path: Path) -> None:
+    bench = RunnerBench(
         tmp_path, lambda word: ToolResult(word.upper()), CONFIRM, ApprovalResponse(ApprovalChoice.EDITED, "ls \u00e9")
     )
     assert bench.run("rm x") == "[the user changed the command to: ls \u00e9]\nLS \u00c9"
@@ -190,26 +194,26 @@ def test_what_the_user_made_of_a_command_runs_and_is_logged_and_the_model_is_tol
     assert bench.finished[0].call == ToolCall("call_1", "run", bench.logged[0]["arguments"])
 
 
-def test_the_model_is_told_of_the_change_when_the_command_fails_too(tmp_path: Path) -> None:
+def test_a_failed_edited_command_is_reported_to_the_model(tmp_path: Path) -> None:
     def fail(word: str) -> ToolResult:
         raise ToolError(f"no {word}")
 
-    bench = Bench(tmp_path, fail, CONFIRM, ApprovalResponse(ApprovalChoice.EDITED, "ls"))
+    bench = RunnerBench(tmp_path, fail, CONFIRM, ApprovalResponse(ApprovalChoice.EDITED, "ls"))
     assert bench.run("rm x") == "[the user changed the command to: ls]\nError: no ls"
-    bench = Bench(tmp_path, interrupt, CONFIRM, ApprovalResponse(ApprovalChoice.EDITED, "ls"))
+    bench = RunnerBench(tmp_path, interrupt, CONFIRM, ApprovalResponse(ApprovalChoice.EDITED, "ls"))
     assert bench.run("rm x").startswith("[the user changed the command to: ls]\nError: interrupted")
 
 
-def test_what_the_user_made_of_a_command_may_not_do_more_than_the_model(tmp_path: Path) -> None:
+def test_an_edited_command_may_not_do_more_than_the_models(tmp_path: Path) -> None:
     policy = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
-    bench = Bench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.EDITED, "rm -rf ."))
+    bench = RunnerBench(tmp_path, ToolResult, policy, ApprovalResponse(ApprovalChoice.EDITED, "rm -rf ."))
     told = "Error: [the user changed the command to: rm -rf .]\nnot run: rm -rf is refused"
     assert bench.run("ls").startswith(told)
     assert bench.rules == [("deny", "--confirm: edited, tripwire: rm -rf")]
 
 
-def test_after_an_interruption_nothing_is_run_but_all_is_answered(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, interrupt)
+def test_after_an_interruption_calls_get_results_without_being_run(tmp_path: Path) -> None:
+    bench = RunnerBench(tmp_path, interrupt)
     assert bench.call("a") == "Error: interrupted by the user; it may or may not have run"
     assert bench.runner.interruption
     assert bench.call("b") == "Error: not run: interrupted by the user"
@@ -217,8 +221,8 @@ def test_after_an_interruption_nothing_is_run_but_all_is_answered(tmp_path: Path
     assert [(event.failed, event.verdict) for event in bench.finished] == [(True, Verdict.ALLOW), (True, Verdict.DENY)]
 
 
-def test_keys_are_taken_out_before_the_result_is_cut(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, lambda word: ToolResult(SECRET * 5_000))
+def test_keys_are_redacted_before_the_result_is_truncated(tmp_path: Path) -> None:
+    bench = RunnerBench(tmp_path, lambda word: ToolResult(SECRET * 5_000))
     result = bench.call(SECRET)
     assert len(result) <= 30_000
     assert result.startswith("[key removed]" * 1_000)
@@ -229,13 +233,13 @@ def test_keys_are_taken_out_before_the_result_is_cut(tmp_path: Path) -> None:
     assert SECRET not in (tmp_path / "data" / "audit.jsonl").read_text()
 
 
-def test_halves_of_characters_do_not_reach_the_model(tmp_path: Path) -> None:
-    assert Bench(tmp_path, lambda word: ToolResult("a\ud800b")).call() == "a\ufffdb"
+def test_unpaired_surrogates_do_not_reach_the_model(tmp_path: Path) -> None:
+    assert RunnerBench(tmp_path, lambda word: ToolResult("a\ud800b")).call() == "a\ufffdb"
 
 
-def test_a_log_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "data").touch()
-    bench = Bench(tmp_path, ToolResult)
+    bench = RunnerBench(tmp_path, ToolResult)
     assert [bench.call("a"), bench.call("b")] == ["a", "b"]
     [notice] = [event for event in bench.events if isinstance(event, Notice)]
     assert notice.text.startswith("cannot write the audit log")

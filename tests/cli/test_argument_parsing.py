@@ -1,4 +1,4 @@
-"""Which arguments are options and which are the question: as a pure rule, and as a user's shell passes them on."""
+"""Which arguments are options and which are the prompt: the parsing rule, and command lines passed by a shell."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def parse(*arguments: str) -> ParsedCommandLine:
 
 
 @given(option_lists, words, option_lists)
-def test_options_may_surround_a_question_that_is_one_argument(before: list[str], word: str, after: list[str]) -> None:
+def test_options_are_accepted_before_and_after_a_quoted_prompt(before: list[str], word: str, after: list[str]) -> None:
     assert parse(*before, word, *after) == ParsedCommandLine((*before, *after), (word,))
 
 
@@ -49,7 +49,7 @@ def test_short_options_after_several_words_are_text(before: list[str], one: str,
 
 
 @given(option_lists, st.lists(words, min_size=2), st.sampled_from(LONG), st.lists(texts))
-def test_own_long_options_after_several_words_are_an_error(
+def test_known_long_options_after_several_words_are_an_error(
     before: list[str], question: list[str], long: str, rest: list[str]
 ) -> None:
     assert parse(*before, *question, long, *rest).misplaced_option == long
@@ -67,17 +67,17 @@ def test_two_dashes_end_the_options(before: list[str], question: list[str], rest
 
 
 @pytest.mark.parametrize("arguments", [["-p", "--"], ["-p", "--json"], ["hi", "-qp", "-v"], ["--provider", "--json=x"]])
-def test_an_option_is_not_the_value_of_another(arguments: list[str]) -> None:
+def test_an_option_is_not_taken_as_the_value_of_another(arguments: list[str]) -> None:
     with pytest.raises(UsageError, match="needs a value"):
         parse(*arguments)
 
 
-def test_a_long_option_with_one_dash_is_an_error() -> None:
+def test_long_options_with_one_dash_are_an_error() -> None:
     with pytest.raises(UsageError, match="write --provider"):
         parse("hi", "-provider", "x")
 
 
-# A question's text never decides whether the options behind it count
+# The text of a prompt does not influence whether later options are parsed
 
 
 OPTIONS = [name for option in command.params for name in (*option.opts, *option.secondary_opts)]
@@ -94,10 +94,10 @@ questions = (
 @example("整理してください", ["--safe"])
 @example("--", ["--safe"])
 @example("-s", ["--safe"])
-def test_whatever_the_question_is_options_after_it_count(question: str, after: list[str]) -> None:
+def test_options_after_any_quoted_prompt_are_parsed(question: str, after: list[str]) -> None:
     name, rest = find_command([question, *after])
     if name not in ("ask", "chat"):
-        return  # a command that sends no question
+        return  # a command that sends no prompt
     try:
         context = command.make_context(name, list(rest))
     except (UsageError, click.ClickException, click.exceptions.Exit):
@@ -106,27 +106,25 @@ def test_whatever_the_question_is_options_after_it_count(question: str, after: l
 
 
 @pytest.mark.parametrize("question", ["cleanup", "整理してください", "clean up", ""])
-def test_safe_after_a_question_of_any_kind_confines_it(
-    question: str, ask: Ask, server: ModelServer, home: Home
-) -> None:
+def test_safe_after_any_quoted_prompt_is_parsed(question: str, ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("bash", {"command": f"echo x > {home.path}/escaped; echo tried"})), wire.says("Done."))
     assert ask(question, "--safe", stdin=b"Please tidy").code == 0
     assert "tried" in str(server.requests[1].json["messages"][-1]["content"])
     assert not (home.path / "escaped").exists()
 
 
-def test_a_script_gets_an_error_where_an_option_would_be_lost(ask: Ask, server: ModelServer) -> None:
+def test_options_that_would_become_prompt_text_are_an_error_in_scripts(ask: Ask, server: ModelServer) -> None:
     lost = ["clean up --safe", "'clean up' -f a now", "-- --safe", "-s --safe", "hi --json --events"]
     for line in lost:
         assert ask(*shlex.split(line), stdin=b"text\n").code == 2
     assert server.requests == []
 
 
-# Through the program
+# Command lines of the program
 
 
 def question(server: ModelServer) -> str:
-    """The user's message in the only request."""
+    """Return the user message of the only request."""
     (request,) = server.requests
     return wire.asked(request.json)
 
@@ -157,7 +155,7 @@ def question(server: ModelServer) -> str:
         ("-s '' how ärgerlich 🎉", "how ärgerlich 🎉"),
     ],
 )
-def test_exactly_these_words_are_asked(arguments: str, asked: str, ask: Ask, server: ModelServer) -> None:
+def test_the_prompt_is_the_given_words_unchanged(arguments: str, asked: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     result = ask(*shlex.split(arguments))
     assert (result.code, result.text) == (0, "yes\n")
@@ -165,7 +163,7 @@ def test_exactly_these_words_are_asked(arguments: str, asked: str, ask: Ask, ser
     assert question(server) == asked
 
 
-def test_a_shell_passes_on_quoted_words_and_other_bytes(ask: Ask, server: ModelServer) -> None:
+def test_quoted_words_and_invalid_utf_8_arrive_from_a_shell(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     assert ask.shell("ask -q why 'is  this' $'caf\\xe9' '' ?").text == "yes\n"
     assert question(server) == "why is  this caf\\xe9  ?"
@@ -197,9 +195,7 @@ def test_a_shell_passes_on_quoted_words_and_other_bytes(ask: Ask, server: ModelS
         ("models --cheapest", "see ask models --help"),
     ],
 )
-def test_a_mistake_is_one_line_that_names_what_was_meant(
-    arguments: str, named: str, ask: Ask, server: ModelServer
-) -> None:
+def test_usage_errors_are_one_line_with_a_suggestion(arguments: str, named: str, ask: Ask, server: ModelServer) -> None:
     result = ask(*shlex.split(arguments))
     assert (result.code, result.stdout) == (2, b"")
     assert result.stderr.startswith("ask: ")
@@ -208,7 +204,7 @@ def test_a_mistake_is_one_line_that_names_what_was_meant(
     assert server.requests == []
 
 
-def test_a_suggested_question_can_be_pasted_into_a_shell(ask: Ask, server: ModelServer) -> None:
+def test_suggested_commands_can_be_pasted_into_a_shell(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     line = ask("tools", "that don't", "cost $5", "x").stderr
     assert ask.shell(line.partition("as a question: ")[2]).code == 0
@@ -216,7 +212,7 @@ def test_a_suggested_question_can_be_pasted_into_a_shell(ask: Ask, server: Model
 
 
 @pytest.mark.slow
-def test_short_options_in_the_question_are_named_on_a_terminal_only(ask: Ask, server: ModelServer) -> None:
+def test_short_options_in_the_prompt_are_noted_on_a_terminal_only(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     named = "not as options: -y -q\n"
     arguments = ["what", "does", "-y", "do", "with", "-q", "and", "-rf"]
@@ -226,7 +222,7 @@ def test_short_options_in_the_question_are_named_on_a_terminal_only(ask: Ask, se
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["-V"], ["--help"], ["-h"], ["models", "--help"]])
-def test_help_and_version_need_no_installation_that_works(arguments: list[str], home: Home) -> None:
+def test_help_and_version_work_in_a_broken_installation(arguments: list[str], home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text("not toml")
     result = Ask(home.env, home.work)(*arguments)
@@ -234,7 +230,7 @@ def test_help_and_version_need_no_installation_that_works(arguments: list[str], 
     assert b"ask" in result.stdout
 
 
-def test_help_of_a_command_is_what_its_option_shows(ask: Ask) -> None:
+def test_the_help_command_prints_the_same_as_the_help_option(ask: Ask) -> None:
     for names in ([], ["keys"], ["history", "list"], ["chat"], ["help"]):
         shown = ask("help", *names)
         assert (shown.code, shown.text) == (0, ask(*names, "--help").text)
@@ -244,14 +240,14 @@ def test_help_of_a_command_is_what_its_option_shows(ask: Ask) -> None:
 @pytest.mark.parametrize(
     "arguments", ["help me write a commit message", "help histroy", "version control explained", "help history of rome"]
 )
-def test_help_and_version_begin_questions_too(arguments: str, ask: Ask, server: ModelServer) -> None:
+def test_help_and_version_can_be_the_first_word_of_a_prompt(arguments: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     assert ask(*arguments.split()).text == "yes\n"
     assert question(server) == arguments
 
 
 @pytest.mark.slow
-def test_a_mistyped_command_is_confirmed_on_a_terminal(ask: Ask, server: ModelServer) -> None:
+def test_mistyped_commands_are_confirmed_on_a_terminal(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for word, answer in (("histroy", "n\n"), ("chta", "\n"), ("tool", CTRL_C)):
         assert ask.on_terminal(word, answers=[("[y/N]", answer)]).code == 130
@@ -261,7 +257,7 @@ def test_a_mistyped_command_is_confirmed_on_a_terminal(ask: Ask, server: ModelSe
 
 
 @pytest.mark.slow
-def test_a_mistyped_command_is_a_question_where_any_stream_is_no_terminal(ask: Ask, server: ModelServer) -> None:
+def test_mistyped_commands_are_prompts_unless_all_streams_are_terminals(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for line in ("ask histroy </dev/null", "ask chta | cat", "true | ask tool"):
         assert run_on_terminal(["bash", "-c", line], env=ask.env, cwd=ask.cwd).code == 0
@@ -269,14 +265,14 @@ def test_a_mistyped_command_is_a_question_where_any_stream_is_no_terminal(ask: A
 
 
 @pytest.mark.slow
-def test_other_words_are_sent_from_a_terminal_at_once(ask: Ask, server: ModelServer) -> None:
+def test_other_words_are_sent_without_confirmation(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     for arguments in (["what"], ["--", "histroy"], ["histroy", "please"], ["-p", "openrouter", "save"]):
         assert ask.on_terminal(*arguments).code == 0
     assert len(server.requests) == 4
 
 
-def test_ask_alone_on_a_terminal_opens_a_chat(ask: Ask, server: ModelServer) -> None:
+def test_ask_without_arguments_on_a_terminal_starts_a_chat(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     assert ask.on_terminal(answers=[(PROMPT, "hello\r"), ("yes", ""), (PROMPT, "exit\r")]).code == 0
     assert question(server) == "hello"

@@ -1,4 +1,4 @@
-"""`--cmd`: one shell command, printed in a pipe; on a terminal run, edited, explained or left, as the user says."""
+"""`--cmd`: prints one shell command in a pipe; on a terminal runs, edits or explains it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def ask(ask: Ask) -> Ask:
     return Ask({**ask.env, **SHELL, **MODEL}, ask.cwd)
 
 
-def test_the_command_alone_is_printed(ask: Ask, server: ModelServer) -> None:
+def test_only_the_command_is_printed(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Run this:\n\n```sh\n$ ls -la\n```\n\nIt lists all."))
     result = ask("--cmd", "list", "all")
     assert (result.text, result.stderr, result.code) == ("ls -la\n", "", 0)
 
 
-def test_the_model_is_told_the_shell_and_gets_no_tools(ask: Ask, server: ModelServer) -> None:
+def test_the_system_prompt_names_the_shell_and_no_tools_are_sent(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("ls"))
     for environment, shell in ((SHELL, "bash"), ({"SHELL": "/usr/bin/fish"}, "fish"), ({"SHELL": ""}, "sh")):
         ask("-s", "Use long options.", "--cmd", "list", env=environment)
@@ -40,7 +40,7 @@ def test_the_model_is_told_the_shell_and_gets_no_tools(ask: Ask, server: ModelSe
         assert "tools" not in body
 
 
-def test_an_answer_without_a_command_is_an_error_with_the_models_words(ask: Ask, server: ModelServer) -> None:
+def test_an_answer_without_a_command_is_an_error_that_quotes_it(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("# Which disk is meant?"))
     result = ask("--cmd", "format", "it")
     assert (result.stdout, result.code) == (b"", 10)
@@ -51,14 +51,14 @@ def test_an_answer_without_a_command_is_an_error_with_the_models_words(ask: Ask,
     assert "Which disk" in result["error"]
 
 
-def test_a_command_that_was_cut_is_not_printed(ask: Ask, server: ModelServer) -> None:
+def test_truncated_commands_are_not_printed(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("rm -rf /tmp/x"), DROP))
     result = ask("--cmd", "remove", "/tmp/x/y")
     assert (result.stdout, result.code) == (b"", 10)
 
 
 @pytest.mark.slow
-def test_a_command_longer_than_the_screen_is_shown_with_its_length(ask: Ask, server: ModelServer) -> None:
+def test_commands_longer_than_the_screen_are_shown_with_their_length(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("```sh\n" + "\n".join(f"echo {number}" for number in range(40)) + "\n```"))
     text = ask.on_terminal("--cmd", "count", answers=[(CHOICES, "\n")]).text
     assert text.index("[40 lines") < text.index("echo 0") < text.index("All 40 lines")
@@ -76,7 +76,7 @@ def test_cmd_works_with_pipes_json_and_conversations(ask: Ask, server: ModelServ
     ]
 
 
-def test_the_demo_knows_commands(ask: Ask) -> None:
+def test_the_demo_provider_answers_with_a_command(ask: Ask) -> None:
     assert ask("-p", "demo", "--cmd", "find files over 1 GB").text == "find . -type f -size +1G\n"
     assert ask("-p", "demo", "--cmd", "what is love").code == 10
 
@@ -103,7 +103,7 @@ def test_demo_translates_a_request_into_a_command(wish: str, command: str) -> No
 # On a terminal
 
 
-def test_the_users_shell_runs_it_and_its_exit_status_is_returned(ask: Ask, server: ModelServer) -> None:
+def test_the_users_shell_runs_the_command_and_its_exit_status_is_returned(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("echo $0 $((6 * 7)) $BASH; exit 7"))
     result = ask.on_terminal("--cmd", "count", answers=[(CHOICES, "r\n")])
     assert "/bin/bash 42 /bin/bash" in result.text
@@ -131,7 +131,7 @@ def test_the_command_has_the_terminal_and_default_signals(ask: Ask, server: Mode
         *(pytest.param(answer, marks=pytest.mark.slow) for answer in ("c\n", "n\n", "\x04")),
     ],
 )
-def test_nothing_runs_unless_the_user_says_so(answer: str, ask: Ask, server: ModelServer) -> None:
+def test_the_command_runs_only_if_the_user_confirms(answer: str, ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("touch ran"))
     with ask.start_on_terminal("--cmd", "make", "it") as running:
         place = 0
@@ -144,7 +144,7 @@ def test_nothing_runs_unless_the_user_says_so(answer: str, ask: Ask, server: Mod
     assert not (ask.cwd / "ran").exists()
 
 
-def test_it_can_be_edited_first(ask: Ask, server: ModelServer) -> None:
+def test_the_command_can_be_edited_before_it_runs(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("echo one"))
     answers = [(CHOICES, "e\n"), ("Command: echo one", " two\n"), (CHOICES, "r\n")]
     result = ask.on_terminal("--cmd", "say", "it", answers=answers)
@@ -158,7 +158,7 @@ def test_an_empty_edit_keeps_the_command(ask: Ask, server: ModelServer) -> None:
     assert ask.on_terminal("--cmd", "say", "it", answers=answers).text.endswith("\none\n")
 
 
-def test_the_model_explains_it_in_the_same_conversation(ask: Ask, server: ModelServer) -> None:
+def test_explanations_continue_the_same_conversation(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("echo one"), wire.says("It says one."))
     result = ask.on_terminal("--cmd", "say", "it", answers=[(CHOICES, "x\n"), ("It says one.", ""), (CHOICES, "c\n")])
     assert result.code == 130
@@ -169,7 +169,7 @@ def test_the_model_explains_it_in_the_same_conversation(ask: Ask, server: ModelS
     assert len(ask("history", "list").text.splitlines()) == 1
 
 
-def test_an_explanation_that_fails_is_a_line_and_the_question_stays(ask: Ask, server: ModelServer) -> None:
+def test_a_failed_explanation_is_reported_and_the_menu_is_shown_again(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("echo one"), wire.fails(400, "no more of that"))
     result = ask.on_terminal(
         "--cmd", "say", "it", answers=[(CHOICES, "?\n"), ("no more of that", ""), (CHOICES, "r\n")]
@@ -185,7 +185,7 @@ def test_the_command_is_shown_with_invisible_characters_escaped(ask: Ask, server
     assert "shown as an escape" in result.text
 
 
-def test_type_ahead_is_ignored(ask: Ask, server: ModelServer) -> None:
+def test_input_typed_before_the_menu_is_ignored(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(0.3, wire.text("touch ran"), wire.finish()))
     with ask.start_on_terminal("--cmd", "make", "it") as running:
         server.wait_for_requests(1)

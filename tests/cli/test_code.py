@@ -1,4 +1,4 @@
-"""`--code`: the code of the answer and nothing else."""
+"""`--code`: prints only the code of the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ask(ask: Ask) -> Ask:
     return Ask({**ask.env, "ASK_PROVIDER": "openrouter", "ASK_MODEL": wire.MODEL}, ask.cwd)
 
 
-def test_only_the_first_block_is_printed_and_the_model_is_told(ask: Ask, server: ModelServer) -> None:
+def test_only_the_first_code_block_is_printed_and_the_model_is_instructed(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(ANSWER))
     result = ask("--code", "two", "numbers")
     assert (result.text, result.stderr, result.code) == (f"{CODE}\n", "", 0)
@@ -28,12 +28,12 @@ def test_only_the_first_block_is_printed_and_the_model_is_told(ask: Ask, server:
     assert "{{" not in system
 
 
-def test_text_without_a_block_is_printed_whole(ask: Ask, server: ModelServer) -> None:
+def test_answers_without_a_code_block_are_printed_completely(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(f"{CODE}\n"))
     assert ask("--code", "two", "numbers").text == f"{CODE}\n"
 
 
-def test_a_code_block_beside_a_tool_call_is_not_printed(ask: Ask, server: ModelServer) -> None:
+def test_code_blocks_in_messages_with_tool_calls_are_not_printed(ask: Ask, server: ModelServer) -> None:
     call = ("bash", {"command": "true"})
     server.reply(wire.calls(call, content="Let me look:\n```sh\ntrue\n```"), wire.says(ANSWER))
     result = ask("--code", "two", "numbers")
@@ -41,14 +41,14 @@ def test_a_code_block_beside_a_tool_call_is_not_printed(ask: Ask, server: ModelS
     assert result.stderr == '· bash {"command": "true"}\n'
 
 
-def test_a_cut_answer_keeps_the_code_that_came(ask: Ask, server: ModelServer) -> None:
+def test_truncated_answers_print_the_code_received_so_far(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("Here:\n```python\nprint(1)\npri"), DROP))
     result = ask("--code", "two", "numbers")
     assert (result.text, result.code) == ("print(1)\npri\n", 10)
     assert result.stderr.count("\n") == 1
 
 
-def test_json_and_events_hold_the_code(ask: Ask, server: ModelServer) -> None:
+def test_json_and_events_contain_the_code(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says(ANSWER))
     assert json.loads(ask("--json", "--code", "two", "numbers").text)["text"] == CODE
     events = [json.loads(line) for line in ask("--events", "--code", "two", "numbers").text.splitlines()]
@@ -70,17 +70,19 @@ def test_code_works_with_files_stdin_and_options(ask: Ask, server: ModelServer) 
     assert "<stdin>\ndata\n</stdin>" in body["messages"][1]["content"]
 
 
-def test_the_conversation_is_saved_whole_and_goes_on_without_the_form(ask: Ask, server: ModelServer) -> None:
+def test_the_complete_answer_is_saved_and_continuing_does_not_repeat_the_instruction(
+    ask: Ask, server: ModelServer
+) -> None:
     server.reply(wire.says(ANSWER), wire.says("Two."))
     ask("--code", "two", "numbers")
     assert ask("-c", "how many?").text == "Two.\n"
-    system, _, said, _ = server.requests[1].json["messages"]
-    assert said["content"] == ANSWER
+    system, _, assistant_message, _ = server.requests[1].json["messages"]
+    assert assistant_message["content"] == ANSWER
     assert "The user wants code" not in system["content"]
 
 
 @pytest.mark.parametrize("flags", [("--code", "--cmd"), ("--cmd", "--code", "--json")])
-def test_two_forms_are_refused(flags: tuple[str, ...], ask: Ask, server: ModelServer) -> None:
+def test_code_and_cmd_cannot_be_combined(flags: tuple[str, ...], ask: Ask, server: ModelServer) -> None:
     result = ask(*flags, "hi")
     assert (result.code, result.stdout) == (2, b"")
     assert "--cmd" in result.stderr
@@ -88,6 +90,6 @@ def test_two_forms_are_refused(flags: tuple[str, ...], ask: Ask, server: ModelSe
     assert not server.requests
 
 
-def test_the_demo_knows_a_program(ask: Ask) -> None:
+def test_the_demo_provider_answers_with_code(ask: Ask) -> None:
     assert ask("-p", "demo", "--code", "hello", "world", "in", "Python").text == 'print("Hello, world!")\n'
     assert ask("-p", "demo", "--code", "a", "compiler").text.startswith("# I am the embedded demo")

@@ -1,4 +1,4 @@
-"""`ask config`: typed and validated changes of config.toml, its comments kept, and never an invalid file."""
+"""`ask config`: validated changes of config.toml that keep its comments and never make it invalid."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ base_url = "https://groq.test/v1"   # there
 
 @pytest.fixture
 def path(home: Home) -> Path:
-    """Where config.toml is; its folder is there."""
+    """Return the path of config.toml in an existing folder."""
     home.config.mkdir()
     return home.config / "config.toml"
 
@@ -54,9 +54,9 @@ def content(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text())
 
 
-def is_refused(result: Result, code: int, *told: str) -> None:
+def is_refused(result: Result, code: int, *expected: str) -> None:
     assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1)
-    assert all(text in result.stderr for text in told), result.stderr
+    assert all(text in result.stderr for text in expected), result.stderr
 
 
 # Setting
@@ -86,9 +86,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("key", "word", "value"), WORDS)
-def test_a_value_is_read_by_the_type_of_its_key_and_given_back_as_it_was_typed(
-    key: str, word: str, value: object
-) -> None:
+def test_values_are_parsed_by_the_type_of_their_key_and_formatted_as_typed(key: str, word: str, value: object) -> None:
     found = parse_key(key)
     text, _ = update_toml("", found.parts, parse_value(found, word))
     kept = find_value(tomllib.loads(text), found.parts)
@@ -105,7 +103,7 @@ def test_a_value_is_read_by_the_type_of_its_key_and_given_back_as_it_was_typed(
         ("providers.my.own.base_url", "http://localhost:1/v1", "http://localhost:1/v1"),
     ],
 )
-def test_what_is_set_is_in_the_file_and_printed_as_it_was_typed(
+def test_set_writes_the_value_and_get_prints_it_as_typed(
     ask: Ask, home: Home, key: str, word: str, value: object
 ) -> None:
     result = ask("config", "set", key, word)
@@ -117,7 +115,7 @@ def test_what_is_set_is_in_the_file_and_printed_as_it_was_typed(
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "expected"),
     [
         (("max_rounds", "many"), 2, "max_rounds"),
         (("max_rounds", "2.5"), 2, "max_rounds"),
@@ -145,30 +143,35 @@ def test_what_is_set_is_in_the_file_and_printed_as_it_was_typed(
         (("key", "sk-secret"), 2, "ask keys set PROVIDER"),
     ],
 )
-def test_an_invalid_key_or_value_is_refused_with_a_hint(words: tuple[str, str], code: int, told: str) -> None:
+def test_invalid_keys_and_values_are_rejected_with_a_hint(words: tuple[str, str], code: int, expected: str) -> None:
     key, word = words
     with pytest.raises(AskError) as refused:
         parse_value(parse_key(key), word)
     line = str(refused.value)
-    assert (refused.value.exit_code, told in line, "sk-secret" in line, "\n" in line) == (code, True, False, False)
+    assert (refused.value.exit_code, expected in line, "sk-secret" in line, "\n" in line) == (
+        code,
+        True,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "expected"),
     [
         (("max_rounds", "many"), 2, "max_rounds"),
         (("options.temperature", "9"), 7, "from 0 to 2"),
         (("providers.groq.api_key", "sk-secret"), 2, "ask keys set groq"),
     ],
 )
-def test_an_invalid_value_is_not_written(ask: Ask, home: Home, words: tuple[str, str], code: int, told: str) -> None:
+def test_invalid_values_are_not_written(ask: Ask, home: Home, words: tuple[str, str], code: int, expected: str) -> None:
     result = ask("config", "set", *words)
-    is_refused(result, code, told)
+    is_refused(result, code, expected)
     assert "sk-secret" not in result.stderr
     assert not home.config.exists()
 
 
-def test_comments_stay_where_they_are(ask: Ask, path: Path) -> None:
+def test_comments_are_preserved(ask: Ask, path: Path) -> None:
     path.write_text(COMMENTED)
     changes = [("max_rounds", "7"), ("tools.confirm", "false"), ("providers.groq.base_url", "http://x/v1")]
     for key, word in changes:
@@ -207,13 +210,13 @@ TABLES = st.dictionaries(NAMES, INNER | st.dictionaries(NAMES, INNER, max_size=3
 
 @settings(max_examples=200)
 @given(values=TABLES, parts=st.lists(NAMES, min_size=1, max_size=3).map(tuple), value=LEAVES | st.just(UNSET))
-def test_setting_a_value_changes_nothing_else_in_any_file(
+def test_setting_and_unsetting_a_value_changes_nothing_else(
     values: dict[str, Any], parts: tuple[str, ...], value: object
 ) -> None:
     if any(find_value(values, parts[:size]) is not UNSET for size in range(1, len(parts))) and not isinstance(
         find_value(values, parts[:-1]), Mapping
     ):
-        return  # a value is in the way, as none is that passed the check
+        return  # a value is where a table is needed, which validation excludes
     text = "# first\n" + tomli_w.dumps(values)
     fresh, kept = update_toml(text, parts, value)
     after = tomllib.loads(fresh)
@@ -222,21 +225,21 @@ def test_setting_a_value_changes_nothing_else_in_any_file(
     if value is not UNSET:
         without = update_toml(fresh, parts, UNSET)[0]
         before = update_toml(text, parts, UNSET)[0] if find_value(values, parts) is not UNSET else text
-        assert pruned(tomllib.loads(without)) == pruned(tomllib.loads(before))
+        assert remove_empty_tables(tomllib.loads(without)) == remove_empty_tables(tomllib.loads(before))
 
 
-def pruned(value: Any) -> Any:
-    """The value without empty tables, which go with their last value."""
+def remove_empty_tables(value: Any) -> Any:
+    """Remove empty tables, which are deleted with their last value."""
     if not isinstance(value, dict):
         return value
-    inner = {name: pruned(each) for name, each in value.items()}
+    inner = {name: remove_empty_tables(each) for name, each in value.items()}
     return {name: each for name, each in inner.items() if each != {}}
 
 
 # The file
 
 
-def test_a_new_file_is_private_and_an_old_one_keeps_its_mode_behind_a_link(ask: Ask, home: Home) -> None:
+def test_new_files_are_private_and_existing_ones_keep_mode_and_link(ask: Ask, home: Home) -> None:
     assert ask("config", "set", "max_rounds", "4").code == 0
     path = home.config / "config.toml"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -251,7 +254,7 @@ def test_a_new_file_is_private_and_an_old_one_keeps_its_mode_behind_a_link(ask: 
     assert [file.name for file in (*home.config.iterdir(), *real.parent.iterdir())] == ["config.toml", "ask.toml"]
 
 
-def test_a_file_that_is_not_valid_is_left_alone(ask: Ask, path: Path) -> None:
+def test_invalid_files_are_not_changed(ask: Ask, path: Path) -> None:
     for text in ("max_rounds = \n", "max_rounds = 'x'\n", "[[tools]]\n"):
         path.write_text(text)
         is_refused(ask("config", "set", "model", "m"), 4, str(path))
@@ -261,13 +264,13 @@ def test_a_file_that_is_not_valid_is_left_alone(ask: Ask, path: Path) -> None:
     assert path.read_text() == "max_rounds = 5  # wrong\n"
 
 
-def test_a_file_that_cannot_be_written_is_one_line(ask: Ask, path: Path) -> None:
+def test_an_unwritable_file_is_a_one_line_error(ask: Ask, path: Path) -> None:
     is_refused(ask("config", "set", "model", "m", env={"XDG_CONFIG_HOME": "/proc/none"}), 9, "/proc/none")
     path.mkdir()
     is_refused(ask("config", "set", "model", "m"), 4, "Is a directory")
 
 
-def test_changes_at_the_same_time_are_all_made(ask: Ask, home: Home) -> None:
+def test_concurrent_changes_are_all_written(ask: Ask, home: Home) -> None:
     script = "for i in 1 2 3 4 5 6; do ask config set aliases.a$i m$i & done; wait"
     assert ask.shell(script).stderr == ""
     made = content(home.config / "config.toml")
@@ -281,7 +284,7 @@ def test_overriding_variables_and_unknown_providers_are_reported(ask: Ask) -> No
     assert (result.code, "'opnrouter'" in result.stderr) == (0, True)
 
 
-# Taking out
+# Unsetting
 
 
 def test_unset_removes_settings_tables_and_unknown_keys(ask: Ask, path: Path) -> None:
@@ -300,7 +303,7 @@ def test_unsetting_a_missing_key_is_an_error(ask: Ask) -> None:
     is_refused(ask("config", "unset", "modle"), 2, "did you mean model?")
 
 
-# Seeing
+# Listing
 
 
 def rows(ask: Ask, **env: str) -> dict[str, tuple[Any, str]]:
@@ -317,7 +320,7 @@ def test_every_key_is_listed_with_its_default(ask: Ask) -> None:
     assert listed["tools.disabled"][0] == []
 
 
-def test_a_value_is_listed_with_where_it_is_from(ask: Ask, path: Path) -> None:
+def test_values_are_listed_with_their_source(ask: Ask, path: Path) -> None:
     path.write_text(f"model = 'm'\nprovider = 'demo'\n{COMMENTED}\n[aliases]\nfast = 'x'\n[options]\nseed = 1\n")
     listed = rows(ask, OPENROUTER_BASE_URL="http://or/v1", ASK_TOOLS="0")
     assert listed["max_rounds"] == (3, "config.toml")
@@ -341,21 +344,21 @@ def test_a_value_is_listed_with_where_it_is_from(ask: Ask, path: Path) -> None:
         ({"ASK_TOOLS": "", "ASK_SAFE": ""}, (True, "default"), (False, "default")),
     ],
 )
-def test_a_variable_that_is_on_or_off_is_listed_as_a_run_reads_it(
+def test_boolean_variables_are_listed_as_a_run_parses_them(
     ask: Ask, *, variables: dict[str, str], tools: tuple[bool, str], safe: tuple[bool, str]
 ) -> None:
     listed = rows(ask, **variables)
     assert (listed["tools.enabled"], listed["safe.enabled"]) == (tools, safe)
 
 
-def test_a_pipe_gets_a_line_for_each_and_a_terminal_a_heading(ask: Ask) -> None:
+def test_the_list_has_a_heading_on_a_terminal_only(ask: Ask) -> None:
     listed = ask("config", "list").text
     assert ask("config").text == listed
     assert all(line.count("\t") == 3 for line in listed.splitlines())
     assert ask.on_terminal("config").text.startswith("KEY ")
 
 
-def test_a_value_that_counts_is_printed_for_scripts(ask: Ask, path: Path) -> None:
+def test_get_prints_the_effective_value(ask: Ask, path: Path) -> None:
     path.write_text(COMMENTED)
     for key, text in [
         ("max_rounds", "3"),
@@ -373,18 +376,18 @@ def test_a_value_that_counts_is_printed_for_scripts(ask: Ask, path: Path) -> Non
     is_refused(ask("config", "get", "modle"), 2, "did you mean model?")
 
 
-def test_a_warning_about_the_file_is_told(ask: Ask, path: Path) -> None:
+def test_warnings_about_the_file_are_printed(ask: Ask, path: Path) -> None:
     path.write_text("modle = 'x'\n")
     for arguments in (["list"], ["set", "max_rounds", "3"]):
         assert "did you mean model?" in ask("config", *arguments).stderr
 
 
-def test_the_path_is_printed_whether_or_not_it_is_there(ask: Ask, home: Home) -> None:
+def test_the_path_is_printed_even_if_the_file_does_not_exist(ask: Ask, home: Home) -> None:
     assert ask("config", "path").text == f"{home.config}/config.toml\n"
     assert not home.config.exists()
 
 
-def test_nothing_but_a_path_needs_a_valid_file(ask: Ask, path: Path) -> None:
+def test_only_path_works_with_an_invalid_file(ask: Ask, path: Path) -> None:
     path.write_text("model = ")
     assert ask("config", "path").code == 0
     for arguments in (["list"], ["get", "model"], ["unset", "model"]):
@@ -395,7 +398,7 @@ def test_nothing_but_a_path_needs_a_valid_file(ask: Ask, path: Path) -> None:
 
 
 def editor(home: Home, script: str) -> dict[str, str]:
-    """An environment whose editor is a bash script that gets the file as $1."""
+    """Create an environment whose editor is a bash script that gets the file as $1."""
     program = home.path / "my editor"
     program.write_text(f"#!/bin/bash\n{script}\n")
     program.chmod(0o755)
@@ -417,7 +420,7 @@ def test_an_unchanged_empty_file_is_not_created(ask: Ask, home: Home) -> None:
 
 
 @pytest.mark.parametrize("text", ["max_rounds = ", "max_rounds = 0", "[[tools]]"])
-def test_an_invalid_edit_is_discarded_without_a_terminal(ask: Ask, path: Path, home: Home, text: str) -> None:
+def test_invalid_edits_are_discarded_without_a_terminal(ask: Ask, path: Path, home: Home, text: str) -> None:
     path.write_text(COMMENTED)
     result = ask("config", "edit", env=editor(home, f'echo "{text}" > "$1"'))
     is_refused(result, 4, str(path))
@@ -432,7 +435,7 @@ echo x >> "$0.count"
 
 
 @pytest.mark.slow
-def test_an_invalid_edit_can_be_corrected_on_a_terminal(ask: Ask, path: Path, home: Home) -> None:
+def test_invalid_edits_can_be_corrected_on_a_terminal(ask: Ask, path: Path, home: Home) -> None:
     path.write_text(COMMENTED)
     env = editor(home, COUNTING)
     assert ask.on_terminal("config", "edit", env=env, answers=[(AGAIN, "\n")]).code == 0
@@ -444,39 +447,39 @@ def test_an_invalid_edit_can_be_corrected_on_a_terminal(ask: Ask, path: Path, ho
     assert content(path) == {"model": "second"}
 
 
-def test_an_editor_that_fails_changes_nothing(ask: Ask, path: Path, home: Home) -> None:
+def test_a_failing_editor_changes_nothing(ask: Ask, path: Path, home: Home) -> None:
     path.write_text(COMMENTED)
     is_refused(ask("config", "edit", env=editor(home, 'echo > "$1"; exit 1')), 3)
     is_refused(ask("config", "edit", env={"VISUAL": "/no/such/editor"}), 3, "EDITOR", "/no/such/editor")
     assert path.read_text() == COMMENTED
 
 
-def test_a_change_from_elsewhere_meanwhile_is_not_lost(ask: Ask, path: Path, home: Home) -> None:
+def test_concurrent_changes_during_an_edit_are_not_lost(ask: Ask, path: Path, home: Home) -> None:
     env = editor(home, 'ask config set max_rounds 9; echo "max_rounds = 8" > "$1"')
     is_refused(ask("config", "edit", env=env), 4, f"{path}.edited")
     assert (content(path), Path(f"{path}.edited").read_text()) == ({"max_rounds": 9}, "max_rounds = 8\n")
 
 
-def test_an_editor_may_have_arguments(home: Home, ask: Ask) -> None:
+def test_the_editor_command_can_have_arguments(home: Home, ask: Ask) -> None:
     result = run(["bash", "-c", "EDITOR='tee -a' ask config edit <<< 'max_rounds = 6'"], env=ask.env, cwd=home.work)
     assert (result.code, result.stderr) == (0, "")
     assert content(home.config / "config.toml") == {"max_rounds": 6}
 
 
-# Words
+# Arguments
 
 
 @pytest.mark.parametrize(
     "arguments", [["of", "rome"], ["set", "model"], ["get"], ["path", "x"], ["set", "a", "b", "c"]]
 )
-def test_words_that_make_no_sense_are_a_usage_error(ask: Ask, arguments: list[str]) -> None:
+def test_invalid_arguments_are_a_usage_error(ask: Ask, arguments: list[str]) -> None:
     is_refused(ask("config", *arguments), 2, "--help", "ask -- config")
 
 
 # The keys
 
 
-def test_every_key_has_a_meaning_and_its_default_is_that_of_a_run() -> None:
+def test_every_key_has_a_description_and_the_default_that_a_run_uses() -> None:
     assert list(KEY_DESCRIPTIONS) == list(CONFIG_KEYS)
     examples: dict[Any, Any] = {str: "x", int: 7, float: 7, bool: None, list: ["x"]}
     for key, kind in CONFIG_KEYS.items():
@@ -495,7 +498,7 @@ def test_every_key_has_a_meaning_and_its_default_is_that_of_a_run() -> None:
     st.sampled_from([*CONFIG_KEYS, "aliases.x", "options.x", *(f"providers.a.{name}" for name in PROVIDER_KEYS)]),
     st.data(),
 )
-def test_a_value_as_a_word_is_that_value_again(key: str, data: st.DataObject) -> None:
+def test_formatted_values_parse_to_the_same_value(key: str, data: st.DataObject) -> None:
     found = parse_key(key)
     examples = {
         str: st.sampled_from(SEARCH_ENGINES) if key == "search.engine" else st.text(),

@@ -1,4 +1,4 @@
-"""`ask doctor`: what is looked at, what is found broken, and what is said to be done about it."""
+"""`ask doctor`: what it checks, which problems it finds, and the fixes it suggests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ base_url = "{url}"
 
 
 class Findings:
-    """What a run found: state, words and fix by check."""
+    """State, finding and fix by check, as printed by one run."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -42,7 +42,7 @@ class Findings:
 
 
 def examine(ask: Ask, *options: str, **env: str) -> Findings:
-    """Run the doctor; see that what it says and its exit code fit together, and that no key is shown."""
+    """Run the doctor; check that its report and exit code agree and contain no key."""
     result = ask("doctor", "--json", *options, env={"SHELL": "/bin/bash", **env})
     findings = Findings(result)
     count = len(findings.problems())
@@ -61,7 +61,7 @@ def configure(home: Home, text: str) -> None:
     (home.config / "config.toml").write_text(text)
 
 
-def test_nothing_is_wrong_with_a_provider_that_has_a_key_and_answers(ask: Ask, server: ModelServer) -> None:
+def test_a_reachable_provider_with_a_key_has_no_problems(ask: Ask, server: ModelServer) -> None:
     server.reply(MODELS)
     findings = examine(ask)
     assert findings.problems() == []
@@ -87,13 +87,13 @@ def test_doctor_changes_no_file(ask: Ask, home: Home) -> None:
     assert [path.name for path in home.path.rglob("*") if path.is_file()] == ["plugins.json"]
 
 
-def test_without_any_key_there_is_nothing_to_ask(home: Home) -> None:
+def test_a_missing_key_is_a_problem(home: Home) -> None:
     findings = examine(Ask(home.env, home.work), "--offline")
     assert findings.problems() == ["default"]
     assert "ask keys set openrouter" in findings["default"][2]
 
 
-def test_offline_no_provider_is_asked(ask: Ask, server: ModelServer) -> None:
+def test_offline_sends_no_requests(ask: Ask, server: ModelServer) -> None:
     findings = examine(ask, "--offline")
     state, found, _ = findings["openrouter"]
     assert state == "ok"
@@ -105,7 +105,7 @@ def test_offline_no_provider_is_asked(ask: Ask, server: ModelServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "told", "fix"),
+    ("reply", "expected", "fix"),
     [
         (wire.fails(401, f"bad key {TEST_KEY}"), "401", "check the key"),
         (wire.fails(500, "down"), "500", "later"),
@@ -113,17 +113,19 @@ def test_offline_no_provider_is_asked(ask: Ask, server: ModelServer) -> None:
         (wire.whole_reply({"data": []}), "answers", ""),
     ],
 )
-def test_the_answer_of_a_provider_is_reported(ask: Ask, server: ModelServer, reply: Reply, told: str, fix: str) -> None:
+def test_the_response_of_a_provider_is_reported(
+    ask: Ask, server: ModelServer, reply: Reply, expected: str, fix: str
+) -> None:
     server.reply(reply)
     state, found, advice = examine(ask)["openrouter"]
-    assert state == ("ok" if told == "answers" else "problem")
-    assert told in found
+    assert state == ("ok" if expected == "answers" else "problem")
+    assert expected in found
     assert fix in advice
     assert len(server.requests) == 1
 
 
 @pytest.mark.slow
-def test_providers_that_never_answer_are_asked_at_the_same_time(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_unresponsive_providers_are_checked_in_parallel(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(Reply((HOLD,)), Reply((HOLD,)), Reply((Repeat(b"x"),)))
     tables = (f"[providers.p{number}]\nbase_url = '{server.base_url}'\n" for number in range(8))
     configure(home, "provider = 'p1'\n" + "".join(tables))
@@ -131,11 +133,11 @@ def test_providers_that_never_answer_are_asked_at_the_same_time(ask: Ask, home: 
     findings = examine(ask)
     assert time.monotonic() - start < 10, "not one after the other, nor as long as a question would wait"
     assert [name for name in findings.problems() if name != "default"] == ["openrouter", *(f"p{n}" for n in range(8))]
-    told = [row["found"] for row in findings.rows if row["state"] == "problem"]
-    assert len([found for found in told if "127.0.0.1" in found]) == 9
+    problems = [row["found"] for row in findings.rows if row["state"] == "problem"]
+    assert len([found for found in problems if "127.0.0.1" in found]) == 9
 
 
-def test_an_unused_local_server_may_be_off(ask: Ask, server: ModelServer) -> None:
+def test_a_stopped_local_server_that_is_not_used_is_no_problem(ask: Ask, server: ModelServer) -> None:
     server.reply(MODELS)
     findings = examine(ask)
     assert findings["lmstudio"][0] == "ok" or "lists" in findings["lmstudio"][1]
@@ -145,7 +147,7 @@ def test_an_unused_local_server_may_be_off(ask: Ask, server: ModelServer) -> Non
     assert "lms server start" in used["lmstudio"][2]
 
 
-def test_plugins_are_named_with_their_distribution_and_why_they_do_not_load(ask: Ask, home: Home) -> None:
+def test_plugins_are_listed_with_their_distribution_and_load_error(ask: Ask, home: Home) -> None:
     packages = home.path / "packages"
     install_provider(packages, "good")
     install_provider(packages, "bad", "raise RuntimeError('out of order')")
@@ -158,7 +160,7 @@ def test_plugins_are_named_with_their_distribution_and_why_they_do_not_load(ask:
     assert findings["good"][1].startswith("good (ask-good)")
 
 
-def test_a_failing_plugin_is_a_problem(ask: Ask, home: Home) -> None:
+def test_failing_plugins_are_a_problem(ask: Ask, home: Home) -> None:
     source = """
     from ask import ChatCompletions
     class Odd(ChatCompletions):
@@ -198,10 +200,12 @@ def test_unknown_keys_and_names_are_warnings(ask: Ask, home: Home) -> None:
     keys.chmod(0o644)
     findings = examine(ask, "--offline")
     assert findings.problems() == []
-    others = [check for check in findings.warnings() if check != "safe mode"]  # which not every machine has
+    others = [check for check in findings.warnings() if check != "safe mode"]  # not available on every machine
     assert others == ["config.toml", "keys.toml", "keys.toml", "tools"]
     text = findings.result.text
-    assert all(told in text for told in ("did you mean model?", f"chmod 600 {keys}", "ask keys remove stranger", "bsh"))
+    assert all(
+        expected in text for expected in ("did you mean model?", f"chmod 600 {keys}", "ask keys remove stranger", "bsh")
+    )
 
 
 def test_an_unknown_default_provider_is_a_problem(ask: Ask, home: Home) -> None:
@@ -211,7 +215,7 @@ def test_an_unknown_default_provider_is_a_problem(ask: Ask, home: Home) -> None:
     assert "did you mean openrouter?" in findings["default"][2]
 
 
-def test_a_chosen_provider_without_a_key_is_a_problem(ask: Ask) -> None:
+def test_a_selected_provider_without_a_key_is_a_problem(ask: Ask) -> None:
     findings = examine(ask, "--offline", ASK_PROVIDER="openai")
     assert findings.problems() == ["default", "openai"]
 
@@ -220,7 +224,7 @@ def test_a_chosen_provider_without_a_key_is_a_problem(ask: Ask) -> None:
 
 
 @pytest.mark.slow
-def test_the_history_is_checked(ask: Ask, home: Home) -> None:
+def test_damage_to_the_history_is_reported(ask: Ask, home: Home) -> None:
     assert examine(ask, "--offline")["history"][0] == "ok"
     ask("-p", "demo", "hi")
     state, found, _ = examine(ask, "--offline")["history"]
@@ -246,7 +250,7 @@ def test_unusable_folders_are_problems_or_warnings(ask: Ask, home: Home) -> None
 
 
 @pytest.mark.slow
-def test_the_line_that_enables_the_shell_integration_is_shown(ask: Ask) -> None:
+def test_the_line_that_enables_the_shell_integration_is_printed(ask: Ask) -> None:
     for shell, line in [("bash", 'eval "$(ask init bash)"'), ("zsh", 'eval "$(ask init zsh)"'), ("fish", "| source")]:
         state, found, fix = examine(ask, "--offline", SHELL=f"/usr/bin/{shell}")["shell"]
         assert state == "ok"
@@ -267,7 +271,7 @@ def test_missing_and_outdated_completions_are_reported(ask: Ask, home: Home) -> 
 
 
 @pytest.mark.slow
-def test_an_ask_that_is_not_on_the_path_is_a_warning(ask: Ask, home: Home) -> None:
+def test_an_installation_that_is_not_on_path_is_a_warning(ask: Ask, home: Home) -> None:
     elsewhere = home.path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "ask").write_text("#!/bin/sh\n")
@@ -279,11 +283,11 @@ def test_an_ask_that_is_not_on_the_path_is_a_warning(ask: Ask, home: Home) -> No
     assert examine(ask, "--offline", PATH="/usr/bin:/bin")["PATH"][0] == "warning"
 
 
-# What is shown
+# Output format
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_the_fix_in_the_line_and_cuts_nothing(ask: Ask) -> None:
+def test_terminal_output_contains_fixes_and_is_not_truncated(ask: Ask) -> None:
     shown = ask.on_terminal("doctor", "--offline").text
     assert re.match(r"STATE +CHECK +FOUND\n", shown)
     assert all(len(line) <= 80 for line in shown.splitlines() if "/" not in line), "paths are not broken"
@@ -291,17 +295,17 @@ def test_a_terminal_shows_the_fix_in_the_line_and_cuts_nothing(ask: Ask) -> None
     assert "…" not in shown
 
 
-def test_a_pipe_gets_four_columns(ask: Ask) -> None:
+def test_piped_output_has_four_columns(ask: Ask) -> None:
     assert all(line.count("\t") == 3 for line in ask("doctor", "--offline").text.splitlines())
 
 
-def test_words_that_make_no_sense_are_a_usage_error(ask: Ask) -> None:
+def test_invalid_arguments_are_a_usage_error(ask: Ask) -> None:
     result = ask("doctor", "who")
     assert (result.code, result.stdout, result.stderr.count("\n")) == (2, b"", 1)
     assert "ask -- doctor who" in result.stderr
 
 
-def test_it_runs_with_next_to_no_environment(home: Home) -> None:
+def test_doctor_runs_with_a_minimal_environment(home: Home) -> None:
     bare = {"PATH": home.env["PATH"], "HOME": str(home.path / "none"), "LC_ALL": "C"}
     result = run(["ask", "doctor", "--offline", "--json"], env=bare, cwd=home.work)
     assert (result.code, result.stderr.count("\n")) == (4, 1)

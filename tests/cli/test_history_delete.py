@@ -1,4 +1,4 @@
-"""`ask history delete` deletes permanently, and only after a yes."""
+"""`ask history delete`: permanent deletion after confirmation."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def test_deleted_text_is_gone_from_the_files_and_search_still_works(ask: Ask, ho
 
 
 @pytest.mark.parametrize(("age", "left"), [("1y", 3), ("30d", 2), ("2w", 1), ("0h", 0)])
-def test_older_than_deletes_what_was_not_continued_since(age: str, left: int, ask: Ask, history: Path) -> None:
+def test_older_than_deletes_conversations_by_their_last_run(age: str, left: int, ask: Ask, history: Path) -> None:
     result = ask("history", "delete", "--older-than", age, "-y")
     assert result.code == 0
     assert ids(ask) == ["new3", "mid2", "old1"][:left]
     assert len(result.stderr.splitlines()) == (3 - left or 1), "those that went, or that there was none"
 
 
-def test_a_terminal_is_asked(ask: Ask, history: Path) -> None:
+def test_deletion_is_confirmed_on_a_terminal(ask: Ask, history: Path) -> None:
     asked = ask.on_terminal("history", "delete", "mid2", "old1", answers=[("Delete these 2 conversations?", "y\n")])
     assert asked.code == 0
     assert "mid2  middle" in asked.text
@@ -67,14 +67,14 @@ def test_a_terminal_is_asked(ask: Ask, history: Path) -> None:
 
 
 @pytest.mark.parametrize(("answer", "code"), [("\n", 130), (CTRL_C, 130)])
-def test_any_other_answer_deletes_nothing(answer: str, code: int, ask: Ask, history: Path) -> None:
+def test_only_yes_deletes(answer: str, code: int, ask: Ask, history: Path) -> None:
     asked = ask.on_terminal("history", "delete", "mid2", answers=[("Delete this conversation?", answer)])
     assert asked.code == code
     assert "Traceback" not in asked.text
     assert len(ids(ask)) == 3
 
 
-def test_without_a_terminal_yes_is_required(ask: Ask, history: Path) -> None:
+def test_yes_is_required_without_a_terminal(ask: Ask, history: Path) -> None:
     result = ask("history", "delete", "mid2", stdin=b"y\n")
     assert result.code == 2
     assert "--yes" in result.stderr
@@ -88,7 +88,7 @@ def test_nothing_is_deleted_if_one_argument_is_invalid(words: list[str], ask: As
     assert len(ids(ask)) == 3
 
 
-def test_json_lists_what_was_deleted(ask: Ask, history: Path) -> None:
+def test_json_lists_the_deleted_conversations(ask: Ask, history: Path) -> None:
     result = ask("history", "delete", "-y", "--json", "old1")
     assert json.loads(result.stdout) == [{"id": "old1", "title": "old"}]
     assert result.stderr == ""

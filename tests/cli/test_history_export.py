@@ -1,4 +1,4 @@
-"""`ask history export` and `ask history import`, as a user runs them."""
+"""`ask history export` and `ask history import` on the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PNG = {"name": "a.png", "media_type": "image/png", "data": "AAAA"}
 
 @pytest.fixture
 def two(ask: Ask, server: ModelServer, home: Home) -> list[str]:
-    """Two saved conversations, the second with a tool call and an error; their ids, the oldest first."""
+    """Save two conversations, the second with a tool call and an error; return their ids, oldest first."""
     server.reply(wire.says("It scatters."), wire.calls(("bash", {"command": "echo é; exit 3"})), wire.fails(500, "no"))
     home.config.mkdir()
     (home.config / "config.toml").write_text("[network]\ntries = 1\n")
@@ -37,26 +37,26 @@ def two(ask: Ask, server: ModelServer, home: Home) -> list[str]:
 
 @pytest.fixture
 def elsewhere(ask: Ask, tmp_path: Path) -> tuple[Ask, Home]:
-    """Another user, with nothing saved."""
+    """Another user with an empty history."""
     path = tmp_path / "elsewhere"
     path.mkdir()
     home = make_home(path)
     return replace(ask, env={**ask.env, **home.env}, cwd=home.work), home
 
 
-def refused(result: Result, code: int) -> str:
-    """The one line of an error of that code."""
+def check_refused(result: Result, code: int) -> str:
+    """Check the exit code and return the one-line error."""
     assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1), result.stderr
     return result.stderr
 
 
-def counts(result: Result) -> list[int]:
-    """How many conversations each line of a result is about."""
+def read_counts(result: Result) -> list[int]:
+    """Return the number of conversations in each line of a result."""
     return [int(number) for number in re.findall(r"^\w+ (\d+) conversation", result.stderr, re.MULTILINE)]
 
 
 def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
-    """All that is saved, without the numbers of rows."""
+    """Return all saved rows without their row numbers."""
     queries = {
         "conversations": "SELECT id, title, created, updated FROM conversations ORDER BY number",
         "runs": "SELECT * FROM runs ORDER BY number",
@@ -71,7 +71,7 @@ def rows(home: Home) -> dict[str, list[tuple[Any, ...]]]:
     return {table: [row[skipped.get(table, 0) :] for row in lines] for table, lines in found.items()}
 
 
-def test_the_newest_is_written_as_markdown(ask: Ask, two: list[str]) -> None:
+def test_the_newest_conversation_is_written_as_markdown_by_default(ask: Ask, two: list[str]) -> None:
     result = ask("history", "export")
     assert (result.code, result.stderr) == (0, "")
     assert result.text.startswith("# run it")
@@ -86,7 +86,7 @@ def test_conversations_are_selected_as_by_resume(ask: Ask, two: list[str]) -> No
     assert [json.loads(line)["id"] for line in lines] == [two[1], two[0]], "each once, in that order"
     lines = ask("history", "export", "--all", "--format", "json").text.splitlines()
     assert [json.loads(line)["id"] for line in lines] == two
-    assert "'zzz'" in refused(ask("history", "export", "zzz"), 2)
+    assert "'zzz'" in check_refused(ask("history", "export", "zzz"), 2)
 
 
 def test_format_is_chosen_by_the_file_name_extension(ask: Ask, home: Home, two: list[str]) -> None:
@@ -114,11 +114,11 @@ def test_exported_and_imported_rows_are_identical(
     other, its_home = elsewhere
     exported = ask("history", "export", "--all", "--json").stdout
     result = other("history", "import", stdin=exported)
-    assert (result.code, result.stdout, counts(result)) == (0, b"", [2])
+    assert (result.code, result.stdout, read_counts(result)) == (0, b"", [2])
     assert rows(its_home) == rows(home)
     assert other("history", "export", "--all", "--json").stdout == exported
     again = other("history", "import", "-", stdin=exported)
-    assert (again.code, counts(again)) == (0, [2])
+    assert (again.code, read_counts(again)) == (0, [2])
     assert rows(its_home) == rows(home)
 
 
@@ -130,18 +130,18 @@ def test_an_imported_conversation_can_be_continued(
     server.reply(wire.says("Because of Rayleigh."))
     assert other("--resume", two[0][:5], "why?").text == "Because of Rayleigh.\n"
     body = server.requests[-1].json
-    system, *said = [wire.asked(body, place) for place in range(len(body["messages"]))]
+    system, *conversation = [wire.asked(body, place) for place in range(len(body["messages"]))]
     assert "be brief" in system
-    assert said == ["why is the sky blue?", "It scatters.", "why?"]
+    assert conversation == ["why is the sky blue?", "It scatters.", "why?"]
 
 
-def test_id_of_another_conversation_is_refused_or_replaced(ask: Ask, home: Home, two: list[str]) -> None:
+def test_an_id_that_exists_with_other_content_is_refused_or_replaced(ask: Ask, home: Home, two: list[str]) -> None:
     value = json.loads(ask("history", "export", "--json").stdout)
     unseen = {**value, "id": "abc"}
     file = home.work / "changed.json"
     file.write_text(json.dumps([unseen, {**value, "title": "changed"}]))
     before = rows(home)
-    line = refused(ask("history", "import", "changed.json"), 9)
+    line = check_refused(ask("history", "import", "changed.json"), 9)
     assert two[1] in line
     assert "--as-new" in line
     assert rows(home) == before, "all or none"
@@ -152,7 +152,7 @@ def test_id_of_another_conversation_is_refused_or_replaced(ask: Ask, home: Home,
     assert second["here"] in ask("history", "list").text
     result = ask("history", "import", "--as-new", "changed.json")
     assert two[1] in result.stderr.splitlines()[0]
-    assert counts(result) == [1, 1], "one is imported, one is there already"
+    assert read_counts(result) == [1, 1], "one is imported, one is there already"
 
 
 @pytest.mark.parametrize(
@@ -160,17 +160,17 @@ def test_id_of_another_conversation_is_refused_or_replaced(ask: Ask, home: Home,
 )
 def test_invalid_file_is_a_one_line_error(content: str, ask: Ask, home: Home) -> None:
     (home.work / "file\u202e.json").write_bytes(content.encode(errors="surrogateescape"))
-    line = refused(ask("history", "import", "file\u202e.json"), 9)
+    line = check_refused(ask("history", "import", "file\u202e.json"), 9)
     assert line.startswith("ask: file\\u202e.json")
     assert not (home.data / "history.db").exists()
 
 
 def test_unreadable_and_unwritable_files_are_one_line_errors(ask: Ask, home: Home, two: list[str]) -> None:
-    assert "No such file" in refused(ask("history", "import", "none.json"), 9)
-    assert "Is a directory" in refused(ask("history", "import", "."), 9)
-    assert "Is a directory" in refused(ask("history", "export", "-o", "."), 9)
-    assert "No such file" in refused(ask("history", "export", "-o", "none/a.md"), 9)
-    assert "No space left" in refused(ask("history", "export", "-o", "/dev/full"), 9)
+    assert "No such file" in check_refused(ask("history", "import", "none.json"), 9)
+    assert "Is a directory" in check_refused(ask("history", "import", "."), 9)
+    assert "Is a directory" in check_refused(ask("history", "export", "-o", "."), 9)
+    assert "No such file" in check_refused(ask("history", "export", "-o", "none/a.md"), 9)
+    assert "No space left" in check_refused(ask("history", "export", "-o", "/dev/full"), 9)
     assert list(home.work.iterdir()) == []
 
 
@@ -181,7 +181,7 @@ def test_an_existing_file_is_replaced_atomically(ask: Ask, home: Home, two: list
     link.symlink_to("kept.html")
     ask("-p", "demo", "--no-tools", "long", stdin=b"piped\n" * 30_000)
     limited = "ulimit -f 64; trap '' XFSZ; ask history export -o link.html"
-    assert "File too large" in refused(ask.shell(limited), 9)
+    assert "File too large" in check_refused(ask.shell(limited), 9)
     assert file.read_text() == "before"
     assert ask("history", "export", "-o", "link.html").code == 0
     assert link.is_symlink()
@@ -199,7 +199,7 @@ def test_export_to_a_pipe(ask: Ask, home: Home, two: list[str]) -> None:
 
 
 def test_missing_history_exports_nothing_and_is_not_created(ask: Ask, home: Home) -> None:
-    assert "no conversation" in refused(ask("history", "export"), 2)
+    assert "no conversation" in check_refused(ask("history", "export"), 2)
     result = ask("history", "export", "--all", "--json")
     assert (result.code, result.stdout, result.stderr) == (0, b"", "")
     assert not home.data.exists()
@@ -216,17 +216,17 @@ def test_missing_history_exports_nothing_and_is_not_created(ask: Ask, home: Home
     ],
 )
 def test_invalid_arguments_are_a_usage_error(arguments: list[str], ask: Ask) -> None:
-    refused(ask("history", *arguments), 2)
+    check_refused(ask("history", *arguments), 2)
 
 
-def test_an_import_from_a_terminal_names_what_to_give(ask: Ask) -> None:
+def test_importing_from_a_terminal_is_a_usage_error_with_a_hint(ask: Ask) -> None:
     result = ask.on_terminal("history", "import")
     assert (result.code, result.text.count("\n")) == (2, 1)
     assert "ask history export --json" in result.text
 
 
 @pytest.mark.slow
-def test_a_terminal_sees_no_control_characters(ask: Ask, home: Home) -> None:
+def test_terminal_output_has_no_control_characters(ask: Ask, home: Home) -> None:
     messages = [{"role": "user", "content": "\x1b[2J\u202e"}, {"role": "assistant", "content": "\x1b]0;x\x07"}]
     run = {"provider": "demo\x1b", "model": "m", "messages": messages}
     value = {"format": "ask-conversation", "version": 1, "id": "abc", "title": "\x9b31m", "runs": [run]}
@@ -239,7 +239,7 @@ def test_a_terminal_sees_no_control_characters(ask: Ask, home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_during_an_import_leaves_the_history_as_it_was(ask: Ask, home: Home, two: list[str]) -> None:
+def test_ctrl_c_during_an_import_does_not_change_the_history(ask: Ask, home: Home, two: list[str]) -> None:
     before = rows(home)
     value = json.loads(ask("history", "export", "--json").stdout)
     many = home.work / "many.json"
@@ -247,7 +247,7 @@ def test_ctrl_c_during_an_import_leaves_the_history_as_it_was(ask: Ask, home: Ho
     log = home.data / "history.db-wal"
     with ask.start("history", "import", "many.json") as running:
         while running.process.poll() is None and not log.exists():
-            time.sleep(0.005)  # until the history is open, with all of the file read once
+            time.sleep(0.005)  # by then the history is open and the file has been read once
         running.signal(signal.SIGINT)
         result = running.finish()
     assert (result.code, result.stdout) == (130, b"")

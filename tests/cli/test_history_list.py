@@ -1,4 +1,4 @@
-"""`ask history list`: the conversations, the newest first, named by the numbers that --resume takes."""
+"""`ask history list`: conversations, newest first, with the numbers that --resume accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY = 86_400
 
 @pytest.fixture
 def history(home: Home) -> Path:
-    """A history with three conversations, the oldest of which went on last but one."""
+    """Three conversations; the oldest was continued after the second."""
     path = home.data / "history.db"
     save(path, "aaaa1", user("first question"), ago=40 * DAY)
     save(path, "aabb2", user("second\x1b[31m question"), ago=3 * DAY, provider="demo", model="demo", rounds=2, cost=0.5)
@@ -26,7 +26,7 @@ def history(home: Home) -> Path:
     return path
 
 
-def test_a_pipe_gets_all_as_tab_separated_rows(ask: Ask, history: Path) -> None:
+def test_piped_output_has_all_conversations_as_tab_separated_rows(ask: Ask, history: Path) -> None:
     result = ask("history", "list")
     rows = [line.split("\t") for line in result.text.splitlines()]
     assert [row[:3] for row in rows] == [
@@ -54,7 +54,7 @@ def test_terminal_shows_ages_and_no_control_characters(ask: Ask, history: Path) 
     ]
 
 
-def test_numbers_are_accepted_by_resume(ask: Ask, history: Path, server: ModelServer) -> None:
+def test_resume_accepts_the_listed_numbers(ask: Ask, history: Path, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     number, identity, *_ = ask("history").text.splitlines()[2].split("\t")
     result = json.loads(ask("--resume", number, "--json", "-p", "openrouter", "go on").stdout)
@@ -104,7 +104,7 @@ def test_here_keeps_the_numbers_of_the_complete_list(ask: Ask, history: Path) ->
     assert [row.split("\t")[:2] for row in ask("history", "--here").text.splitlines()] == [["2", "aaaa1"]]
 
 
-def test_limit(ask: Ask, history: Path) -> None:
+def test_limit_keeps_the_newest(ask: Ask, history: Path) -> None:
     for limit, count in {"1": 1, "2": 2, "0": 3, "9": 3}.items():
         listed = [row.split("\t")[1] for row in ask("history", "list", "-n", limit).text.splitlines()]
         assert listed == ["cccc3", "aaaa1", "aabb2"][:count]

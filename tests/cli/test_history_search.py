@@ -1,4 +1,4 @@
-"""`ask history search`: an excerpt of each conversation that holds the words."""
+"""`ask history search`: an excerpt of each conversation that contains the words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def history(home: Home) -> Path:
     return path
 
 
-def test_a_pipe_gets_a_row_for_each(ask: Ask, history: Path) -> None:
+def test_piped_output_has_a_row_for_each_conversation(ask: Ask, history: Path) -> None:
     result = ask("history", "search", "DISK", "ful*")
     first, second = (line.split("\t") for line in result.text.splitlines())
     assert first[:2] == ["a1", "How is the disk?"]
@@ -29,7 +29,7 @@ def test_a_pipe_gets_a_row_for_each(ask: Ask, history: Path) -> None:
     assert (result.stderr, result.code) == ("", 0)
 
 
-def test_a_terminal_gets_what_was_found_in_bold_within_the_line(ask: Ask, history: Path) -> None:
+def test_terminal_output_highlights_matches_and_fits_the_line(ask: Ask, history: Path) -> None:
     shown = ask.on_terminal("history", "search", "disk full").text.splitlines()
     assert shown[0].split() == ["b2", "1", "d", "Is", "the", "disk", "full?"]
     assert shown[1] == "\x1b[2m    user: \x1b[0mIs the \x1b[1mdisk full\x1b[0m?"
@@ -42,24 +42,24 @@ def test_a_terminal_gets_what_was_found_in_bold_within_the_line(ask: Ask, histor
     assert max(map(len, plain.splitlines())) <= 80
 
 
-def test_json_has_an_object_for_each(ask: Ask, history: Path) -> None:
+def test_json_has_an_object_for_each_conversation(ask: Ask, history: Path) -> None:
     first, second = json.loads(ask("history", "search", "--json", "disk").stdout)
     assert list(first) == ["id", "title", "time", "role", "excerpt"]
     assert (first["id"], first["role"], second["id"]) == ("a1", "assistant", "b2")
 
 
-def test_limit(ask: Ask, history: Path) -> None:
+def test_limit_bounds_the_number_of_results(ask: Ask, history: Path) -> None:
     for limit, count in {"1": 1, "0": 2}.items():
         assert len(ask("history", "search", "-n", limit, "disk").text.splitlines()) == count
 
 
 @pytest.mark.parametrize("words", [["?!"], ["", "*"]])
-def test_words_without_a_letter_or_digit_are_a_usage_error(words: list[str], ask: Ask) -> None:
+def test_queries_without_a_letter_or_digit_are_a_usage_error(words: list[str], ask: Ask) -> None:
     result = ask("history", "search", *words)
     assert (result.code, result.stdout) == (2, b"")
 
 
-def test_words_with_special_characters_are_no_syntax_error(ask: Ask, history: Path) -> None:
+def test_special_characters_are_searched_literally(ask: Ask, history: Path) -> None:
     for word in ("it's", 'a"b', "NEAR(", "title:disk", "disk AND", "(disk", "-", "--", "\udcff"):
         result = ask("history", "search", "--", word, "disk")
         assert (result.code, result.stderr) == (0, ""), word

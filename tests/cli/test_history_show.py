@@ -1,4 +1,4 @@
-"""`ask history show`: a conversation as the terminal showed it."""
+"""`ask history show`: a conversation as it was shown on the terminal."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ FAIL = ("bash", {"command": "echo oops >&2; exit 3"})
 
 
 def body(text: str) -> list[str]:
-    """What is shown, without the lines that say when and who."""
+    """Return the output without the lines with time and role."""
     return [line for line in text.splitlines() if ", openrouter:" not in line]
 
 
-def test_the_newest_is_shown_as_it_was(ask: Ask, server: ModelServer) -> None:
+def test_the_newest_conversation_is_shown_by_default(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(ECHO, FAIL, content="Looking."), wire.says("Done."), wire.says("Again.\n\nYes."))
     asked = ask("first\nquestion")
     identity = asked.stderr.splitlines()[-1].split()[-1] if "conversation" in asked.stderr else ""
@@ -48,7 +48,7 @@ def test_tools_shows_calls_with_arguments_and_results(ask: Ask, home: Home) -> N
     ]
 
 
-def test_a_run_that_failed_says_how(ask: Ask, server: ModelServer) -> None:
+def test_failed_runs_show_their_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(400, "too bad"))
     assert ask("hi").code == 6
     lines = body(ask("history", "show").text)
@@ -75,7 +75,7 @@ def test_killed_run_and_its_unfinished_calls_are_marked(ask: Ask, home: Home) ->
     assert lines[5] == "· not ended: it is under way, or was killed"
 
 
-def test_a_summary_is_shown_for_what_it_is(ask: Ask, home: Home) -> None:
+def test_summaries_are_labeled(ask: Ask, home: Home) -> None:
     path = home.data / "history.db"
     save(path, "a1", user("q"), assistant("answer"))
     save(path, "a1", user("write a summary"), assistant("What was said."), compacts=1)
@@ -85,13 +85,13 @@ def test_a_summary_is_shown_for_what_it_is(ask: Ask, home: Home) -> None:
     assert lines[4:] == ["What was said."]
 
 
-def test_last_shows_the_last_runs(ask: Ask, home: Home) -> None:
+def test_last_limits_the_number_of_runs(ask: Ask, home: Home) -> None:
     for question in ("one", "two", "three"):
         save(home.data / "history.db", "a1", user(question), assistant(question.upper()))
     assert body(ask("history", "show", "-n", "2").text) == ["> two", "TWO", "", "> three", "THREE"]
 
 
-def test_json_is_the_object_of_an_export(ask: Ask, home: Home) -> None:
+def test_json_equals_the_exported_object(ask: Ask, home: Home) -> None:
     save(home.data / "history.db", "a1", user("q"), assistant("yes", usage=Usage(3, 2)), cost=0.5)
     shown = json.loads(ask("history", "show", "--json").stdout)
     assert shown == json.loads(ask("history", "export", "--format", "json").stdout)
@@ -128,15 +128,15 @@ def test_reasoning_is_shown_on_a_terminal_only(ask: Ask, home: Home) -> None:
     assert "I wonder" not in ask("history", "show").text
 
 
-@pytest.mark.parametrize(("words", "told"), [([], "ask: "), (["a1"], "'a1'")])
-def test_missing_conversation_is_a_usage_error(words: list[str], told: str, ask: Ask, home: Home) -> None:
+@pytest.mark.parametrize(("words", "expected"), [([], "ask: "), (["a1"], "'a1'")])
+def test_missing_conversation_is_a_usage_error(words: list[str], expected: str, ask: Ask, home: Home) -> None:
     missing = ask("history", "show", *words)
     assert (missing.code, missing.stdout) == (2, b"")
-    assert told in missing.stderr
+    assert expected in missing.stderr
     assert not home.data.exists()
 
 
-def test_closed_pipe_ends_it_quietly(ask: Ask, home: Home) -> None:
+def test_a_closed_pipe_ends_the_command_quietly(ask: Ask, home: Home) -> None:
     save(home.data / "history.db", "a1", user("q"), *[assistant("line\n" * 10_000)] * 10)
     left = ask.shell("set -o pipefail; ask history show | head -n 2")
     assert (left.code, left.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""`ask history stats`: what was used by day, model and tool."""
+"""`ask history stats`: usage by day, model and tool."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def history(home: Home) -> Path:
 
 
 def days() -> tuple[str, str]:
-    """Today and the day before yesterday, where the run began."""
+    """Return today and the day before yesterday, relative to the start of the test run."""
     return tuple(time.strftime("%Y-%m-%d", time.localtime(NOW - ago)) for ago in (0, 2 * DAY))  # type: ignore[return-value]
 
 
-def test_a_pipe_gets_rows_that_say_what_they_are_about(ask: Ask, history: Path) -> None:
+def test_piped_rows_name_their_category(ask: Ask, history: Path) -> None:
     result = ask("history", "stats")
     today, earlier = days()
     assert [line.split("\t") for line in result.text.splitlines()] == [
@@ -48,22 +48,22 @@ def test_a_pipe_gets_rows_that_say_what_they_are_about(ask: Ask, history: Path) 
 
 
 def test_json_has_the_same_numbers_and_the_total(ask: Ask, history: Path) -> None:
-    told = json.loads(ask("history", "stats", "--json", "--days", "90").stdout)
+    stats = json.loads(ask("history", "stats", "--json", "--days", "90").stdout)
     usage = {"input_tokens": 2607, "output_tokens": 500, "cached_tokens": None, "cost": 0.5}
-    assert told["total"] == {"conversations": 3, "runs": 4, "usage": usage}
-    assert [day["runs"] for day in told["days"]] == [1, 1, 2]
-    assert told["tools"][0] == {"name": "bash", "calls": 3, "failures": 1, "seconds": 6.0}
-    assert told["since"] == (date.today() - timedelta(days=89)).isoformat()
+    assert stats["total"] == {"conversations": 3, "runs": 4, "usage": usage}
+    assert [day["runs"] for day in stats["days"]] == [1, 1, 2]
+    assert stats["tools"][0] == {"name": "bash", "calls": 3, "failures": 1, "seconds": 6.0}
+    assert stats["since"] == (date.today() - timedelta(days=89)).isoformat()
 
 
-def test_days_leaves_out_what_was_before(ask: Ask, history: Path) -> None:
+def test_days_excludes_older_runs(ask: Ask, history: Path) -> None:
     assert [line for line in ask("history", "stats", "--days", "1").text.splitlines() if line.startswith("day")] == [
         f"day\t{days()[0]}\t2\t2500\t500\t0.5"
     ]
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_a_terminal_gets_charts_that_fit(columns: int, ask: Ask, home: Home, history: Path) -> None:
+def test_terminal_charts_fit_the_width(columns: int, ask: Ask, home: Home, history: Path) -> None:
     long: dict[str, Any] = {"model": "漢字" * 40, "provider": "openrouter"}
     save(history, "d4", user("q"), assistant("", called("x", "a_tool_with_a_name_that_is_long" * 3)), **long)
     shown = ask.on_terminal("history", "stats", env={"COLUMNS": str(columns)}).text
@@ -85,5 +85,5 @@ def test_invalid_number_of_days_is_a_usage_error(ask: Ask) -> None:
     assert [ask("history", "stats", "--days", number).code for number in ("0", "-1", "x", "99999999999")] == [2] * 4
 
 
-def test_the_most_days_are_all(ask: Ask, history: Path) -> None:
+def test_the_largest_number_of_days_includes_everything(ask: Ask, history: Path) -> None:
     assert json.loads(ask("history", "stats", "--json", "--days", "100000").stdout)["total"]["runs"] == 4

@@ -1,4 +1,4 @@
-"""`ask init`: prints what a shell evaluates, and puts completions where that shell finds them."""
+"""`ask init`: prints the shell integration script and installs completions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.completion_scripts import SCRIPTS
 from tests.program import Ask, Home, run
-from tests.shells import BASH_THEN_OTHERS, NAMES, TAB, Shell, evaluate, words_after
+from tests.shells import BASH_THEN_OTHERS, NAMES, TAB, Shell, evaluate, read_completed_words
 
 PLACES = {
     "bash": "data/bash-completion/completions/ask",
@@ -18,14 +18,14 @@ PLACES = {
 
 
 @pytest.mark.parametrize("shell", NAMES)
-def test_it_prints_what_the_shell_can_read_and_needs_neither_provider_nor_key(shell: str, home: Home) -> None:
+def test_the_script_is_valid_shell_code_and_needs_no_provider_or_key(shell: str, home: Home) -> None:
     (home.path / "script").write_text(evaluate(home, shell))
     assert run([shell, "-n", str(home.path / "script")]).code == 0
     assert "{{" not in (home.path / "script").read_text()
     assert not any(home.data.parent.iterdir())
 
 
-def test_shellcheck_finds_nothing_in_what_bash_evaluates(home: Home) -> None:
+def test_shellcheck_accepts_the_bash_script(home: Home) -> None:
     (home.path / "script").write_text(evaluate(home, "bash"))
     checked = run(["shellcheck", str(home.path / "script")])
     assert (checked.code, checked.text) == (0, "")
@@ -41,23 +41,23 @@ def test_shellcheck_finds_nothing_in_what_bash_evaluates(home: Home) -> None:
         ("bash", "none", "__ask_bind '' __ask_line 1"),
     ],
 )
-def test_a_key_is_written_as_the_shell_writes_it(shell: str, key: str, bound: str, ask: Ask) -> None:
+def test_key_bindings_are_converted_to_the_notation_of_the_shell(shell: str, key: str, bound: str, ask: Ask) -> None:
     assert bound in ask("init", shell, "--key", key).text
 
 
 @pytest.mark.parametrize("key", ["a", "alt-", "ctrl-m", "'; rm -rf ~'", "alt-a; x", "", "alt-a none", "alt-ä"])
-def test_an_invalid_key_binding_is_refused(key: str, ask: Ask) -> None:
+def test_invalid_key_bindings_are_rejected(key: str, ask: Ask) -> None:
     result = ask("init", "bash", "--key", key)
     assert (result.code, result.stdout) == (2, b"")
 
 
 @pytest.mark.parametrize("arguments", [["init"], ["init", "csh"], ["init", "bash", "--install", "--uninstall"]])
-def test_wrong_arguments_exit_with_2(arguments: list[str], ask: Ask) -> None:
+def test_invalid_arguments_are_a_usage_error(arguments: list[str], ask: Ask) -> None:
     assert ask(*arguments).code == 2
 
 
 @pytest.mark.parametrize("shell", NAMES)
-def test_completions_are_installed_and_removed_again(shell: str, ask: Ask, home: Home) -> None:
+def test_completions_are_installed_and_removed(shell: str, ask: Ask, home: Home) -> None:
     place = home.path / PLACES[shell]
     for _ in range(2):
         installed = ask("init", shell, "--install")
@@ -72,7 +72,7 @@ def test_completions_are_installed_and_removed_again(shell: str, ask: Ask, home:
 
 
 @pytest.mark.parametrize("option", ["--install", "--uninstall"])
-def test_completions_of_others_are_not_replaced(option: str, ask: Ask, home: Home) -> None:
+def test_foreign_completion_files_are_not_replaced(option: str, ask: Ask, home: Home) -> None:
     place = home.path / PLACES["bash"]
     place.parent.mkdir(parents=True)
     place.write_text("# mine\n")
@@ -97,11 +97,11 @@ def test_installed_completions_work_without_the_integration(shell: str, ask: Ask
     }
     alone = Evaluated(shell, home, home.env, before=start[shell])
     with alone.on_terminal() as running:
-        words_after(running, f"ask -p openr{TAB}", "<ask><-p><openrouter>")
+        read_completed_words(running, f"ask -p openr{TAB}", "<ask><-p><openrouter>")
 
 
 class Evaluated(Shell):
-    """A shell that evaluates nothing of ours."""
+    """A shell whose startup file does not evaluate `ask init`."""
 
     def rc(self) -> Path:
         file = super().rc()

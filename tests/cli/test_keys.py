@@ -1,4 +1,4 @@
-"""`ask keys`: kept where only the user can read them, used, and never shown."""
+"""`ask keys`: keys are stored privately, used, and never printed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEY = "sk-or-v1-very-secret"
 
 @pytest.fixture
 def keyless(home: Home, server: ModelServer) -> Ask:
-    """`ask` without a key, pointed at the server."""
+    """`ask` with the URL of the test server but without a key."""
     return Ask({**home.env, "OPENROUTER_BASE_URL": server.base_url}, home.work)
 
 
@@ -27,7 +27,7 @@ def kept(home: Home) -> dict[str, Any]:
     return tomllib.loads(path.read_text()) if path.exists() else {}
 
 
-def test_a_piped_key_is_kept_for_the_user_alone_and_used(keyless: Ask, home: Home, server: ModelServer) -> None:
+def test_a_piped_key_is_saved_with_private_permissions_and_used(keyless: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("yes"))
     result = keyless("keys", "set", "openrouter", stdin=f" {KEY} \nmore\n".encode())
     path = home.config / "keys.toml"
@@ -41,7 +41,7 @@ def test_a_piped_key_is_kept_for_the_user_alone_and_used(keyless: Ask, home: Hom
     assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
 
 
-def test_a_typed_key_is_never_shown(keyless: Ask, home: Home) -> None:
+def test_a_typed_key_is_not_echoed(keyless: Ask, home: Home) -> None:
     result = keyless.on_terminal("keys", "set", "openrouter", answers=[("Key for openrouter: ", f"{KEY}\n")])
     assert result.code == 0
     assert "very-secret" not in result.text
@@ -55,7 +55,7 @@ def test_a_typed_key_is_never_shown(keyless: Ask, home: Home) -> None:
         *(pytest.param(keys, code, marks=pytest.mark.slow) for keys, code in (("  \n", 2), ("\x04", 130))),
     ],
 )
-def test_typing_no_key_saves_none(keys: str, code: int, keyless: Ask, home: Home) -> None:
+def test_an_empty_key_is_not_saved(keys: str, code: int, keyless: Ask, home: Home) -> None:
     result = keyless.on_terminal("keys", "set", "openrouter", answers=[("Key for openrouter: ", keys)])
     assert result.code == code
     assert kept(home) == {}
@@ -92,7 +92,7 @@ def test_the_environment_overrides_a_saved_key(keyless: Ask, server: ModelServer
         assert keyless("keys", "list", env={variable: "sk-environment"}).text == f"openrouter\t{variable}\n"
 
 
-def test_keys_are_listed_by_where_they_are_from(keyless: Ask, home: Home) -> None:
+def test_keys_are_listed_with_their_source(keyless: Ask, home: Home) -> None:
     home.config.mkdir()
     path = home.config / "keys.toml"
     path.write_text(f'stranger = "{KEY}"\n')
@@ -105,7 +105,7 @@ def test_keys_are_listed_by_where_they_are_from(keyless: Ask, home: Home) -> Non
     assert shown.startswith("PROVIDER    FROM\nopenrouter  OPENROUTER_API_KEY\nstranger    /")
 
 
-def test_a_key_is_removed(keyless: Ask, home: Home) -> None:
+def test_removed_keys_are_no_longer_used(keyless: Ask, home: Home) -> None:
     keyless("keys", "set", "openrouter", stdin=KEY.encode())
     assert "openrouter" in keyless("keys", "remove", "openrouter").stderr
     assert kept(home) == {}
@@ -114,14 +114,14 @@ def test_a_key_is_removed(keyless: Ask, home: Home) -> None:
     assert keyless("--base-url", "https://api.invalid", "hi").code == 4
 
 
-def test_keys_set_at_the_same_time_are_all_saved(keyless: Ask, home: Home) -> None:
+def test_concurrently_set_keys_are_all_saved(keyless: Ask, home: Home) -> None:
     providers = ("anthropic", "brave", "openai", "openrouter", "xai")
     commands = " ".join(f"echo key-of-{name} | ask keys set {name} &" for name in providers)
     keyless.shell(f"{commands} wait", timeout=120)
     assert kept(home) == {name: f"key-of-{name}" for name in providers}
 
 
-def test_a_link_to_keys_kept_elsewhere_stays_a_link(keyless: Ask, home: Home) -> None:
+def test_a_symlinked_key_file_stays_a_symlink(keyless: Ask, home: Home) -> None:
     home.config.mkdir()
     link, target = home.config / "keys.toml", home.work / "dotfiles.toml"
     target.write_text('other = "kept"\n')
@@ -134,7 +134,7 @@ def test_a_link_to_keys_kept_elsewhere_stays_a_link(keyless: Ask, home: Home) ->
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
-def test_an_unknown_provider_is_named_with_the_nearest(keyless: Ask, home: Home) -> None:
+def test_an_unknown_provider_is_an_error_with_a_suggestion(keyless: Ask, home: Home) -> None:
     result = keyless("keys", "set", "opnrouter", stdin=KEY.encode())
     assert result.code == 4
     assert "'opnrouter'" in result.stderr
@@ -143,13 +143,13 @@ def test_an_unknown_provider_is_named_with_the_nearest(keyless: Ask, home: Home)
 
 
 @pytest.mark.parametrize("arguments", [["sett", "x"], ["set"], ["set", "a", "b"], ["list", "all"], ["remove"]])
-def test_words_that_make_no_sense_are_a_usage_error(arguments: list[str], keyless: Ask) -> None:
+def test_invalid_arguments_are_a_usage_error(arguments: list[str], keyless: Ask) -> None:
     result = keyless("keys", *arguments)
     assert (result.code, result.stdout, result.stderr.count("\n")) == (2, b"", 1)
     assert "--help" in result.stderr
 
 
-def test_a_file_that_cannot_be_used_is_one_line(keyless: Ask, home: Home) -> None:
+def test_an_unusable_key_file_is_a_one_line_error(keyless: Ask, home: Home) -> None:
     home.config.mkdir()
     path = home.config / "keys.toml"
     for content in ("openrouter = ", "openrouter = 1", "\xff"):
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_used_is_one_line(keyless: Ask, home: Home) -> Non
     assert KEY not in result.stderr
 
 
-def test_no_key_is_in_anything_that_is_shown_or_written(keyless: Ask, home: Home, server: ModelServer) -> None:
+def test_keys_are_in_no_output_log_or_history(keyless: Ask, home: Home, server: ModelServer) -> None:
     keyless("keys", "set", "openrouter", stdin=KEY.encode())
     path = home.config / "keys.toml"
     command = {"command": f"env; cat {path}; echo {KEY}"}

@@ -1,4 +1,4 @@
-"""`ask mcp`: lists, adds, removes and tries servers."""
+"""`ask mcp`: lists, adds, removes and tests servers."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ask.errors import MissingDependencyError
 from tests import wire
 from tests.mcp.setting import RAW, configure, offered, program
 from tests.model_server import ModelServer
-from tests.needed import need
 from tests.program import Ask, Home, run
+from tests.required_programs import require_programs
 
 ROOT = Path(__file__).parents[2]
 
 
-def servers_in(home: Home) -> dict[str, Any]:
-    """What config.toml says of servers."""
+def read_servers(home: Home) -> dict[str, Any]:
+    """Return the servers configured in config.toml."""
     return dict(tomllib.loads((home.config / "config.toml").read_text()).get("mcp", {}).get("servers", {}))
 
 
-def test_a_command_is_added_tried_called_and_removed(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_command_server_can_be_added_tested_called_and_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     added = ask("mcp", "add", "raw", "--env", "TOKEN=$SECRET", "--timeout", "60", "--", sys.executable, RAW, "good")
     assert (added.code, added.text) == (0, "")
     assert str(home.config / "config.toml") in added.stderr
     assert "ask mcp test raw" in added.stderr
     table = {"command": sys.executable, "args": [RAW, "good"], "env": {"TOKEN": "$SECRET"}, "timeout": 60.0}
-    assert servers_in(home) == {"raw": table}
+    assert read_servers(home) == {"raw": table}
     env = {"SECRET": "hush"}
     tried = ask("mcp", "test", "--json", env=env, timeout=60)
     [row] = json.loads(tried.text)
@@ -44,21 +44,21 @@ def test_a_command_is_added_tried_called_and_removed(ask: Ask, home: Home, serve
     assert ask("hi", env=env, timeout=60).text == "done\n"
     assert "raw__echo" in offered(server.requests[0])
     assert ask("mcp", "remove", "raw").code == 0
-    assert servers_in(home) == {}
+    assert read_servers(home) == {}
     assert ask("mcp").text == ""
 
 
-def test_a_url_is_added_with_its_headers(ask: Ask, home: Home) -> None:
+def test_a_url_server_is_added_with_its_headers(ask: Ask, home: Home) -> None:
     url = "https://user:pass@example.com/mcp?key=hush"
     headers = ["--header", "Authorization=Bearer $TOKEN", "--header", "X-Other: b=c:d"]
     assert ask("mcp", "add", "web", url, *headers, "--only", "a", "--only", "b").code == 0
-    told = {"Authorization": "Bearer $TOKEN", "X-Other": "b=c:d"}
-    assert servers_in(home) == {"web": {"url": url, "headers": told, "tools": ["a", "b"]}}
+    expected = {"Authorization": "Bearer $TOKEN", "X-Other": "b=c:d"}
+    assert read_servers(home) == {"web": {"url": url, "headers": expected, "tools": ["a", "b"]}}
     assert ask("mcp").text == f"web\thttp\thttps://example.com/mcp?...\tyes\t{home.config / 'config.toml'}\n"
     [row] = json.loads(ask("mcp", "list", "--json").text)
     assert (row["headers"], row["tools"]) == (["Authorization", "X-Other"], ["a", "b"])
     assert ask("mcp", "add", "old", "http://localhost/sse", "--sse").code == 0
-    assert servers_in(home)["old"] == {"url": "http://localhost/sse", "type": "sse"}
+    assert read_servers(home)["old"] == {"url": "http://localhost/sse", "type": "sse"}
 
 
 def test_comments_survive_adding_and_removing_servers(ask: Ask, home: Home) -> None:
@@ -86,7 +86,7 @@ def test_servers_are_imported_from_a_project_file_only_on_request(ask: Ask, home
     assert refused.code == 4
     assert "mcp.servers.bad" in refused.stderr
     assert ask("mcp", "add", "--from", ".mcp.json", "one", "two").code == 0
-    assert servers_in(home) == {
+    assert read_servers(home) == {
         "one": {"command": "touch", "args": ["ran"]},
         "two": {"url": "http://localhost/mcp", "headers": {"A": "b"}},
     }
@@ -109,7 +109,7 @@ def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ([], "server"),
         (["x"], "URL"),
@@ -125,15 +125,15 @@ def test_servers_of_json_files_are_listed_with_their_file(ask: Ask, home: Home) 
         (["x", "y", "--port", "3"], "--port"),
     ],
 )
-def test_a_server_that_cannot_be_added_is_an_error(words: list[str], said: str, ask: Ask, home: Home) -> None:
+def test_invalid_servers_are_not_added(words: list[str], expected: str, ask: Ask, home: Home) -> None:
     configure(home, {"known": {"command": "x"}})
     result = ask("mcp", "add", *words)
     assert (result.code, result.text, result.stderr.count("\n")) == (2, "", 1)
-    assert said in result.stderr
-    assert servers_in(home) == {"known": {"command": "x"}}
+    assert expected in result.stderr
+    assert read_servers(home) == {"known": {"command": "x"}}
 
 
-def test_an_unknown_server_is_reported_with_the_nearest_name(ask: Ask, home: Home) -> None:
+def test_an_unknown_server_is_an_error_with_a_suggestion(ask: Ask, home: Home) -> None:
     configure(home, {"time": {"command": "x"}})
     for command in (["remove", "tiem"], ["test", "tiem"], ["list", "tiem"]):
         result = ask("mcp", *command)
@@ -155,7 +155,7 @@ def test_the_tools_of_a_server_are_listed(ask: Ask, home: Home) -> None:
     assert ask("mcp", "list", "gone").code == 4
 
 
-def test_a_server_that_fails_is_listed_beside_the_others(ask: Ask, home: Home) -> None:
+def test_failing_servers_do_not_hide_the_others(ask: Ask, home: Home) -> None:
     configure(home, {"raw": program(RAW), "exits": program(RAW, "exits"), "off": program(RAW, "exits", enabled=False)})
     result = ask("mcp", "test", timeout=60)
     assert result.code == 4
@@ -172,7 +172,7 @@ def test_testing_without_a_configured_server_is_an_error(ask: Ask) -> None:
     assert "ask mcp add --help" in result.stderr
 
 
-def test_the_tools_are_among_those_that_ask_tools_lists(ask: Ask, home: Home) -> None:
+def test_ask_tools_lists_tools_of_mcp_servers(ask: Ask, home: Home) -> None:
     configure(home, {"raw": program(RAW, tools=["echo"])})
     rows = json.loads(ask("tools", "--json", timeout=60).text)
     [row] = [row for row in rows if row["name"] == "raw__echo"]
@@ -199,8 +199,8 @@ def test_doctor_names_the_servers_without_starting_them(ask: Ask, home: Home) ->
 # Safe mode
 
 
-def test_safe_mode_starts_only_servers_of_which_a_tool_is_allowed(ask: Ask, home: Home, server: ModelServer) -> None:
-    need("bwrap")
+def test_safe_mode_starts_only_servers_with_an_allowed_tool(ask: Ask, home: Home, server: ModelServer) -> None:
+    require_programs("bwrap")
     configure(home, {"raw": program(RAW), "other": program(RAW)}, tools={"disabled": ["other__die"]})
     server.reply(wire.says("done"))
     assert ask("--safe", "hi", timeout=60).text == "done\n"
@@ -216,7 +216,7 @@ def test_safe_mode_starts_only_servers_of_which_a_tool_is_allowed(ask: Ask, home
 
 @pytest.fixture
 def bare(ask: Ask, home: Home) -> list[str]:
-    """A command that is `ask` where all is installed but the SDK."""
+    """Return an `ask` command in an environment without the MCP SDK."""
     packages = home.path / "packages"
     packages.mkdir()
     (installed,) = {Path(path) for path in sys.path if path.endswith("site-packages")}
@@ -230,7 +230,7 @@ def bare(ask: Ask, home: Home) -> list[str]:
 
 
 @pytest.mark.slow
-def test_without_the_extra_everything_else_works(bare: list[str], ask: Ask, home: Home, server: ModelServer) -> None:
+def test_only_mcp_commands_fail_without_the_extra(bare: list[str], ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)}, tools={"disabled": ["raw__die"]})
     server.reply(wire.says("done"))
     result = run([*bare, "hi"], env=ask.env, cwd=home.work)
@@ -250,7 +250,7 @@ def test_without_the_extra_everything_else_works(bare: list[str], ask: Ask, home
     assert row[3] == advice
 
 
-def test_a_broken_mcp_package_is_one_line(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_broken_mcp_package_is_a_one_line_error(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
     (home.path / "mcp.py").write_text("raise ImportError('too old')\n")
     server.reply(wire.says("done"))

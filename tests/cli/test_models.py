@@ -1,4 +1,4 @@
-"""`ask models`: asks the provider, and says what it cannot get."""
+"""`ask models`: lists the models of a provider and reports failures."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_unreported_fields_are_empty(ask: Ask, server: ModelServer) -> None:
     )
 
 
-def test_the_embedded_provider_lists_its_own(ask: Ask, server: ModelServer) -> None:
+def test_the_demo_provider_lists_its_models(ask: Ask, server: ModelServer) -> None:
     assert ask("models", "-p", "demo").text.startswith("demo\t")
     assert server.requests == []
 
 
 @pytest.mark.parametrize(
-    ("reply", "code", "told"),
+    ("reply", "code", "expected"),
     [
         (wire.fails(401, f"bad key {TEST_KEY}"), 6, "(openrouter, 401)"),
         (wire.fails(404, "nothing here"), 6, "nothing here"),
@@ -70,17 +70,17 @@ def test_the_embedded_provider_lists_its_own(ask: Ask, server: ModelServer) -> N
         (Reply((HOLD,)), 5, "made no progress"),
     ],
 )
-def test_a_failure_is_one_line(reply: Reply, code: int, told: str, ask: Ask, server: ModelServer) -> None:
+def test_failures_are_one_line_errors(reply: Reply, code: int, expected: str, ask: Ask, server: ModelServer) -> None:
     server.reply(reply)
     result = ask("models", "--timeout", "0.3")
     assert (result.code, result.stdout) == (code, b"")
     assert result.stderr.startswith("ask: ")
     assert result.stderr.count("\n") == 1
-    assert told in result.stderr
+    assert expected in result.stderr
     assert TEST_KEY not in result.stderr
 
 
-def test_a_busy_provider_is_asked_again(ask: Ask, server: ModelServer) -> None:
+def test_temporary_failures_are_retried(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(503, "busy"), MODELS)
     result = ask("models")
     assert result.text.startswith("vendor/model\t")

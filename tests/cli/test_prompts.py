@@ -14,29 +14,29 @@ from tests.program import Ask, Home, Result
 
 @pytest.fixture
 def folder(home: Home) -> Path:
-    """The folder of the user's own prompts."""
+    """The folder of the user's prompts."""
     path = home.config / "prompts"
     path.mkdir(parents=True)
     return path
 
 
 def editor(home: Home, script: str) -> dict[str, str]:
-    """An environment whose editor is a bash script that gets the file as $1."""
+    """Create an environment whose editor is a bash script that gets the file as $1."""
     program = home.path / "editor"
     program.write_text(f"#!/bin/bash\n{script}\n")
     program.chmod(0o755)
     return {"VISUAL": str(program)}
 
 
-def is_refused(result: Result, code: int, *told: str) -> None:
+def is_refused(result: Result, code: int, *expected: str) -> None:
     assert (result.code, result.stdout, result.stderr.count("\n")) == (code, b"", 1)
-    assert all(text in result.stderr for text in told), result.stderr
+    assert all(text in result.stderr for text in expected), result.stderr
 
 
 # Listing
 
 
-def test_they_are_listed_with_tasks_and_where_they_are_from(ask: Ask, folder: Path) -> None:
+def test_prompts_are_listed_with_description_and_source(ask: Ask, folder: Path) -> None:
     (folder / "commit.md").write_text("+++\ndescription = 'Mine'\n[tasks]\na = 'x'\nb = 'x'\n+++\n")
     (folder / "sing.md").write_text("Sing.")
     result = ask("prompts")
@@ -50,7 +50,7 @@ def test_they_are_listed_with_tasks_and_where_they_are_from(ask: Ask, folder: Pa
     assert values[0] == {"name": "commit", "from": "you", "tasks": ["a", "b"], "description": "Mine"}
 
 
-def test_broken_prompts_are_reported_and_the_rest_is_listed(ask: Ask, folder: Path) -> None:
+def test_invalid_prompts_are_reported_and_the_others_listed(ask: Ask, folder: Path) -> None:
     (folder / "broken.md").write_text("+++\nmodel = \n+++\n")
     (folder / "two words.md").write_text("x")
     result = ask("prompts", "list")
@@ -62,7 +62,7 @@ def test_broken_prompts_are_reported_and_the_rest_is_listed(ask: Ask, folder: Pa
     )
 
 
-def test_on_a_terminal_they_fit_its_width(ask: Ask) -> None:
+def test_the_list_fits_the_terminal_width(ask: Ask) -> None:
     result = ask.on_terminal("prompts")
     assert result.text.startswith("NAME ")
     assert max(map(len, result.text.splitlines())) <= 80
@@ -71,7 +71,7 @@ def test_on_a_terminal_they_fit_its_width(ask: Ask) -> None:
 # Showing
 
 
-def test_the_file_is_printed_as_it_is_or_the_text_of_a_task(ask: Ask, folder: Path) -> None:
+def test_show_prints_the_file_or_the_built_in_text(ask: Ask, folder: Path) -> None:
     assert ask("prompts", "show", "fix").text == (PROMPTS_FOLDER / "fix.md").read_text()
     (folder / "fix.md").write_text("+++\n[tasks]\nall = 'Fix {{what}}: {{input}}'\n+++\nMine.")
     assert ask("prompts", "show", "fix").text.endswith("\n+++\nMine.\n")
@@ -82,29 +82,29 @@ def test_the_file_is_printed_as_it_is_or_the_text_of_a_task(ask: Ask, folder: Pa
 
 
 @pytest.mark.parametrize("arguments", [["show", "fxi"], ["edit", "fxi"]])
-def test_an_unknown_name_is_told_with_the_nearest(ask: Ask, arguments: list[str]) -> None:
+def test_an_unknown_name_is_an_error_with_a_suggestion(ask: Ask, arguments: list[str]) -> None:
     is_refused(ask("prompts", *arguments), 2, "'fxi'", "did you mean fix?")
 
 
 @pytest.mark.parametrize(
     "arguments", [["new", "../x"], ["new", "a b"], ["new", ""], ["edit", "../config.toml"], ["show", "/etc/passwd"]]
 )
-def test_a_name_cannot_contain_a_path(ask: Ask, home: Home, arguments: list[str]) -> None:
+def test_names_cannot_contain_a_path(ask: Ask, home: Home, arguments: list[str]) -> None:
     is_refused(ask("prompts", *arguments), 2, "is no name of a prompt")
     assert not home.config.exists()
 
 
-def test_a_folder_that_cannot_be_read_is_a_config_error(ask: Ask, home: Home) -> None:
+def test_an_unreadable_folder_is_a_config_error(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "prompts").write_text("")
     for arguments in (["prompts"], ["prompts", "show", "fix"], ["-t", "fix", "-p", "demo", "hi"]):
         is_refused(ask(*arguments), 4, f"{home.config}/prompts (Not a directory)")
 
 
-# Making
+# Creating
 
 
-def test_a_new_prompt_has_comments_and_works_at_once(ask: Ask, folder: Path) -> None:
+def test_new_prompts_contain_comments_and_are_usable_at_once(ask: Ask, folder: Path) -> None:
     result = ask("prompts", "new", "sing")
     assert (result.code, result.text, result.stderr) == (0, f"{folder}/sing.md\n", "")
     text = (folder / "sing.md").read_text()
@@ -115,11 +115,11 @@ def test_a_new_prompt_has_comments_and_works_at_once(ask: Ask, folder: Path) -> 
     for name in ("sing", "fix"):
         is_refused(ask("prompts", "new", name), 2, f"ask prompts edit {name}")
     (folder / "sing.md").write_text(text.replace("\n# ", "\n").replace("\nAsked", "\n# Asked"))
-    told = json.loads(ask("prompts", "show", "sing", "--json").text)
-    assert (told["options"], [*told["tasks"]], told["tools"]) == ({"temperature": 0.2}, ["short"], False)
+    template = json.loads(ask("prompts", "show", "sing", "--json").text)
+    assert (template["options"], [*template["tasks"]], template["tools"]) == ({"temperature": 0.2}, ["short"], False)
 
 
-def test_on_a_terminal_the_editor_opens(ask: Ask, home: Home, folder: Path) -> None:
+def test_the_editor_opens_on_a_terminal(ask: Ask, home: Home, folder: Path) -> None:
     result = ask.on_terminal("prompts", "new", "sing", env=editor(home, 'echo Sing. > "$1"'))
     assert result.code == 0
     assert (folder / "sing.md").read_text() == "Sing.\n"
@@ -128,7 +128,7 @@ def test_on_a_terminal_the_editor_opens(ask: Ask, home: Home, folder: Path) -> N
 # Editing
 
 
-def test_a_built_in_prompt_is_copied_when_edited(ask: Ask, home: Home, folder: Path) -> None:
+def test_editing_a_built_in_prompt_creates_a_copy(ask: Ask, home: Home, folder: Path) -> None:
     unchanged = ask("prompts", "edit", "fix", env=editor(home, "true"))
     assert (unchanged.code, unchanged.stderr) == (0, "ask: nothing was changed\n")
     assert not list(folder.iterdir())
@@ -138,18 +138,18 @@ def test_a_built_in_prompt_is_copied_when_edited(ask: Ask, home: Home, folder: P
     assert ask("prompts", "show", "fix").text == "Mine.\n"
 
 
-def test_an_invalid_edit_is_discarded(ask: Ask, home: Home, folder: Path) -> None:
+def test_invalid_edits_are_discarded(ask: Ask, home: Home, folder: Path) -> None:
     (folder / "sing.md").write_text("Sing.")
     result = ask("prompts", "edit", "sing", env=editor(home, 'printf "+++\\nmodel = \\n+++\\n" > "$1"'))
     is_refused(result, 4, f"{folder}/sing.md, line 2", "TOML")
     assert (folder / "sing.md").read_text() == "Sing."
 
 
-def test_a_broken_prompt_can_be_edited(ask: Ask, home: Home, folder: Path) -> None:
+def test_invalid_prompts_can_be_edited(ask: Ask, home: Home, folder: Path) -> None:
     (folder / "sing.md").write_text("+++\nmodel = \n+++\nSing.")
     assert ask("prompts", "edit", "sing", env=editor(home, 'sed -i "/model/d" "$1"')).code == 0
     assert (folder / "sing.md").read_text() == "+++\n+++\nSing."
 
 
-def test_words_that_make_no_sense_are_a_usage_error(ask: Ask) -> None:
+def test_invalid_arguments_are_a_usage_error(ask: Ask) -> None:
     is_refused(ask("prompts", "of", "rome"), 2, "ask -- prompts of rome")

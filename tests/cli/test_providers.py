@@ -1,4 +1,4 @@
-"""`ask providers`: which there are, and what they would use."""
+"""`ask providers`: the available providers and the settings they would use."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ model = "vendor/mine"
 
 
 def rows(ask: Ask, **env: str) -> dict[str, dict[str, Any]]:
-    """The rows by name."""
+    """Return the rows by provider name."""
     listed = json.loads(ask("providers", "--json", env=env).stdout)
     assert [row["name"] for row in listed] == sorted(row["name"] for row in listed)
     return {row.pop("name"): row for row in listed}
 
 
-def test_built_in_providers_are_listed_with_what_they_would_use(ask: Ask, server: ModelServer) -> None:
+def test_built_in_providers_are_listed_with_model_url_and_key_source(ask: Ask, server: ModelServer) -> None:
     listed = rows(ask, OPENROUTER_API_KEY="")
     assert rows(ask, OPENROUTER_API_KEY="", OPENROUTER_BASE_URL="")["openrouter"]["key"] == "missing"
     assert {"demo", "openrouter"} <= set(listed)
@@ -44,7 +44,7 @@ def test_built_in_providers_are_listed_with_what_they_would_use(ask: Ask, server
     assert rows(ask)["openrouter"]["key"] == "OPENROUTER_API_KEY"
 
 
-def test_config_adds_providers_and_changes_them(ask: Ask, home: Home) -> None:
+def test_config_toml_adds_and_changes_providers(ask: Ask, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text(CONFIG)
     listed = rows(ask, GROQ_KEY=TEST_KEY)
@@ -60,19 +60,19 @@ def test_config_adds_providers_and_changes_them(ask: Ask, home: Home) -> None:
     assert rows(ask)["groq"]["key"] == "missing"
 
 
-def test_no_key_is_shown_in_any_form(ask: Ask) -> None:
+def test_no_part_of_a_key_is_printed(ask: Ask) -> None:
     for shown in (ask("providers"), ask("providers", "--json"), ask.on_terminal("providers")):
         assert shown.code == 0
         assert TEST_KEY not in shown.text + shown.stderr
 
 
-def test_a_pipe_gets_a_row_for_each_and_a_terminal_a_heading(ask: Ask) -> None:
+def test_the_list_has_a_heading_on_a_terminal_only(ask: Ask) -> None:
     piped, shown = ask("providers").text.splitlines(), ask.on_terminal("providers").text.splitlines()
     assert all(line.count("\t") == 5 for line in piped)
     assert shown[0].split("  ")[0] == "NAME"
     assert [line.split()[0] for line in shown[1:]] == [line.split("\t")[0] for line in piped]
 
 
-def test_what_makes_no_sense_is_a_usage_error(ask: Ask) -> None:
+def test_invalid_arguments_are_a_usage_error(ask: Ask) -> None:
     result = ask("providers", "of", "food")
     assert (result.code, result.stdout, result.stderr.count("\n")) == (2, b"", 1)

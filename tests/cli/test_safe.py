@@ -1,4 +1,4 @@
-"""`ask safe` tries what safe mode rests on, and says what holds; it leaves nothing behind."""
+"""`ask safe`: the self-test of safe mode and its report."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.escapes.confined import environment, machine
-from tests.escapes.test_failing_closed import ANOTHER, HIDDEN, on_machine
+from tests.escapes.safe_runs import build_environment, create_ask_host
+from tests.escapes.test_failing_closed import ANOTHER, HIDDEN, build_changed_host_command
 from tests.model_server import ModelServer
 from tests.program import Ask, Home, run
 from tests.safety.installation import as_user, installation
@@ -25,10 +25,10 @@ WAYS = (
     "writing outside",
     "reaching a server",
 )
-"""What the self-test tries, by the names that users see."""
+"""The checks of the self-test, by the names that users see."""
 
 
-def test_it_names_all_that_was_tried_and_what_is_open(home: Home) -> None:
+def test_the_self_test_lists_every_check_and_known_gaps(home: Home) -> None:
     result = Ask(home.env, home.work)("safe")
     assert (result.code, result.stderr) == (0, "")
     rows = {row[1]: row for row in (line.split("\t") for line in result.text.splitlines())}
@@ -40,19 +40,19 @@ def test_it_names_all_that_was_tried_and_what_is_open(home: Home) -> None:
     assert rows["on for every run"][2] == "no, with --safe alone"
 
 
-def test_it_leaves_nothing_but_the_folders_of_its_notes(home: Home) -> None:
+def test_the_self_test_leaves_only_a_lock_file(home: Home) -> None:
     Ask(home.env, home.work)("safe")
     assert list(home.work.iterdir()) == []
     assert [path.name for path in home.path.rglob("*") if path.is_file() and path.parent.name == "safe"] == ["lock"]
 
 
-def test_as_json_it_has_the_same(home: Home) -> None:
+def test_json_has_the_same_results(home: Home) -> None:
     rows = json.loads(Ask(home.env, home.work)("safe", "--json").text)
     assert {tuple(row) for row in rows} == {("state", "check", "found", "fix")}
     assert set(WAYS) <= {row["check"] for row in rows}
 
 
-def test_it_says_what_is_configured(home: Home) -> None:
+def test_the_configuration_is_printed(home: Home) -> None:
     home.config.mkdir()
     (home.path / "more").mkdir()
     (home.config / "config.toml").write_text(
@@ -66,7 +66,7 @@ def test_it_says_what_is_configured(home: Home) -> None:
     assert "on for every run\tyes\t" in text
 
 
-def test_where_it_cannot_be_had_it_says_why_and_what_to_do(home: Home) -> None:
+def test_an_unavailable_sandbox_is_reported_with_cause_and_fix(home: Home) -> None:
     ask = replace(Ask(home.env, home.work), cwd=home.path / "home")
     result = ask("safe")
     assert result.code == 8
@@ -77,14 +77,14 @@ def test_where_it_cannot_be_had_it_says_why_and_what_to_do(home: Home) -> None:
 
 
 @pytest.mark.slow
-def test_a_machine_without_bubblewrap_or_with_one_that_does_not_hold_is_found_out() -> None:
+def test_missing_and_ineffective_bubblewrap_is_detected() -> None:
     user = "root" if os.geteuid() == 0 else "ordinary"
-    with machine(user) as here, ModelServer() as server:
-        told = {}
+    with create_ask_host(user) as host, ModelServer() as server:
+        reports = {}
         for change in (HIDDEN, ANOTHER):
-            command = [*as_user(user), *on_machine(here, change), installation(user).ask, "safe"]
-            result = run(command, env=environment(here, server), cwd=here.work)
+            command = [*as_user(user), *build_changed_host_command(host, change), installation(user).ask, "safe"]
+            result = run(command, env=build_environment(host, server), cwd=host.work)
             assert result.code == 8
-            told[change] = result.text
-    assert "which is not installed\tinstall bubblewrap" in told[HIDDEN]
-    assert "the sandbox does not hold here" in told[ANOTHER]
+            reports[change] = result.text
+    assert "which is not installed\tinstall bubblewrap" in reports[HIDDEN]
+    assert "the sandbox does not hold here" in reports[ANOTHER]

@@ -1,4 +1,4 @@
-"""Safe mode is explained when it is first used, and refused if PYTHONPATH leads into the folder."""
+"""Safe mode is explained at first use, and refused if PYTHONPATH points into the folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_first_safe_and_first_unrestricted_run_explain_safe_mode(ask: Ask, serve
 
 
 @pytest.mark.parametrize(("names", "which"), [(":", ""), ("/nowhere:src", "/src")])
-def test_pythonpath_that_leads_into_the_folder_is_an_error(ask: Ask, home: Home, names: str, which: str) -> None:
+def test_pythonpath_inside_the_folder_is_an_error(ask: Ask, home: Home, names: str, which: str) -> None:
     (home.work / "src").mkdir()
     result = ask("--safe", "go", env={"PYTHONPATH": names})
     [line] = result.stderr.splitlines()
@@ -27,7 +27,7 @@ def test_pythonpath_that_leads_into_the_folder_is_an_error(ask: Ask, home: Home,
     assert "unset PYTHONPATH" in line
 
 
-def test_pythonpath_that_leads_elsewhere_is_accepted(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_pythonpath_outside_the_folder_is_accepted(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("Done."))
     result = ask("--safe", "go", env={"PYTHONPATH": str(home.path / "config")})
     assert (result.code, result.text) == (0, "Done.\n")

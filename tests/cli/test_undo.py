@@ -1,4 +1,4 @@
-"""`ask undo`: shows what it would put back, asks, puts back all or nothing, and can be taken back."""
+"""`ask undo`: preview, confirmation, all-or-nothing restore, and redo."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def edit(name: str, old: str, new: str) -> wire.Call:
 
 
 class Model:
-    """Has the model write files."""
+    """Makes the model write files."""
 
     def __init__(self, ask: Ask, server: ModelServer) -> None:
         self._ask = ask
         self._server = server
 
     def __call__(self, *calls: wire.Call, options: tuple[str, ...] = (), env: dict[str, str] | None = None) -> str:
-        """A run with these calls; the id of its conversation."""
+        """Run the calls; return the id of the conversation."""
         self._server.reply(wire.calls(*calls), wire.says("Done."))
         result = self._ask("--json", *options, "go", env=env)
         assert result.code == 0, result.stderr
@@ -49,10 +49,10 @@ def last_line(result: Result) -> str:
     return result.stderr.splitlines()[-1]
 
 
-# What is put back
+# What is restored
 
 
-def test_a_run_is_undone_after_its_difference_was_shown(ask: Ask, home: Home, model: Model) -> None:
+def test_a_run_is_undone_after_its_diff_is_shown(ask: Ask, home: Home, model: Model) -> None:
     (home.work / "f").write_text("one\ntwo\n")
     conversation = model(edit("f", "two", "2"), write("new/g", "hello\n"))
     result = ask("undo", "--yes")
@@ -66,7 +66,7 @@ def test_a_run_is_undone_after_its_difference_was_shown(ask: Ask, home: Home, mo
     assert [(path.name, path.read_text()) for path in home.work.iterdir()] == [("f", "one\ntwo\n")]
 
 
-def test_the_next_undo_takes_the_run_before_and_redo_the_last_undo(ask: Ask, home: Home, model: Model) -> None:
+def test_repeated_undo_goes_back_run_by_run_and_redo_reverts_the_last_undo(ask: Ask, home: Home, model: Model) -> None:
     file = home.work / "f"
     for content in ("1", "2", "3"):
         model(write("f", content))
@@ -82,9 +82,7 @@ def test_the_next_undo_takes_the_run_before_and_redo_the_last_undo(ask: Ask, hom
     assert file.read_text() == "1"
 
 
-def test_without_asking_no_older_run_is_undone_in_place_of_one_that_changed_nothing(
-    ask: Ask, home: Home, model: Model
-) -> None:
+def test_yes_does_not_undo_an_older_run_if_the_last_one_changed_nothing(ask: Ask, home: Home, model: Model) -> None:
     changing = model(write("f", "1"))
     idle = model(("list_dir", {"dirpath": "."}))
     for options in (("-y",), ("-y", "--all")):
@@ -106,7 +104,7 @@ def test_without_asking_no_older_run_is_undone_in_place_of_one_that_changed_noth
     assert not (home.work / "f").exists()
 
 
-def test_on_a_terminal_an_older_run_is_named_and_asked_about(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_undoing_an_older_run_is_confirmed_on_a_terminal(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(write("f", "1")), wire.says("Done."), wire.says("Hi."))
     script = "ask go; ask hi; ask undo"
     with Running(["bash", "-c", script], env=dict(ask.env), cwd=ask.cwd, terminal=True) as running:
@@ -122,9 +120,7 @@ def test_on_a_terminal_an_older_run_is_named_and_asked_about(ask: Ask, home: Hom
     assert not (home.work / "f").exists()
 
 
-def test_a_conversation_is_named_by_id_beginning_or_number_and_undone_as_a_whole(
-    ask: Ask, home: Home, model: Model
-) -> None:
+def test_all_runs_of_a_conversation_given_by_id_prefix_or_number_are_undone(ask: Ask, home: Home, model: Model) -> None:
     (home.work / "f").write_text("0")
     first = model(write("f", "1"))
     model(write("f", "2"), write("g", "2"), options=("-c",))
@@ -141,7 +137,7 @@ def test_a_conversation_is_named_by_id_beginning_or_number_and_undone_as_a_whole
     assert os.listdir(home.work) == ["f"]
 
 
-def test_all_without_an_id_is_the_conversation_of_the_last_run(ask: Ask, home: Home, model: Model) -> None:
+def test_all_without_an_id_means_the_conversation_of_the_last_run(ask: Ask, home: Home, model: Model) -> None:
     model(write("other", "1"))
     model(write("f", "1"))
     model(write("f", "2"), options=("-c",))
@@ -152,7 +148,7 @@ def test_all_without_an_id_is_the_conversation_of_the_last_run(ask: Ask, home: H
     assert (home.work / "f").read_text() == "2"
 
 
-def test_what_was_kept_for_a_conversation_is_deleted_with_it(ask: Ask, home: Home, model: Model) -> None:
+def test_backups_are_deleted_with_their_conversation(ask: Ask, home: Home, model: Model) -> None:
     deleted = model(write("f", "1"))
     kept = model(write("g", "1"))
     assert ask("history", "delete", "--yes", deleted).code == 0
@@ -161,7 +157,7 @@ def test_what_was_kept_for_a_conversation_is_deleted_with_it(ask: Ask, home: Hom
     assert os.listdir(home.work) == ["f"]
 
 
-def test_each_terminal_undoes_its_own_and_without_one_each_directory(ask: Ask, home: Home, model: Model) -> None:
+def test_undo_applies_to_the_current_terminal_or_else_the_directory(ask: Ask, home: Home, model: Model) -> None:
     one, two = {"ASK_SESSION": "1"}, {"ASK_SESSION": "2"}
     model(write("one", "1"), env=one)
     model(write("two", "2"), env=two)
@@ -173,7 +169,7 @@ def test_each_terminal_undoes_its_own_and_without_one_each_directory(ask: Ask, h
     assert os.listdir(home.work) == []
 
 
-def test_links_and_modes(ask: Ask, home: Home, model: Model) -> None:
+def test_links_and_modes_are_restored(ask: Ask, home: Home, model: Model) -> None:
     (home.work / "real").write_text("one")
     (home.work / "real").chmod(0o750)
     (home.work / "link").symlink_to("real")
@@ -185,10 +181,10 @@ def test_links_and_modes(ask: Ask, home: Home, model: Model) -> None:
     assert (home.work / "real").stat().st_mode & 0o7777 == 0o750
 
 
-# What is not
+# What is not restored
 
 
-def test_a_file_that_has_changed_since_keeps_all_from_being_put_back(ask: Ask, home: Home, model: Model) -> None:
+def test_nothing_is_restored_if_a_file_has_changed_since(ask: Ask, home: Home, model: Model) -> None:
     for name in ("f", "g"):
         (home.work / name).write_text("old\n")
     model(write("f", "new\n"), write("g", "new\n"))
@@ -207,7 +203,7 @@ def test_a_file_that_has_changed_since_keeps_all_from_being_put_back(ask: Ask, h
     assert [(home.work / name).read_text() for name in ("f", "g")] == ["new\n", "mine\n"]
 
 
-def test_force_leaves_what_cannot_be_put_back(ask: Ask, home: Home, model: Model) -> None:
+def test_force_restores_the_rest_and_skips_unrestorable_files(ask: Ask, home: Home, model: Model) -> None:
     (home.work / "f").write_text("old")
     model(write("f", "new"), write("g", "new"))
     (home.work / "g").unlink()
@@ -219,7 +215,7 @@ def test_force_leaves_what_cannot_be_put_back(ask: Ask, home: Home, model: Model
     assert (home.work / "f").read_text() == "old"
 
 
-def test_showing_changes_nothing(ask: Ask, home: Home, model: Model) -> None:
+def test_a_dry_run_changes_nothing(ask: Ask, home: Home, model: Model) -> None:
     model(write("f", "new\n"))
     for arguments in (["-n"], ["--dry-run", "-y"], ["--list"], ["--list", "--yes"]):
         assert ask("undo", *arguments).code == 0
@@ -227,7 +223,7 @@ def test_showing_changes_nothing(ask: Ask, home: Home, model: Model) -> None:
     assert ask("undo", "--list").text == "f\tremove\n"
 
 
-def test_files_that_are_as_they_were_are_told_and_the_run_counts_no_more(ask: Ask, home: Home, model: Model) -> None:
+def test_unchanged_files_are_reported_and_their_run_is_skipped_afterwards(ask: Ask, home: Home, model: Model) -> None:
     model(write("f", "1"))
     model(write("f", "2"))
     (home.work / "f").write_text("1")
@@ -243,7 +239,7 @@ def test_files_that_are_as_they_were_are_told_and_the_run_counts_no_more(ask: As
     assert not (home.work / "f").exists()
 
 
-def test_a_run_that_is_not_saved_keeps_nothing(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_runs_that_are_not_saved_have_no_backups(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(write("f", "1")), wire.says("Done."))
     assert ask("--no-save", "go").code == 0
     assert (home.work / "f").read_text() == "1"
@@ -251,7 +247,7 @@ def test_a_run_that_is_not_saved_keeps_nothing(ask: Ask, home: Home, server: Mod
     assert ask("undo", "-y").code == 2
 
 
-def test_a_data_folder_that_cannot_be_used_is_one_line_and_the_file_is_written(
+def test_an_unusable_data_folder_is_a_warning_and_the_file_is_written(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     home.data.mkdir()
@@ -269,7 +265,7 @@ def test_a_data_folder_that_cannot_be_used_is_one_line_and_the_file_is_written(
     assert f"{home.data / 'originals'} (Not a directory)" in undo.stderr
 
 
-def test_what_cannot_be_put_back_is_one_line(ask: Ask, home: Home, model: Model) -> None:
+def test_unrestorable_files_are_a_one_line_error(ask: Ask, home: Home, model: Model) -> None:
     (home.work / "d").mkdir()
     (home.work / "d/f").write_text("old")
     (home.work / "g").write_text("old")
@@ -288,12 +284,12 @@ def test_what_cannot_be_put_back_is_one_line(ask: Ask, home: Home, model: Model)
     assert f"remove {journal.parent}," in result.stderr
 
 
-def test_a_full_disk_is_one_line_and_undo_goes_on_where_it_was(ask: Ask, home: Home, model: Model) -> None:
+def test_undo_can_be_resumed_after_a_full_disk(ask: Ask, home: Home, model: Model) -> None:
     originals = {"f": "old", "g": "old" * 10_000, "h": "old"}
     for name, content in originals.items():
         (home.work / name).write_text(content)
     model(*(write(name, "new") for name in originals))
-    # Python would take half a compiled module for a whole one.
+    # Python would accept a truncated .pyc file.
     env = {"PYTHONDONTWRITEBYTECODE": "1"}
     result = ask.shell("ulimit -f 0; ask undo -y", env)
     assert result.code == 9
@@ -311,7 +307,7 @@ def test_a_full_disk_is_one_line_and_undo_goes_on_where_it_was(ask: Ask, home: H
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["nothing", "at", "all"], "ask -- undo nothing at all"),
         (["everything"], "ask -- undo everything"),
@@ -322,18 +318,18 @@ def test_a_full_disk_is_one_line_and_undo_goes_on_where_it_was(ask: Ask, home: H
         (["--redo", "--yes"], "ask undo ID"),
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error(ask: Ask, home: Home, arguments: list[str], said: str) -> None:
+def test_invalid_arguments_are_a_usage_error(ask: Ask, home: Home, arguments: list[str], expected: str) -> None:
     result = ask("undo", *arguments)
     assert (result.code, result.stdout, result.stderr.count("\n")) == (2, b"", 1)
-    assert said in result.stderr
+    assert expected in result.stderr
     assert not home.data.exists()
 
 
-# Asking
+# Confirmation
 
 
 @pytest.mark.parametrize(("typed", "undone"), [("yes\n", True), ("\n", False)])
-def test_a_terminal_is_asked(ask: Ask, home: Home, model: Model, typed: str, undone: bool) -> None:
+def test_undo_is_confirmed_on_a_terminal(ask: Ask, home: Home, model: Model, typed: str, undone: bool) -> None:
     session = {"ASK_SESSION": "1"}
     model(write("f", "1\n"), env=session)
     result = ask.on_terminal("undo", answers=[("[y/N] ", typed)], env=session)
@@ -343,7 +339,7 @@ def test_a_terminal_is_asked(ask: Ask, home: Home, model: Model, typed: str, und
     assert "\x1b[31m-1\x1b[0m" in result.text or "\x1b[31m-1\n\x1b[0m" in result.text
 
 
-def test_ctrl_c_puts_nothing_back(ask: Ask, home: Home, model: Model) -> None:
+def test_ctrl_c_restores_nothing(ask: Ask, home: Home, model: Model) -> None:
     model(write("f", "1\n"), env={"ASK_SESSION": "1"})
     result = ask.on_terminal("undo", answers=[("[y/N] ", CTRL_C)], env={"ASK_SESSION": "1", "NO_COLOR": "1"})
     assert result.code == 130
@@ -351,7 +347,7 @@ def test_ctrl_c_puts_nothing_back(ask: Ask, home: Home, model: Model) -> None:
     assert "\n-1\n" in result.text
 
 
-def test_without_a_terminal_nothing_is_put_back_unasked(ask: Ask, home: Home, model: Model) -> None:
+def test_yes_is_required_without_a_terminal(ask: Ask, home: Home, model: Model) -> None:
     model(write("f", "1"))
     result = ask("undo", stdin=b"y\n")
     assert result.code == 2
@@ -359,7 +355,7 @@ def test_without_a_terminal_nothing_is_put_back_unasked(ask: Ask, home: Home, mo
     assert (home.work / "f").exists()
 
 
-def test_what_changes_while_the_question_stands_is_seen(ask: Ask, home: Home, model: Model) -> None:
+def test_changes_made_during_the_confirmation_are_detected(ask: Ask, home: Home, model: Model) -> None:
     session = {"ASK_SESSION": "1"}
     model(write("f", "1"), env=session)
     with ask.start_on_terminal("undo", env=session) as running:
@@ -371,10 +367,10 @@ def test_what_changes_while_the_question_stands_is_seen(ask: Ask, home: Home, mo
     assert (home.work / "f").read_text() == "mine"
 
 
-# The difference
+# Diffs
 
 
-def test_what_is_shown_cannot_fool_a_terminal(ask: Ask, home: Home, model: Model) -> None:
+def test_diffs_are_shown_without_control_characters(ask: Ask, home: Home, model: Model) -> None:
     name, session = "a\n\x1b[2Jb", {"ASK_SESSION": "1"}
     (home.work / name).write_text("old\x1b[2K\u202e\r\n")
     model(write(name, "new\x07\n"), env=session)
@@ -385,7 +381,7 @@ def test_what_is_shown_cannot_fool_a_terminal(ask: Ask, home: Home, model: Model
     assert ask("undo", "--list", env=session).text == "a\\n\\x1b[2Jb\tput back\n"
 
 
-def test_what_is_no_text_or_too_much_is_said_in_a_line(ask: Ask, home: Home, model: Model) -> None:
+def test_binary_and_large_files_are_summarized_in_a_line(ask: Ask, home: Home, model: Model) -> None:
     lines = [f"{number}\n" for number in range(3_000)]
     (home.work / "binary").write_bytes(b"\0" * 1_000)
     (home.work / "different").write_text("".join(lines))
@@ -402,7 +398,7 @@ def test_what_is_no_text_or_too_much_is_said_in_a_line(ask: Ask, home: Home, mod
     assert re.fullmatch(r"large \(.*\blarge\b.*\): 2 bytes .* 2,000,001 bytes .*", large)
 
 
-def test_a_terminal_is_shown_no_more_than_the_beginning(ask: Ask, home: Home, model: Model) -> None:
+def test_long_diffs_are_truncated_on_a_terminal(ask: Ask, home: Home, model: Model) -> None:
     session = {"ASK_SESSION": "1"}
     model(write("f", "".join(f"{number}\n" for number in range(1_000))), env=session)
     assert ask("undo", "-n", env=session).text.count("\n") == 1_003
@@ -411,7 +407,7 @@ def test_a_terminal_is_shown_no_more_than_the_beginning(ask: Ask, home: Home, mo
     assert shown.count("\n") == 204
 
 
-def test_patch_makes_of_what_is_shown_what_undo_does(ask: Ask, home: Home, model: Model) -> None:
+def test_applying_the_shown_diff_with_patch_equals_undo(ask: Ask, home: Home, model: Model) -> None:
     before = "".join(f"{number}\n" for number in range(100)) + "no newline"
     (home.work / "f").write_text(before)
     model(edit("f", "50\n", "fifty\n"), edit("f", "no newline", "newline\n"))
@@ -420,17 +416,17 @@ def test_patch_makes_of_what_is_shown_what_undo_does(ask: Ask, home: Home, model
     assert (home.work / "f").read_text() == before
 
 
-def test_a_reader_that_leaves_does_not_keep_files_from_being_put_back(ask: Ask, home: Home, model: Model) -> None:
+def test_a_closed_output_pipe_does_not_prevent_the_restore(ask: Ask, home: Home, model: Model) -> None:
     model(write("f", "x\n" * 100_000))
     result = ask.shell("ask undo --yes | head -1")
     assert result.text == "--- f\n"
     assert not (home.work / "f").exists()
 
 
-# Kills and other processes
+# Killed and parallel runs
 
 
-def test_a_run_that_is_killed_in_the_middle_is_undone(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_killed_runs_are_undone(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "f").write_text("old")
     holding = threading.Event()
     server.reply(wire.calls(write("f", "new"), write("g", "new")), Reply((b"", holding)))
@@ -449,7 +445,7 @@ def test_a_run_that_is_killed_in_the_middle_is_undone(ask: Ask, home: Home, serv
 
 
 @pytest.mark.slow
-def test_runs_in_parallel_are_undone_one_by_one(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_parallel_runs_are_undone_one_by_one(ask: Ask, home: Home, server: ModelServer) -> None:
     def script(request: object) -> Reply:
         body = request.json  # type: ignore[attr-defined]
         if body["messages"][-1]["role"] == "tool":

@@ -1,4 +1,4 @@
-"""`ask undo` after a safe run: all that it changed in its folders comes back, and nothing else is touched."""
+"""`ask undo` after a safe run restores all changes in the run's folders and nothing else."""
 
 from __future__ import annotations
 
@@ -25,21 +25,19 @@ def bash(command: str) -> wire.Call:
 
 
 class Model:
-    """Has the model run things in safe mode."""
+    """Makes the model run commands in safe mode."""
 
     def __init__(self, ask: Ask, server: ModelServer) -> None:
         self._ask = ask
         self._server = server
 
     def __call__(self, *calls: wire.Call, options: tuple[str, ...] = ()) -> Result:
-        """A run with these calls, a command where it is one."""
         self._server.reply(wire.calls(*calls), wire.says("Done."))
         result = self._ask("--safe", *options, "go")
         assert (result.code, result.text) == (0, "Done.\n"), result.stderr
         return result
 
     def bash(self, *commands: str, options: tuple[str, ...] = ()) -> Result:
-        """A run with these commands."""
         return self(*map(bash, commands), options=options)
 
 
@@ -52,18 +50,18 @@ def last_line(result: Result) -> str:
     return result.stderr.splitlines()[-1]
 
 
-def kept(home: Home) -> list[str]:
-    """What there is in the folder of originals."""
+def list_backups(home: Home) -> list[str]:
+    """List the folder of backups."""
     try:
         return [name for name in os.listdir(home.data / "originals") if not name.startswith(".")]
     except FileNotFoundError:
         return []
 
 
-# What is put back
+# What is restored
 
 
-def test_everything_that_commands_did_is_put_back_and_brought_back(ask: Ask, home: Home, model: Model) -> None:
+def test_all_changes_of_commands_are_undone_and_redone(ask: Ask, home: Home, model: Model) -> None:
     work = home.work
     for name in ("gone/a", "gone/deep/b", "moved/c", "kept/d"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +98,7 @@ def test_everything_that_commands_did_is_put_back_and_brought_back(ask: Ask, hom
     assert tree(work) == was
 
 
-def test_what_is_shown_says_what_there_is_and_what_there_will_be(ask: Ask, home: Home, model: Model) -> None:
+def test_the_preview_shows_the_current_and_the_restored_state(ask: Ask, home: Home, model: Model) -> None:
     work = home.work
     (work / "f").write_text("old\n")
     (work / "both").write_text("one\n")
@@ -145,7 +143,7 @@ mode: .*\bfile\b.*\b755\b.*\bfile\b.*\b644\b.*
     assert re.search(r"\bput back 5 files and 1 folder\b.*\bremove 1 file and 1 folder\b", done)
 
 
-def test_a_terminal_is_shown_the_first_and_asked(ask: Ask, home: Home, model: Model) -> None:
+def test_terminal_previews_are_truncated_and_confirmed(ask: Ask, home: Home, model: Model) -> None:
     for number in range(80):
         (home.work / f"{number}").write_text("x\n")
     model.bash("find . -name '[0-9]*' -delete")
@@ -156,7 +154,7 @@ def test_a_terminal_is_shown_the_first_and_asked(ask: Ask, home: Home, model: Mo
     assert len(os.listdir(home.work)) == 80
 
 
-def test_without_a_terminal_only_a_dry_run_shows_every_difference(ask: Ask, home: Home, model: Model) -> None:
+def test_only_a_dry_run_prints_all_differences_without_a_terminal(ask: Ask, home: Home, model: Model) -> None:
     for number in range(80):
         (home.work / f"{number}").write_text("x\n")
     model.bash("find . -name '[0-9]*' -delete")
@@ -165,7 +163,7 @@ def test_without_a_terminal_only_a_dry_run_shows_every_difference(ask: Ask, home
     assert len(os.listdir(home.work)) == 80
 
 
-def test_long_work_is_reported_once_in_a_pipe_and_all_the_time_on_a_terminal(ask: Ask, home: Home) -> None:
+def test_progress_is_printed_once_in_a_pipe_and_continuously_on_a_terminal(ask: Ask, home: Home) -> None:
     code = (
         "from ask.cli.undo import *; from ask.agent.app_context import *; report = ProgressLine(AppContext(), delay=0)"
     )
@@ -180,12 +178,12 @@ def test_long_work_is_reported_once_in_a_pipe_and_all_the_time_on_a_terminal(ask
 
 
 def conversation(home: Home) -> str:
-    """Whose the newest record is."""
-    journal = home.data / "originals" / max(kept(home)) / "journal"
+    """Return the conversation of the newest backup record."""
+    journal = home.data / "originals" / max(list_backups(home)) / "journal"
     return str(json.loads(journal.read_text().splitlines()[0])["conversation"])
 
 
-def test_files_that_tools_wrote_count_too_and_all_runs_of_a_conversation(ask: Ask, home: Home, model: Model) -> None:
+def test_files_written_by_tools_and_all_runs_of_a_conversation_are_undone(ask: Ask, home: Home, model: Model) -> None:
     was = tree(home.work)
     model(("write_file", {"filepath": "new/f", "content": "1"}), bash("echo 1 > g"))
     first = tree(home.work)
@@ -202,7 +200,7 @@ def test_files_that_tools_wrote_count_too_and_all_runs_of_a_conversation(ask: As
     assert tree(home.work) == was
 
 
-def test_all_folders_that_may_be_changed_are_copied_once(ask: Ask, home: Home, model: Model) -> None:
+def test_each_writable_folder_is_copied_once(ask: Ask, home: Home, model: Model) -> None:
     other, inner = home.path / "other", home.work / "deep/inner"
     for folder in (other, inner):
         folder.mkdir(parents=True)
@@ -210,19 +208,19 @@ def test_all_folders_that_may_be_changed_are_copied_once(ask: Ask, home: Home, m
     was = tree(other), tree(home.work)
     both = ("--allow-dir", str(other), "--allow-dir", str(inner))
     model.bash(f"echo new > deep/inner/f; echo new > {other}/f; rm deep/inner/f", options=both)
-    copies = home.data / "originals" / kept(home)[0] / "folders"
+    copies = home.data / "originals" / list_backups(home)[0] / "folders"
     assert sorted(os.listdir(copies)) == ["1", "2", "left", "start"]
     assert ask("undo", "-y").code == 0
     assert (tree(other), tree(home.work)) == was
 
 
-def test_what_is_protected_is_neither_copied_nor_touched(ask: Ask, home: Home, model: Model) -> None:
+def test_protected_paths_are_neither_copied_nor_changed(ask: Ask, home: Home, model: Model) -> None:
     for name in (".git", "sub/.git"):
         (home.work / name).mkdir(parents=True)
         (home.work / name / "config").write_text("mine")
     model.bash("mv sub renamed; echo 1 > f")
     was = (home.work / ".git").stat().st_mtime_ns
-    start = (home.data / "originals" / kept(home)[0] / "folders/start").read_text().splitlines()
+    start = (home.data / "originals" / list_backups(home)[0] / "folders/start").read_text().splitlines()
     copied = [os.path.relpath(json.loads(line)[0], home.work) for line in start[1:]]
     assert copied == [".", "sub"]
     (home.work / ".git/config").write_text("changed since")
@@ -233,10 +231,10 @@ def test_what_is_protected_is_neither_copied_nor_touched(ask: Ask, home: Home, m
     assert sorted(os.listdir(home.work)) == [".git", "sub"]
 
 
-# What is not
+# What is not restored
 
 
-def test_what_the_user_changed_since_is_not_overwritten_unasked(ask: Ask, home: Home, model: Model) -> None:
+def test_later_changes_of_the_user_are_not_overwritten_without_force(ask: Ask, home: Home, model: Model) -> None:
     for name in ("mine", "theirs", "other"):
         (home.work / name).write_text("old\n")
     model.bash("echo new > mine; echo new > theirs; rm -f gone; mkdir made; echo 1 > made/f")
@@ -276,7 +274,7 @@ LATER_CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-def test_each_kind_of_later_change(ask: Ask, home: Home, model: Model) -> None:
+def test_every_kind_of_later_change_is_detected(ask: Ask, home: Home, model: Model) -> None:
     for name in LATER_CHANGES:
         (home.work / name).write_text("old")
     model.bash('for file in *; do echo new > "$file"; done')
@@ -286,7 +284,7 @@ def test_each_kind_of_later_change(ask: Ask, home: Home, model: Model) -> None:
     assert listed == {name: state for name, (_, state) in LATER_CHANGES.items()}
 
 
-def test_a_folder_in_the_way_stays_where_something_else_is_in_it(ask: Ask, home: Home, model: Model) -> None:
+def test_a_folder_with_other_content_is_not_removed(ask: Ask, home: Home, model: Model) -> None:
     (home.work / "f").write_text("old")
     model.bash("rm f; mkdir f; echo 1 > f/theirs")
     (home.work / "f/mine").write_text("mine")
@@ -295,7 +293,7 @@ def test_a_folder_in_the_way_stays_where_something_else_is_in_it(ask: Ask, home:
     assert os.listdir(home.work / "f") == ["mine"]
 
 
-def test_no_link_leads_undo_out_of_the_folder(ask: Ask, home: Home, model: Model) -> None:
+def test_undo_does_not_follow_links_out_of_the_folder(ask: Ask, home: Home, model: Model) -> None:
     outside = home.path / "outside"
     outside.mkdir()
     (outside / "f").write_text("outside")
@@ -312,30 +310,30 @@ def test_no_link_leads_undo_out_of_the_folder(ask: Ask, home: Home, model: Model
     assert {path.name: path.read_text() for path in outside.iterdir()} == {"f": "outside"}
 
 
-def test_a_run_that_changes_nothing_leaves_nothing(ask: Ask, home: Home, model: Model) -> None:
+def test_runs_without_changes_leave_no_backup(ask: Ask, home: Home, model: Model) -> None:
     (home.work / "f").write_text("old")
     model.bash("cat f; echo old > g; rm g; printf old > f; touch f")
-    assert kept(home) == []
+    assert list_backups(home) == []
     assert ask("undo", "-y").code == 2
 
 
-def test_nothing_is_copied_for_what_only_reads_nor_where_nothing_is_saved(ask: Ask, home: Home, model: Model) -> None:
+def test_read_only_calls_and_unsaved_runs_copy_nothing(ask: Ask, home: Home, model: Model) -> None:
     model(("list_dir", {"path": "."}))
     model.bash("echo 1 > f", options=("--no-save",))
     assert not (home.data / "originals").exists()
     assert (home.work / "f").exists()
 
 
-def test_a_denied_call_copies_nothing(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_denied_calls_copy_nothing(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(bash("echo 1 > f")), wire.says("Done."))
     assert ask("--safe", "--confirm", "go").code == 8
-    assert kept(home) == []
+    assert list_backups(home) == []
 
 
 # Limits
 
 
-def test_a_folder_that_is_too_large_is_not_copied_and_a_warning_says_so(ask: Ask, home: Home, model: Model) -> None:
+def test_folders_that_are_too_large_are_not_copied_and_a_warning_is_printed(ask: Ask, home: Home, model: Model) -> None:
     for name in ("one", "two"):
         with (home.work / name).open("wb") as file:
             file.truncate(130_000_000)
@@ -343,21 +341,21 @@ def test_a_folder_that_is_too_large_is_not_copied_and_a_warning_says_so(ask: Ask
     [line] = [line for line in result.stderr.splitlines() if "ask undo" in line]
     assert f"{home.work} (over 256 MB)" in line
     assert (home.work / "new").read_text() == "2\n"
-    assert kept(home) == []
+    assert list_backups(home) == []
     assert ask("undo", "-y").code == 2
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_full_disk_during_the_copy_is_one_line_and_leaves_no_files(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "large").write_bytes(b"x" * 2_000_000)
     server.reply(wire.calls(bash("echo 1 > new")), wire.says("Done."))
     result = ask.shell("ulimit -f 1000; ask --safe go", {"PYTHONDONTWRITEBYTECODE": "1"})
     assert (result.code, result.text) == (0, "Done.\n")
     [line] = [line for line in result.stderr.splitlines() if "ask undo" in line]
     assert "(File too large)" in line
-    assert kept(home) == []
+    assert list_backups(home) == []
 
 
-def test_what_is_too_large_to_be_brought_back_is_said(ask: Ask, home: Home, model: Model) -> None:
+def test_files_too_large_for_redo_are_reported(ask: Ask, home: Home, model: Model) -> None:
     model.bash("truncate -s 101M large; echo 1 > small")
     result = ask("undo", "-y")
     assert any("--redo" in line and " 1 " in line for line in result.stderr.splitlines())
@@ -373,7 +371,7 @@ def test_what_is_too_large_to_be_brought_back_is_said(ask: Ask, home: Home, mode
 
 
 def stop_copying(ask: Ask, home: Home, server: ModelServer, number: signal.Signals) -> Result:
-    """A run that gets a signal while it copies; where the signal came too late for that, it is another one."""
+    """Send a signal to a run while it copies; try again if the signal came too late."""
     for size in range(3_000):
         (home.work / str(size)).write_text("x" * size)
     for _ in range(20):
@@ -390,34 +388,31 @@ def stop_copying(ask: Ask, home: Home, server: ModelServer, number: signal.Signa
 
 
 def wait_until(happened: Callable[[], object]) -> None:
-    """Return as soon as something has happened."""
     late = time.monotonic() + 20
     while not happened():
         assert time.monotonic() < late
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_it_is_copied_ends_the_run_without_the_call(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_ctrl_c_during_the_copy_ends_the_run_without_the_call(ask: Ask, home: Home, server: ModelServer) -> None:
     assert stop_copying(ask, home, server, signal.SIGINT).code == 130
-    assert kept(home) == []
+    assert list_backups(home) == []
     assert "not run: interrupted" in ask("history", "show", "--tools").text
 
 
 @pytest.mark.slow
-def test_a_kill_while_it_is_copied_leaves_what_undo_does_not_see(
-    ask: Ask, home: Home, server: ModelServer, model: Model
-) -> None:
+def test_undo_ignores_copies_interrupted_by_a_kill(ask: Ask, home: Home, server: ModelServer, model: Model) -> None:
     assert stop_copying(ask, home, server, signal.SIGKILL).code == -signal.SIGKILL
-    assert len(kept(home)) == 1
+    assert len(list_backups(home)) == 1
     assert ask("undo", "-y").code == 2
     (home.data / "originals/.pruned").unlink()
     model.bash("rm 1*")
-    assert len(kept(home)) == 1, "what the kill left is gone"
+    assert len(list_backups(home)) == 1, "what the kill left is gone"
     assert ask("undo", "-y").code == 0
     assert sorted(map(int, os.listdir(home.work))) == list(range(3_000))
 
 
-def test_after_a_kill_undo_puts_back_what_differs_and_says_that_it_does_not_know_more(
+def test_undo_after_a_kill_restores_differences_and_reports_uncertainty(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     (home.work / "f").write_text("old")

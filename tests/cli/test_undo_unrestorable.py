@@ -1,4 +1,4 @@
-"""What `ask undo` after a safe run cannot put back, or take away: it is said, and the exit code tells."""
+"""What `ask undo` after a safe run cannot restore or remove is reported, also by the exit code."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from ask.undo.trees import MAX_DEPTH
 from tests import wire
 from tests.cli.test_undo_safe import Model, bash, last_line
 from tests.model_server import ModelServer
-from tests.needed import need
 from tests.program import Ask, Home, Result
+from tests.required_programs import require_programs
 
 MOUNTED = """
 mount -t tmpfs none here && mount -t tmpfs none shut && echo old > here/f || exit 99
 chmod 750 here && mount -o remount,ro shut || exit 99
 """
-"""Mounts two file systems, the second read-only, as a user who looks like root to it."""
+"""Mounts two file systems, the second read-only, in a user namespace with root privileges."""
 
 
-def deep(levels: int) -> str:
-    """A command that makes so many folders within each other, with a file in the first and the last."""
+def nested_folders_command(levels: int) -> str:
+    """Return a command that creates nested folders, with a file in the first and the last."""
     return f"mkdir -p $(printf 'd/%.0s' {{1..{levels}}}); touch d/f $(printf 'd/%.0s' {{1..{levels}}})/f"
 
 
-def mounted(ask: Ask, script: str) -> Result:
-    """Run a script where something is mounted."""
-    need("unshare", "mount")
+def run_with_mounts(ask: Ask, script: str) -> Result:
+    """Run a script in a folder with mounted file systems."""
+    require_programs("unshare", "mount")
     for name in ("here", "shut"):
         (ask.cwd / name).mkdir()
     whole = f"unshare --user --map-root-user --mount bash -c '{MOUNTED}{script}'"
     return ask.shell(whole)
 
 
-def test_folders_that_are_not_too_deep_are_removed(ask: Ask, home: Home, server: ModelServer) -> None:
-    Model(ask, server).bash(deep(MAX_DEPTH - 1))
+def test_folders_within_the_depth_limit_are_removed(ask: Ask, home: Home, server: ModelServer) -> None:
+    Model(ask, server).bash(nested_folders_command(MAX_DEPTH - 1))
     result = ask("undo", "-y")
     assert result.code == 0
     assert f"2 files and {MAX_DEPTH - 1} folders" in last_line(result)
     assert os.listdir(home.work) == []
 
 
-def test_folders_that_are_too_deep_are_not_and_that_is_said(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_folders_beyond_the_depth_limit_are_left_and_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     (home.work / "f").write_text("old\n")
-    Model(ask, server).bash("echo new > f", deep(MAX_DEPTH + 3))
+    Model(ask, server).bash("echo new > f", nested_folders_command(MAX_DEPTH + 3))
     assert f": d/ (over {MAX_DEPTH} " in last_line(ask("undo", "-n"))
     result = ask("undo", "-y")
     left, done, error = result.stderr.splitlines()[1:]
@@ -58,7 +58,7 @@ def test_folders_that_are_too_deep_are_not_and_that_is_said(ask: Ask, home: Home
 
 
 @pytest.mark.slow
-def test_undo_that_can_only_leave_such_a_folder_fails(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_undo_fails_if_nothing_can_be_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     script = f"mkdir -p {'d/' * (MAX_DEPTH + 3)}"
     Model(ask, server).bash(script)
     result = ask("undo", "-y")
@@ -67,9 +67,7 @@ def test_undo_that_can_only_leave_such_a_folder_fails(ask: Ask, home: Home, serv
     assert (home.work / "d").exists()
 
 
-def test_a_folder_of_the_run_stays_where_the_user_put_something_in_it(
-    ask: Ask, home: Home, server: ModelServer
-) -> None:
+def test_folders_with_files_of_the_user_are_not_removed(ask: Ask, home: Home, server: ModelServer) -> None:
     Model(ask, server).bash("mkdir -p made/in; touch made/in/f")
     (home.work / "made/mine").touch()
     listed = "made/\tsomething else is in it\nmade/in/\tremove\nmade/in/f\tremove\n"
@@ -82,7 +80,7 @@ def test_a_folder_of_the_run_stays_where_the_user_put_something_in_it(
     assert os.listdir(home.work / "made") == ["mine"]
 
 
-def test_of_what_is_too_deep_to_be_copied_it_is_said_before_and_after(
+def test_folders_too_deep_to_copy_are_reported_before_and_after_the_run(
     ask: Ask, home: Home, server: ModelServer
 ) -> None:
     last = home.work.joinpath(*["d"] * (MAX_DEPTH + 1), "f")
@@ -97,10 +95,10 @@ def test_of_what_is_too_deep_to_be_copied_it_is_said_before_and_after(
 
 
 @pytest.mark.slow
-def test_what_is_mounted_below_is_not_copied_and_that_is_said(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_mounted_file_systems_are_not_copied_and_reported(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.calls(bash("rm here/f; chmod 700 here; touch g")), wire.says("Done."))
     script = "ask --safe go && [[ -e g && ! -e here/f ]] && ask undo --list && ask undo -y && ls -A here"
-    result = mounted(ask, script)
+    result = run_with_mounts(ask, script)
     assert (result.code, result.text.splitlines()[:2]) == (0, ["Done.", "g\tremove"]), result.stderr
     assert result.stderr.count(" here/ (") == 3, "by the run, by the list, and by undo"
     assert "shut" not in result.stderr, "nobody can change what is in there"
@@ -108,11 +106,11 @@ def test_what_is_mounted_below_is_not_copied_and_that_is_said(ask: Ask, home: Ho
 
 
 @pytest.mark.slow
-def test_a_file_system_that_comes_or_goes_is_taken_for_no_change(ask: Ask, home: Home, server: ModelServer) -> None:
-    """After a kill, what there is now tells what the run did."""
+def test_mounting_and_unmounting_is_not_a_change(ask: Ask, home: Home, server: ModelServer) -> None:
+    """After a kill, undo derives the changes of the run from the current state."""
     (home.work / "comes").mkdir()
     (home.work / "comes/under").write_text("old")
     server.reply(wire.calls(bash("touch g; sleep 60")))
     killed = "ask --safe go & until [[ -e g ]]; do sleep 0.1; done; kill -KILL $!; wait; "
-    result = mounted(ask, killed + "umount here; mount -t tmpfs -o mode=711 none comes; ask undo --list")
+    result = run_with_mounts(ask, killed + "umount here; mount -t tmpfs -o mode=711 none comes; ask undo --list")
     assert (result.code, result.text) == (0, "g\tremove\n"), result.stderr

@@ -1,4 +1,4 @@
-"""Bodies in chunks, cut anywhere: what was sent is read, and what is no such body is said to be none."""
+"""Decoding of chunked bodies that are split anywhere or invalid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ask.client.decoding import MAX_LINE_BYTES, ChunkedDecoder, InvalidChunkError
 from ask.client.transport import Transport
 from tests import wire
-from tests.client.test_transport import CHAT, ENOUGH, data_of, no_proxies  # noqa: F401 - a fixture
+from tests.client.test_transport import CHAT, ENOUGH, no_proxies, read_data  # noqa: F401 - a fixture
 from tests.model_server import ModelServer, Reply
 
 EXTENSIONS = st.sampled_from([b"", b";a", b'; name="value"', b" "])
@@ -20,66 +20,64 @@ TRAILERS = st.lists(st.sampled_from([b"Expires: never\r\n", b"X: y\r\n"]), max_s
 PIECES = st.lists(st.tuples(st.binary(min_size=1), EXTENSIONS), max_size=8)
 
 
-def encoded(pieces: Sequence[tuple[bytes, bytes]], trailers: bytes = b"") -> bytes:
+def encode_chunks(pieces: Sequence[tuple[bytes, bytes]], trailers: bytes = b"") -> bytes:
     parts = [b"%x%s\r\n%s\r\n" % (len(piece), extension, piece) for piece, extension in pieces]
     return b"".join([*parts, b"0\r\n", trailers, b"\r\n"])
 
 
 @given(PIECES, TRAILERS, st.data())
-def test_a_body_is_read_wherever_it_is_cut(
-    pieces: list[tuple[bytes, bytes]], trailers: bytes, data: st.DataObject
-) -> None:
-    sent = encoded(pieces, trailers)
+def test_body_is_decoded_for_any_split(pieces: list[tuple[bytes, bytes]], trailers: bytes, data: st.DataObject) -> None:
+    sent = encode_chunks(pieces, trailers)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(sent)))))
-    chunks, read = ChunkedDecoder(), b""
+    decoder, decoded = ChunkedDecoder(), b""
     for start, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
-        assert not chunks.complete or start == len(sent)
-        read += chunks.feed(sent[start:end])
-    assert read == b"".join(piece for piece, _ in pieces)
-    assert chunks.complete
+        assert not decoder.complete or start == len(sent)
+        decoded += decoder.feed(sent[start:end])
+    assert decoded == b"".join(piece for piece, _ in pieces)
+    assert decoder.complete
 
 
 @given(PIECES.filter(bool), st.data())
 def test_received_data_is_available_at_once(pieces: list[tuple[bytes, bytes]], data: st.DataObject) -> None:
-    sent = encoded(pieces)
+    sent = encode_chunks(pieces)
     end = data.draw(st.integers(0, len(sent) - 1))
-    chunks, place = ChunkedDecoder(), 0
+    decoder, position = ChunkedDecoder(), 0
     expected = b""
     for piece, extension in pieces:
-        head = place + len(b"%x%s\r\n" % (len(piece), extension))
+        head = position + len(b"%x%s\r\n" % (len(piece), extension))
         expected += piece[: max(end - head, 0)]
-        place = head + len(piece) + 2
-    assert chunks.feed(sent[:end]) == expected
-    assert not chunks.complete
+        position = head + len(piece) + 2
+    assert decoder.feed(sent[:end]) == expected
+    assert not decoder.complete
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_a_body_or_none(data: bytes) -> None:
+def test_any_bytes_are_decoded_or_rejected(data: bytes) -> None:
     with contextlib.suppress(InvalidChunkError):
         assert len(ChunkedDecoder().feed(data)) <= len(data)
 
 
 @pytest.mark.parametrize("line", [b"", b"x", b"-1", b"+1", b"1_0", b"0x1", b"1 1", "\u0661".encode(), b";a"])
-def test_an_invalid_chunk_size_is_refused(line: bytes) -> None:
+def test_invalid_chunk_size_is_rejected(line: bytes) -> None:
     with pytest.raises(InvalidChunkError):
         ChunkedDecoder().feed(line + b"\r\n")
 
 
-def test_a_line_without_end_is_given_up() -> None:
-    chunks = ChunkedDecoder()
+def test_endless_line_is_rejected() -> None:
+    decoder = ChunkedDecoder()
     with pytest.raises(InvalidChunkError):
         for _ in range(MAX_LINE_BYTES + 1):
-            chunks.feed(b"1")
+            decoder.feed(b"1")
 
 
-def test_the_connection_is_used_again_after_a_body_in_chunks(server: ModelServer) -> None:
-    said = wire.says("hello")
-    assert said.framing == "chunked"
-    server.reply(said, said, Reply([b"{}"], framing="length"))
+def test_connection_is_reused_after_a_chunked_body(server: ModelServer) -> None:
+    reply = wire.says("hello")
+    assert reply.framing == "chunked"
+    server.reply(reply, reply, Reply([b"{}"], framing="length"))
     transport = Transport(server.base_url, ENOUGH)
     for _ in range(2):
         with transport.send(CHAT) as answer:
-            assert list(data_of(answer))[-1] == "[DONE]"
+            assert list(read_data(answer))[-1] == "[DONE]"
     with transport.send(CHAT) as answer:
         assert answer.read_text() == "{}"
     assert len({request.connection for request in server.requests}) == 1

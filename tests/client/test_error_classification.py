@@ -1,4 +1,4 @@
-"""Which parameter an error is about: the words that services use for it, and those that mean something else."""
+"""Classification of provider errors by their messages, including false positives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.program import Ask
         ("a(b", "parameter a(b"),
     ],
 )
-def test_a_parameter_is_named_as_services_do(option: str, message: str) -> None:
+def test_parameter_is_recognized_in_messages_of_services(option: str, message: str) -> None:
     assert is_option_named(option, message)
     error = convert_to_parameter_error(ProviderError(message, 400), {"other": 1, option: 2})
     assert isinstance(error, ParameterError)
@@ -54,12 +54,12 @@ def test_a_parameter_is_named_as_services_do(option: str, message: str) -> None:
         ("top_p", "stop_points are no top_points"),
     ],
 )
-def test_a_word_of_the_message_is_no_parameter(option: str, message: str) -> None:
+def test_ordinary_words_are_not_taken_for_parameters(option: str, message: str) -> None:
     error = ProviderError(message, 400)
     assert convert_to_parameter_error(error, {option: 1}) is error
 
 
-def test_what_the_provider_names_itself_is_believed_whatever_the_text() -> None:
+def test_parameter_field_takes_precedence_over_the_message() -> None:
     error = ProviderError("that is too much", 422)
     error.parameter = "seed"
     assert isinstance(convert_to_parameter_error(error, {"seed": 1}), ParameterError)
@@ -67,7 +67,7 @@ def test_what_the_provider_names_itself_is_believed_whatever_the_text() -> None:
 
 
 @pytest.mark.parametrize("status", [None, 401, 429, 500])
-def test_other_errors_are_no_parameter_s(status: int | None) -> None:
+def test_other_statuses_are_not_parameter_errors(status: int | None) -> None:
     error = ProviderError("'seed' is not supported", status)
     assert convert_to_parameter_error(error, {"seed": 1}) is error
 
@@ -80,13 +80,13 @@ def test_other_errors_are_no_parameter_s(status: int | None) -> None:
         "Context window exceeded",
     ],
 )
-def test_an_exceeded_context_window_is_recognized_as_too_long(message: str) -> None:
+def test_exceeded_context_window_is_recognized(message: str) -> None:
     assert classify_error(ProviderError(message, 400)).remedy is Remedy.SHORTER
 
 
-@pytest.mark.parametrize("kind", ["image", "audio"])
-def test_input_that_a_model_does_not_take_is_not_sent_again(kind: str) -> None:
-    message = f"{kind} input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
+@pytest.mark.parametrize("input_type", ["image", "audio"])
+def test_unsupported_input_is_not_retried(input_type: str) -> None:
+    message = f"{input_type} input is not supported - hint: if this is unexpected, you may need to provide the mmproj"
     error = classify_error(ProviderError(message, 500, Remedy.RETRY()))
     assert error.remedy is Remedy.NONE
     assert "model" in error.advice
@@ -94,7 +94,7 @@ def test_input_that_a_model_does_not_take_is_not_sent_again(kind: str) -> None:
     assert other.remedy == Remedy.RETRY()
 
 
-def test_an_image_for_a_local_server_without_vision_is_sent_once(ask: Ask, server: ModelServer) -> None:
+def test_image_for_a_local_server_without_vision_is_sent_once(ask: Ask, server: ModelServer) -> None:
     body = {"error": {"code": 500, "message": "image input is not supported - hint: ...", "type": "server_error"}}
     server.reply(Reply((json.dumps(body).encode(),), status=500))
     result = ask("-p", "lmstudio", "-m", "m", "hi", env={"LMSTUDIO_BASE_URL": server.base_url})

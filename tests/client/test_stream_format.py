@@ -1,4 +1,4 @@
-"""Framing: the same events, wherever the network cut the bytes and however a service ends its lines."""
+"""Stream decoders: the events are the same for any split of the bytes and any line ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ask import ServerEvent
 from ask.client.stream_format import MAX_EVENT_BYTES, EventTooLargeError, NdjsonDecoder, SseDecoder
 
-Framing = SseDecoder | NdjsonDecoder
+Decoder = SseDecoder | NdjsonDecoder
 BOM = b"\xef\xbb\xbf"
 LINE_ENDS = [b"\n", b"\r\n", b"\r"]
 TEXT = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=8)
@@ -22,31 +22,33 @@ JSON_TEXT = st.dictionaries(TEXT, st.integers() | TEXT | st.lists(TEXT, max_size
 )
 
 
-def read(framing: Framing, chunks: Sequence[bytes]) -> list[ServerEvent]:
-    """All events of a stream that came in these chunks and then ended."""
-    return [event for chunk in chunks for event in framing.feed(chunk)] + framing.flush()
+def read(decoder_class: Decoder, chunks: Sequence[bytes]) -> list[ServerEvent]:
+    """Decode a complete stream that arrives in these chunks."""
+    return [event for chunk in chunks for event in decoder_class.feed(chunk)] + decoder_class.flush()
 
 
 @st.composite
-def chunked(draw: st.DrawFn, data: bytes) -> list[bytes]:
-    """The bytes, cut anywhere."""
+def split_bytes(draw: st.DrawFn, data: bytes) -> list[bytes]:
+    """Split bytes into chunks at arbitrary positions."""
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=8)))
     return [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True) if a < b]
 
 
 @st.composite
 def sse_streams(draw: st.DrawFn) -> tuple[bytes, list[ServerEvent]]:
-    """A stream, and the events in it: with and without names, comments, several data lines, space behind the colon."""
+    """Generate a stream and its events, with optional event types, comments, data lines and spaces after colons."""
     end = draw(st.sampled_from(LINE_ENDS))
     lines: list[str] = []
     events = []
-    noise = st.lists(TEXT.map(":{}".format) | st.sampled_from(["", "id: 7", "retry: 10", "unknown"]), max_size=2)
+    ignored_lines = st.lists(
+        TEXT.map(":{}".format) | st.sampled_from(["", "id: 7", "retry: 10", "unknown"]), max_size=2
+    )
     for name, data in draw(st.lists(st.tuples(st.none() | st.sampled_from(["ping", "error"]), st.lists(TEXT)))):
-        lines += draw(noise)
+        lines += draw(ignored_lines)
         if name:
             lines.append(f"event: {name}")
-            lines += [line for line in draw(noise) if line]
-        # A space at the start belongs to the framing, so that data of its own needs one before it.
+            lines += [line for line in draw(ignored_lines) if line]
+        # The decoder removes one space after the colon, so data that begins with a space needs another.
         lines += [f"data:{' ' if part[:1] == ' ' or draw(st.booleans()) else ''}{part}" for part in data]
         lines.append("")
         events += [ServerEvent(name, "\n".join(data))] if data else []
@@ -55,27 +57,29 @@ def sse_streams(draw: st.DrawFn) -> tuple[bytes, list[ServerEvent]]:
 
 
 @given(st.data())
-def test_sse_events_are_the_same_wherever_the_stream_is_cut(data: st.DataObject) -> None:
+def test_sse_events_are_the_same_for_any_split(data: st.DataObject) -> None:
     stream, events = data.draw(sse_streams())
-    assert read(SseDecoder(), data.draw(chunked(stream))) == events
+    assert read(SseDecoder(), data.draw(split_bytes(stream))) == events
     assert read(SseDecoder(), [stream[i : i + 1] for i in range(len(stream))]) == events
 
 
 @given(st.binary(), st.data())
-@pytest.mark.parametrize("framing", [SseDecoder, NdjsonDecoder])
-def test_any_bytes_are_read_the_same_wherever_they_are_cut(
-    framing: Callable[[], Framing], stream: bytes, data: st.DataObject
+@pytest.mark.parametrize("decoder_class", [SseDecoder, NdjsonDecoder])
+def test_any_bytes_are_decoded_the_same_for_any_split(
+    decoder_class: Callable[[], Decoder], stream: bytes, data: st.DataObject
 ) -> None:
-    assert read(framing(), data.draw(chunked(stream))) == read(framing(), [stream])
+    assert read(decoder_class(), data.draw(split_bytes(stream))) == read(decoder_class(), [stream])
 
 
 @given(st.data(), st.lists(JSON_TEXT), st.sampled_from(LINE_ENDS[:2]), st.booleans())
-def test_ndjson_is_the_same_wherever_it_is_cut(data: st.DataObject, values: list[str], end: bytes, ended: bool) -> None:
-    stream = end.join(value.encode() for value in values) + (end if ended else b"")
-    assert read(NdjsonDecoder(), data.draw(chunked(stream))) == [ServerEvent(None, value) for value in values]
+def test_ndjson_is_the_same_for_any_split(
+    data: st.DataObject, values: list[str], end: bytes, has_line_end: bool
+) -> None:
+    stream = end.join(value.encode() for value in values) + (end if has_line_end else b"")
+    assert read(NdjsonDecoder(), data.draw(split_bytes(stream))) == [ServerEvent(None, value) for value in values]
 
 
-def test_blank_lines_between_ndjson_lines_are_left_out() -> None:
+def test_blank_ndjson_lines_are_ignored() -> None:
     assert read(NdjsonDecoder(), [b'\n{"a":1}\n\n  \r\n{"b":2}\n']) == [
         ServerEvent(None, '{"a":1}'),
         ServerEvent(None, '{"b":2}'),
@@ -84,35 +88,35 @@ def test_blank_lines_between_ndjson_lines_are_left_out() -> None:
 
 @pytest.mark.parametrize("end", ["", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n", "\r\r"])
 @pytest.mark.parametrize("data", ['{"a": [{}]}', "[DONE]", "[1]"])
-def test_the_last_event_needs_no_blank_line(data: str, end: str) -> None:
+def test_last_event_needs_no_blank_line(data: str, end: str) -> None:
     stream = f"data: first\n\nevent: x\ndata: {data}{end}".encode()
     assert read(SseDecoder(), [stream]) == [ServerEvent(None, "first"), ServerEvent("x", data)]
 
 
 @pytest.mark.parametrize("end", LINE_ENDS)
-def test_a_last_line_of_plain_text_counts_once_it_has_ended(end: bytes) -> None:
+def test_last_line_of_plain_text_needs_a_line_end(end: bytes) -> None:
     assert read(SseDecoder(), [b"data: hello" + end]) == [ServerEvent(None, "hello")]
 
 
 @given(JSON_TEXT.filter(lambda text: text != "{}"), st.data())
-def test_a_last_line_that_was_cut_short_is_not_used(text: str, data: st.DataObject) -> None:
+def test_truncated_last_line_is_ignored(text: str, data: st.DataObject) -> None:
     value = text.encode()
-    cut = value[: data.draw(st.integers(0, len(value) - 1))]
+    truncated = value[: data.draw(st.integers(0, len(value) - 1))]
     first = ServerEvent(None, "first")
-    assert read(SseDecoder(), [b"data: first\n\ndata: " + cut]) == [first]
-    assert read(NdjsonDecoder(), [b"first\n" + cut]) == [first]
+    assert read(SseDecoder(), [b"data: first\n\ndata: " + truncated]) == [first]
+    assert read(NdjsonDecoder(), [b"first\n" + truncated]) == [first]
 
 
-def test_an_event_of_which_only_some_lines_came_is_not_used() -> None:
+def test_event_with_missing_lines_is_ignored() -> None:
     assert read(SseDecoder(), [b'data: {"a":\ndata: {"b": 1}']) == []
     assert read(SseDecoder(), [b'data: {"a":\ndata: {"b": 1}}']) == [ServerEvent(None, '{"a":\n{"b": 1}}')]
 
 
-def test_a_name_without_data_is_no_event_and_names_no_other() -> None:
+def test_event_type_without_data_is_ignored() -> None:
     assert read(SseDecoder(), [b"event: ping\n\ndata: x\n\n"]) == [ServerEvent(None, "x")]
 
 
-def test_bytes_that_are_no_utf8_are_replaced() -> None:
+def test_invalid_utf8_is_replaced() -> None:
     assert read(SseDecoder(), [b"data: a\xffb\n\n"]) == [ServerEvent(None, "a\ufffdb")]
     assert read(NdjsonDecoder(), [b'"a\xffb"\n']) == [ServerEvent(None, '"a\ufffdb"')]
 
@@ -132,58 +136,63 @@ def test_bytes_that_are_no_utf8_are_replaced() -> None:
     ],
 )
 def test_only_data_of_the_next_event_is_pending(chunk: bytes, pending: int) -> None:
-    frames = SseDecoder()
-    frames.feed(chunk)
-    assert frames.pending_bytes == pending
+    decoder = SseDecoder()
+    decoder.feed(chunk)
+    assert decoder.pending_bytes == pending
 
 
-def test_bytes_of_the_next_line_of_ndjson_are_pending() -> None:
-    frames = NdjsonDecoder()
-    assert [(frames.feed(chunk), frames.pending_bytes)[1] for chunk in (b'{"a"', b":", b"1}\n\n", b"{")] == [4, 5, 0, 1]
+def test_bytes_of_the_next_ndjson_line_are_pending() -> None:
+    decoder = NdjsonDecoder()
+    assert [(decoder.feed(chunk), decoder.pending_bytes)[1] for chunk in (b'{"a"', b":", b"1}\n\n", b"{")] == [
+        4,
+        5,
+        0,
+        1,
+    ]
 
 
-@pytest.mark.parametrize("framing", [SseDecoder, NdjsonDecoder])
+@pytest.mark.parametrize("decoder_class", [SseDecoder, NdjsonDecoder])
 @pytest.mark.parametrize("piece", [b"x" * 65_536, b"data:" + b"x" * 65_000 + b"\n", b": " + b"x" * 65_000])
-def test_an_event_without_end_is_given_up(framing: Callable[[], Framing], piece: bytes) -> None:
-    if framing is NdjsonDecoder:
+def test_endless_event_is_rejected(decoder_class: Callable[[], Decoder], piece: bytes) -> None:
+    if decoder_class is NdjsonDecoder:
         piece = piece.replace(b"\n", b"")
-    frames = framing()
+    decoder = decoder_class()
     with pytest.raises(EventTooLargeError):
         for _ in range(MAX_EVENT_BYTES // len(piece) + 1):
-            frames.feed(piece)
+            decoder.feed(piece)
 
 
-@pytest.mark.parametrize("framing", [SseDecoder, NdjsonDecoder])
-def test_an_event_that_would_fill_the_memory_is_given_up(framing: Callable[[], Framing]) -> None:
-    start = b"data: [" if framing is SseDecoder else b"["
+@pytest.mark.parametrize("decoder_class", [SseDecoder, NdjsonDecoder])
+def test_event_with_too_many_containers_is_rejected(decoder_class: Callable[[], Decoder]) -> None:
+    start = b"data: [" if decoder_class is SseDecoder else b"["
     with pytest.raises(EventTooLargeError):
-        framing().feed(start + b"{}," * 400_000 + b"{}]\n\n")
-    assert framing().feed(start + b'"' + b"x" * 2_000_000 + b'"]\n\n')
+        decoder_class().feed(start + b"{}," * 400_000 + b"{}]\n\n")
+    assert decoder_class().feed(start + b'"' + b"x" * 2_000_000 + b'"]\n\n')
 
 
-def extra_memory(framing: Framing, chunk: bytes) -> int:
-    """Bytes allocated at most while one more chunk is taken; the median of many, as lists grow by leaps."""
+def measure_peak_memory(decoder_class: Decoder, chunk: bytes) -> int:
+    """Return the median peak memory for decoding one more chunk; some chunks make a list grow."""
     peaks = []
     tracemalloc.start()
     for _ in range(21):
         tracemalloc.reset_peak()
-        before = tracemalloc.get_traced_memory()[0]
-        framing.feed(chunk)
-        peaks.append(tracemalloc.get_traced_memory()[1] - before)
+        memory_before = tracemalloc.get_traced_memory()[0]
+        decoder_class.feed(chunk)
+        peaks.append(tracemalloc.get_traced_memory()[1] - memory_before)
     tracemalloc.stop()
     return sorted(peaks)[10]
 
 
-@pytest.mark.parametrize(("framing", "start"), [(SseDecoder, b"data: "), (NdjsonDecoder, b'{"a": "')])
-def test_a_small_chunk_costs_the_same_however_long_its_line_already_is(
-    framing: Callable[[], Framing], start: bytes
+@pytest.mark.parametrize(("decoder_class", "start"), [(SseDecoder, b"data: "), (NdjsonDecoder, b'{"a": "')])
+def test_memory_per_chunk_does_not_depend_on_the_line_length(
+    decoder_class: Callable[[], Decoder], start: bytes
 ) -> None:
-    frames = framing()
-    frames.feed(start)
+    decoder = decoder_class()
+    decoder.feed(start)
     for _ in range(5000):
-        frames.feed(b"x" * 200)
-    assert extra_memory(frames, b"x" * 200) < 5000
-    assert len(frames.feed(b"\n\n")[0].data) > 1_000_000
+        decoder.feed(b"x" * 200)
+    assert measure_peak_memory(decoder, b"x" * 200) < 5000
+    assert len(decoder.feed(b"\n\n")[0].data) > 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -202,7 +211,7 @@ def test_a_small_chunk_costs_the_same_however_long_its_line_already_is(
         ("data:\0\n\n", [(None, "\0")]),
     ],
 )
-def test_fields_are_read_as_browsers_read_them(stream: str, events: list[tuple[str | None, str]]) -> None:
+def test_fields_are_decoded_as_in_browsers(stream: str, events: list[tuple[str | None, str]]) -> None:
     data = stream.encode()
     expected = [ServerEvent(name, text) for name, text in events]
     assert read(SseDecoder(), [data]) == expected

@@ -1,4 +1,4 @@
-"""The transport against a real server: what it sends, when it sees what comes, and how long it waits."""
+"""The transport against a real server: requests, incremental reading, proxies, timeouts and errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 
 from ask.client.stream_format import MAX_EVENT_BYTES
-from ask.client.transport import PROGRESS_BYTES, READ_BYTES, Transport
-from ask.client.transport import HttpResponse as Answer
+from ask.client.transport import PROGRESS_BYTES, READ_BYTES, HttpResponse, Transport
 from ask.errors import AskError, ConfigError, IncompleteStreamError, NetworkError
 from ask.plugin_api.provider import HttpRequest
 from tests import wire
@@ -36,31 +35,31 @@ CHAT = HttpRequest("/chat/completions", {"model": "m"}, {"Authorization": "Beare
 
 @pytest.fixture(autouse=True)
 def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever stands in the environment of the tests themselves."""
+    """Remove any proxy settings of the machine that runs the tests."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
 
 
-def data_of(answer: Answer) -> Iterator[str]:
-    """The events' data, each taken for growth of the answer, `ending` set at the end marker as the exchange does."""
-    for event in chain.from_iterable(answer.iter_event_batches()):
-        answer.mark_progress()
-        answer.end_marker_seen = answer.end_marker_seen or event.data == "[DONE]"
+def read_data(response: HttpResponse) -> Iterator[str]:
+    """Yield the data of events, marking progress and the end of the stream as `ProviderClient` does."""
+    for event in chain.from_iterable(response.iter_event_batches()):
+        response.mark_progress()
+        response.end_marker_seen = response.end_marker_seen or event.data == "[DONE]"
         yield event.data
 
 
-def talk(server: ModelServer, *steps: Step, stall: float = ENOUGH, framing: Any = "chunked") -> list[str]:
-    """The data of all events of a reply."""
+def fetch_data(server: ModelServer, *steps: Step, stall: float = ENOUGH, framing: Any = "chunked") -> list[str]:
+    """Send a request and return the data of all events in the response."""
     server.reply(Reply(steps, framing=framing))
-    with Transport(server.base_url, stall).send(CHAT) as answer:
-        assert answer.is_stream()
-        return list(data_of(answer))
+    with Transport(server.base_url, stall).send(CHAT) as response:
+        assert response.is_stream()
+        return list(read_data(response))
 
 
 @contextmanager
-def takes(least: float, most: float) -> Iterator[None]:
-    """The time that a wait takes, in seconds; its upper bound leaves room for a busy machine."""
+def check_duration(least: float, most: float) -> Iterator[None]:
+    """Check how many seconds the block takes."""
     start = time.monotonic()
     yield
     assert least <= time.monotonic() - start < most
@@ -70,30 +69,30 @@ def takes(least: float, most: float) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("steps", [(wire.sse("a"),), (b'{"a": 1}',), (wire.sse("a"), 0.05)])
-def test_one_connection_serves_all_requests_of_a_run(server: ModelServer, steps: tuple[Step, ...]) -> None:
+def test_connection_is_reused_for_all_requests(server: ModelServer, steps: tuple[Step, ...]) -> None:
     server.reply(Reply(steps))
     transport = Transport(server.base_url, ENOUGH)
     for _ in range(3):
-        with transport.send(CHAT) as answer:
-            _ = list(data_of(answer)) if answer.is_stream() else answer.read_text()
+        with transport.send(CHAT) as response:
+            _ = list(read_data(response)) if response.is_stream() else response.read_text()
     assert [request.connection for request in server.requests] == [1, 1, 1]
 
 
-def test_a_reply_abandoned_early_does_not_affect_later_ones(server: ModelServer) -> None:
+def test_abandoned_response_does_not_affect_later_ones(server: ModelServer) -> None:
     server.reply(Reply((wire.sse("a", done=False), HOLD)), Reply((wire.sse("b"),)))
     transport = Transport(server.base_url, ENOUGH)
-    with transport.send(CHAT) as answer:
-        assert next(data_of(answer)) == "a"
-    with transport.send(CHAT) as answer:
-        assert list(data_of(answer)) == ["b", "[DONE]"]
+    with transport.send(CHAT) as response:
+        assert next(read_data(response)) == "a"
+    with transport.send(CHAT) as response:
+        assert list(read_data(response)) == ["b", "[DONE]"]
 
 
-def test_the_request_is_sent_as_the_provider_built_it(server: ModelServer) -> None:
+def test_request_is_sent_as_the_provider_built_it(server: ModelServer) -> None:
     server.reply(Reply())
     transport = Transport(server.base_url + "/", ENOUGH)
     for request in (CHAT, HttpRequest("/models", None, {"X": "y"}, "GET")):
-        with transport.send(request) as answer:
-            answer.read_text()
+        with transport.send(request) as response:
+            response.read_text()
     chat, models = server.requests
     assert (chat.method, chat.path, chat.json) == ("POST", "/api/v1/chat/completions", {"model": "m"})
     assert chat.headers["Authorization"] == "Bearer the-key"
@@ -102,41 +101,41 @@ def test_the_request_is_sent_as_the_provider_built_it(server: ModelServer) -> No
     assert (models.method, models.path, models.body, models.headers["X"]) == ("GET", "/api/v1/models", b"", "y")
 
 
-# Bytes are seen as they come
+# Incremental reading
 
 
 @FRAMINGS
 @pytest.mark.parametrize("compressed", [False, True])
-def test_each_event_is_seen_before_the_next_is_sent(server: ModelServer, framing: Any, compressed: bool) -> None:
-    seen = [threading.Event() for _ in range(3)]
-    packer = zlib.compressobj(wbits=31)
+def test_event_is_received_before_the_next_is_sent(server: ModelServer, framing: Any, compressed: bool) -> None:
+    received_events = [threading.Event() for _ in range(3)]
+    compressor = zlib.compressobj(wbits=31)
     steps: list[Step] = []
-    for number, event in enumerate(seen):
+    for number, event in enumerate(received_events):
         data = wire.event(str(number))
-        steps += [packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH) if compressed else data, event]
+        steps += [compressor.compress(data) + compressor.flush(zlib.Z_SYNC_FLUSH) if compressed else data, event]
     if compressed:
-        steps.append(packer.flush())
+        steps.append(compressor.flush())
     server.reply(Reply(steps, framing=framing, headers={"Content-Encoding": "gzip"} if compressed else {}))
-    with Transport(server.base_url, ENOUGH).send(CHAT) as answer:
-        for number, said in enumerate(chain.from_iterable(answer.iter_event_batches())):
-            assert said.data == str(number)
-            seen[number].set()
+    with Transport(server.base_url, ENOUGH).send(CHAT) as response:
+        for number, received in enumerate(chain.from_iterable(response.iter_event_batches())):
+            assert received.data == str(number)
+            received_events[number].set()
 
 
-def test_a_compressed_stream_that_comes_byte_by_byte_is_read(server: ModelServer) -> None:
-    packer = zlib.compressobj(wbits=31)
-    data = packer.compress(wire.sse("a", "ü")) + packer.flush()
+def test_compressed_stream_sent_in_single_bytes_is_read(server: ModelServer) -> None:
+    compressor = zlib.compressobj(wbits=31)
+    data = compressor.compress(wire.sse("a", "ü")) + compressor.flush()
     server.reply(Reply(wire.chop(data), headers={"Content-Encoding": "gzip"}))
-    with Transport(server.base_url, ENOUGH).send(CHAT) as answer:
-        assert list(data_of(answer)) == ["a", "ü", "[DONE]"]
+    with Transport(server.base_url, ENOUGH).send(CHAT) as response:
+        assert list(read_data(response)) == ["a", "ü", "[DONE]"]
 
 
-def test_a_small_compressed_body_that_becomes_a_large_one_is_read_to_its_end(server: ModelServer) -> None:
+def test_highly_compressed_body_is_read_completely(server: ModelServer) -> None:
     body = b'{"text": "' + b"x" * 3 * READ_BYTES + b'"}'
     server.reply(Reply((gzip.compress(body),), headers={"Content-Encoding": "gzip"}))
-    with Transport(server.base_url, ENOUGH).send(CHAT) as answer:
-        assert not answer.is_stream()
-        assert answer.read_text() == body.decode()
+    with Transport(server.base_url, ENOUGH).send(CHAT) as response:
+        assert not response.is_stream()
+        assert response.read_text() == body.decode()
 
 
 @pytest.mark.parametrize(
@@ -153,17 +152,17 @@ def test_a_small_compressed_body_that_becomes_a_large_one_is_read_to_its_end(ser
     ],
 )
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json", "text/html"])
-def test_a_stream_is_recognized_by_its_first_byte(
+def test_stream_is_recognized_by_its_first_byte(
     server: ModelServer, body: bytes, stream: bool, content_type: str
 ) -> None:
     server.reply(Reply(wire.chop(body) or [b""], content_type=content_type))
-    with Transport(server.base_url, ENOUGH).send(CHAT) as answer:
-        assert answer.is_stream() is stream
-        rest = "".join(data_of(answer)) if stream else answer.read_text().strip()
+    with Transport(server.base_url, ENOUGH).send(CHAT) as response:
+        assert response.is_stream() is stream
+        rest = "".join(read_data(response)) if stream else response.read_text().strip()
     assert rest == ("x" if b"x" in body else body.decode("utf-8-sig").strip())
 
 
-# Whom the key is shown to
+# Protection of the key
 
 
 def test_credentials_in_netrc_do_not_replace_the_key(
@@ -173,17 +172,17 @@ def test_credentials_in_netrc_do_not_replace_the_key(
     (tmp_path / ".netrc").chmod(0o600)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
-    talk(server, wire.sse())
+    fetch_data(server, wire.sse())
     assert server.requests[0].headers["Authorization"] == "Bearer the-key"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_redirect_is_followed(server: ModelServer, status: int) -> None:
+def test_redirects_are_not_followed(server: ModelServer, status: int) -> None:
     with ModelServer() as elsewhere:
         server.reply(Reply(status=status, headers={"Location": elsewhere.base_url}))
         request = CHAT._replace(headers={"x-api-key": "the-key"})
-        with Transport(server.base_url, ENOUGH).send(request) as answer:
-            assert (answer.status, answer.headers["location"]) == (status, elsewhere.base_url)
+        with Transport(server.base_url, ENOUGH).send(request) as response:
+            assert (response.status, response.headers["location"]) == (status, elsewhere.base_url)
         assert elsewhere.requests == []
 
 
@@ -192,26 +191,26 @@ def test_no_redirect_is_followed(server: ModelServer, status: int) -> None:
     ["the-key\n", "the-\nkey", "the-key\r\nX-Evil: 1", " \nthe-key", "the-key\u2028", "the-\u043a", "the-key\0"],
 )
 @pytest.mark.parametrize("prefix", ["Bearer ", ""])
-def test_a_key_that_cannot_be_sent_is_in_no_error(server: ModelServer, key: str, prefix: str) -> None:
+def test_invalid_key_is_not_in_the_error(server: ModelServer, key: str, prefix: str) -> None:
     server.reply(Reply())
     request = CHAT._replace(headers={"x-api-key": f"{prefix}{key}"})
     try:
-        with Transport(server.base_url, ENOUGH).send(request) as answer:
-            answer.read_text()
+        with Transport(server.base_url, ENOUGH).send(request) as response:
+            response.read_text()
     except AskError as error:
         assert isinstance(error, ConfigError)
-        shown = f"{error} {error!r} {error.__dict__} {''.join(traceback.format_exception(error))}"
-        assert "the-" not in shown
+        error_text = f"{error} {error!r} {error.__dict__} {''.join(traceback.format_exception(error))}"
+        assert "the-" not in error_text
         assert server.requests == []
     else:
         assert "X-Evil" not in server.requests[0].headers
 
 
 @pytest.mark.parametrize("steps", [(DROP,), (RESET,), (b"", DROP), (wire.sse("a", done=False), RESET), (b"", HOLD)])
-def test_the_key_is_in_no_error_about_the_network(server: ModelServer, steps: tuple[Step, ...]) -> None:
-    with pytest.raises(NetworkError) as caught:
-        talk(server, *steps, stall=STALL)
-    error = caught.value
+def test_key_is_not_in_network_errors(server: ModelServer, steps: tuple[Step, ...]) -> None:
+    with pytest.raises(NetworkError) as raised:
+        fetch_data(server, *steps, stall=STALL)
+    error = raised.value
     assert "the-key" not in f"{error} {error!r} {error.__dict__} {''.join(traceback.format_exception(error))}"
 
 
@@ -220,7 +219,7 @@ def test_the_key_is_in_no_error_about_the_network(server: ModelServer, steps: tu
 
 @pytest.fixture
 def proxy() -> Iterator[ModelServer]:
-    """A server that answers whatever it is asked for, as a proxy may."""
+    """A server that answers requests for any URL, as a proxy does."""
     with ModelServer() as server:
         yield server
 
@@ -230,60 +229,60 @@ def proxy_url(proxy: ModelServer) -> str:
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-def test_a_proxy_is_used(proxy: ModelServer, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+def test_proxy_is_used(proxy: ModelServer, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     monkeypatch.setenv(variable, proxy_url(proxy))
     proxy.reply(Reply((wire.sse("a"),)))
-    with Transport("http://model.invalid/v1", ENOUGH).send(CHAT) as answer:
-        assert list(data_of(answer)) == ["a", "[DONE]"]
+    with Transport("http://model.invalid/v1", ENOUGH).send(CHAT) as response:
+        assert list(read_data(response)) == ["a", "[DONE]"]
     assert proxy.requests[0].path == "http://model.invalid/v1/chat/completions"
 
 
-def test_hosts_in_no_proxy_are_reached_directly(
+def test_hosts_in_no_proxy_are_connected_directly(
     proxy: ModelServer, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", proxy_url(proxy))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    assert talk(server, wire.sse("a")) == ["a", "[DONE]"]
+    assert fetch_data(server, wire.sse("a")) == ["a", "[DONE]"]
     assert proxy.requests == []
 
 
-def test_an_https_proxy_is_asked_for_a_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_https_proxy_receives_a_connect_request(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{listener.getsockname()[1]}")
-        asked: list[bytes] = []
-        thread = threading.Thread(target=refuse_tunnels, args=(listener, asked))
+        requests: list[bytes] = []
+        thread = threading.Thread(target=refuse_tunnels, args=(listener, requests))
         thread.start()
-        with pytest.raises(NetworkError) as caught:
+        with pytest.raises(NetworkError) as raised:
             Transport("https://model.invalid/v1", ENOUGH).send(CHAT)
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
-    assert asked[0].startswith(b"CONNECT model.invalid:443 ")
-    assert b"the-key" not in asked[0]
-    assert re.match(r"the proxy 127.0.0.1:\d+ \(HTTPS_PROXY\) did not .* model.invalid \(403", str(caught.value))
-    assert not caught.value.retryable
+    assert requests[0].startswith(b"CONNECT model.invalid:443 ")
+    assert b"the-key" not in requests[0]
+    assert re.match(r"the proxy 127.0.0.1:\d+ \(HTTPS_PROXY\) did not .* model.invalid \(403", str(raised.value))
+    assert not raised.value.retryable
 
 
-def refuse_tunnels(listener: socket.socket, asked: list[bytes]) -> None:
+def refuse_tunnels(listener: socket.socket, requests: list[bytes]) -> None:
     while True:
         try:
             connection, _ = listener.accept()
         except OSError:
             return
         with connection:
-            asked.append(connection.recv(65536))
+            requests.append(connection.recv(65536))
             connection.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
 
 
-def test_a_proxy_that_is_not_there_is_named_as_the_cause(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_proxy_is_named_as_the_cause(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with pytest.raises(NetworkError, match="proxy"):
         Transport("http://model.invalid/v1", ENOUGH).send(CHAT)
 
 
-# Waiting
+# Timeouts
 
 
-STOPS = {
+STALLED_RESPONSES = {
     "nothing": (HOLD,),
     "headers": (b"", HOLD),
     "comments": (Repeat(COMMENT),),
@@ -297,57 +296,57 @@ STOPS = {
 @pytest.mark.parametrize(
     ("steps", "framing"),
     [
-        *(pytest.param(steps, "chunked", id=name) for name, steps in STOPS.items()),
-        pytest.param(STOPS["comments"], "close", id="comments to the end"),
+        *(pytest.param(steps, "chunked", id=name) for name, steps in STALLED_RESPONSES.items()),
+        pytest.param(STALLED_RESPONSES["comments"], "close", id="comments to the end"),
         *(
             pytest.param(steps, "close", id=f"{name} to the end", marks=pytest.mark.slow)
-            for name, steps in STOPS.items()
+            for name, steps in STALLED_RESPONSES.items()
             if name != "comments"
         ),
     ],
 )
-def test_a_stalled_answer_times_out(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
+def test_stalled_stream_times_out(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
     with (
-        takes(STALL, TOO_LATE),
+        check_duration(STALL, TOO_LATE),
         pytest.raises(NetworkError, match=rf"127.* {STALL} s\b"),
     ):
-        talk(server, *steps, stall=STALL, framing=framing)
+        fetch_data(server, *steps, stall=STALL, framing=framing)
 
 
 @pytest.mark.parametrize("steps", [(Repeat(b"\n \n"),), (b'{"a":', HOLD), (b'{"a":', LATE, b" ", HOLD)])
-def test_a_stalled_body_times_out(server: ModelServer, steps: tuple[Step, ...]) -> None:
+def test_stalled_body_times_out(server: ModelServer, steps: tuple[Step, ...]) -> None:
     server.reply(Reply(steps))
-    with takes(STALL, TOO_LATE), pytest.raises(NetworkError, match=f"{STALL} s"):  # noqa: SIM117 - in this order
-        with Transport(server.base_url, STALL).send(CHAT) as answer:
-            answer.is_stream()
-            answer.read_text()
+    with check_duration(STALL, TOO_LATE), pytest.raises(NetworkError, match=f"{STALL} s"):  # noqa: SIM117 - in this order
+        with Transport(server.base_url, STALL).send(CHAT) as response:
+            response.is_stream()
+            response.read_text()
 
 
 @FRAMINGS
-def test_a_slow_stream_may_take_longer_than_the_limit(server: ModelServer, framing: Any) -> None:
+def test_slow_stream_may_take_longer_than_the_timeout(server: ModelServer, framing: Any) -> None:
     steps: list[Step] = [step for _ in range(4) for step in (COMMENT, STALL / 2, wire.event("a"))]
-    with takes(STALL * 2, ENOUGH):
-        assert talk(server, *steps, stall=STALL, framing=framing) == ["a"] * 4
+    with check_duration(STALL * 2, ENOUGH):
+        assert fetch_data(server, *steps, stall=STALL, framing=framing) == ["a"] * 4
 
 
-def test_a_slow_stream_may_be_longer_than_the_limit_for_one_event(server: ModelServer) -> None:
+def test_slow_stream_may_be_larger_than_the_event_limit(server: ModelServer) -> None:
     long = "x" * (MAX_EVENT_BYTES * 2 // 3)
     slow: list[Step] = [step for _ in range(3) for step in (STALL / 2, wire.event("a"))]
-    assert talk(server, wire.event(long), wire.event(long), *slow, stall=STALL) == [long, long, *"aaa"]
+    assert fetch_data(server, wire.event(long), wire.event(long), *slow, stall=STALL) == [long, long, *"aaa"]
 
 
-def test_a_slow_long_event_may_take_longer_than_the_limit(server: ModelServer) -> None:
+def test_slow_long_event_may_take_longer_than_the_timeout(server: ModelServer) -> None:
     piece = b"x" * PROGRESS_BYTES
     pieces: list[Step] = [step for _ in range(4) for step in (piece, STALL / 2)]
-    assert talk(server, COMMENT, b"data: ", *pieces, b"\n\n", stall=STALL) == [4 * piece.decode()]
+    assert fetch_data(server, COMMENT, b"data: ", *pieces, b"\n\n", stall=STALL) == [4 * piece.decode()]
 
 
-def test_a_slow_whole_body_may_take_longer_than_the_limit(server: ModelServer) -> None:
+def test_slow_body_may_take_longer_than_the_timeout(server: ModelServer) -> None:
     piece = b"[" + b" " * PROGRESS_BYTES + b"]"
     server.reply(Reply([b"\n\n", *(step for _ in range(4) for step in (STALL / 2, piece))]))
-    with Transport(server.base_url, STALL).send(CHAT) as answer:
-        assert not answer.is_stream()
-        assert answer.read_text().strip() == piece.decode() * 4
+    with Transport(server.base_url, STALL).send(CHAT) as response:
+        assert not response.is_stream()
+        assert response.read_text().strip() == piece.decode() * 4
 
 
 @pytest.mark.parametrize(
@@ -359,18 +358,18 @@ def test_a_slow_whole_body_may_take_longer_than_the_limit(server: ModelServer) -
     ],
     ids=["silent", "silent to the end", "comments"],
 )
-def test_the_wait_after_the_end_marker_is_short(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
-    with takes(0, 3):
-        assert talk(server, wire.sse("a"), *steps, framing=framing) == ["a", "[DONE]"]
+def test_wait_after_the_end_marker_is_short(server: ModelServer, steps: tuple[Step, ...], framing: Any) -> None:
+    with check_duration(0, 3):
+        assert fetch_data(server, wire.sse("a"), *steps, framing=framing) == ["a", "[DONE]"]
 
 
 @pytest.mark.parametrize("ending", [DROP, RESET])
-def test_a_broken_connection_after_the_end_marker_is_ignored(server: ModelServer, ending: Step) -> None:
-    assert talk(server, wire.sse("a"), 0.05, ending) == ["a", "[DONE]"]
+def test_broken_connection_after_the_end_marker_is_ignored(server: ModelServer, ending: Step) -> None:
+    assert fetch_data(server, wire.sse("a"), 0.05, ending) == ["a", "[DONE]"]
 
 
 def test_events_shortly_after_the_end_marker_are_read(server: ModelServer) -> None:
-    assert talk(server, wire.sse("a"), 0.1, wire.event("b"), stall=STALL) == ["a", "[DONE]", "b"]
+    assert fetch_data(server, wire.sse("a"), 0.1, wire.event("b"), stall=STALL) == ["a", "[DONE]", "b"]
 
 
 # Failures
@@ -378,21 +377,19 @@ def test_events_shortly_after_the_end_marker_are_read(server: ModelServer) -> No
 
 @pytest.mark.parametrize("framing", ["chunked", "length"])
 @pytest.mark.parametrize("ending", [DROP, RESET])
-def test_a_broken_connection_cuts_the_stream_after_the_received_events(
-    server: ModelServer, framing: Any, ending: Step
-) -> None:
+def test_broken_connection_keeps_the_received_events(server: ModelServer, framing: Any, ending: Step) -> None:
     server.reply(Reply((wire.sse("a", done=False), 0.05, ending), framing=framing))
-    seen: list[str] = []
-    with pytest.raises(IncompleteStreamError), Transport(server.base_url, ENOUGH).send(CHAT) as answer:
-        for data in data_of(answer):
-            seen.append(data)  # noqa: PERF402 - kept when it raises
-    assert seen == ["a"]
+    received_data: list[str] = []
+    with pytest.raises(IncompleteStreamError), Transport(server.base_url, ENOUGH).send(CHAT) as response:
+        for data in read_data(response):
+            received_data.append(data)  # noqa: PERF402 - kept when it raises
+    assert received_data == ["a"]
 
 
 @pytest.mark.parametrize(
     "url", ["", "nonsense", "ftp://x", "https://", "http://[::1", "http://h:99999", "http://h:x", "http://:80", "//x"]
 )
-def test_an_invalid_base_url_is_refused_at_once(url: str) -> None:
+def test_invalid_base_url_is_rejected_at_once(url: str) -> None:
     with pytest.raises(ConfigError, match=r"http\(s\)"):
         Transport(url, ENOUGH)
 
@@ -400,38 +397,38 @@ def test_an_invalid_base_url_is_refused_at_once(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["ftp://me:hid/d@en@h/v1", "me:hid//den@h/v1", "//me:hidden@h/v1", "http://me:hidden@h:x/v1"]
 )
-def test_a_password_in_an_invalid_base_url_is_not_shown(url: str) -> None:
+def test_password_in_an_invalid_base_url_is_not_shown(url: str) -> None:
     with pytest.raises(ConfigError, match=r"\*\*\*@h") as raised:
         Transport(url, ENOUGH)
     assert not any(part in str(raised.value) for part in ("hid", "den", "me"))
 
 
 @pytest.mark.parametrize("url", ["http://exa mple.com", "http://a..b", "http://."])
-def test_an_unusable_base_url_is_refused_on_use(url: str) -> None:
+def test_unusable_base_url_is_rejected_on_use(url: str) -> None:
     with pytest.raises(ConfigError, match=r"http\(s\)"):
         Transport(url, ENOUGH).send(CHAT)
 
 
-def refused() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
+def get_refused_url() -> str:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{sock.getsockname()[1]}"
 
 
 @pytest.mark.parametrize(
-    ("url", "reason", "again"),
+    ("url", "reason", "retryable"),
     [
-        (refused, r"127.0.0.1:\d+ .*refused", False),
+        (get_refused_url, r"127.0.0.1:\d+ .*refused", False),
         (lambda: "http://nobody.invalid", r"nobody.invalid", True),
     ],
 )
-def test_a_connection_error_names_address_and_reason(url: Callable[[], str], reason: str, again: bool) -> None:
-    with pytest.raises(NetworkError, match=reason) as caught:
+def test_connection_error_names_address_and_reason(url: Callable[[], str], reason: str, retryable: bool) -> None:
+    with pytest.raises(NetworkError, match=reason) as raised:
         Transport(url(), ENOUGH).send(CHAT)
-    assert caught.value.retryable is again
+    assert raised.value.retryable is retryable
 
 
-def test_tls_to_a_plain_server_fails_without_a_retry(server: ModelServer) -> None:
-    with pytest.raises(NetworkError, match=r"127.0.0.1:\d+ .*TLS") as caught:
+def test_tls_to_a_plain_server_is_not_retried(server: ModelServer) -> None:
+    with pytest.raises(NetworkError, match=r"127.0.0.1:\d+ .*TLS") as raised:
         Transport(server.base_url.replace("http", "https"), ENOUGH).send(CHAT)
-    assert not caught.value.retryable
+    assert not raised.value.retryable

@@ -1,4 +1,4 @@
-"""What the tests of ways out share: a machine of each kind of user."""
+"""Fixtures of the escape tests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.escapes.confined import machine
-from tests.safety.ground import Ground
+from tests.escapes.safe_runs import create_ask_host
+from tests.safety.fake_host import FakeHost
 from tests.safety.installation import EACH_USER
 
 
 @pytest.fixture(params=EACH_USER)
-def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    with machine(request.param) as one:
+def host(request: pytest.FixtureRequest) -> Iterator[FakeHost]:
+    with create_ask_host(request.param) as one:
         yield one

@@ -1,4 +1,4 @@
-"""What a way out is: calls that a model may make, and how to see on the host that one of them got out."""
+"""Escape attempts: calls of a model, and how to detect on the host that one succeeded."""
 
 from __future__ import annotations
 
@@ -10,79 +10,76 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.program import is_running
-from tests.safety.ground import TOKEN, Ground
+from tests.safety.fake_host import TOKEN, FakeHost
 
-Seen = Callable[[Ground, str], bool]
-"""Whether a call got out: from the ground, and from the text that it gave."""
+SuccessCheck = Callable[[FakeHost, str], bool]
+"""Checks whether an escape succeeded, given the host and the output of the call."""
 
 
 class Escape(NamedTuple):
-    """A way out. `@name@` in the arguments stands for a place on the ground.
+    """An escape attempt. `@name@` in the arguments is replaced by a value of the fake host.
 
     Attributes:
-        name: what is tried.
-        tool: the tool that is called.
-        arguments: what with.
-        seen: whether it got out.
-        root: whether only root has this way.
-        lacks: why a machine may not have this way even without safe mode; "" where every one has it.
+        has_succeeded: checks the host and the output of the call.
+        root: whether only root can try it.
+        lacks: why it may fail on some machines even without safe mode; "" if it always succeeds there.
     """
 
     name: str
     tool: str
     arguments: Mapping[str, Any]
-    seen: Seen
+    has_succeeded: SuccessCheck
     root: bool = False
     lacks: str = ""
 
 
-def shell(name: str, command: str, seen: Seen, *, root: bool = False, lacks: str = "") -> Escape:
-    """A way out by a command."""
-    return Escape(name, "bash", {"command": command}, seen, root, lacks)
+def shell(name: str, command: str, has_succeeded: SuccessCheck, *, root: bool = False, lacks: str = "") -> Escape:
+    """Build an escape that runs a command."""
+    return Escape(name, "bash", {"command": command}, has_succeeded, root, lacks)
 
 
-def told(text: str = TOKEN) -> Seen:
-    """The call's result holds the text."""
-    return lambda ground, said: ground.fill(text) in said
+def output_contains(text: str = TOKEN) -> SuccessCheck:
+    """Check whether the output of the call contains a text."""
+    return lambda host, output: host.fill(text) in output
 
 
-def made(path: str) -> Seen:
-    """There is such a file."""
-    return lambda ground, said: Path(ground.fill(path)).exists()
+def file_exists(path: str) -> SuccessCheck:
+    """Check whether a file exists."""
+    return lambda host, output: Path(host.fill(path)).exists()
 
 
-def holds(path: str, text: str) -> Seen:
-    """The file holds the text."""
+def file_contains(path: str, text: str) -> SuccessCheck:
+    """Check whether a file contains a text."""
 
-    def seen(ground: Ground, said: str) -> bool:
-        file = Path(ground.fill(path))
+    def has_succeeded(host: FakeHost, output: str) -> bool:
+        file = Path(host.fill(path))
         return file.exists() and text in file.read_text(errors="replace")
 
-    return seen
+    return has_succeeded
 
 
-def status(path: str, fits: Callable[[os.stat_result], bool]) -> Seen:
-    """The file is there, and its status fits."""
-    return lambda ground, said: (ground.base / path).exists() and fits((ground.base / path).stat())
+def status_matches(path: str, fits: Callable[[os.stat_result], bool]) -> SuccessCheck:
+    """Check whether a file exists and its status meets a condition."""
+    return lambda host, output: (host.base / path).exists() and fits((host.base / path).stat())
 
 
-def heard(text: str) -> Seen:
-    """A server outside was told so."""
-    return lambda ground, said: text in ground.listener.heard()
+def server_received(text: str) -> SuccessCheck:
+    """Check whether a server outside has received a text."""
+    return lambda host, output: text in host.listener.read_received()
 
 
-def runs(arguments: str) -> Seen:
-    """A process outside has these arguments; it is ended."""
+def process_runs(arguments: str) -> SuccessCheck:
+    """Check whether a process outside has these arguments, and kill it."""
 
-    def seen(ground: Ground, said: str) -> bool:
-        wanted = ground.fill(arguments).replace(" ", "\0").encode()
+    def has_succeeded(host: FakeHost, output: str) -> bool:
+        wanted = host.fill(arguments).replace(" ", "\0").encode()
         found = [entry for entry in Path("/proc").iterdir() if entry.name.isdecimal() and wanted in _arguments(entry)]
         alive = [int(entry.name) for entry in found if is_running(int(entry.name))]
         for process in alive:
             os.kill(process, signal.SIGKILL)
         return bool(alive)
 
-    return seen
+    return has_succeeded
 
 
 def _arguments(process: Path) -> bytes:
@@ -93,12 +90,12 @@ def _arguments(process: Path) -> bytes:
 
 
 def python(code: str) -> str:
-    """A command that runs Python code."""
+    """Build a command that runs Python code."""
     return f"@python@ -c '{code}'"
 
 
 def system_call(x86_64: int, aarch64: int, *arguments: int | str) -> str:
-    """A command that makes a system call, and says "it worked" if it did. Arguments are Python."""
+    """Build a command that makes a system call and prints "it worked" on success. Arguments are Python code."""
     number = {"x86_64": x86_64, "aarch64": aarch64}[platform.machine()]
     return python(
         f"import ctypes; c = ctypes.CDLL(None, use_errno=True); "

@@ -1,4 +1,4 @@
-"""Escapes that need more than a call: a terminal, a key, arguments that no tool has, and URLs that lead elsewhere."""
+"""Escapes that need more than a single call: a terminal, a key, unknown arguments, and misleading URLs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable
 
 from tests import wire
-from tests.escapes.confined import bash, rules, run, started
 from tests.escapes.escape import python
+from tests.escapes.safe_runs import bash, rules, run, start_ask
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY
-from tests.safety.ground import Ground
+from tests.safety.fake_host import FakeHost
 
 TYPED = "typed-by-the-model"
 TYPE = (
@@ -20,17 +20,17 @@ TYPE = (
 )
 
 
-def shown_after_typing(here: Ground, *options: str) -> bytes:
-    """What the terminal of a run showed, in which the model types into it."""
+def read_terminal_after_typing(host: FakeHost, *options: str) -> bytes:
+    """Let the model inject input into the terminal of a run and return what the terminal showed."""
     with ModelServer() as server:
         processes: list[int] = []
 
         def call(request: Request) -> Reply:
             terminal = os.readlink(f"/proc/{processes[0]}/fd/0")
-            return wire.calls(*bash(here.fill(python(TYPE.format(terminal=terminal)))))
+            return wire.calls(*bash(host.fill(python(TYPE.format(terminal=terminal)))))
 
         server.reply(call, wire.says("Done."))
-        with started(here, server, *options, terminal=True) as running:
+        with start_ask(host, server, *options, terminal=True) as running:
             processes.append(running.process.pid)
             running.finish()
             shown = bytes(running.stdout)
@@ -38,14 +38,14 @@ def shown_after_typing(here: Ground, *options: str) -> bytes:
     return b"\n".join(line for line in shown.splitlines() if b"import fcntl" not in line and b"typed-by" in line)
 
 
-def test_no_command_can_type_into_the_terminal(here: Ground, record_property: Callable[[str, object], None]) -> None:
-    if not shown_after_typing(here):
+def test_no_command_can_type_into_the_terminal(host: FakeHost, record_property: Callable[[str, object], None]) -> None:
+    if not read_terminal_after_typing(host):
         reason = "the kernel lets only root do it, or nobody"
-        record_property("not tried here", f"{here.user}: typing into ask's own terminal ({reason})")
-    assert not shown_after_typing(here, "--safe")
+        record_property("not tried here", f"{host.user}: typing into ask's own terminal ({reason})")
+    assert not read_terminal_after_typing(host, "--safe")
 
 
-def test_no_argument_of_a_call_changes_the_folder_or_turns_safe_mode_off(here: Ground) -> None:
+def test_no_argument_of_a_call_changes_the_folder_or_turns_safe_mode_off(host: FakeHost) -> None:
     wishes: list[dict[str, object]] = [
         {"cwd": "/"},
         {"directory": "/"},
@@ -54,18 +54,18 @@ def test_no_argument_of_a_call_changes_the_folder_or_turns_safe_mode_off(here: G
         {"unconfined": True},
     ]
     calls = [("bash", {"command": "touch ran", **wish}) for wish in wishes]
-    done = run(here, calls, "--safe")
+    done = run(host, calls, "--safe")
     assert done.rules == ["!unreadable"] * len(wishes)
-    assert not (here.work / "ran").exists()
+    assert not (host.work / "ran").exists()
 
 
-def test_keys_in_files_and_command_output_are_not_sent(here: Ground) -> None:
-    (here.work / "key").write_text(f"{TEST_KEY} and more")
-    here.hand_over()
+def test_keys_in_files_and_command_output_are_not_sent(host: FakeHost) -> None:
+    (host.work / "key").write_text(f"{TEST_KEY} and more")
+    host.change_owner()
     calls = [*bash("cat key; tr a-z A-Z < key; head -c 99 key"), ("read_file", {"filepath": "key"})]
-    done = run(here, calls, "--safe")
-    assert all("[key removed] and more" in said for said in done.said)
-    assert all(TEST_KEY not in said for said in done.said)
+    done = run(host, calls, "--safe")
+    assert all("[key removed] and more" in output for output in done.outputs)
+    assert all(TEST_KEY not in output for output in done.outputs)
 
 
 REFUSED = {
@@ -83,29 +83,29 @@ NOT_PUBLIC = ("127.0.0.1", "[::ffff:127.0.0.1]", "localhost", "169.254.169.254",
 """Hosts that may not be reached even where the user names them."""
 
 
-def test_urls_with_a_misleading_host_are_not_fetched(here: Ground) -> None:
-    urls = [url.format(port=here.fill("@tcp@")) for url in REFUSED]
+def test_urls_with_a_misleading_host_are_not_fetched(host: FakeHost) -> None:
+    urls = [url.format(port=host.fill("@tcp@")) for url in REFUSED]
     calls = [("fetch_url", {"url": url}) for url in urls]
-    done = run(here, calls, "--safe", "--allow-host", "allowed.test")
+    done = run(host, calls, "--safe", "--allow-host", "allowed.test")
     assert dict(zip(REFUSED, done.rules, strict=True)) == REFUSED
-    assert done.ended.code == 8
-    assert "GET" not in here.listener.heard()
+    assert done.result.code == 8
+    assert "GET" not in host.listener.read_received()
 
 
-def test_private_addresses_are_not_reached_even_if_allowed(here: Ground) -> None:
-    calls = [("fetch_url", {"url": f"http://{host}:{here.fill('@tcp@')}/"}) for host in NOT_PUBLIC]
-    options = [option for host in NOT_PUBLIC for option in ("--allow-host", host)]
-    done = run(here, calls, "--safe", *options)
-    assert len(done.said) == len(NOT_PUBLIC)
-    assert [said for said in done.said if "public hosts" not in said] == []
-    assert "GET" not in here.listener.heard()
-    free = run(here, calls[:3])
-    assert here.listener.heard().count("GET") >= 2, free.said
+def test_private_addresses_are_not_reached_even_if_allowed(host: FakeHost) -> None:
+    calls = [("fetch_url", {"url": f"http://{address}:{host.fill('@tcp@')}/"}) for address in NOT_PUBLIC]
+    options = [option for address in NOT_PUBLIC for option in ("--allow-host", address)]
+    done = run(host, calls, "--safe", *options)
+    assert len(done.outputs) == len(NOT_PUBLIC)
+    assert [text for text in done.outputs if "public hosts" not in text] == []
+    assert "GET" not in host.listener.read_received()
+    free = run(host, calls[:3])
+    assert host.listener.read_received().count("GET") >= 2, free.outputs
 
 
-def test_yes_allows_nothing_that_the_sandbox_forbids(here: Ground) -> None:
+def test_yes_allows_nothing_that_the_sandbox_forbids(host: FakeHost) -> None:
     calls = [*bash("echo x > @outside@/x; rm -rf x"), ("fetch_url", {"url": "http://evil.test/"})]
-    done = run(here, calls, "--safe", "--confirm", "--yes")
-    assert not (here.base / "outside/x").exists()
+    done = run(host, calls, "--safe", "--confirm", "--yes")
+    assert not (host.base / "outside/x").exists()
     assert done.rules == ["--yes", "!host evil.test: nobody to ask"]
-    assert rules(here) == done.rules
+    assert rules(host) == done.rules

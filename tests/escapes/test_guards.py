@@ -1,6 +1,6 @@
-"""What git will run cannot be changed, and what may contain secrets is hidden.
+"""Programs that git runs cannot be changed, and files that may contain secrets are hidden.
 
-The command of each attack is run without `--safe` too, where it has to install the hook.
+Each attack is also run without `--safe`, where it has to succeed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.escapes.confined import bash, run
-from tests.safety.ground import TOKEN, Ground
+from tests.escapes.safe_runs import bash, run
+from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import as_user, each_user_and
 
 PAYLOAD = "#!/bin/sh\\ntouch @base@/ran\\n"
@@ -21,188 +21,190 @@ PUT = f"mkdir -p {{hooks}}; printf '{PAYLOAD}' > {{hooks}}/pre-commit; chmod +x 
 PUT_PROGRAM = f"mkdir -p tools; rm -rf {{name}}; printf '{PAYLOAD}' > {{name}}; chmod +x {{name}}"
 
 
-def git(here: Ground, folder: Path, *words: str) -> None:
-    """What the user does there."""
+def git(host: FakeHost, folder: Path, *words: str) -> None:
+    """Run git as the user."""
     names = ["-c", "user.name=a", "-c", "user.email=a@a.test", "-c", "safe.directory=*"]
     subprocess.run(
-        [*as_user(here.user), "git", *names, *words],
+        [*as_user(host.user), "git", *names, *words],
         cwd=folder,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(here.base / "home")},
+        env={"PATH": "/usr/bin:/bin", "HOME": str(host.base / "home")},
         capture_output=True,
         check=False,
     )
 
 
-def commits(here: Ground, folder: Path) -> bool:
-    """Whether something else ran as the user commits there."""
-    git(here, folder, "add", "--all", "*.txt")
-    git(here, folder, "commit", "--allow-empty", "-qm", "x")
-    ran = here.base / "ran"
+def commit_runs_hook(host: FakeHost, folder: Path) -> bool:
+    """Commit as the user, and check whether a hook of the attack ran."""
+    git(host, folder, "add", "--all", "*.txt")
+    git(host, folder, "commit", "--allow-empty", "-qm", "x")
+    ran = host.base / "ran"
     found = ran.exists()
     ran.unlink(missing_ok=True)
     return found
 
 
-def swapped(here: Ground) -> tuple[str, Path]:
-    git(here, here.work, "init", "-q", "a/sub")
-    return f"mv a/sub old && cp -r old a/sub && {PUT.format(hooks='a/sub/.git/hooks')}", here.work / "a/sub"
+def replaced_repository(host: FakeHost) -> tuple[str, Path]:
+    git(host, host.work, "init", "-q", "a/sub")
+    return f"mv a/sub old && cp -r old a/sub && {PUT.format(hooks='a/sub/.git/hooks')}", host.work / "a/sub"
 
 
-def swapped_above(here: Ground) -> tuple[str, Path]:
-    git(here, here.work, "init", "-q", "a/sub")
-    return f"mv a old && cp -r old a && {PUT.format(hooks='a/sub/.git/hooks')}", here.work / "a/sub"
+def replaced_parent_folder(host: FakeHost) -> tuple[str, Path]:
+    git(host, host.work, "init", "-q", "a/sub")
+    return f"mv a old && cp -r old a && {PUT.format(hooks='a/sub/.git/hooks')}", host.work / "a/sub"
 
 
-def elsewhere(here: Ground) -> tuple[str, Path]:
-    git(here, here.work, "init", "-q", "--separate-git-dir=bare", "sub")
-    return PUT.format(hooks="bare/hooks"), here.work / "sub"
+def separate_git_dir(host: FakeHost) -> tuple[str, Path]:
+    git(host, host.work, "init", "-q", "--separate-git-dir=bare", "sub")
+    return PUT.format(hooks="bare/hooks"), host.work / "sub"
 
 
-def own_hooks(here: Ground) -> tuple[str, Path]:
-    git(here, here.work, "init", "-q", "sub")
-    git(here, here.work / "sub", "config", "core.hooksPath", ".hooks/_")
-    (here.work / "sub/.hooks").mkdir()
-    return PUT.format(hooks="sub/.hooks/_"), here.work / "sub"
+def existing_hooks_path(host: FakeHost) -> tuple[str, Path]:
+    git(host, host.work, "init", "-q", "sub")
+    git(host, host.work / "sub", "config", "core.hooksPath", ".hooks/_")
+    (host.work / "sub/.hooks").mkdir()
+    return PUT.format(hooks="sub/.hooks/_"), host.work / "sub"
 
 
-def own_hooks_that_are_missing(here: Ground) -> tuple[str, Path]:
-    git(here, here.work, "config", "core.hooksPath", "hooks/own")
-    return PUT.format(hooks="hooks/own"), here.work
+def missing_hooks_path(host: FakeHost) -> tuple[str, Path]:
+    git(host, host.work, "config", "core.hooksPath", "hooks/own")
+    return PUT.format(hooks="hooks/own"), host.work
 
 
-def the_users_hooks(here: Ground) -> tuple[str, Path]:
-    (here.base / "home/.gitconfig").write_text("[core]\nhooksPath = .githooks\n")
-    return PUT.format(hooks=".githooks"), here.work
+def user_hooks_path(host: FakeHost) -> tuple[str, Path]:
+    (host.base / "home/.gitconfig").write_text("[core]\nhooksPath = .githooks\n")
+    return PUT.format(hooks=".githooks"), host.work
 
 
-def a_link_for_a_hook(here: Ground) -> tuple[str, Path]:
-    (here.work / "scripts").mkdir()
-    (here.work / "scripts/pre-commit").write_text("#!/bin/sh\n")
-    (here.work / ".git/hooks/pre-commit").symlink_to("../../scripts/pre-commit")
-    return PUT.format(hooks="scripts"), here.work
+def linked_hook(host: FakeHost) -> tuple[str, Path]:
+    (host.work / "scripts").mkdir()
+    (host.work / "scripts/pre-commit").write_text("#!/bin/sh\n")
+    (host.work / ".git/hooks/pre-commit").symlink_to("../../scripts/pre-commit")
+    return PUT.format(hooks="scripts"), host.work
 
 
-def a_link_for_the_hooks(here: Ground) -> tuple[str, Path]:
-    shutil.rmtree(here.work / ".git/hooks")
-    (here.work / ".git/hooks").symlink_to("../githooks")
-    return PUT.format(hooks="githooks"), here.work
+def linked_hooks_folder(host: FakeHost) -> tuple[str, Path]:
+    shutil.rmtree(host.work / ".git/hooks")
+    (host.work / ".git/hooks").symlink_to("../githooks")
+    return PUT.format(hooks="githooks"), host.work
 
 
-def a_link_to_the_hooks(here: Ground) -> tuple[str, Path]:
-    (here.work / "tools/hooks-1").mkdir(parents=True)
-    (here.work / "tools/hooks").symlink_to("hooks-1")
-    git(here, here.work, "config", "core.hooksPath", "tools/hooks")
-    return f"cd tools; rm hooks; {PUT.format(hooks='hooks')}", here.work
+def hooks_path_through_link(host: FakeHost) -> tuple[str, Path]:
+    (host.work / "tools/hooks-1").mkdir(parents=True)
+    (host.work / "tools/hooks").symlink_to("hooks-1")
+    git(host, host.work, "config", "core.hooksPath", "tools/hooks")
+    return f"cd tools; rm hooks; {PUT.format(hooks='hooks')}", host.work
 
 
-def an_included_file(here: Ground) -> tuple[str, Path]:
-    (here.work / ".gitconfig-shared").write_text("[core]\n")
-    git(here, here.work, "config", "include.path", "../.gitconfig-shared")
+def included_file(host: FakeHost) -> tuple[str, Path]:
+    (host.work / ".gitconfig-shared").write_text("[core]\n")
+    git(host, host.work, "config", "include.path", "../.gitconfig-shared")
     included = "printf '[core]\\nfsmonitor = @base@/work/spy\\n' > .gitconfig-shared"
-    return f"{PUT_PROGRAM.format(name='spy')}; {included}", here.work
+    return f"{PUT_PROGRAM.format(name='spy')}; {included}", host.work
 
 
-def a_program(here: Ground) -> tuple[str, Path]:
-    git(here, here.work, "config", "core.fsmonitor", "./tools/spy")
-    return PUT_PROGRAM.format(name="tools/spy"), here.work
+def fsmonitor_program(host: FakeHost) -> tuple[str, Path]:
+    git(host, host.work, "config", "core.fsmonitor", "./tools/spy")
+    return PUT_PROGRAM.format(name="tools/spy"), host.work
 
 
-def a_filter(here: Ground) -> tuple[str, Path]:
-    (here.work / "tools").mkdir()
-    (here.work / "tools/clean").write_text("#!/bin/sh\ncat\n")
-    git(here, here.work, "config", "filter.x.clean", "./tools/clean")
+def filter_program(host: FakeHost) -> tuple[str, Path]:
+    (host.work / "tools").mkdir()
+    (host.work / "tools/clean").write_text("#!/bin/sh\ncat\n")
+    git(host, host.work, "config", "filter.x.clean", "./tools/clean")
     return (
         f"{PUT_PROGRAM.format(name='tools/clean')}; echo x >> notes.txt; echo '*.txt filter=x' > .gitattributes",
-        here.work,
+        host.work,
     )
 
 
-ATTACKS = [swapped_above, own_hooks_that_are_missing, a_link_to_the_hooks, an_included_file]
-FURTHER_ATTACKS = [swapped, elsewhere, own_hooks, the_users_hooks]
-FURTHER_ATTACKS += [a_link_for_a_hook, a_link_for_the_hooks, a_program, a_filter]
+ATTACKS = [replaced_parent_folder, missing_hooks_path, hooks_path_through_link, included_file]
+FURTHER_ATTACKS = [replaced_repository, separate_git_dir, existing_hooks_path, user_hooks_path]
+FURTHER_ATTACKS += [linked_hook, linked_hooks_folder, fsmonitor_program, filter_program]
 
 
-def run_unconfined(here: Ground, command: str, folder: Path) -> None:
+def run_unconfined(host: FakeHost, command: str, folder: Path) -> None:
     """Run the command as `ask` would without safe mode."""
     subprocess.run(
-        [*as_user(here.user), "bash", "-c", here.fill(command)], cwd=folder, capture_output=True, check=False
+        [*as_user(host.user), "bash", "-c", host.fill(command)], cwd=folder, capture_output=True, check=False
     )
 
 
 @pytest.mark.parametrize(
-    ("here", "attack"),
+    ("host", "attack"),
     each_user_and(ATTACKS, FURTHER_ATTACKS),
-    indirect=["here"],
+    indirect=["host"],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_no_program_that_git_will_run_is_installed(here: Ground, attack: Callable[[Ground], tuple[str, Path]]) -> None:
-    here.hand_over()
-    command, folder = attack(here)
-    here.hand_over()
-    safe = run(here, bash(command), "--safe")
-    assert safe.ended.code == 0, safe.ended.stderr
-    assert not commits(here, folder), safe.said
-    run_unconfined(here, command, here.work)
-    assert commits(here, folder), "the attack does nothing"
+def test_no_program_that_git_will_run_is_installed(
+    host: FakeHost, attack: Callable[[FakeHost], tuple[str, Path]]
+) -> None:
+    host.change_owner()
+    command, folder = attack(host)
+    host.change_owner()
+    safe = run(host, bash(command), "--safe")
+    assert safe.result.code == 0, safe.result.stderr
+    assert not commit_runs_hook(host, folder), safe.outputs
+    run_unconfined(host, command, host.work)
+    assert commit_runs_hook(host, folder), "the attack does nothing"
 
 
 @pytest.mark.slow
-def test_no_hook_is_installed_by_a_run_in_a_subfolder_of_the_repository(here: Ground) -> None:
-    git(here, here.work, "config", "core.hooksPath", "pkg/githooks")
-    here.hand_over()
+def test_no_hook_is_installed_by_a_run_in_a_subfolder_of_the_repository(host: FakeHost) -> None:
+    git(host, host.work, "config", "core.hooksPath", "pkg/githooks")
+    host.change_owner()
     command = PUT.format(hooks="githooks")
-    run(here, bash(command), "--safe", directory=here.work / "pkg")
-    assert not commits(here, here.work)
-    run_unconfined(here, command, here.work / "pkg")
-    assert commits(here, here.work), "the attack does nothing"
+    run(host, bash(command), "--safe", directory=host.work / "pkg")
+    assert not commit_runs_hook(host, host.work)
+    run_unconfined(host, command, host.work / "pkg")
+    assert commit_runs_hook(host, host.work), "the attack does nothing"
 
 
-def test_git_works_while_the_place_of_an_included_file_is_protected(here: Ground) -> None:
-    git(here, here.work, "config", "include.path", "../conf")
-    here.hand_over()
-    assert "?? notes.txt" in run(here, bash("git status --short; ls -d conf"), "--safe").said[0]
-    assert not (here.work / "conf").exists()
+def test_git_works_with_a_placeholder_for_an_included_file(host: FakeHost) -> None:
+    git(host, host.work, "config", "include.path", "../conf")
+    host.change_owner()
+    assert "?? notes.txt" in run(host, bash("git status --short; ls -d conf"), "--safe").outputs[0]
+    assert not (host.work / "conf").exists()
 
 
-def test_starting_in_a_dot_git_folder_is_refused(here: Ground) -> None:
-    done = run(here, bash("touch ran"), "--safe", directory=here.work / ".git")
-    assert (done.ended.code, done.requests) == (8, 0)
+def test_starting_in_a_dot_git_folder_is_refused(host: FakeHost) -> None:
+    done = run(host, bash("touch ran"), "--safe", directory=host.work / ".git")
+    assert (done.result.code, done.requests) == (8, 0)
 
 
-def test_secrets_in_protected_folders_and_packages_cannot_be_read(here: Ground) -> None:
+def test_secrets_in_protected_folders_and_packages_cannot_be_read(host: FakeHost) -> None:
     names = (".vscode/.env", ".claude/.env.local", "node_modules/x/.env", "prod.env", ".env.d/secret")
     for name in names:
-        (here.work / name).parent.mkdir(parents=True, exist_ok=True)
-        (here.work / name).write_text(TOKEN)
-    here.hand_over()
+        (host.work / name).parent.mkdir(parents=True, exist_ok=True)
+        (host.work / name).write_text(TOKEN)
+    host.change_owner()
     commands = [f"cat {name}; cat < {name}; cp -r {name} copy && cat copy" for name in names]
-    said = run(here, bash(*commands), "--safe").said
-    assert len(said) == len(names)
-    assert TOKEN not in "".join(said)
+    output = run(host, bash(*commands), "--safe").outputs
+    assert len(output) == len(names)
+    assert TOKEN not in "".join(output)
 
 
-def test_folder_that_becomes_a_bare_repository_is_reported(here: Ground) -> None:
+def test_folder_that_becomes_a_bare_repository_is_reported(host: FakeHost) -> None:
     made = (
         "mkdir objects refs; echo ref: refs/heads/x > HEAD; printf '[core]\\nbare = false\\nworktree = .\\n' > config"
     )
-    (here.work / ".git").rename(here.base / "outside/.git")
-    done = run(here, bash(made), "--safe")
-    [line] = [line for line in done.ended.stderr.splitlines() if f"{here.work} " in line]
+    (host.work / ".git").rename(host.base / "outside/.git")
+    done = run(host, bash(made), "--safe")
+    [line] = [line for line in done.result.stderr.splitlines() if f"{host.work} " in line]
     assert all(name in line for name in ("git repository", "HEAD", "objects", "refs", "config"))
-    assert "HEAD" not in run(here, bash("true"), "--safe").ended.stderr
+    assert "HEAD" not in run(host, bash("true"), "--safe").result.stderr
 
 
-def test_existing_envrc_cannot_be_read_or_replaced(here: Ground) -> None:
-    (here.work / "pkg/.envrc").write_text(f"export KEY={TOKEN}\n")
-    here.hand_over()
-    [read, written] = run(here, bash("cat pkg/.envrc", "rm -f pkg/.envrc; echo x > pkg/.envrc"), "--safe").said
+def test_existing_envrc_cannot_be_read_or_replaced(host: FakeHost) -> None:
+    (host.work / "pkg/.envrc").write_text(f"export KEY={TOKEN}\n")
+    host.change_owner()
+    [read, written] = run(host, bash("cat pkg/.envrc", "rm -f pkg/.envrc; echo x > pkg/.envrc"), "--safe").outputs
     assert TOKEN not in read + written
-    assert TOKEN in (here.work / "pkg/.envrc").read_text()
+    assert TOKEN in (host.work / "pkg/.envrc").read_text()
 
 
-def test_target_of_a_dotenv_link_is_hidden_in_every_allowed_folder(here: Ground) -> None:
-    (here.base / "more").mkdir()
-    (here.base / "more/shared.txt").write_text(TOKEN)
-    (here.work / ".env.shared").symlink_to("../more/shared.txt")
-    here.hand_over()
-    assert TOKEN not in run(here, bash("cat .env.shared ../more/*"), "--safe", "--allow-dir", "../more").said[0]
+def test_target_of_a_dotenv_link_is_hidden_in_every_allowed_folder(host: FakeHost) -> None:
+    (host.base / "more").mkdir()
+    (host.base / "more/shared.txt").write_text(TOKEN)
+    (host.work / ".env.shared").symlink_to("../more/shared.txt")
+    host.change_owner()
+    assert TOKEN not in run(host, bash("cat .env.shared ../more/*"), "--safe", "--allow-dir", "../more").outputs[0]

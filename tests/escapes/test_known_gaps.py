@@ -1,4 +1,4 @@
-"""What safe mode does not prevent, and what it prevents though one might want it; docs/safe-mode.md lists each."""
+"""Known gaps and limitations of safe mode, which docs/safe-mode.md lists."""
 
 from __future__ import annotations
 
@@ -10,117 +10,117 @@ import pytest
 
 from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from tests import wire
-from tests.escapes.confined import bash, machine, run, started
-from tests.escapes.test_failing_closed import ANOTHER, on_machine
+from tests.escapes.safe_runs import bash, create_ask_host, run, start_ask
+from tests.escapes.test_failing_closed import ANOTHER, build_changed_host_command
 from tests.model_server import ModelServer, Reply, Request
-from tests.safety.ground import TOKEN, Ground
+from tests.safety.fake_host import TOKEN, FakeHost
 from tests.safety.installation import USERS
-from tests.scenarios.sent import results
+from tests.scenarios.sent_requests import read_tool_results
 
 
 @pytest.mark.slow
-def test_files_in_the_folder_are_sent_to_the_provider(here: Ground) -> None:
-    (here.work / "secret.txt").write_text(TOKEN)
-    here.hand_over()
-    assert TOKEN in run(here, bash("cat secret.txt"), "--safe").said[0]
+def test_files_in_the_folder_are_sent_to_the_provider(host: FakeHost) -> None:
+    (host.work / "secret.txt").write_text(TOKEN)
+    host.change_owner()
+    assert TOKEN in run(host, bash("cat secret.txt"), "--safe").outputs[0]
 
 
 @pytest.mark.slow
-def test_an_older_hard_link_leads_out_but_an_edit_breaks_it(here: Ground) -> None:
-    secret, netrc = here.base / "outside/secret", here.base / "home/.netrc"
-    os.link(secret, here.work / "linked")
-    os.link(netrc, here.work / "edited")
+def test_an_existing_hard_link_leads_outside_but_an_edit_breaks_it(host: FakeHost) -> None:
+    secret, netrc = host.base / "outside/secret", host.base / "home/.netrc"
+    os.link(secret, host.work / "linked")
+    os.link(netrc, host.work / "edited")
     edit = ("edit_file", {"filepath": "edited", "old_text": TOKEN, "new_text": "x"})
-    run(here, [*bash("cat linked; echo more >> linked"), edit], "--safe")
+    run(host, [*bash("cat linked; echo more >> linked"), edit], "--safe")
     assert secret.read_text() == f"{TOKEN}more\n"
     assert netrc.read_text() == TOKEN
-    assert (here.work / "edited").read_text() == "x"
+    assert (host.work / "edited").read_text() == "x"
 
 
-def test_an_existing_repository_in_a_subfolder_is_protected_and_a_new_one_is_not(here: Ground) -> None:
-    subprocess.run(["git", "init", "-q", str(here.work / "pkg")], check=True)
-    here.hand_over()
+def test_an_existing_repository_in_a_subfolder_is_protected_and_a_new_one_is_not(host: FakeHost) -> None:
+    subprocess.run(["git", "init", "-q", str(host.work / "pkg")], check=True)
+    host.change_owner()
     commands = bash("echo x > pkg/.git/hooks/pre-commit", "git init -q new; echo x > new/.git/hooks/pre-commit")
-    done = run(here, commands, "--safe")
-    assert not (here.work / "pkg/.git/hooks/pre-commit").exists()
-    assert (here.work / "new/.git/hooks/pre-commit").exists(), done.said
+    done = run(host, commands, "--safe")
+    assert not (host.work / "pkg/.git/hooks/pre-commit").exists()
+    assert (host.work / "new/.git/hooks/pre-commit").exists(), done.outputs
 
 
 @pytest.mark.slow
-def test_a_script_that_a_hook_runs_can_be_changed(here: Ground) -> None:
-    (here.work / "scripts").mkdir()
-    (here.work / "scripts/lint.sh").write_text("true\n")
-    (here.work / ".git/hooks/pre-commit").write_text("#!/bin/sh\nsh scripts/lint.sh\n")
-    here.hand_over()
-    run(here, bash("echo changed >> scripts/lint.sh; echo changed >> .git/hooks/pre-commit"), "--safe")
-    assert "changed" in (here.work / "scripts/lint.sh").read_text()
-    assert "changed" not in (here.work / ".git/hooks/pre-commit").read_text()
+def test_a_script_that_a_hook_runs_can_be_changed(host: FakeHost) -> None:
+    (host.work / "scripts").mkdir()
+    (host.work / "scripts/lint.sh").write_text("true\n")
+    (host.work / ".git/hooks/pre-commit").write_text("#!/bin/sh\nsh scripts/lint.sh\n")
+    host.change_owner()
+    run(host, bash("echo changed >> scripts/lint.sh; echo changed >> .git/hooks/pre-commit"), "--safe")
+    assert "changed" in (host.work / "scripts/lint.sh").read_text()
+    assert "changed" not in (host.work / ".git/hooks/pre-commit").read_text()
 
 
 @pytest.mark.slow
 def test_root_can_read_files_of_root_outside_the_home() -> None:
     if "root" not in USERS:
         return
-    with machine("root") as here:
-        private = Path(f"/opt/ask-test-{here.base.name}")
+    with create_ask_host("root") as host:
+        private = Path(f"/opt/ask-test-{host.base.name}")
         private.write_text(TOKEN)
         private.chmod(0o600)
         try:
-            read, changed = run(here, bash(f"cat {private}", "chmod 666 /dev/full && echo changed"), "--safe").said
+            read, changed = run(host, bash(f"cat {private}", "chmod 666 /dev/full && echo changed"), "--safe").outputs
         finally:
             private.unlink()
         assert TOKEN in read
         assert "changed" in changed
 
 
-def test_git_status_works_and_git_commit_does_not(here: Ground) -> None:
+def test_git_status_works_and_git_commit_does_not(host: FakeHost) -> None:
     commit = "git add notes.txt && git -c user.name=a -c user.email=a@a.test commit -qm x && echo committed"
-    status, refused = run(here, bash("git status --short", commit), "--safe").said
+    status, refused = run(host, bash("git status --short", commit), "--safe").outputs
     assert "?? notes.txt" in status
     assert "Read-only file system" in refused
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("here", USERS[:1], indirect=True)
-def test_deep_folders_of_a_huge_folder_are_not_protected_and_a_warning_says_so(here: Ground) -> None:
-    deep = here.work / "z/deep"
+@pytest.mark.parametrize("host", USERS[:1], indirect=True)
+def test_deep_folders_of_a_huge_folder_are_not_protected_with_a_warning(host: FakeHost) -> None:
+    deep = host.work / "z/deep"
     deep.mkdir(parents=True)
     (deep / ".env").write_text(TOKEN)
     for folder in range(2):
-        (here.work / f"many-{folder}").mkdir()
+        (host.work / f"many-{folder}").mkdir()
         for number in range(MAX_SCANNED_ENTRIES // 2):
-            (here.work / f"many-{folder}/{number}").touch()
-    here.hand_over()
-    done = run(here, bash("cat z/deep/.env"), "--safe")
-    assert " is large: " in done.ended.stderr
-    assert TOKEN in done.said[0]
+            (host.work / f"many-{folder}/{number}").touch()
+    host.change_owner()
+    done = run(host, bash("cat z/deep/.env"), "--safe")
+    assert " is large: " in done.result.stderr
+    assert TOKEN in done.outputs[0]
 
 
 @pytest.mark.slow
-def test_a_hidden_file_that_is_replaced_during_a_run_can_be_read_from_then_on(here: Ground) -> None:
+def test_a_hidden_file_that_is_replaced_during_a_run_can_be_read_from_then_on(host: FakeHost) -> None:
     """A mount disappears with the file that it covers, until the sandbox is opened again."""
 
     def replace(request: Request) -> Reply:
-        new = here.work / "new"
+        new = host.work / "new"
         new.write_text(f"KEY={TOKEN}")
         new.chmod(0o644)
-        new.rename(here.work / ".env")
+        new.rename(host.work / ".env")
         return wire.calls(*bash("cat ./.env"))
 
     with ModelServer() as server:
         server.reply(wire.calls(*bash("cat .env")), replace, wire.says("Done."))
-        with started(here, server, "--safe") as running:
+        with start_ask(host, server, "--safe") as running:
             assert running.finish().code == 0
-        [before], [after] = (results(request.json)[-1:] for request in server.requests[1:])
+        [before], [after] = (read_tool_results(request.json)[-1:] for request in server.requests[1:])
     assert TOKEN not in before
     assert TOKEN in after
 
 
 @pytest.mark.slow
-def test_bubblewrap_follows_a_link_to_create_an_empty_file(here: Ground) -> None:
-    """The link is put there when everything was looked at, before bubblewrap starts."""
-    up = "../" * len(here.work.parts)
+def test_bubblewrap_follows_a_link_to_create_an_empty_file(host: FakeHost) -> None:
+    """The link is created after the folder scan, before bubblewrap starts."""
+    up = "../" * len(host.work.parts)
     swaps = f'#!/bin/sh\nln -sfn {up}oldroot@base@/outside/new @work@/.env\nexec @base@/temporary/bin/bwrap "$@"\n'
-    done = run(here, bash("echo x > .env"), "--safe", before=on_machine(here, ANOTHER, swaps))
-    assert done.ended.code == 0, done.ended.stderr
-    assert (here.base / "outside/new").read_bytes() == b""
+    done = run(host, bash("echo x > .env"), "--safe", before=build_changed_host_command(host, ANOTHER, swaps))
+    assert done.result.code == 0, done.result.stderr
+    assert (host.base / "outside/new").read_bytes() == b""

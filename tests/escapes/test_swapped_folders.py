@@ -1,4 +1,4 @@
-"""Two sandboxes in one folder: what runs in the first replaces folders with links while the second one is opened."""
+"""Two sandboxes in one folder: the first replaces folders with links while the second is being started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.program import Running
-from tests.safety.ground import TOKEN, Ground, ground
+from tests.safety.fake_host import TOKEN, FakeHost, create_fake_host
 from tests.safety.installation import EACH_USER
 
 STARTS = 8
@@ -55,7 +55,7 @@ while True:
     with open("swaps", "w") as file:
         file.write(str(swaps))
 """
-"""Swaps as soon as somebody looks into one of the folders; its arguments are what the links point to."""
+"""Swaps the folders as soon as one of them is accessed; the arguments are the targets of the links."""
 TAKE = f"""
 for folder in {" ".join(FOLDERS * 3)}; do
     cat $folder/.ssh/id_rsa
@@ -68,8 +68,8 @@ echo planted > @base@/programs/planted
 
 
 @pytest.fixture(params=EACH_USER)
-def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    with ground(request.param) as one:
+def host(request: pytest.FixtureRequest) -> Iterator[FakeHost]:
+    with create_fake_host(request.param) as one:
         yield one
 
 
@@ -82,28 +82,28 @@ def wait_until_there(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("starts", [2, pytest.param(STARTS, marks=pytest.mark.slow)])
-def test_replacing_a_folder_with_a_link_exposes_nothing(here: Ground, starts: int) -> None:
-    places = [here.base / name for name in ("home", "programs")]
+def test_replacing_a_folder_with_a_link_exposes_nothing(host: FakeHost, starts: int) -> None:
+    places = [host.base / name for name in ("home", "programs")]
     places[1].mkdir()
     up = "../" * 12
     targets = [*map(str, places), *(f"{up}oldroot{place}" for place in places), f"{up}newroot/usr/lib"]
-    (here.work / "swap.py").write_text(SWAP)
-    here.hand_over()
-    swap = here.fill(f"exec @python@ swap.py {' '.join(targets)}")
-    env = {**here.environment, "PATH": f"{places[1]}:{os.environ['PATH']}"}
+    (host.work / "swap.py").write_text(SWAP)
+    host.change_owner()
+    swap = host.fill(f"exec @python@ swap.py {' '.join(targets)}")
+    env = {**host.environment, "PATH": f"{places[1]}:{os.environ['PATH']}"}
     outcomes: list[Any] = []
-    with here.start([("bash", {"command": swap})], timeout=3600) as first:
-        wait_until_there(here.work / "ready")
+    with host.start([("bash", {"command": swap})], timeout=3600) as first:
+        wait_until_there(host.work / "ready")
         for _ in range(starts):
-            asked = here.request([("bash", {"command": TAKE})])
-            with Running(here.command, env=env, cwd=here.work, stdin=asked) as second:
+            asked = host.build_request([("bash", {"command": TAKE})])
+            with Running(host.command, env=env, cwd=host.work, stdin=asked) as second:
                 ended = second.finish(60)
             assert ended.text, ended.stderr
             outcomes.append(json.loads(ended.text.splitlines()[-1]))
         first.signal(signal.SIGTERM)
         first.finish()
-    assert int((here.work / "swaps").read_text()) > 0
+    assert int((host.work / "swaps").read_text()) > 0
     assert {outcome["code"] for outcome in outcomes if isinstance(outcome, dict)} <= {8}, outcomes
     assert not [outcome for outcome in outcomes if TOKEN in str(outcome)]
-    files = [path for path in here.base.rglob("*") if path.is_file() and not path.is_relative_to(here.work)]
+    files = [path for path in host.base.rglob("*") if path.is_file() and not path.is_relative_to(host.work)]
     assert [path for path in files if "planted" in path.read_text(errors="replace")] == []

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.saved import save_run
+from tests.saved_history import save_run
 
 
 class Broken(NamedTuple):

@@ -22,7 +22,7 @@ from ask.history.conversations import find_current_conversation as newest
 from ask.history.entries import HistoryEntry, Run, ToolCallRecord
 from ask.history.store import Store
 from ask.messages import Message, ToolCall, Usage
-from tests.saved import recorder, save_run
+from tests.saved_history import create_recorder, save_run
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_it_goes_on_with_whom_it_asked_last(path: Path) -> None:
 
 
 def test_two_runs_at_once_are_told_one_after_the_other(path: Path) -> None:
-    one, two = recorder(path), recorder(path)
+    one, two = create_recorder(path), create_recorder(path)
     one.begin(Message("user", "one"))
     two.begin(Message("user", "two"))
     one.on_event(MessageAdded(Message("assistant", "1")))

@@ -17,7 +17,7 @@ from tests.history.broken import BROKEN, content
 from tests.history.test_store import locked
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home, Result, Running
-from tests.saved import history, said, save_run, saved
+from tests.saved_history import history_file, list_messages, read_saved_runs, save_run
 
 TOUCH = ("bash", {"command": "echo x >> ran"})
 
@@ -47,7 +47,7 @@ def check_refused(result: Result, words: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_unusable_history(ask: Ask, home: Home, server: ModelServer, name: str) -> None:
     home.data.mkdir()
-    BROKEN[name].make(history(home))
+    BROKEN[name].make(history_file(home))
     before = content(home.data)
     check_answered(ask("hi"), BROKEN[name].words)
     told = json.loads(ask("-q", "--json", "hi").text)
@@ -81,10 +81,10 @@ def in_a_world(ask: Ask, script: str, *options: str) -> Result:
 def test_read_only_data_folder(ask: Ask, home: Home, there: bool) -> None:
     home.data.mkdir()
     if there:
-        save_run(history(home))
+        save_run(history_file(home))
     before = content(home.data)
     read_only = ("--ro-bind", str(home.data), str(home.data))
-    words = f"{history(home)} (read-only)" if there else f"{history(home)}"
+    words = f"{history_file(home)} (read-only)" if there else f"{history_file(home)}"
     check_answered(in_a_world(ask, "ask hi", *read_only), words)
     assert content(home.data) == before
 
@@ -103,9 +103,9 @@ READING = (
 @pytest.mark.parametrize("disk", ["read-only", pytest.param("full", marks=pytest.mark.slow)])
 def test_history_on_a_full_or_read_only_disk_can_be_read(disk: str, ask: Ask, server: ModelServer, home: Home) -> None:
     home.data.mkdir()
-    save_run(history(home), "one", "blue sky?")
+    save_run(history_file(home), "one", "blue sky?")
     kept, place = home.work / "history.db", str(home.data)
-    kept.write_bytes(history(home).read_bytes())
+    kept.write_bytes(history_file(home).read_bytes())
     options: tuple[str, ...] = ("--ro-bind", place, place)
     script = ""
     if disk == "full":
@@ -126,14 +126,14 @@ def test_history_on_a_full_or_read_only_disk_can_be_read(disk: str, ask: Ask, se
 @pytest.mark.parametrize("index", [True, False])
 def test_log_of_a_killed_process_is_not_ignored(index: bool, ask: Ask, home: Home) -> None:
     home.data.mkdir()
-    save_run(history(home), "one")
+    save_run(history_file(home), "one")
     script = f"""
 import os
 from pathlib import Path
-from tests.saved import save_run
+from tests.saved_history import save_run
 from ask.history.store import Store
-with Store(Path({str(history(home))!r})) as open_store:
-    save_run(Path({str(history(home))!r}), "two")
+with Store(Path({str(history_file(home))!r})) as open_store:
+    save_run(Path({str(history_file(home))!r}), "two")
     os._exit(0)
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
@@ -144,15 +144,15 @@ with Store(Path({str(history(home))!r})) as open_store:
     if index:
         assert [row["id"] for row in json.loads(result.text)] == ["two", "one"]
     else:
-        check_refused(result, f"{history(home)} (read-only)")
+        check_refused(result, f"{history_file(home)} (read-only)")
 
 
 @pytest.mark.usefixtures("hello")
 def test_read_only_file(ask: Ask, home: Home) -> None:
-    save_run(history(home))
+    save_run(history_file(home))
     before = content(home.data)
-    read_only = ("--ro-bind", str(history(home)), str(history(home)))
-    check_answered(in_a_world(ask, "ask hi", *read_only), f"{history(home)} (read-only)")
+    read_only = ("--ro-bind", str(history_file(home)), str(history_file(home)))
+    check_answered(in_a_world(ask, "ask hi", *read_only), f"{history_file(home)} (read-only)")
     assert content(home.data)["history.db"] == before["history.db"]
 
 
@@ -176,7 +176,7 @@ def test_disk_that_becomes_full(ask: Ask, server: ModelServer, home: Home, small
     result = in_a_world(ask, script, *small_disk)
     assert (result.text, result.code) == ("Hello.\n" * 3, 0)
     [line] = result.stderr.splitlines()
-    assert f"{history(home)} (no space left)" in line
+    assert f"{history_file(home)} (no space left)" in line
     copy = ask.cwd / "history.db"
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -196,16 +196,16 @@ def test_disk_that_becomes_full_during_a_run(
     result = in_a_world(ask, "ask hi", *small_disk)
     assert (result.text, result.code) == ("Hello.\n", 0)
     lines = [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
-    assert len([line for line in lines if str(history(home)) in line]) == 1
+    assert len([line for line in lines if str(history_file(home)) in line]) == 1
     assert all("no space left" in line.lower() for line in lines)
     assert len(lines) <= 2
 
 
 @pytest.mark.usefixtures("hello")
 def test_file_size_limit(ask: Ask, home: Home) -> None:
-    save_run(history(home))
-    check_answered(ask.shell("ulimit -f 20; ask hi"), f"{history(home)} (disk error)")
-    assert len(saved(home)) == 1
+    save_run(history_file(home))
+    check_answered(ask.shell("ulimit -f 20; ask hi"), f"{history_file(home)} (disk error)")
+    assert len(read_saved_runs(home)) == 1
 
 
 # Another process
@@ -213,8 +213,8 @@ def test_file_size_limit(ask: Ask, home: Home) -> None:
 
 @pytest.mark.slow
 def test_run_is_saved_once_another_process_releases_its_lock(ask: Ask, home: Home, server: ModelServer) -> None:
-    save_run(history(home))
-    with locked(history(home)) as other:
+    save_run(history_file(home))
+    with locked(history_file(home)) as other:
 
         def answer(_: Request) -> Reply:
             other.execute("ROLLBACK")
@@ -223,20 +223,20 @@ def test_run_is_saved_once_another_process_releases_its_lock(ask: Ask, home: Hom
         server.reply(answer)
         result = ask("hi")
     assert (result.text, result.stderr, result.code) == ("Hello again.\n", "", 0)
-    assert said(saved(home)[-1]) == [("user", "hi", True), ("assistant", "Hello again.", True)]
+    assert list_messages(read_saved_runs(home)[-1]) == [("user", "hi", True), ("assistant", "Hello again.", True)]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("hello")
 def test_a_lock_that_is_never_released_is_given_up_after_the_answer(ask: Ask, home: Home) -> None:
-    save_run(history(home))
-    with locked(history(home)), ask.start("hi") as running:
+    save_run(history_file(home))
+    with locked(history_file(home)), ask.start("hi") as running:
         running.wait_for("Hello.")
         said_at = time.monotonic()
         result = running.finish()
-    check_answered(result, f"{history(home)} locked for 5 s")
+    check_answered(result, f"{history_file(home)} locked for 5 s")
     assert time.monotonic() - said_at < 20
-    assert len(saved(home)) == 1
+    assert len(read_saved_runs(home)) == 1
 
 
 def still_runs(running: Running) -> bool:
@@ -251,8 +251,8 @@ def still_runs(running: Running) -> bool:
 @pytest.mark.slow
 @pytest.mark.usefixtures("hello")
 def test_ctrl_c_ends_the_wait_for_a_lock(ask: Ask, home: Home) -> None:
-    save_run(history(home))
-    with locked(history(home)), ask.start("hi") as running:
+    save_run(history_file(home))
+    with locked(history_file(home)), ask.start("hi") as running:
         running.wait_for("Hello.\n")
         while still_runs(running):
             running.signal()
@@ -266,7 +266,7 @@ def test_ctrl_c_ends_the_wait_for_a_lock(ask: Ask, home: Home) -> None:
 
 @pytest.mark.usefixtures("hello")
 def test_history_can_be_read_while_it_is_locked_for_writing(ask: Ask, home: Home) -> None:
-    save_run(history(home))
-    with locked(history(home)):
+    save_run(history_file(home))
+    with locked(history_file(home)):
         assert ask("--no-save", "--resume", "1", "hi").code == 0
         assert ask("history", "list").code == 0

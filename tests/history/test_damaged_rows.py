@@ -16,7 +16,7 @@ from ask.history.search import search_conversations
 from ask.history.store import Store
 from ask.messages import Message
 from tests.history.test_recorder import EVENTS, play
-from tests.saved import recorder
+from tests.saved_history import create_recorder
 
 SAVED = 8
 
@@ -32,7 +32,7 @@ def whole() -> bytes:
 
 
 def save_one(path: Path, name: str, notices: list[str]) -> bool:
-    run = recorder(path, name, notices=notices)
+    run = create_recorder(path, name, notices=notices)
     run.begin(Message("user", "question " * 100))
     play(run, EVENTS)
     run.end(0)

@@ -17,8 +17,8 @@ from ask.history.entries import Run
 from tests import wire
 from tests.model_server import DROP, HOLD, ModelServer
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, Result, run
-from tests.saved import said, saved
-from tests.wires import SERVICES
+from tests.provider_wires import SERVICES
+from tests.saved_history import list_messages, read_saved_runs
 
 WIRE = SERVICES["openrouter"]
 USER = ("user", "hi", True)
@@ -33,8 +33,8 @@ def quick(home: Home) -> None:
 
 
 def check_saved(home: Home, code: int, *messages: tuple[str, str, bool]) -> Run:
-    [run] = saved(home)
-    assert said(run) == [USER, *messages]
+    [run] = read_saved_runs(home)
+    assert list_messages(run) == [USER, *messages]
     assert (run.exit_code, bool(run.ended)) == (code, True)
     return run
 
@@ -44,7 +44,7 @@ def check_goes_on(ask: Ask, server: ModelServer, *roles: str) -> list[str]:
     server.reply(wire.says("Well."))
     result = ask("-c", NEXT)
     assert (result.text, result.code) == ("Well.\n", 0), result.stderr
-    heard = WIRE.heard(server.requests[-1].json)
+    heard = WIRE.read_conversation(server.requests[-1].json)
     assert [message.role for message in heard] == ["system", *roles]
     assert heard[-1].content.endswith(NEXT)
     return [message.content for message in heard]
@@ -94,7 +94,7 @@ def test_signal_while_a_command_runs(ask: Ask, server: ModelServer, home: Home, 
     calls = [("bash", {"command": f"touch {name}; sleep 60"}) for name in ("one", "two")]
     server.reply(wire.calls(*calls, content="Let me see."))
     assert interrupt(ask, number, file=ask.cwd / "one").code == SIGNALS[number]
-    [run] = saved(home)
+    [run] = read_saved_runs(home)
     assert run.exit_code == SIGNALS[number]
     assert run.entries[1].calls[0].started
     told = check_goes_on(ask, server, "user", "assistant", "tool", "tool", "user")
@@ -109,9 +109,9 @@ def test_pipe_closed_while_the_answer_is_streamed(ask: Ask, server: ModelServer,
     server.reply(wire.streams(*(step for line in lines for step in (line, 0.005)), wire.finish(), wire.usage()))
     result = ask.shell("ask hi | head -1; exit ${PIPESTATUS[0]}")
     assert (result.text, result.code) == ("0\n", 0)
-    [run] = saved(home)
+    [run] = read_saved_runs(home)
     assert run.exit_code == 0
-    [_, (role, text, whole)] = said(run)
+    [_, (role, text, whole)] = list_messages(run)
     assert (role, whole) == ("assistant", False)
     assert text.startswith("0\n1\n")
     check_goes_on(ask, server, "user", "assistant", "user")
@@ -120,10 +120,10 @@ def test_pipe_closed_while_the_answer_is_streamed(ask: Ask, server: ModelServer,
 def test_pipe_closed_during_a_call(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("bash", {"command": "echo ran"}), content="Let me see."), wire.says("It ran.\nTwice."))
     assert ask.shell("ask hi | true; exit ${PIPESTATUS[0]}").code == 0
-    [run] = saved(home)
-    assert (run.exit_code, said(run)[0]) == (0, USER)
+    [run] = read_saved_runs(home)
+    assert (run.exit_code, list_messages(run)[0]) == (0, USER)
     assert ask("-c", NEXT).code == 0
-    WIRE.heard(server.requests[-1].json)
+    WIRE.read_conversation(server.requests[-1].json)
 
 
 @pytest.mark.parametrize("reply", [(wire.text("so far"), DROP), (wire.text("so far"),)], ids=["dropped", "ended"])
@@ -154,8 +154,8 @@ def test_round_limit(ask: Ask, server: ModelServer, home: Home) -> None:
     call = wire.calls(("bash", {"command": "true"}))
     server.reply(call, call, wire.says("So far."))
     assert ask("--max-rounds", "2", "hi").code == 11
-    [run] = saved(home)
-    assert (run.exit_code, run.rounds, said(run)[-1]) == (11, 2, ("assistant", "So far.", True))
+    [run] = read_saved_runs(home)
+    assert (run.exit_code, run.rounds, list_messages(run)[-1]) == (11, 2, ("assistant", "So far.", True))
     check_goes_on(ask, server, *["user", *["assistant", "tool"] * 2, "assistant", "user"])
 
 
@@ -191,7 +191,7 @@ def test_error_between_two_rounds(ask: Ask, server: ModelServer, home: Home) -> 
 def test_usage_too_large_to_save_is_dropped(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.streams(wire.text("hello"), wire.finish(), wire.usage(10**30, 5)))
     assert ask("hi").code == 0
-    [run] = saved(home)
+    [run] = read_saved_runs(home)
     assert (run.usage.input_tokens, run.usage.output_tokens) == (None, 5)
 
 
@@ -199,16 +199,16 @@ def test_conversation_id_is_printed_on_stderr_and_in_json(ask: Ask, server: Mode
     server.reply(wire.says("hello"))
     name = ask("hi").conversation
     assert ask.shell("ask hi 2>&1 > /dev/null").text.startswith("· conversation ")
-    assert [run.exit_code for run in saved(home)] == [0, 0]
+    assert [run.exit_code for run in read_saved_runs(home)] == [0, 0]
     told = json.loads(ask("--resume", name, "--json", "hi").text)
     assert (told["conversation"], told["saved"]) == (name, True)
     quiet = ask("-q", "hi")
     assert (quiet.conversation, quiet.stderr) == ("", "")
-    kept = len(saved(home))
+    kept = len(read_saved_runs(home))
     unsaved = ask("--no-save", "hi")
     assert (unsaved.text, unsaved.stderr, unsaved.code, unsaved.conversation) == ("hello\n", "", 0, "")
     assert json.loads(ask("--no-save", "--json", "hi").text)["saved"] is False
-    assert len(saved(home)) == kept
+    assert len(read_saved_runs(home)) == kept
 
 
 COUNT_OPENINGS = """
@@ -244,26 +244,26 @@ def test_the_saved_exit_code_is_that_of_the_process(
 ) -> None:
     server.reply(wire.says(answer))
     result = ask(*arguments)
-    [run] = saved(home)
+    [run] = read_saved_runs(home)
     assert (result.code, run.exit_code, bool(run.error)) == (code, code, bool(code))
 
 
 def test_output_error_is_saved(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("hello"))
     result = ask.shell("ask --json hi > /dev/full")
-    [run] = saved(home)
+    [run] = read_saved_runs(home)
     assert (result.code, run.exit_code) == (9, 9)
-    assert "hello" in said(run)[-1][1]
+    assert "hello" in list_messages(run)[-1][1]
 
 
 def test_empty_summary_is_saved_as_an_error(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("hello"))
     for _ in range(4):
-        ask("-c" if saved(home) else "-q", "hi", env={"ASK_SESSION": "here"})
+        ask("-c" if read_saved_runs(home) else "-q", "hi", env={"ASK_SESSION": "here"})
     server.reply(wire.says(" "))
     for arguments in (["-c", "--compact"], ["-c", "--compact", "And now?"]):
         result = ask(*arguments, env={"ASK_SESSION": "here"})
-        assert (result.code, saved(home)[-1].exit_code) == (10, 10), result.stderr
+        assert (result.code, read_saved_runs(home)[-1].exit_code) == (10, 10), result.stderr
 
 
 @pytest.mark.parametrize(
@@ -279,5 +279,5 @@ def test_exit_code_of_an_offered_command_is_saved(
 ) -> None:
     server.reply(wire.says("exit 3"))
     result = ask.on_terminal("--cmd", "fail", answers=[("C(ancel): ", keys)], env={"SHELL": shell})
-    [run] = saved(home)
+    [run] = read_saved_runs(home)
     assert (result.code, run.exit_code, bool(run.error)) == (code, recorded, shell == "/bin/none")

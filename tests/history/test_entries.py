@@ -14,7 +14,7 @@ from ask.history.entries import MAX_SQLITE_INTEGER, HistoryEntry, ToolCallRecord
 from ask.history.store import Store
 from ask.messages import Attachment, Finish, Message, Native, ToolCall, Usage
 from ask.text import repair_surrogates
-from tests.saved import recorder, runs_in
+from tests.saved_history import create_recorder, read_all_runs
 
 TEXT = st.text(st.characters(exclude_categories=()))
 """Any, halves of characters and zeros too."""
@@ -76,14 +76,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @given(kept=st.lists(entries(), max_size=3))
 def test_what_is_saved_comes_back_and_can_be_found(store: Store, kept: list[HistoryEntry]) -> None:
     name = f"c{next(numbers)}"
-    run = recorder(store.path, name)
+    run = create_recorder(store.path, name)
     run.begin(Message("user", "hi"))
     with store.write_transaction() as connection:
         [(number,)] = connection.execute("SELECT max(number) FROM runs")
         for entry in kept:
             insert_entry(connection, number, entry)
     run.end(0)
-    [*_, read] = runs_in(store.path)
+    [*_, read] = read_all_runs(store.path)
     assert list(read.entries[1:]) == [mended(entry) for entry in kept]
     store.fetch_rows("INSERT INTO texts (texts, rank) VALUES ('integrity-check', 1)")
 
@@ -91,7 +91,7 @@ def test_what_is_saved_comes_back_and_can_be_found(store: Store, kept: list[Hist
 @given(cost=st.sampled_from([math.inf, -math.inf, math.nan]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_cost_that_is_no_number_does_no_harm(store: Store, cost: float) -> None:
-    run = recorder(store.path, f"c{next(numbers)}")
+    run = create_recorder(store.path, f"c{next(numbers)}")
     run.begin(Message("user", "hi"))
     run.end(0, None, Usage(1, 2, 3, cost))
-    assert runs_in(store.path)[-1].exit_code == 0
+    assert read_all_runs(store.path)[-1].exit_code == 0

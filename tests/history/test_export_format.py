@@ -17,8 +17,8 @@ from ask.history.entries import Conversation, read_runs
 from ask.history.export_format import ConversationExport, from_json_value, read_exports, to_json_line, to_json_value
 from ask.history.importer import ImportStatus, import_conversations
 from ask.history.store import Store
-from tests.any_conversation import conversations
-from tests.any_json import any_json, with_any_part
+from tests.conversation_strategies import conversations
+from tests.json_strategies import any_json, replace_any_part
 
 SMALL: dict[str, Any] = {
     "format": "ask-conversation",
@@ -179,7 +179,7 @@ def test_garbage_is_refused(data: bytes, reason: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@given(conversations().flatmap(with_any_part))
+@given(conversations().flatmap(replace_any_part))
 def test_a_conversation_with_any_part_replaced_is_read_or_refused_and_what_is_read_can_be_saved(value: Any) -> None:
     try:
         saved = from_json_value(value)

@@ -17,8 +17,8 @@ from ask.history.conversations import INTERRUPTED_RESULT, NOT_RUN_RESULT
 from ask.history.entries import Run
 from tests.model_server import DROP, ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, Running
-from tests.saved import saved
-from tests.wires import SERVICES, Wire
+from tests.provider_wires import SERVICES, Wire
+from tests.saved_history import read_saved_runs
 
 WIRES = ("openrouter", "anthropic", "gemini")
 ROUNDS = 10
@@ -56,7 +56,7 @@ class Task:
         if len(request.body) < int(request.headers["Content-Length"]):
             return Reply((DROP,))  # it was killed while it sent that
         with self._judging:
-            heard = self.service.heard(request.json)
+            heard = self.service.read_conversation(request.json)
         self.heard.append(heard)
         taken = len(called(heard))
         if len(heard) - 1 in self.held:
@@ -92,7 +92,7 @@ class Task:
     @property
     def runs(self) -> list[Run]:
         """What is saved of it."""
-        return [run for run in saved(self._home) if run.directory == str(self.directory)]
+        return [run for run in read_saved_runs(self._home) if run.directory == str(self.directory)]
 
 
 def called(heard: Sequence[Message]) -> list[ToolCall]:

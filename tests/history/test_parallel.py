@@ -9,7 +9,7 @@ import pytest
 from tests import wire
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import Ask, Home, Result
-from tests.saved import conversations, history, said, saved
+from tests.saved_history import history_file, list_messages, read_conversations, read_saved_runs
 
 
 def answer(request: Request) -> Reply:
@@ -39,12 +39,12 @@ def ask_at_once(ask: Ask, count: int, beside: str = "") -> Result:
 
 def check_saved(home: Home, count: int) -> None:
     """All of them are there, each with its question, its call, its result and its answer."""
-    runs = saved(home)
-    assert len(conversations(history(home))) == len(runs) == count
-    numbers = {said(run)[0][1].removeprefix("question ") for run in runs}
+    runs = read_saved_runs(home)
+    assert len(read_conversations(history_file(home))) == len(runs) == count
+    numbers = {list_messages(run)[0][1].removeprefix("question ") for run in runs}
     assert numbers == {str(number) for number in range(1, count + 1)}
     for run in runs:
-        (_, asked, _), (_, _, calling), (_, result, _), (_, answered, whole) = said(run)
+        (_, asked, _), (_, _, calling), (_, result, _), (_, answered, whole) = list_messages(run)
         number = asked.removeprefix("question ")
         assert (result, answered) == (f"exit code: 0\nstdout:\nresult {number}\n", f"Answer {number}.")
         assert calling

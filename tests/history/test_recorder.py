@@ -19,7 +19,7 @@ from ask.messages import Answer, Finish, Message, Native, ToolCall, Usage
 from ask.plugin_api.provider import TextDelta
 from ask.version import VERSION
 from tests.history.test_store import locked
-from tests.saved import conversations, recorder, runs_in, said, save_run
+from tests.saved_history import create_recorder, list_messages, read_all_runs, read_conversations, save_run
 
 CALLS = (ToolCall("call_1", "bash", '{"command": "ls"}'), ToolCall("call_2", "read_file", "{"))
 USAGE = Usage(100, 20, 50, 0.25)
@@ -59,18 +59,18 @@ def play(run: Recorder, events: Sequence[Event]) -> None:
 
 
 def only_run(path: Path) -> Run:
-    [run] = runs_in(path)
+    [run] = read_all_runs(path)
     return run
 
 
 def test_a_run_is_saved_with_all_that_is_known_of_it(path: Path) -> None:
     before = time.time()
     about: dict[str, Any] = {"system": "Be brief.", "directory": "/tmp", "terminal": "session:1"}
-    run = recorder(path, **about)
+    run = create_recorder(path, **about)
     run.begin(Message("user", "Which files\nare here?"))
     play(run, EVENTS)
     run.end(11, LimitReachedError("stopped", "go on"), USAGE)
-    [conversation] = conversations(path)
+    [conversation] = read_conversations(path)
     assert (conversation.id, conversation.title) == ("abc", "Which files are here?")
     saved = only_run(path)
     assert before <= saved.started == conversation.created == conversation.updated <= (saved.ended or 0) <= time.time()
@@ -88,7 +88,7 @@ def test_a_run_is_saved_with_all_that_is_known_of_it(path: Path) -> None:
 
 
 def test_totals_are_there_while_the_run_goes_on(path: Path) -> None:
-    run = recorder(path)
+    run = create_recorder(path)
     run.begin(Message("user", "hi"))
     play(run, EVENTS[:-1])
     saved = only_run(path)
@@ -101,7 +101,7 @@ def test_totals_are_there_while_the_run_goes_on(path: Path) -> None:
 
 @pytest.mark.parametrize("count", range(len(EVENTS) + 1))
 def test_what_happened_is_saved_when_show_returns(path: Path, count: int) -> None:
-    run = recorder(path)
+    run = create_recorder(path)
     run.begin(Message("user", "hi"))
     play(run, EVENTS[:count])
     saved = only_run(path)
@@ -116,15 +116,15 @@ def test_what_happened_is_saved_when_show_returns(path: Path, count: int) -> Non
 def test_runs_of_a_conversation_keep_its_first_title(path: Path) -> None:
     save_run(path, "abc", "first")
     save_run(path, "abc", "second")
-    [conversation] = conversations(path)
+    [conversation] = read_conversations(path)
     assert conversation.title == "first"
-    assert [said(run)[0][1] for run in runs_in(path)] == ["first", "second"]
-    assert conversation.updated == runs_in(path)[-1].started > conversation.created
+    assert [list_messages(run)[0][1] for run in read_all_runs(path)] == ["first", "second"]
+    assert conversation.updated == read_all_runs(path)[-1].started > conversation.created
 
 
 def test_a_title_is_short_and_harmless(path: Path) -> None:
     save_run(path, "abc", "\x1b[2J\u202e" + "x" * 1_000)
-    [conversation] = conversations(path)
+    [conversation] = read_conversations(path)
     assert conversation.title.startswith("\\x1b[2J\\u202exxx")
     assert len(conversation.title) == MAX_TITLE_LENGTH
 
@@ -132,7 +132,7 @@ def test_a_title_is_short_and_harmless(path: Path) -> None:
 def test_what_no_text_can_hold_is_mended(path: Path) -> None:
     save_run(path, "abc", "a\udcffb", model="m\udcff", system="\ud83d\ude00", directory="/\udcff", terminal="\udcff")
     saved = only_run(path)
-    assert said(saved) == [("user", "a\ufffdb", True)]
+    assert list_messages(saved) == [("user", "a\ufffdb", True)]
     assert (saved.model, saved.system, saved.directory, saved.terminal) == ("m\ufffd", "😀", "/\ufffd", "\ufffd")
 
 
@@ -142,7 +142,7 @@ def test_what_no_text_can_hold_is_mended(path: Path) -> None:
 def test_a_history_that_cannot_be_written_is_told_once_and_the_run_goes_on(path: Path) -> None:
     path.write_bytes(b"no database" * 1_000)
     notices: list[str] = []
-    run = recorder(path, notices=notices)
+    run = create_recorder(path, notices=notices)
     run.begin(Message("user", "hi"))
     play(run, EVENTS)
     run.end(0)
@@ -153,32 +153,32 @@ def test_a_history_that_cannot_be_written_is_told_once_and_the_run_goes_on(path:
 
 def test_a_conversation_that_is_deleted_meanwhile_stays_deleted(path: Path) -> None:
     notices: list[str] = []
-    run = recorder(path, notices=notices)
+    run = create_recorder(path, notices=notices)
     run.begin(Message("user", "hi"))
     run.on_event(CALLING)
     with Store(path) as store, store.write_transaction() as connection:
         connection.execute("DELETE FROM conversations")
-    other = recorder(path, "other")
+    other = create_recorder(path, "other")
     other.begin(Message("user", "hi"))
     other.on_event(CALLING)
     play(run, EVENTS[2:])
     run.end(0)
     other.end(0)
     assert notices == ["the rest of this conversation is not saved: it was deleted meanwhile"]
-    assert [conversation.id for conversation in conversations(path)] == ["other"]
+    assert [conversation.id for conversation in read_conversations(path)] == ["other"]
     assert [record.started for record in only_run(path).entries[1].calls] == [None, None]
 
 
 def test_what_happens_while_another_process_writes_is_saved_afterwards_as_it_happened(path: Path) -> None:
     Store(path).close()
     notices: list[str] = []
-    run = recorder(path, notices=notices)
+    run = create_recorder(path, notices=notices)
     with locked(path):
         began = time.time()
         run.begin(Message("user", "hi"))
         play(run, EVENTS)
         went_on = time.time()
-        assert runs_in(path) == []
+        assert read_all_runs(path) == []
     run.end(0)
     saved = only_run(path)
     assert notices == []
@@ -193,7 +193,7 @@ def test_what_happens_while_another_process_writes_is_saved_afterwards_as_it_hap
 
 def test_while_a_foreign_lock_lasts_no_event_waits_but_the_first(path: Path) -> None:
     Store(path).close()
-    run = recorder(path)
+    run = create_recorder(path)
     with locked(path):
         started = time.monotonic()
         run.begin(Message("user", "hi"))
@@ -205,20 +205,20 @@ def test_while_a_foreign_lock_lasts_no_event_waits_but_the_first(path: Path) -> 
 
 def test_a_full_transaction_log_of_an_earlier_run_is_no_hindrance(path: Path) -> None:
     """A killed process leaves the log behind, which the next one reads."""
-    run = recorder(path)
+    run = create_recorder(path)
     run.begin(Message("user", "hi"))
     copy = path.with_name("copy.db")
     for suffix in ("", "-wal"):
         copy.with_name(f"copy.db{suffix}").write_bytes(path.with_name(f"history.db{suffix}").read_bytes())
     run.end(0)
-    assert said(only_run(copy)) == [("user", "hi", True)]
+    assert list_messages(only_run(copy)) == [("user", "hi", True)]
     with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_a_round_costs_a_few_small_writes_however_many_there_were(path: Path) -> None:
     log = path.with_name("history.db-wal")
-    run = recorder(path)
+    run = create_recorder(path)
     run.begin(Message("user", "hi"))
     play(run, EVENTS)
     sizes = [log.stat().st_size]

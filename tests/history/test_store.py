@@ -18,7 +18,7 @@ from ask.history.schema import APPLICATION_ID, SCHEMA_VERSION
 from ask.history.store import HistoryLockedError, Store, split_statements
 from tests.history.broken import BROKEN, content
 from tests.program import run
-from tests.saved import conversations, save_run
+from tests.saved_history import read_conversations, save_run
 
 INSERT = "INSERT INTO conversations (id, title, created, updated) VALUES (?, 'title', 0, 0)"
 
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def ids(path: Path) -> list[str]:
-    return [conversation.id for conversation in conversations(path)]
+    return [conversation.id for conversation in read_conversations(path)]
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def test_one_that_is_missing_can_be_read_as_empty_and_is_not_made(path: Path) ->
 def test_processes_that_make_it_at_once_all_find_it_made(path: Path) -> None:
     script = f"""
 for i in 1 2 3 4; do
-    {sys.executable} -c 'import sys; from pathlib import Path; from tests.saved import save_run
+    {sys.executable} -c 'import sys; from pathlib import Path; from tests.saved_history import save_run
 save_run(Path(sys.argv[1]), sys.argv[2])' {path} $i &
 done
 wait

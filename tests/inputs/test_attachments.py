@@ -1,4 +1,4 @@
-"""`-f` with what is no text, as a user gives it: what is asked, what is kept, what is sent again, what is refused."""
+"""`-f` with attachments: how they are sent, saved, sent again and rejected."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def files(ask: Ask, server: ModelServer) -> None:
 
 
 def asked(server: ModelServer) -> list[Any]:
-    """The bodies of all questions; a model's list may have been asked for too."""
+    """Return the bodies of all chat requests, without requests for models lists."""
     return [request.json for request in server.requests if request.method == "POST"]
 
 
-def parts(server: ModelServer, place: int = -1) -> list[Any]:
-    """The content parts of the user's last message in a request."""
+def content_parts(server: ModelServer, place: int = -1) -> list[Any]:
+    """Return the content parts of the last user message in a request."""
     content = asked(server)[place]["messages"][-1]["content"]
     assert isinstance(content, list)
     return content
 
 
-def words(server: ModelServer) -> str:
-    return str(parts(server)[0]["text"])
+def prompt_text(server: ModelServer) -> str:
+    return str(content_parts(server)[0]["text"])
 
 
 def files_in(body: Any) -> list[bytes]:
-    """The files of all messages in a body of Chat Completions, in order."""
+    """Return the files of all messages in a Chat Completions body, in order."""
     found = []
     for message in body["messages"]:
         for part in message["content"] if isinstance(message["content"], list) else []:
@@ -66,7 +66,7 @@ def files_in(body: Any) -> list[bytes]:
 # What is asked
 
 
-def test_files_are_sent_as_they_are_and_texts_in_the_prompt(ask: Ask, server: ModelServer) -> None:
+def test_attachments_are_sent_unchanged_and_texts_in_the_prompt(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "note.txt").write_text("Look closely.\n")
     given = ["-f", "photo.png", "-f", "note.txt", "-f", "paper.pdf", "-f", "speech.wav"]
     result = ask(*given, BOX)
@@ -75,22 +75,22 @@ def test_files_are_sent_as_they_are_and_texts_in_the_prompt(ask: Ask, server: Mo
     assert wire.read_by_openai(body) == body
     assert files_in(body) == [png(), pdf(), wav()]
     note = '<file name="note.txt">\nLook closely.\n</file>'
-    assert words(server) == f"{BOX}\n\n{note}\n\n[attached: photo.png, paper.pdf, speech.wav]"
+    assert prompt_text(server) == f"{BOX}\n\n{note}\n\n[attached: photo.png, paper.pdf, speech.wav]"
 
 
 @pytest.mark.parametrize("name", ["photo", "photo.txt", "photo.jpg", "my photo.png", "-x.png"])
-def test_the_content_counts_and_not_the_name(name: str, ask: Ask, server: ModelServer) -> None:
+def test_the_type_is_detected_by_content_and_not_by_name(name: str, ask: Ask, server: ModelServer) -> None:
     (ask.cwd / name).write_bytes(png())
     assert ask("-f", f"./{name}", BOX).code == 0
     assert files_in(asked(server)[0]) == [png()]
-    assert words(server) == BOX
+    assert prompt_text(server) == BOX
 
 
 @pytest.mark.parametrize("script", ["cat photo.png | ask {}", "ask -f - {} < photo.png", "ask -f <(cat photo.png) {}"])
 def test_a_file_may_come_through_a_pipe(script: str, ask: Ask, server: ModelServer) -> None:
     assert ask.shell(script.format(f'"{BOX}"')).code == 0
     assert files_in(asked(server)[0]) == [png()]
-    assert words(server) == BOX
+    assert prompt_text(server) == BOX
 
 
 def test_a_pdf_and_a_text_may_be_piped(ask: Ask, server: ModelServer) -> None:
@@ -100,14 +100,14 @@ def test_a_pdf_and_a_text_may_be_piped(ask: Ask, server: ModelServer) -> None:
     assert wire.asked(asked(server)[1]) == f"{BOX}\n\n<stdin>\nnotes\n</stdin>"
 
 
-def test_a_file_alone_is_a_question_that_names_it(ask: Ask, server: ModelServer) -> None:
+def test_a_file_without_words_is_a_question_with_its_name(ask: Ask, server: ModelServer) -> None:
     assert ask("-f", "photo.png").code == 0
-    assert words(server) == "[attached: photo.png]"
+    assert prompt_text(server) == "[attached: photo.png]"
     assert "[attached: photo.png]" in ask("history", "list").text
 
 
 @pytest.mark.slow
-def test_what_is_typed_is_read_where_that_is_asked_for(ask: Ask, server: ModelServer) -> None:
+def test_typed_input_is_read_on_request(ask: Ask, server: ModelServer) -> None:
     with ask.start_on_terminal("-f", "-", BOX) as running:
         running.wait_for("waiting for standard input", 20)
         running.type_in("notes\n\x04")
@@ -115,7 +115,7 @@ def test_what_is_typed_is_read_where_that_is_asked_for(ask: Ask, server: ModelSe
     assert wire.asked(asked(server)[0]) == f"{BOX}\n\n<stdin>\nnotes\n</stdin>"
 
 
-def test_standard_input_is_one(ask: Ask, server: ModelServer) -> None:
+def test_conflicting_uses_of_stdin_are_usage_errors(ask: Ask, server: ModelServer) -> None:
     assert ask("-f", "-", "-f", "-", BOX, stdin=b"x").code == 2
     assert ask("--no-stdin", "-f", "-", BOX, stdin=b"x").code == 2
     assert ask("chat", "-f", "-", stdin=b"hi\n").code == 2
@@ -125,10 +125,10 @@ def test_standard_input_is_one(ask: Ask, server: ModelServer) -> None:
 def test_a_named_prompt_takes_a_file_as_its_input(ask: Ask, server: ModelServer) -> None:
     assert ask("-t", "summarize", "-f", "paper.pdf").code == 0
     assert files_in(asked(server)[0]) == [pdf()]
-    assert "[attached: paper.pdf]" in words(server)
+    assert "[attached: paper.pdf]" in prompt_text(server)
 
 
-def test_other_forms_of_answers_work_beside_files(ask: Ask, server: ModelServer) -> None:
+def test_output_formats_work_with_files(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("display photo.png"), wire.says('{"colour": "red"}'))
     ask("hi")
     command = ask("--cmd", "-f", "photo.png", "show it")
@@ -141,7 +141,7 @@ def test_other_forms_of_answers_work_beside_files(ask: Ask, server: ModelServer)
 # What is seen
 
 
-def test_a_line_tells_of_files_with_v_alone(ask: Ask) -> None:
+def test_files_are_listed_only_with_v(ask: Ask) -> None:
     quiet = ask.on_terminal("-f", "photo.png", BOX)
     assert "photo.png" not in quiet.text.partition("A red box.")[2]
     told = ask("-v", "-f", "photo.png", "-f", "paper.pdf", BOX)
@@ -168,7 +168,7 @@ def test_a_key_inside_a_picture_is_not_redacted(ask: Ask, server: ModelServer) -
 # The conversation
 
 
-def test_the_history_shows_keeps_and_sends_files_again(ask: Ask, server: ModelServer) -> None:
+def test_the_history_shows_saves_and_resends_files(ask: Ask, server: ModelServer) -> None:
     ask("-f", "photo.png", "-f", "paper.pdf", BOX)
     assert ask("-c", "are you sure?").code == 0
     first, second = (body["messages"] for body in asked(server))
@@ -180,7 +180,7 @@ def test_the_history_shows_keeps_and_sends_files_again(ask: Ask, server: ModelSe
     assert f"paper.pdf ({len(pdf())} bytes)" in shown
 
 
-def test_another_provider_goes_on_with_the_files_in_its_own_form(ask: Ask, server: ModelServer) -> None:
+def test_another_provider_gets_the_files_in_its_own_format(ask: Ask, server: ModelServer) -> None:
     ask("-f", "photo.png", BOX)
     origin = server.base_url.removesuffix("/api/v1")
     server.reply(anthropic_says("Sure."))
@@ -195,7 +195,7 @@ def deepseek(server: ModelServer) -> Mapping[str, str]:
     return {"DEEPSEEK_API_KEY": TEST_KEY, "DEEPSEEK_BASE_URL": server.base_url}
 
 
-def test_a_model_that_takes_no_files_goes_on_with_notes(ask: Ask, server: ModelServer) -> None:
+def test_a_model_without_file_support_gets_notes(ask: Ask, server: ModelServer) -> None:
     ask("-f", "photo.png", BOX)
     result = ask("-c", "-p", "deepseek", "-m", "deepseek-pro", "sure?", env=deepseek(server))
     assert (result.text, result.stderr, result.code) == ("A red box.\n", "", 0)
@@ -214,7 +214,7 @@ def test_a_model_that_takes_no_files_goes_on_with_notes(ask: Ask, server: ModelS
         ("deepseek-flash", "paper.pdf", ["deepseek-flash", "PDF", "paper.pdf", "PNG, JPEG, GIF, WebP"]),
     ],
 )
-def test_what_a_model_does_not_take_is_refused_before_anything_is_sent(
+def test_unsupported_attachments_are_rejected_before_anything_is_sent(
     model: str, name: str, told: list[str], ask: Ask, server: ModelServer
 ) -> None:
     result = ask("-p", "deepseek", "-m", model, "-f", name, BOX, env=deepseek(server))
@@ -224,7 +224,9 @@ def test_what_a_model_does_not_take_is_refused_before_anything_is_sent(
     assert ask("history", "list").text.strip() == "", "nothing was asked"
 
 
-def test_a_service_named_in_config_is_left_to_say_what_it_takes(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_service_in_config_toml_decides_itself_which_attachments_it_accepts(
+    ask: Ask, home: Home, server: ModelServer
+) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text(f'[providers.own]\nbase_url = "{server.base_url}"\nmodel = "m"\n')
     assert ask("-p", "own", "-f", "photo.png", BOX).code == 0
@@ -240,20 +242,20 @@ def test_a_service_named_in_config_is_left_to_say_what_it_takes(ask: Ask, home: 
 
 
 @pytest.mark.slow
-def test_files_in_a_chat_go_with_the_next_message_alone(ask: Ask, server: ModelServer) -> None:
+def test_files_in_a_chat_are_sent_only_with_the_next_message(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "my photo.png").write_bytes(png(5, 5))
     with Chat(ask) as chat:
-        told = chat.say("/file photo.png")
+        told = chat.send("/file photo.png")
         assert f"photo.png (PNG image, {len(png())} bytes)" in told
-        assert "my photo.png (PNG image" in chat.say("/file my photo.png")
-        assert "A red box." in chat.say(BOX)
+        assert "my photo.png (PNG image" in chat.send("/file my photo.png")
+        assert "A red box." in chat.send(BOX)
         first = asked(server)[-1]["messages"]
         assert files_in({"messages": first}) == [png(), png(5, 5)]
         assert "[attached: photo.png, my photo.png]" in first[1]["content"][0]["text"]
-        chat.say("and?")
+        chat.send("and?")
         assert files_in({"messages": asked(server)[-1]["messages"][-1:]}) == []
         assert files_in(asked(server)[-1]) == [png(), png(5, 5)]
-        chat.leave()
+        chat.quit()
 
 
 @pytest.mark.slow
@@ -267,33 +269,33 @@ def test_a_file_may_be_dropped_on_the_terminal(ask: Ask, server: ModelServer) ->
     ]
     with Chat(ask) as chat:
         for form in forms:
-            assert "my photo.png (PNG image" in chat.say(f"/file {form.format(ask.cwd)}")
-            chat.say(BOX)
+            assert "my photo.png (PNG image" in chat.send(f"/file {form.format(ask.cwd)}")
+            chat.send(BOX)
             assert files_in({"messages": asked(server)[-1]["messages"][-1:]})[0] == png(5, 5)
-        chat.leave()
+        chat.quit()
 
 
-def test_a_path_that_cannot_be_read_is_shown_as_a_whole(ask: Ask) -> None:
+def test_a_path_that_cannot_be_read_is_shown_completely(ask: Ask) -> None:
     with Chat(ask) as chat:
-        assert "No such file or directory" in chat.say("/file no such file.txt")
-        assert "standard input" in chat.say("/file -")
-        chat.leave()
+        assert "No such file or directory" in chat.send("/file no such file.txt")
+        assert "standard input" in chat.send("/file -")
+        chat.quit()
 
 
 @pytest.mark.slow
-def test_a_chat_refuses_at_once_what_the_model_does_not_take(ask: Ask, server: ModelServer) -> None:
+def test_a_chat_rejects_unsupported_attachments_immediately(ask: Ask, server: ModelServer) -> None:
     with Chat(ask, "-p", "deepseek", "-m", "deepseek-flash", env=dict(deepseek(server))) as chat:
-        assert "PDF" in chat.say("/file paper.pdf")
-        chat.say("/file photo.png")
-        chat.say("/model deepseek-pro")
-        assert "photo.png" in chat.say("one")
+        assert "PDF" in chat.send("/file paper.pdf")
+        chat.send("/file photo.png")
+        chat.send("/model deepseek-pro")
+        assert "photo.png" in chat.send("one")
         assert server.requests == []
-        assert "A red box." in chat.say("two")
-        chat.leave()
+        assert "A red box." in chat.send("two")
+        chat.quit()
     assert asked(server)[-1]["messages"][-1]["content"] == "two", "what is refused is left out of the next"
 
 
-def test_a_file_option_of_chat_goes_with_the_first_message(ask: Ask, server: ModelServer) -> None:
+def test_a_file_option_of_chat_is_sent_with_the_first_message(ask: Ask, server: ModelServer) -> None:
     assert ask("chat", "-f", "photo.png", stdin=b"one\ntwo\n").code == 0
     first, second = (body["messages"] for body in asked(server))
     assert files_in({"messages": first[-1:]}) == [png()]
@@ -310,7 +312,7 @@ def large(path: Path, data: bytes, size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["image/bmp", "image/tiff", "image/avif", "video/mp4", "application/zip"])
-def test_what_no_provider_takes_is_named_with_what_to_do(kind: str, ask: Ask, server: ModelServer) -> None:
+def test_unsupported_types_are_rejected_with_advice(kind: str, ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "thing").write_bytes(BEGINNINGS[kind])
     names = ("thing", "standard input")
     for name, result in zip(names, (ask("-f", "thing", BOX), ask(BOX, stdin=BEGINNINGS[kind])), strict=True):
@@ -339,7 +341,7 @@ def test_sizes_have_limits(ask: Ask, server: ModelServer) -> None:
     assert "50,000,000" in result.stderr
 
 
-def test_a_large_picture_may_be_piped_past_the_limit_for_texts(ask: Ask, server: ModelServer) -> None:
+def test_a_large_image_may_be_piped_beyond_the_limit_for_text(ask: Ask, server: ModelServer) -> None:
     large(ask.cwd / "photo.png", png(), 12_000_000)
     with open(ask.cwd / "photo.png", "rb") as file:
         assert ask("what", stdin=file.fileno()).code == 0
@@ -354,21 +356,21 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 
 @pytest.mark.slow
-def test_a_large_picture_is_kept_in_few_copies(ask: Ask) -> None:
+def test_a_large_image_is_copied_rarely_in_memory(ask: Ask) -> None:
     (ask.cwd / "large.png").write_bytes(png() + os.urandom(19_000_000))
 
-    def peak(*arguments: str) -> int:
-        """Kilobytes of memory at most."""
+    def peak_memory(*arguments: str) -> int:
+        """Return the peak memory in kilobytes."""
         return int(run([sys.executable, "-c", PEAK, ASK, *arguments], env=ask.env, cwd=ask.cwd).text)
 
-    assert peak("-f", "large.png", BOX) - peak("-f", "photo.png", BOX) < 8 * 19_000
+    assert peak_memory("-f", "large.png", BOX) - peak_memory("-f", "photo.png", BOX) < 8 * 19_000
 
 
 # Patterns
 
 
 def file_names(server: ModelServer) -> list[str]:
-    """The names of the texts in the last question."""
+    """Return the names of the texts in the last question."""
     return re.findall(r'<file name="(.*?)">', wire.asked(asked(server)[-1]))
 
 
@@ -420,7 +422,7 @@ def test_an_unquoted_pattern_is_an_error_that_shows_the_right_form(line: str, as
     assert re.search(r"ask -f \S+ -f \S+", result.stderr)
 
 
-def test_words_that_are_files_are_text_in_quotes_and_after_two_dashes(ask: Ask, server: ModelServer) -> None:
+def test_file_names_are_text_in_quotes_and_after_two_dashes(ask: Ask, server: ModelServer) -> None:
     for name in ("a.py", "b.py"):
         (ask.cwd / name).write_text("x = 1\n")
     for line in ("-f a.py 'why is b.py here'", "-f a.py -- why is b.py here", "why is b.py here"):
@@ -464,7 +466,7 @@ def test_a_named_pipe_is_read_once_a_program_writes_to_it(ask: Ask, server: Mode
 
 
 @pytest.mark.slow
-def test_a_named_pipe_that_nobody_writes_to_ends_with_an_error(ask: Ask, server: ModelServer) -> None:
+def test_a_named_pipe_without_a_writer_is_an_error(ask: Ask, server: ModelServer) -> None:
     os.mkfifo(ask.cwd / "pipe")
     started = time.monotonic()
     assert ask("--command-timeout", "0.3", "-f", "pipe", "hi").code == 9

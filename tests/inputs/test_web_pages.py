@@ -1,4 +1,4 @@
-"""`-f https://...` and `-f clipboard:`: what they give, and what is said where they cannot be had."""
+"""`-f https://...` and `-f clipboard:`: what they read, and their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = b"<html><head><title>Tea</title></head><body><h1>Tea</h1><p>Hot &amp; goo
 
 @pytest.fixture
 def web() -> Iterator[ModelServer]:
-    """Another server, which is no model's."""
+    """A web server, not a model's."""
     with ModelServer() as other:
         yield other
 
@@ -51,7 +51,7 @@ def test_a_page_becomes_readable_text(ask: Ask, server: ModelServer, web: ModelS
 
 @pytest.mark.parametrize("content_type", ["image/png", "application/octet-stream", "text/html", ""])
 @pytest.mark.parametrize("file", [("my%20photo.png", png()), ("paper.pdf", pdf())], ids=["image", "PDF"])
-def test_a_file_becomes_an_attachment_whatever_the_server_calls_it(
+def test_attachments_are_detected_by_content_and_not_by_content_type(
     content_type: str, file: tuple[str, bytes], ask: Ask, server: ModelServer, web: ModelServer
 ) -> None:
     name, data = file
@@ -68,7 +68,7 @@ def test_redirects_are_followed(ask: Ask, server: ModelServer, web: ModelServer)
     assert f'<file name="{address(web, "there.txt")}">\nplain\n</file>' in wire.asked(server.requests[0].json)
 
 
-def test_keys_stay_at_home(ask: Ask, web: ModelServer) -> None:
+def test_no_key_is_sent_to_a_web_server(ask: Ask, web: ModelServer) -> None:
     web.reply(Reply([b"plain"], content_type="text/plain"))
     ask("-f", address(web, "x"), "why?")
     assert "Authorization" not in web.requests[0].headers
@@ -85,7 +85,7 @@ def test_keys_stay_at_home(ask: Ask, web: ModelServer) -> None:
         (Reply([b"half", DROP], content_type="text/plain"), (5, "/x")),
     ],
 )
-def test_a_url_that_cannot_be_read_is_one_line(
+def test_a_url_that_cannot_be_read_is_a_one_line_error(
     reply: Reply, refusal: tuple[int, str], ask: Ask, server: ModelServer, web: ModelServer
 ) -> None:
     code, told = refusal
@@ -96,7 +96,7 @@ def test_a_url_that_cannot_be_read_is_one_line(
     assert result.stderr.count("\n") == 1
 
 
-def test_waiting_for_a_page_ends(ask: Ask, server: ModelServer, web: ModelServer) -> None:
+def test_fetching_a_page_times_out(ask: Ask, server: ModelServer, web: ModelServer) -> None:
     web.reply(Reply((HOLD,)))
     result = ask("--command-timeout", "0.3", "-f", address(web, "x"), "why?")
     assert (result.code, server.requests) == (5, [])
@@ -124,7 +124,7 @@ LISTS = {"wl-paste": "--list-types", "xclip": "TARGETS"}
 
 
 def with_clipboard(ask: Ask, script: str, *names: str, screen: str = "") -> Ask:
-    """`ask` where such programs are installed, and nothing but them and what a shell script needs."""
+    """`ask` with only these clipboard programs and what a shell script needs."""
     folder = ask.cwd.parent / "programs"
     folder.mkdir()
     for name in names:
@@ -134,7 +134,7 @@ def with_clipboard(ask: Ask, script: str, *names: str, screen: str = "") -> Ask:
 
 
 def ask_clipboard(ask: Ask, *options: str) -> tuple[int, str]:
-    """Exit code and error of a question about the clipboard; `ask` is found by its whole path."""
+    """Return exit code and error of a question about the clipboard. `ask` is run by its full path."""
     result = ask(*options, "-f", "clipboard:", "what?")
     return result.code, result.stderr
 
@@ -149,7 +149,7 @@ def test_an_image_in_the_clipboard_is_attached(name: str, ask: Ask, server: Mode
 
 
 @pytest.mark.parametrize("name", ["wl-paste", "xclip", "xsel"])
-def test_a_text_in_the_clipboard_is_a_text(name: str, ask: Ask, server: ModelServer) -> None:
+def test_text_in_the_clipboard_is_sent_as_text(name: str, ask: Ask, server: ModelServer) -> None:
     script = f"case \"$*\" in *{LISTS.get(name, 'never')}*) echo text/plain;; *) printf 'größer';; esac"
     assert ask_clipboard(with_clipboard(ask, script, name)) == (0, "")
     assert wire.asked(asked(server)[0]) == 'what?\n\n<file name="clipboard">\ngrößer\n</file>'
@@ -177,7 +177,7 @@ def test_the_clipboard_of_windows_is_read(data: bytes, ask: Ask, server: ModelSe
 
 
 @pytest.mark.parametrize(("screen", "package"), [("wl-paste", "wl-clipboard"), ("xclip", "xclip")])
-def test_a_program_that_is_missing_is_named(screen: str, package: str, ask: Ask, server: ModelServer) -> None:
+def test_a_missing_program_is_named(screen: str, package: str, ask: Ask, server: ModelServer) -> None:
     code, line = ask_clipboard(with_clipboard(ask, "", screen=screen))
     assert code == 3
     assert screen in line
@@ -185,7 +185,7 @@ def test_a_program_that_is_missing_is_named(screen: str, package: str, ask: Ask,
     assert server.requests == []
 
 
-def test_without_a_screen_there_is_no_clipboard(ask: Ask) -> None:
+def test_without_a_display_there_is_no_clipboard(ask: Ask) -> None:
     code, line = ask_clipboard(with_clipboard(ask, "", screen="pbpaste"))
     assert (code, "clipboard" in line) == (3, True)
 
@@ -193,14 +193,14 @@ def test_without_a_screen_there_is_no_clipboard(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("script", "told"), [("echo Nothing is copied >&2; exit 1", "Nothing is copied"), ("", "empty")]
 )
-def test_an_empty_clipboard_is_told(script: str, told: str, ask: Ask, server: ModelServer) -> None:
+def test_an_empty_clipboard_is_an_error(script: str, told: str, ask: Ask, server: ModelServer) -> None:
     code, line = ask_clipboard(with_clipboard(ask, script, "wl-paste"))
     assert (code, server.requests) == (9, [])
     assert told in line
     assert line.count("\n") == 1
 
 
-def test_no_key_is_told_to_what_reads_the_clipboard(ask: Ask) -> None:
+def test_clipboard_programs_do_not_get_keys(ask: Ask) -> None:
     kept = Path(ask.cwd / "environment")
     assert ask_clipboard(with_clipboard(ask, "env > environment; echo text", "xsel"))[0] == 0
     assert "DISPLAY" in kept.read_text()

@@ -1,7 +1,7 @@
 """An MCP server over standard input and output, written by hand so that it can misbehave.
 
-Its first argument says how it starts, unless a file `mode` in its folder does, which nobody can know of who has not
-started it. What its tools do is in their names. It notes what it is sent in `received`.
+Its first argument selects how it starts, unless there is a file `mode` in its folder, which does not change its
+fingerprint. Its tools are named after what they do. It appends the messages that it gets to `received`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def listed() -> list[dict[str, Any]]:
     return tools[1:] if MODE == "fewer" else tools
 
 
-def send_for_ever(messages: Iterator[dict[str, Any]]) -> None:
+def send_forever(messages: Iterator[dict[str, Any]]) -> None:
     for message in messages:
         send(message)
 
@@ -113,7 +113,7 @@ def call(number: Any, name: str, arguments: dict[str, Any]) -> None:
         "hang": lambda: None,
         "rubbish": lambda: send("this is \x1b[31mno JSON"),
         "flood": lambda: answer({"content": [{"type": "text", "text": "x" * FLOOD}]}),
-        "pester": lambda: send_for_ever({"id": f"p{n}", "method": "ping"} for n in itertools.count()),
+        "pester": lambda: send_forever({"id": f"p{n}", "method": "ping"} for n in itertools.count()),
         "signed_out": lambda: send({"id": number, "error": PAGE_REQUIRED}),
         "refuse": lambda: send({"id": number, "error": {"code": -32000, "message": "not\ntoday"}}),
         "deep": lambda: send(f'{{"jsonrpc": "2.0", "id": {number}, "result": {"[" * 100_000}{"]" * 100_000}}}'),
@@ -147,7 +147,7 @@ def handle(message: dict[str, Any]) -> None:
 
 
 def begin() -> None:
-    """Do what the mode says before anything is answered."""
+    """Perform the behavior that the mode selects before the first response."""
     if MODE == "exits":
         note("\x1b[31mno such database\n", sys.stderr)
         sys.exit(3)
@@ -161,7 +161,7 @@ def begin() -> None:
         send("rubbish")
         time.sleep(0.2)
     if MODE == "endless":
-        send_for_ever(itertools.repeat(LOGGED))
+        send_forever(itertools.repeat(LOGGED))
     while MODE == "line":
         sys.stdout.write("x" * 65_536)
 

@@ -11,7 +11,7 @@ from tests.program import Ask, Home, Result
 
 
 def lines(result: Result) -> list[str]:
-    """The warnings of a run that went well."""
+    """Check that a run succeeded and return its warnings."""
     assert (result.code, result.text) == (0, "done\n")
     assert "Traceback" not in result.stderr
     return [line for line in result.stderr.splitlines() if line.startswith("ask: ")]
@@ -20,7 +20,7 @@ def lines(result: Result) -> list[str]:
 def test_each_server_that_does_not_start_is_reported_and_the_others_are_used(
     ask: Ask, home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ask.mcp.limited_stream.UNASKED_LIMIT", 300)
+    monkeypatch.setattr("ask.mcp.limited_stream.UNSOLICITED_LIMIT", 300)
     reasons = {
         "exits": ("exit status 3", "\\x1b[31mno such database"),
         "silent": ("3 s",),
@@ -47,7 +47,7 @@ def test_standard_error_and_stray_output_of_a_server_do_no_harm(ask: Ask, home: 
     assert 900_000 < log.stat().st_size < 1_100_000
 
 
-def test_of_many_tools_the_first_are_offered_and_any_can_be_chosen(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_the_first_of_many_tools_are_offered_and_any_can_be_selected(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW, "many"), "chosen": program(RAW, "many", tools=["tool 999"])})
     result, _ = ask_with_calls(ask, server, [])
     [line] = lines(result)
@@ -94,7 +94,7 @@ def test_a_call_times_out_and_the_next_is_answered(ask: Ask, home: Home, server:
 
 
 def is_lost(answer: str, reason: str) -> bool:
-    """Whether a call's result says that the server ended during the call, and why."""
+    """Check whether the result of a call says that the server ended during the call, and why."""
     return answer.startswith("Error: ") and "may have had its effect" in answer and reason in answer
 
 
@@ -102,7 +102,7 @@ def is_lost(answer: str, reason: str) -> bool:
 def test_a_server_that_floods_ask_with_requests_is_stopped(
     ask: Ask, home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ask.mcp.limited_stream.UNASKED_LIMIT", 500)
+    monkeypatch.setattr("ask.mcp.limited_stream.UNSOLICITED_LIMIT", 500)
     configure(home, {"raw": program(RAW)})
     result, [answer] = ask_with_calls(ask, server, [("raw__pester", {})], "--command-timeout", "60")
     assert is_lost(answer, "500 messages")

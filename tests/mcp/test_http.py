@@ -15,14 +15,14 @@ import pytest
 
 from ask.client.certificates import CA_VARIABLES
 from tests import wire
-from tests.mcp.setting import SDK, ask_with_calls, configure, told
+from tests.mcp.setting import SDK, ask_with_calls, configure, read_last_result
 from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import Ask, Home, Running
 from tests.raw_server import Certificate, make_certificate
 
 
 def start_server(port: int = 0, certificate: Certificate | None = None) -> tuple[int, Running]:
-    """Start the SDK's server in a process; its port, and the process."""
+    """Start the SDK's server in a process. Return its port and the process."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", port))
@@ -34,7 +34,7 @@ def start_server(port: int = 0, certificate: Certificate | None = None) -> tuple
 
 @pytest.fixture(scope="module")
 def sdk_port() -> Iterator[int]:
-    """The port of a server that no test stops."""
+    """The port of a server that is shared by all tests."""
     port, process = start_server()
     with process:
         yield port
@@ -42,7 +42,7 @@ def sdk_port() -> Iterator[int]:
 
 @pytest.fixture
 def other() -> Iterator[ModelServer]:
-    """A server that answers as scripted."""
+    """A server with scripted responses."""
     with ModelServer() as one:
         yield one
 
@@ -90,7 +90,7 @@ def test_a_restarted_server_is_called_again_and_a_dead_one_fails(ask: Ask, home:
         server.reply(wire.calls(("web__add", {"a": 1, "b": 2})), restart, die, die, wire.says("done"))
         result = ask("hi", timeout=120)
     assert result.text == "done\n"
-    before, after, ended, unreachable = [told(request) for request in server.requests[1:]]
+    before, after, ended, unreachable = [read_last_result(request) for request in server.requests[1:]]
     assert (before, after) == ("3", "7")
     assert "may have had its effect" in ended
     assert "nothing was run" in unreachable
@@ -104,14 +104,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
 
 @pytest.fixture(scope="module")
 def tls_port(certificate: Certificate) -> Iterator[int]:
-    """The port of a server whose certificate is trusted only where a variable names it."""
+    """The port of a server whose certificate is trusted only if an environment variable names it."""
     port, process = start_server(certificate=certificate)
     with process:
         yield port
 
 
 @pytest.mark.slow
-def test_every_variable_for_trusted_certificates_is_obeyed(
+def test_every_variable_for_trusted_certificates_is_used(
     tls_port: int, ask: Ask, home: Home, certificate: Certificate
 ) -> None:
     configure(home, {"web": {"url": f"https://127.0.0.1:{tls_port}/mcp", "timeout": 60}})
@@ -154,9 +154,7 @@ def test_a_bundle_that_cannot_be_used_is_named(ask: Ask, home: Home, tmp_path: P
     assert "CURL_CA_BUNDLE" not in plain["found"]
 
 
-def test_headers_are_sent_with_variables_filled_in(
-    ask: Ask, home: Home, server: ModelServer, other: ModelServer
-) -> None:
+def test_variables_in_headers_are_expanded(ask: Ask, home: Home, server: ModelServer, other: ModelServer) -> None:
     other.reply(Reply(status=401))
     headers = {"Authorization": "Bearer $TOKEN", "X-Plain": "as it is"}
     configure(home, {"web": {"url": f"{other.base_url}/mcp", "headers": headers, "timeout": 60}})

@@ -1,4 +1,4 @@
-"""A server with a saved list of tools is started only when one of them is called."""
+"""A server with a cached tool list is started only when one of its tools is called."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from tests.cli.chat.chat_session import Chat
 from tests.mcp.setting import (
     RAW,
     ask_with_calls,
+    cached_list_path,
     configure,
-    kept_file,
     offered,
     pids,
     program,
+    read_last_result,
     received,
-    told,
 )
-from tests.mcp.test_endings import methods, wait_until
 from tests.mcp.test_http import start_server
+from tests.mcp.test_shutdown import methods, wait_until
 from tests.model_server import ModelServer
-from tests.needed import need
 from tests.program import CTRL_C, Ask, Home, is_running, make_home
-from tests.test_startup import watch
+from tests.required_programs import require_programs
+from tests.test_startup import observe
 
 HELLO: wire.Call = ("raw__echo", {"text": "hello"})
 
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> Home:
-    """A home in which the raw server was started once."""
+    """A home in which the raw server has been started once."""
     home = make_home(tmp_path_factory.mktemp("used"))
     configure(home, {"raw": program(RAW)})
     assert Ask(home.env, home.work)("-p", "demo", "hi", timeout=60).code == 0
@@ -44,12 +44,12 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture
 def raw(used: Home, home: Home) -> None:
-    """The raw server, whose list is kept."""
+    """The configuration of the raw server, whose tool list is cached."""
     shutil.copytree(used.path, home.path, dirs_exist_ok=True)
 
 
 def set_mode(home: Home, mode: str) -> None:
-    """Have the raw server do something else when it is next started."""
+    """Change how the raw server behaves when it is started next."""
     (home.work / "mode").write_text(mode)
 
 
@@ -75,12 +75,12 @@ def test_saved_tools_are_offered_unchanged_without_starting_the_server(
     assert "raw__echo" in offered(server.requests[1])
     assert all_tools(server)[0] == all_tools(server)[1]
     assert system_prompts(server)[0] == system_prompts(server)[1]
-    assert kept_file(home).stat().st_mode & 0o777 == 0o600
+    assert cached_list_path(home).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.usefixtures("raw")
 def test_neither_the_sdk_nor_asyncio_is_loaded_for_a_saved_list(home: Home) -> None:
-    modules = watch(home, "-p", "demo", "hi").modules
+    modules = observe(home, "-p", "demo", "hi").modules
     heavy = ("mcp", "mcp_types", "asyncio", "anyio", "pydantic", "httpx2")
     assert "ask.mcp.tool_list_cache" in modules
     assert not {name for name in modules if name.split(".")[0] in heavy or name == "ask.mcp.servers"}
@@ -92,7 +92,7 @@ def test_the_saved_list_contains_no_secrets(ask: Ask, home: Home, server: ModelS
     server.reply(wire.says("done"))
     for secret in ("s3cr3t-one", "s3cr3t-one", "s3cr3t-two"):
         assert ask("hi", env={"SECRET": secret}, timeout=60).code == 0
-        assert not any(value in kept_file(home).read_text() for value in (secret, "0ther-v4lue"))
+        assert not any(value in cached_list_path(home).read_text() for value in (secret, "0ther-v4lue"))
     assert len(pids(home)) == 2, "a different value means a different server"
 
 
@@ -112,8 +112,8 @@ def test_a_changed_script_is_started_again(ask: Ask, home: Home, server: ModelSe
 @pytest.mark.usefixtures("raw")
 def test_an_expired_list_is_fetched_again(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("done"))
-    table = json.loads(kept_file(home).read_text())
-    kept_file(home).write_text(json.dumps({**table, "time": table["time"] - 86_400}))
+    table = json.loads(cached_list_path(home).read_text())
+    cached_list_path(home).write_text(json.dumps({**table, "time": table["time"] - 86_400}))
     for _ in range(2):
         assert ask("hi", timeout=60).text == "done\n"
         assert len(pids(home)) == 2
@@ -122,7 +122,7 @@ def test_an_expired_list_is_fetched_again(ask: Ask, home: Home, server: ModelSer
 @pytest.mark.usefixtures("raw")
 def test_an_unreadable_list_is_replaced(ask: Ask, home: Home, server: ModelServer) -> None:
     server.reply(wire.says("done"))
-    kept_file(home).write_bytes(b'{"format": 1, "tools": 5}')  # test_kept has all else that is no list
+    cached_list_path(home).write_bytes(b'{"format": 1, "tools": 5}')  # test_kept has all else that is no list
     for _ in range(2):
         result = ask("hi", timeout=60)
         assert (result.text, "Traceback" in result.stderr, len(pids(home))) == ("done\n", False, 2)
@@ -130,24 +130,24 @@ def test_an_unreadable_list_is_replaced(ask: Ask, home: Home, server: ModelServe
 
 def test_a_run_works_where_no_list_can_be_saved(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW)})
-    kept_file(home).parent.parent.mkdir(parents=True)
-    kept_file(home).parent.write_text("mine")
+    cached_list_path(home).parent.parent.mkdir(parents=True)
+    cached_list_path(home).parent.write_text("mine")
     for _ in range(2):
         result, answers = ask_with_calls(ask, server, [HELLO])
         assert (result.text, answers, "ask: " in result.stderr) == ("done\n", ["hello"], False)
     assert len(pids(home)) == 2
-    assert kept_file(home).parent.read_text() == "mine"
+    assert cached_list_path(home).parent.read_text() == "mine"
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("raw")
 def test_a_cache_that_is_read_only_is_read(ask: Ask, home: Home, server: ModelServer) -> None:
-    need("bwrap")
+    require_programs("bwrap")
     cache = home.env["XDG_CACHE_HOME"]
     server.reply(wire.calls(HELLO), wire.says("done"))
     result = ask.shell(f"bwrap --dev-bind / / --ro-bind {cache} {cache} -- ask hi", timeout=60)
     assert (result.text, "ask: " in result.stderr) == ("done\n", False)
-    assert told(server.requests[-1]) == "hello"
+    assert read_last_result(server.requests[-1]) == "hello"
     assert len(pids(home)) == 2
 
 
@@ -157,7 +157,7 @@ def test_two_parallel_runs_save_a_complete_list(ask: Ask, home: Home, server: Mo
     server.reply(wire.says("done"))
     with ask.start("hi") as one, ask.start("hi") as other:
         assert [one.finish(60).text, other.finish(60).text] == ["done\n", "done\n"]
-    assert [path.name for path in kept_file(home).parent.iterdir()] == ["raw.json"]
+    assert [path.name for path in cached_list_path(home).parent.iterdir()] == ["raw.json"]
     assert ask("hi").text == "done\n"
     assert len(pids(home)) == 2
     assert all_tools(server)[0] == all_tools(server)[1] == all_tools(server)[2]
@@ -227,15 +227,15 @@ def test_an_interrupted_start_is_retried_in_a_chat(ask: Ask, home: Home, server:
         chat.type_in("one\r")
         wait_until(lambda: methods(home).count("server/discover") == 2, "the server was not started")
         chat.type_in(CTRL_C)
-        chat.prompted()
+        chat.wait_for_prompt()
         silent = pids(home)[-1]
         wait_until(lambda: not is_running(silent), "the silent server still runs")
         set_mode(home, "good")
         chat.type_in("two\r")
         chat.running.wait_for("done", 60)
-        chat.prompted()
-        assert chat.leave().code == 0
-    assert told(server.requests[-1]) == "then"
+        chat.wait_for_prompt()
+        assert chat.quit().code == 0
+    assert read_last_result(server.requests[-1]) == "then"
     assert len(pids(home)) == 3
 
 
@@ -252,7 +252,7 @@ def test_a_server_that_no_longer_starts_is_reported_in_the_results_and_by_the_ne
     for answer in answers:
         assert answer.startswith("Error: ")
         assert all(value in answer for value in ("raw", "exit status 3", "no such database", home.env["XDG_DATA_HOME"]))
-    assert not kept_file(home).exists()
+    assert not cached_list_path(home).exists()
     server.reply(wire.says("done"))
     after = ask("hi", timeout=60)
     assert "no such database" in after.stderr
@@ -261,7 +261,7 @@ def test_a_server_that_no_longer_starts_is_reported_in_the_results_and_by_the_ne
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("raw")
-def test_a_silent_server_is_waited_for_once(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_a_silent_server_delays_only_the_first_call(ask: Ask, home: Home, server: ModelServer) -> None:
     configure(home, {"raw": program(RAW, timeout=3)})
     assert ask("mcp", "test", timeout=60).code == 0
     set_mode(home, "silent")
@@ -306,8 +306,8 @@ def test_a_broken_sdk_is_reported(ask: Ask, home: Home, server: ModelServer) -> 
     (home.path / "mcp.py").write_text("raise ImportError('too old')\n")
     server.reply(wire.calls(HELLO), wire.says("done"))
     assert ask("hi", env={"PYTHONPATH": str(home.path)}).text == "done\n"
-    assert told(server.requests[-1]).startswith("Error: ")
-    assert "too old" in told(server.requests[-1])
+    assert read_last_result(server.requests[-1]).startswith("Error: ")
+    assert "too old" in read_last_result(server.requests[-1])
 
 
 @pytest.mark.slow
@@ -332,7 +332,7 @@ def test_a_remote_server_is_connected_to_at_the_first_call(ask: Ask, home: Home,
 
 @pytest.mark.usefixtures("raw")
 def test_safe_mode_offers_only_allowed_tools_of_a_saved_list(ask: Ask, home: Home, server: ModelServer) -> None:
-    need("bwrap")
+    require_programs("bwrap")
     server.reply(wire.says("done"))
     assert ask("--safe", "hi", timeout=60).text == "done\n"
     assert offered(server.requests[-1]) == {}
@@ -363,17 +363,17 @@ def test_the_commands_start_the_server_and_save_its_list(command: tuple[str, ...
     assert "raw__echo" not in [row["name"] for row in json.loads(ask("tools", "--json").text)]
     set_mode(home, "exits")
     assert ask("mcp", *command, timeout=60).code == 4
-    assert not kept_file(home).exists()
+    assert not cached_list_path(home).exists()
 
 
 @pytest.mark.usefixtures("raw")
 def test_adding_or_removing_a_server_deletes_its_saved_list(ask: Ask, home: Home) -> None:
-    assert kept_file(home).exists()
+    assert cached_list_path(home).exists()
     assert ask("mcp", "remove", "raw").code == 0
-    assert not kept_file(home).exists()
-    kept_file(home).write_text("of another one")
+    assert not cached_list_path(home).exists()
+    cached_list_path(home).write_text("of another one")
     assert ask("mcp", "add", "raw", "--", sys.executable, RAW).code == 0
-    assert not kept_file(home).exists()
+    assert not cached_list_path(home).exists()
 
 
 @pytest.mark.usefixtures("raw")

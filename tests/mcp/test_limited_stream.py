@@ -1,4 +1,4 @@
-"""The number of unrequested messages that a server may send is limited."""
+"""The number of unsolicited messages from a server is limited."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 
 import pytest
 
-from ask.mcp.limited_stream import UNASKED_LIMIT, LimitedStream
+from ask.mcp.limited_stream import UNSOLICITED_LIMIT, LimitedStream
 from ask.mcp.process import parse_message
 
 NOTICE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}'
@@ -27,7 +27,7 @@ async def stream_of(messages: Iterable[bytes]) -> AsyncIterator[object]:
 
 
 def read(messages: Iterable[bytes]) -> tuple[int, str]:
-    """How many messages of a server are read, and why no more are."""
+    """Return how many messages of a server are read, and why the stream ended."""
     counted = LimitedStream(stream_of(messages))
 
     async def count() -> int:
@@ -38,12 +38,12 @@ def read(messages: Iterable[bytes]) -> tuple[int, str]:
 
 @pytest.mark.parametrize("message", [NOTICE, REQUEST, RUBBISH])
 def test_an_endless_stream_is_read_up_to_the_limit(message: bytes) -> None:
-    count, fault = read(itertools.repeat(message))
-    assert count == UNASKED_LIMIT
-    assert f"{UNASKED_LIMIT:,} messages" in fault
+    count, failure = read(itertools.repeat(message))
+    assert count == UNSOLICITED_LIMIT
+    assert f"{UNSOLICITED_LIMIT:,} messages" in failure
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_response_resets_the_count(answer: bytes) -> None:
-    most = [NOTICE] * UNASKED_LIMIT
-    assert read([*most, answer, *most]) == (2 * UNASKED_LIMIT + 1, "")
+    most = [NOTICE] * UNSOLICITED_LIMIT
+    assert read([*most, answer, *most]) == (2 * UNSOLICITED_LIMIT + 1, "")

@@ -45,7 +45,7 @@ def checked(table: Any, name: str = "one") -> list[str]:
 @pytest.mark.parametrize(
     "table", [WHOLE, {"url": "https://x/", "headers": {"A": "b"}, "type": "sse"}, {"enabled": False}]
 )
-def test_a_table_is_read_and_written_as_it_is(table: dict[str, Any]) -> None:
+def test_a_table_survives_reading_and_writing(table: dict[str, Any]) -> None:
     assert checked(table) == []
     assert to_server_table(parse_server_table("one", table, PATH)) == {
         **table,
@@ -53,7 +53,7 @@ def test_a_table_is_read_and_written_as_it_is(table: dict[str, Any]) -> None:
     }
 
 
-def test_an_unknown_key_is_a_warning_with_the_nearest() -> None:
+def test_an_unknown_key_is_a_warning_with_a_suggestion() -> None:
     [warning] = checked({"command": "x", "arg": []})
     assert {"arg", "args", "mcp.servers.one"} <= set(re.findall(r"[\w.]+", warning))
     assert warning.startswith("config.toml: ")

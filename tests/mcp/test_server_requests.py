@@ -1,4 +1,4 @@
-"""Requests from a server to ask: for the roots, and for answers of the user. test_stdio has the stateless protocol."""
+"""Requests from a server: roots and questions to the user. test_stdio.py tests the stateless protocol."""
 
 from __future__ import annotations
 

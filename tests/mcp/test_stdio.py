@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests import wire
-from tests.mcp.setting import RAW, SDK, ask_with_calls, configure, offered, pids, program, received, told
+from tests.mcp.setting import RAW, SDK, ask_with_calls, configure, offered, pids, program, read_last_result, received
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home
 
@@ -98,7 +98,7 @@ def test_the_server_gets_the_configured_environment_and_no_keys(ask: Ask, home: 
     configure(home, {"raw": program(RAW, env=env, cwd="below")})
     server.reply(wire.calls(("raw__env", {})), wire.says("done"))
     assert ask("hi", env={"SECRET": "s3cr3t"}).code == 0
-    seen = json.loads(told(server.requests[1]))
+    seen = json.loads(read_last_result(server.requests[1]))
     assert "OPENROUTER_API_KEY" not in seen
     assert TEST_KEY not in seen.values()
     assert seen["HOME"] == home.env["HOME"]

@@ -1,4 +1,4 @@
-"""Saved lists of servers' tools: valid as long as the server is unchanged, and ignored when broken."""
+"""Cached tool lists are valid as long as the server is unchanged, and ignored if they are broken."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def marked(folder: Path, environment: Mapping[str, str] | None = None, **parts: 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """A folder with a program, and files that its arguments name."""
+    """A folder with a program and files that its arguments name."""
     for name in ("bin/python", "other/python", "server.py", "own.toml", "data/in.txt", "below/server.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
@@ -209,6 +209,6 @@ WORDS = st.text(max_size=20).map(lambda word: word.replace("$", ""))
 
 
 @given(WORDS, st.lists(WORDS, max_size=3), WORDS)
-def test_any_words_have_a_fingerprint(command: str, args: list[str], cwd: str) -> None:
+def test_any_arguments_have_a_fingerprint(command: str, args: list[str], cwd: str) -> None:
     server = ServerConfig("one", CONFIG, command=command, args=tuple(args), cwd=cwd)
     assert compute_fingerprint(server, {}, Path("/")) == compute_fingerprint(server, {}, Path("/"))

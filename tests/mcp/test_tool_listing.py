@@ -1,4 +1,4 @@
-"""Tools built from the list of a server: their names are distinct and accepted by every provider."""
+"""Tools built from a server's list have distinct names that every provider accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON of any shape, with the names and some of the values that servers' tables have."""
+"""A Hypothesis strategy for arbitrary JSON with the keys of server tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = ("stdio", "http", "sse", "https://x/", "*", "$HOME", "x\0")
 
 
 def json_values() -> st.SearchStrategy[Any]:
-    """Values as json.loads gives them."""
+    """Generate values that json.loads can return."""
     keys = st.sampled_from([*SERVER_KEYS, "disabled", "serverUrl", "properties", "type"]) | st.text(max_size=5)
     single = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(WORDS) | st.text(max_size=5)
     return st.recursive(

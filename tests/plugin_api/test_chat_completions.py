@@ -1,4 +1,4 @@
-"""Requests and answers in OpenAI's Chat Completions wire."""
+"""Requests and responses of OpenAI's Chat Completions API."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from tests import wire
 from tests.recordings import Recording, recordings
 
 CHAT = ChatCompletions(name="test", base_url="http://test/v1", key_env="TEST_API_KEY", default_model="test/model")
-READ = ToolSpec(
+READ_TOOL = ToolSpec(
     "read_file",
     "Read a file",
     {"type": "object", "properties": {"filepath": {"type": "string"}}, "required": ["filepath"]},
 )
-ASKED = (Message("system", "You are ask."), Message("user", "What is in config.json?"))
+QUESTION = (Message("system", "You are ask."), Message("user", "What is in config.json?"))
 CALL = ToolCall("call_1", "read_file", '{"filepath": "config.json"}')
-CALLED = Message("assistant", "Let me see.", tool_calls=(CALL,))
-RESULT = Message("tool", '{"port": 80}', tool_call_id="call_1", tool_name="read_file")
+CALL_MESSAGE = Message("assistant", "Let me see.", tool_calls=(CALL,))
+RESULT_MESSAGE = Message("tool", '{"port": 80}', tool_call_id="call_1", tool_name="read_file")
 
 
-class Thinking(ChatCompletions):
-    """A service that needs its models' reasoning back."""
+class ReasoningService(ChatCompletions):
+    """A service that needs the model's reasoning in later requests."""
 
     native_fields = ("reasoning_details",)
 
@@ -48,7 +48,7 @@ def body(*messages: Message, **request: Any) -> Mapping[str, Any]:
     return sent
 
 
-def failure(response: wire.Json) -> ProviderError:
+def parse_failure(response: wire.Json) -> ProviderError:
     with pytest.raises(ProviderError) as caught:
         CHAT.provider_parse_response(response)
     return caught.value
@@ -57,53 +57,53 @@ def failure(response: wire.Json) -> ProviderError:
 # Requests
 
 
-def test_a_request_goes_to_chat_completions_with_the_key_as_bearer_token() -> None:
-    request = CHAT.provider_build_request(ChatRequest("test/model", ASKED), "sk-key")
+def test_request_has_the_path_and_the_key_as_bearer_token() -> None:
+    request = CHAT.provider_build_request(ChatRequest("test/model", QUESTION), "sk-key")
     assert (request.method, request.path) == ("POST", "/chat/completions")
     assert request.headers["Authorization"] == "Bearer sk-key"
-    assert "Authorization" not in CHAT.provider_build_request(ChatRequest("test/model", ASKED), "").headers
+    assert "Authorization" not in CHAT.provider_build_request(ChatRequest("test/model", QUESTION), "").headers
 
 
 def test_the_system_message_comes_first() -> None:
-    assert body(*ASKED)["messages"] == [
+    assert body(*QUESTION)["messages"] == [
         {"role": "system", "content": "You are ask."},
         {"role": "user", "content": "What is in config.json?"},
     ]
 
 
-def test_tools_are_offered_with_the_choice_left_to_the_model() -> None:
-    sent = body(*ASKED, tools=[READ])
+def test_tools_are_sent_with_tool_choice_auto() -> None:
+    sent = body(*QUESTION, tools=[READ_TOOL])
     assert sent["tools"] == [
         {
             "type": "function",
-            "function": {"name": "read_file", "description": "Read a file", "parameters": READ.parameters},
+            "function": {"name": "read_file", "description": "Read a file", "parameters": READ_TOOL.parameters},
         }
     ]
     assert sent["tool_choice"] == "auto"
 
 
-def test_tools_stay_where_no_call_is_wanted() -> None:
-    sent = body(*ASKED, CALLED, RESULT, tools=[READ], tool_choice="none")
+def test_tools_are_sent_with_tool_choice_none() -> None:
+    sent = body(*QUESTION, CALL_MESSAGE, RESULT_MESSAGE, tools=[READ_TOOL], tool_choice="none")
     assert (len(sent["tools"]), sent["tool_choice"]) == (1, "none")
 
 
-def test_without_tools_nothing_speaks_of_them() -> None:
-    assert not {"tools", "tool_choice"} & set(body(*ASKED))
+def test_request_without_tools_has_no_tool_fields() -> None:
+    assert not {"tools", "tool_choice"} & set(body(*QUESTION))
 
 
-def test_a_stream_is_asked_for_with_its_usage() -> None:
-    assert body(*ASKED)["stream"] is True
-    assert body(*ASKED)["stream_options"] == {"include_usage": True}
-    assert not {"stream", "stream_options"} & set(body(*ASKED, stream=False))
+def test_streams_are_requested_with_usage() -> None:
+    assert body(*QUESTION)["stream"] is True
+    assert body(*QUESTION)["stream_options"] == {"include_usage": True}
+    assert not {"stream", "stream_options"} & set(body(*QUESTION, stream=False))
 
 
-def test_options_pass_through() -> None:
-    sent = body(*ASKED, options={"temperature": 0.5, "provider": {"order": ["x"]}})
+def test_options_are_added_to_the_body() -> None:
+    sent = body(*QUESTION, options={"temperature": 0.5, "provider": {"order": ["x"]}})
     assert (sent["temperature"], sent["provider"]) == (0.5, {"order": ["x"]})
 
 
-def test_a_tool_round_goes_back_under_its_id() -> None:
-    assert body(*ASKED, CALLED, RESULT)["messages"][2:] == [
+def test_tool_calls_and_results_keep_their_id() -> None:
+    assert body(*QUESTION, CALL_MESSAGE, RESULT_MESSAGE)["messages"][2:] == [
         {
             "role": "assistant",
             "content": "Let me see.",
@@ -122,17 +122,17 @@ def test_a_tool_round_goes_back_under_its_id() -> None:
 @pytest.mark.parametrize(
     "arguments", ["", '{"filepath": "con', '{"a": 1}{"a": 2}', "[]", "null", "not JSON", "[" * 9999]
 )
-def test_arguments_that_are_no_object_go_back_as_an_empty_one(arguments: str) -> None:
-    spoilt = Message("assistant", tool_calls=(ToolCall("call_1", "read_file", arguments),))
-    assert body(*ASKED, spoilt, RESULT)["messages"][2]["tool_calls"][0]["function"]["arguments"] == "{}"
+def test_invalid_arguments_are_sent_as_an_empty_object(arguments: str) -> None:
+    malformed = Message("assistant", tool_calls=(ToolCall("call_1", "read_file", arguments),))
+    assert body(*QUESTION, malformed, RESULT_MESSAGE)["messages"][2]["tool_calls"][0]["function"]["arguments"] == "{}"
 
 
-def test_the_same_messages_give_the_same_bytes() -> None:
-    first = json.dumps(body(*ASKED, tools=[READ]))
-    longer = json.dumps(body(*ASKED, CALLED, RESULT, tools=[READ]))
+def test_same_messages_produce_the_same_bytes() -> None:
+    first = json.dumps(body(*QUESTION, tools=[READ_TOOL]))
+    longer = json.dumps(body(*QUESTION, CALL_MESSAGE, RESULT_MESSAGE, tools=[READ_TOOL]))
     prefix = first.partition("]")[0]
     assert longer.startswith(prefix)
-    assert json.dumps(body(*ASKED, tools=[READ])) == first
+    assert json.dumps(body(*QUESTION, tools=[READ_TOOL])) == first
 
 
 @pytest.mark.parametrize(
@@ -143,21 +143,21 @@ def test_the_same_messages_give_the_same_bytes() -> None:
         ("other", "anthropic/claude-a", "anthropic/claude-a", False),
     ],
 )
-def test_native_parts_go_back_to_the_same_provider_and_family_only(
+def test_native_parts_are_sent_only_to_the_same_provider_and_family(
     native_provider: str, native_model: str, model: str, goes_back: bool
 ) -> None:
     details = [{"type": "reasoning.text", "index": 0, "text": "hm", "signature": "sig"}]
-    said = Message("assistant", "Yes.", native=Native(native_provider, native_model, {"reasoning_details": details}))
-    thinking = Thinking(name="thinking", base_url="http://test/v1")
-    request = thinking.provider_build_request(ChatRequest(model, (*ASKED, said)), "")
+    message = Message("assistant", "Yes.", native=Native(native_provider, native_model, {"reasoning_details": details}))
+    thinking = ReasoningService(name="thinking", base_url="http://test/v1")
+    request = thinking.provider_build_request(ChatRequest(model, (*QUESTION, message)), "")
     assert request.body is not None
     assert request.body["messages"][2].get("reasoning_details") == (details if goes_back else None)
     assert request.body["messages"][2]["content"] == "Yes."
 
 
-def test_native_parts_are_kept_from_an_answer() -> None:
+def test_native_parts_are_read_from_a_response() -> None:
     details = [{"type": "reasoning.encrypted", "index": 0, "data": "AAA="}]
-    answer = Thinking(name="thinking", base_url="http://test/v1").provider_parse_response(
+    answer = ReasoningService(name="thinking", base_url="http://test/v1").provider_parse_response(
         wire.answer("Yes.", reasoning_details=details)
     )
     assert answer.native == Native("thinking", wire.MODEL, {"reasoning_details": details})
@@ -168,20 +168,20 @@ def test_native_parts_are_kept_from_an_answer() -> None:
 @pytest.mark.parametrize(
     "messages",
     [
-        ASKED,
-        (*ASKED, CALLED, RESULT),
-        (*ASKED, Message("assistant", tool_calls=(CALL,)), RESULT),
-        (*ASKED, CALLED, RESULT, Message("assistant", "Port 80."), Message("user", "Why?")),
+        QUESTION,
+        (*QUESTION, CALL_MESSAGE, RESULT_MESSAGE),
+        (*QUESTION, Message("assistant", tool_calls=(CALL,)), RESULT_MESSAGE),
+        (*QUESTION, CALL_MESSAGE, RESULT_MESSAGE, Message("assistant", "Port 80."), Message("user", "Why?")),
     ],
     ids=["first request", "second request", "a call without text", "a later question"],
 )
-def test_requests_fit_the_types_of_the_openai_sdk(messages: tuple[Message, ...], stream: bool) -> None:
-    sent = body(*messages, tools=[READ], stream=stream, options={"temperature": 0.5})
+def test_requests_match_the_types_of_the_openai_sdk(messages: tuple[Message, ...], stream: bool) -> None:
+    sent = body(*messages, tools=[READ_TOOL], stream=stream, options={"temperature": 0.5})
     assert wire.read_by_openai(sent) == sent
 
 
-def test_the_openai_sdk_would_refuse_a_malformed_request() -> None:
-    sent = json.loads(json.dumps(body(*ASKED, CALLED, RESULT, tools=[READ])))
+def test_the_openai_sdk_rejects_a_malformed_request() -> None:
+    sent = json.loads(json.dumps(body(*QUESTION, CALL_MESSAGE, RESULT_MESSAGE, tools=[READ_TOOL])))
     del sent["messages"][3]["tool_call_id"]
     with pytest.raises(ValueError, match="tool_call_id"):
         assert wire.read_by_openai(sent) == sent
@@ -190,7 +190,7 @@ def test_the_openai_sdk_would_refuse_a_malformed_request() -> None:
 # Answers
 
 
-def test_a_whole_answer_is_read() -> None:
+def test_response_is_parsed() -> None:
     response = wire.answer("Hello", reasoning="hm")
     response["usage"] |= {"prompt_tokens_details": {"cached_tokens": 7}, "cost": 0.25}
     assert CHAT.provider_parse_response(response) == Answer("Hello", "hm", Finish.STOP, Usage(10, 5, 7, 0.25))
@@ -206,29 +206,29 @@ def test_a_whole_answer_is_read() -> None:
         ("something_new", Finish.STOP),
     ],
 )
-def test_finish_reasons_are_told_apart(reason: str, finish: Finish) -> None:
+def test_finish_reasons_are_mapped(reason: str, finish: Finish) -> None:
     assert CHAT.provider_parse_response(wire.answer("Hello", finish=reason)).finish is finish
 
 
-def test_a_refusal_stands_in_for_content_and_counts_as_filtered() -> None:
+def test_refusal_becomes_the_text_and_counts_as_filtered() -> None:
     answer = CHAT.provider_parse_response(wire.answer(None, refusal="I cannot."))
     assert (answer.text, answer.finish) == ("I cannot.", Finish.FILTER)
 
 
-def test_content_may_be_parts() -> None:
+def test_content_may_be_a_list_of_parts() -> None:
     parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
     response = wire.answer()
     response["choices"][0]["message"]["content"] = parts
     assert CHAT.provider_parse_response(response).text == "one two"
 
 
-def test_usage_may_lie_inside_the_choice() -> None:
+def test_usage_inside_the_choice_is_read() -> None:
     response = wire.answer("Hello")
     response["choices"][0]["usage"] = response.pop("usage")
     assert CHAT.provider_parse_response(response).usage == Usage(10, 5)
 
 
-def test_calls_are_read_in_order_whatever_the_finish_reason_says() -> None:
+def test_calls_are_read_in_order_for_any_finish_reason() -> None:
     response = wire.answer("text", [("one", {"x": 1}), ("two", "")], finish="stop")
     assert CHAT.provider_parse_tool_calls(response) == [
         ToolCall("call_0", "one", '{"x": 1}'),
@@ -236,7 +236,7 @@ def test_calls_are_read_in_order_whatever_the_finish_reason_says() -> None:
     ]
 
 
-def test_calls_without_an_id_or_with_the_same_one_get_ids_that_differ() -> None:
+def test_missing_and_duplicate_call_ids_are_replaced() -> None:
     response = wire.answer(calls=[("one", {}), ("two", {}), ("three", {}), ("four", {})])
     for call, call_id in zip(response["choices"][0]["message"]["tool_calls"], ["", None, "a", "a"], strict=True):
         call["id"] = call_id
@@ -247,7 +247,7 @@ def test_calls_without_an_id_or_with_the_same_one_get_ids_that_differ() -> None:
 
 
 @pytest.mark.parametrize("arguments", ['{"a": 1}{"a": 2}', '{"path": "a', "not JSON"])
-def test_broken_arguments_are_kept_as_they_are(arguments: str) -> None:
+def test_invalid_arguments_are_returned_unchanged(arguments: str) -> None:
     (call,) = CHAT.provider_parse_tool_calls(wire.answer(calls=[("one", arguments)], finish="length"))
     assert call.arguments == arguments
 
@@ -280,21 +280,21 @@ def test_broken_arguments_are_kept_as_they_are(arguments: str) -> None:
         ({"object": "error", "message": "it failed"}, "it failed", None),
     ],
 )
-def test_an_error_inside_a_200_is_an_error(response: wire.Json, message: str, status: int | None) -> None:
-    failed = failure(response)
-    assert (failed.message, failed.status) == (message, status)
+def test_error_inside_a_200_response_is_raised(response: wire.Json, message: str, status: int | None) -> None:
+    error = parse_failure(response)
+    assert (error.message, error.status) == (message, status)
 
 
-def test_what_was_said_before_an_error_is_kept() -> None:
-    failed = failure(wire.answer("so far") | wire.error())
-    assert failed.answer is not None
-    assert failed.answer.text == "so far"
+def test_text_before_an_error_is_kept() -> None:
+    error = parse_failure(wire.answer("so far") | wire.error())
+    assert error.answer is not None
+    assert error.answer.text == "so far"
 
 
-def test_the_finish_reason_error_is_an_error() -> None:
+def test_finish_reason_error_is_raised() -> None:
     response = wire.answer("so far", finish="error")
     response["choices"][0]["native_finish_reason"] = "MALFORMED_FUNCTION_CALL"
-    assert "MALFORMED_FUNCTION_CALL" in failure(response).message
+    assert "MALFORMED_FUNCTION_CALL" in parse_failure(response).message
 
 
 @pytest.mark.parametrize(
@@ -313,23 +313,23 @@ def test_the_finish_reason_error_is_an_error() -> None:
         ("{}", "{}"),
     ],
 )
-def test_an_http_error_tells_what_its_body_says(body: str, message: str) -> None:
+def test_http_error_has_the_message_of_its_body(body: str, message: str) -> None:
     error = CHAT.provider_parse_error(404, {}, body)
     assert (error.message, error.status, error.remedy.action) == (message, 404, "none")
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
-def test_what_may_pass_is_worth_a_retry(status: int) -> None:
+def test_temporary_statuses_are_retried(status: int) -> None:
     remedy = CHAT.provider_parse_error(status, {"retry-after": "7"}, "").remedy
     assert (remedy.action, remedy.after) == ("retry", 7)
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422])
-def test_what_will_not_pass_is_not_retried(status: int) -> None:
+def test_permanent_statuses_are_not_retried(status: int) -> None:
     assert CHAT.provider_parse_error(status, {"Retry-After": "7"}, "").remedy.action == "none"
 
 
-def test_the_parameter_that_is_refused_is_named() -> None:
+def test_rejected_parameter_is_named() -> None:
     body = '{"error": {"message": "Unsupported parameter", "param": "max_tokens"}}'
     assert CHAT.provider_parse_error(400, {}, body).parameter == "max_tokens"
 
@@ -337,7 +337,7 @@ def test_the_parameter_that_is_refused_is_named() -> None:
 # The models list
 
 
-def test_the_models_list_is_read() -> None:
+def test_models_list_is_parsed() -> None:
     request = CHAT.provider_models_request("sk-key")
     assert (request.method, request.path, request.body) == ("GET", "/models", None)
     entries = [{"id": "a/b", "name": "B", "context_length": 8000}, {"id": "c"}, {"name": "no id"}, None]
@@ -353,7 +353,7 @@ RECORDED = recordings("openrouter")
 
 
 @pytest.mark.parametrize("recording", [one for one in RECORDED if one.status == 200], ids=str)
-def test_a_recorded_answer_says_what_it_says(recording: Recording) -> None:
+def test_recorded_answer_is_parsed(recording: Recording) -> None:
     ended, response = True, {}
     if recording.streaming:
         reader = OPENROUTER.provider_stream_reader()
@@ -362,10 +362,12 @@ def test_a_recorded_answer_says_what_it_says(recording: Recording) -> None:
         ended, response = reader.ended, reader.response()
     else:
         response = json.loads(recording.body)
-    calls = tuple((call.name, parsed(call.arguments)) for call in OPENROUTER.provider_parse_tool_calls(response))
+    calls = tuple(
+        (call.name, parse_arguments(call.arguments)) for call in OPENROUTER.provider_parse_tool_calls(response)
+    )
     try:
         answer = OPENROUTER.provider_parse_response(response)
-        outcome = outcome_of(answer, bool(calls), ended)
+        outcome = get_outcome(answer, bool(calls), ended)
     except ProviderError as error:
         assert error.answer is not None
         assert error.message
@@ -374,7 +376,7 @@ def test_a_recorded_answer_says_what_it_says(recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", [one for one in RECORDED if one.status != 200], ids=str)
-def test_a_recorded_error_is_one_line(recording: Recording) -> None:
+def test_recorded_error_is_one_line(recording: Recording) -> None:
     error = OPENROUTER.provider_parse_error(recording.status, {}, recording.body.decode())
     assert error.status == recording.status
     assert error.message
@@ -383,16 +385,16 @@ def test_a_recorded_error_is_one_line(recording: Recording) -> None:
     assert (error.remedy.action == "retry") == (recording.status == 429)
 
 
-def parsed(arguments: str) -> Any:
-    """Arguments as the recordings tell them: parsed where they are JSON."""
+def parse_arguments(arguments: str) -> Any:
+    """Parse arguments as the recordings do: invalid JSON stays a string."""
     try:
         return json.loads(arguments)
     except ValueError:
         return arguments
 
 
-def outcome_of(answer: Answer, called: bool, ended: bool) -> str:
-    """An answer's outcome in the recordings' words."""
+def get_outcome(answer: Answer, called: bool, ended: bool) -> str:
+    """Return an answer's outcome by its name in the recordings."""
     if not ended:
         return "cut"
     if answer.finish in (Finish.LENGTH, Finish.FILTER):

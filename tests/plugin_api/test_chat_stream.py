@@ -1,4 +1,4 @@
-"""What a Chat Completions stream says, however the service wrote it."""
+"""Reading Chat Completions streams in the variants that services send."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from ask.plugin_api.provider import Delta
 from tests import wire
 
 CHAT = ChatCompletions(name="test", base_url="http://test/v1")
-SO_FAR = CHAT.provider_parse_response(wire.answer("so far"))
+PARTIAL_ANSWER = CHAT.provider_parse_response(wire.answer("so far"))
 
 
 def read(*chunks: wire.Json | str | bytes, done: bool = True) -> tuple[ChatStreamReader, list[Delta]]:
-    """A reader that has read a stream, and all that it showed."""
+    """Read a stream; return the reader and its deltas."""
     reader = ChatStreamReader()
     deltas = [delta for event in wire.events(wire.sse(*chunks, done=done)) for delta in reader.feed(event)]
     return reader, deltas
 
 
-def message(*chunks: wire.Json) -> Any:
+def read_message(*chunks: wire.Json) -> Any:
     return read(*chunks)[0].response()["choices"][0]["message"]
 
 
-def calls(*chunks: wire.Json) -> list[tuple[str, str, str]]:
-    wanted = message(*chunks).get("tool_calls", [])
-    return [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in wanted]
+def read_calls(*chunks: wire.Json) -> list[tuple[str, str, str]]:
+    entries = read_message(*chunks).get("tool_calls", [])
+    return [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in entries]
 
 
-def fragment(**fields: Any) -> wire.Json:
-    """A chunk with a call's fragment just as given."""
+def make_call_chunk(**fields: Any) -> wire.Json:
+    """Return a chunk with one tool call fragment that has these fields."""
     return wire.chunk({"tool_calls": [fields]})
 
 
 # Text
 
 
-def test_text_is_shown_as_it_comes_and_kept() -> None:
+def test_text_is_emitted_as_it_arrives_and_kept() -> None:
     reader, deltas = read(wire.text("Hel"), wire.text(""), wire.text("lo"), wire.finish(), wire.usage())
     assert deltas == [TextDelta("Hel"), TextDelta("lo")]
     choice = reader.response()["choices"][0]
@@ -54,17 +54,17 @@ def test_content_may_be_a_list_of_parts() -> None:
     assert CHAT.provider_parse_response(reader.response()).text == "one two"
 
 
-def test_a_refusal_is_shown_and_kept_apart() -> None:
+def test_refusal_is_emitted_and_kept_separate() -> None:
     reader, deltas = read(wire.chunk({"refusal": "I can"}), wire.chunk({"refusal": "not"}), wire.finish())
     assert deltas == [TextDelta("I can"), TextDelta("not")]
-    said = reader.response()["choices"][0]["message"]
-    assert (said["content"], said["refusal"]) == (None, "I cannot")
+    refused = reader.response()["choices"][0]["message"]
+    assert (refused["content"], refused["refusal"]) == (None, "I cannot")
 
 
-def test_other_choices_than_the_first_are_ignored() -> None:
+def test_choices_after_the_first_are_ignored() -> None:
     second = wire.chunk({"content": "no"}, finish="length", index=1)
-    both = {"choices": [wire.text("yes")["choices"][0], second["choices"][0]]}
-    reader, deltas = read(both, second, wire.finish())
+    combined = {"choices": [wire.text("yes")["choices"][0], second["choices"][0]]}
+    reader, deltas = read(combined, second, wire.finish())
     assert deltas == [TextDelta("yes")]
     assert reader.response()["choices"][0]["finish_reason"] == "stop"
     assert len(reader.response()["choices"]) == 1
@@ -74,7 +74,7 @@ def test_another_choice_does_not_end_the_stream() -> None:
     assert not read(wire.text("a"), wire.chunk(finish="stop", index=1), done=False)[0].ended
 
 
-def test_a_choice_without_index_is_the_first() -> None:
+def test_choice_without_index_counts_as_the_first() -> None:
     assert read({"choices": [{"delta": {"content": "yes"}}]})[1] == [TextDelta("yes")]
 
 
@@ -85,7 +85,7 @@ def test_reasoning_is_read_in_both_fields(field: str) -> None:
     assert CHAT.provider_parse_response(reader.response()).reasoning == "thinking"
 
 
-def test_reasoning_in_both_fields_at_once_is_shown_once() -> None:
+def test_reasoning_in_both_fields_is_emitted_once() -> None:
     reader, deltas = read(wire.chunk({"reasoning": "hm", "reasoning_content": "hm"}))
     assert deltas == [ReasoningDelta("hm")]
     assert CHAT.provider_parse_response(reader.response()).reasoning == "hm"
@@ -94,7 +94,7 @@ def test_reasoning_in_both_fields_at_once_is_shown_once() -> None:
 # Calls
 
 
-def test_a_call_arrives_in_fragments_and_is_told_once() -> None:
+def test_fragmented_call_is_emitted_once() -> None:
     reader, deltas = read(
         wire.text("Let me see."),
         wire.call(0, id="call_a", name="bash", arguments=""),
@@ -106,8 +106,8 @@ def test_a_call_arrives_in_fragments_and_is_told_once() -> None:
     assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("call_a", "bash", '{"command": "ls"}')]
 
 
-def test_fragments_of_several_calls_may_be_mixed() -> None:
-    assert calls(
+def test_fragments_of_several_calls_may_be_interleaved() -> None:
+    assert read_calls(
         wire.call(0, id="a", name="one", arguments=""),
         wire.call(1, id="b", name="two", arguments="{"),
         wire.call(0, arguments="{}"),
@@ -116,29 +116,31 @@ def test_fragments_of_several_calls_may_be_mixed() -> None:
 
 
 def test_several_fragments_may_come_in_one_chunk() -> None:
-    both = [wire.call(i, id=f"c{i}", name="t", arguments="{}")["choices"][0]["delta"]["tool_calls"][0] for i in (0, 1)]
-    reader, deltas = read(wire.chunk({"tool_calls": both}))
+    combined = [
+        wire.call(i, id=f"c{i}", name="t", arguments="{}")["choices"][0]["delta"]["tool_calls"][0] for i in (0, 1)
+    ]
+    reader, deltas = read(wire.chunk({"tool_calls": combined}))
     assert deltas == [CallDelta(0, "t"), CallDelta(1, "t")]
     assert len(reader.response()["choices"][0]["message"]["tool_calls"]) == 2
 
 
-def test_a_fresh_id_with_a_name_under_a_used_index_is_another_call() -> None:
-    assert calls(
+def test_new_id_and_name_with_a_used_index_is_another_call() -> None:
+    assert read_calls(
         wire.call(0, id="a", name="one", arguments='{"x": 1}'),
         wire.call(0, id="b", name="one", arguments='{"x": '),
         wire.call(0, arguments="2}"),
     ) == [("a", "one", '{"x": 1}'), ("b", "one", '{"x": 2}')]
 
 
-def test_the_same_id_repeated_is_the_same_call() -> None:
-    assert calls(
+def test_repeated_id_is_the_same_call() -> None:
+    assert read_calls(
         wire.call(0, id="a", name="one", arguments='{"x": '),
         wire.call(0, id="a", name="one", arguments="1}"),
     ) == [("a", "one", '{"x": 1}')]
 
 
-def test_a_missing_index_separates_calls_by_their_names() -> None:
-    assert calls(
+def test_calls_without_an_index_are_separated_by_name() -> None:
+    assert read_calls(
         wire.call(id="a", name="one", arguments="{}"),
         wire.call(id="b", name="two", arguments=""),
         wire.call(arguments="{}"),
@@ -155,8 +157,8 @@ def test_a_missing_index_separates_calls_by_their_names() -> None:
         {"index": 0, "id": "", "function": {"name": "one", "arguments": "}"}},
     ],
 )
-def test_later_fragments_may_be_empty_where_the_first_was_not(later: wire.Json) -> None:
-    assert calls(wire.call(0, id="a", name="one", arguments="{"), fragment(**later)) == [("a", "one", "{}")]
+def test_later_fragments_may_lack_id_and_name(later: wire.Json) -> None:
+    assert read_calls(wire.call(0, id="a", name="one", arguments="{"), make_call_chunk(**later)) == [("a", "one", "{}")]
 
 
 @pytest.mark.parametrize(
@@ -168,34 +170,36 @@ def test_later_fragments_may_be_empty_where_the_first_was_not(later: wire.Json) 
         {"index": 0},
     ],
 )
-def test_fragments_may_bring_no_arguments(later: wire.Json) -> None:
+def test_fragments_may_lack_arguments(later: wire.Json) -> None:
     first = wire.call(0, id="a", name="one", arguments="{}")
-    assert calls(fragment(**later), first, fragment(**later)) == [("a", "one", "{}")]
+    assert read_calls(make_call_chunk(**later), first, make_call_chunk(**later)) == [("a", "one", "{}")]
 
 
-def test_the_id_and_the_name_may_come_late() -> None:
+def test_id_and_name_may_arrive_late() -> None:
     reader, deltas = read(wire.call(0, arguments="{"), wire.call(0, id="a"), wire.call(0, name="one", arguments="}"))
     assert deltas == [CallDelta(0, "one")]
     assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("a", "one", "{}")]
 
 
 @pytest.mark.parametrize("arguments", ["", '{"a": 1}{"a": 2}', '{"path": "a', "not JSON", "[]"])
-def test_arguments_are_kept_as_the_model_wrote_them(arguments: str) -> None:
-    assert calls(wire.call(0, id="a", name="one", arguments=arguments), wire.finish("length")) == [
+def test_arguments_are_kept_unchanged(arguments: str) -> None:
+    assert read_calls(wire.call(0, id="a", name="one", arguments=arguments), wire.finish("length")) == [
         ("a", "one", arguments)
     ]
 
 
-def test_arguments_that_come_as_an_object_become_its_text() -> None:
-    ((_, _, arguments),) = calls(fragment(index=0, id="a", function={"name": "one", "arguments": {"x": "ü"}}))
+def test_object_arguments_are_serialized() -> None:
+    ((_, _, arguments),) = read_calls(
+        make_call_chunk(index=0, id="a", function={"name": "one", "arguments": {"x": "ü"}})
+    )
     assert json.loads(arguments) == {"x": "ü"}
 
 
-def test_calls_count_whatever_the_finish_reason_says() -> None:
-    assert calls(wire.call(0, id="a", name="one", arguments="{}"), wire.finish("stop"))
+def test_calls_are_read_for_any_finish_reason() -> None:
+    assert read_calls(wire.call(0, id="a", name="one", arguments="{}"), wire.finish("stop"))
 
 
-def test_a_call_that_was_cut_keeps_what_came() -> None:
+def test_truncated_call_is_kept() -> None:
     reader, _ = read(wire.call(0, id="a", name="bash", arguments='{"command": "rm -rf'), done=False)
     assert not reader.ended
     assert CHAT.provider_parse_tool_calls(reader.response()) == [ToolCall("a", "bash", '{"command": "rm -rf')]
@@ -215,16 +219,16 @@ def test_a_call_that_was_cut_keeps_what_came() -> None:
         ([], False, False),
     ],
 )
-def test_the_end_is_a_marker_or_a_finish_reason(chunks: Sequence[wire.Json], done: bool, ended: bool) -> None:
+def test_stream_ends_with_a_marker_or_a_finish_reason(chunks: Sequence[wire.Json], done: bool, ended: bool) -> None:
     assert read(*chunks, done=done)[0].ended is ended
 
 
-def test_a_finish_reason_may_come_more_than_once_and_the_last_counts() -> None:
+def test_last_of_several_finish_reasons_counts() -> None:
     reader, _ = read(wire.text("a"), wire.finish("tool_calls"), wire.finish("length"), wire.chunk())
     assert reader.response()["choices"][0]["finish_reason"] == "length"
 
 
-def test_the_answer_so_far_is_there_at_any_time() -> None:
+def test_partial_answer_is_available_at_any_time() -> None:
     reader = ChatStreamReader()
     assert CHAT.provider_parse_response(reader.response()).text == ""
     so_far = ""
@@ -244,7 +248,7 @@ def test_the_answer_so_far_is_there_at_any_time() -> None:
     ],
     ids=["without choices", "beside choices", "inside the choice", "growing"],
 )
-def test_usage_is_found_in_every_place(chunks: list[wire.Json]) -> None:
+def test_usage_is_read_in_every_known_place(chunks: list[wire.Json]) -> None:
     usage = CHAT.provider_parse_response(read(*chunks)[0].response()).usage
     assert (usage.input_tokens, usage.output_tokens) == (10, 5)
 
@@ -275,29 +279,29 @@ def test_usage_is_found_in_every_place(chunks: list[wire.Json]) -> None:
     ],
     ids=str,
 )
-def test_an_error_in_any_shape_ends_the_stream_and_keeps_the_text(chunk: Any) -> None:
+def test_error_in_any_format_ends_the_stream_and_keeps_the_text(chunk: Any) -> None:
     reader, deltas = read(wire.text("so far"), chunk, done=False)
     assert deltas == [TextDelta("so far")]
     assert reader.ended
-    failure = CHAT.failure(reader.response(), SO_FAR)
-    assert failure is not None
-    assert "it failed" in failure.message
+    error = CHAT.failure(reader.response(), PARTIAL_ANSWER)
+    assert error is not None
+    assert "it failed" in error.message
 
 
-def test_an_error_after_the_finish_reason_is_an_error() -> None:
+def test_error_after_the_finish_reason_counts() -> None:
     reader, _ = read(wire.text("so far"), wire.finish("length"), wire.usage() | wire.error("it failed"))
-    failure = CHAT.failure(reader.response(), SO_FAR)
-    assert failure is not None
-    assert (failure.message, failure.status) == ("it failed", 502)
+    error = CHAT.failure(reader.response(), PARTIAL_ANSWER)
+    assert error is not None
+    assert (error.message, error.status) == ("it failed", 502)
 
 
 @pytest.mark.parametrize("chunk", [{"error": None}, {"error": {}}, {"error": ""}])
-def test_an_empty_error_is_none(chunk: wire.Json) -> None:
-    assert CHAT.failure(read(wire.text("a") | chunk, wire.finish())[0].response(), SO_FAR) is None
+def test_empty_error_is_ignored(chunk: wire.Json) -> None:
+    assert CHAT.failure(read(wire.text("a") | chunk, wire.finish())[0].response(), PARTIAL_ANSWER) is None
 
 
 @pytest.mark.parametrize("data", ["null", "[]", "7", '"text"', "{}", '{"choices": null}', '{"choices": [null]}'])
-def test_events_that_say_nothing_are_passed_over(data: str) -> None:
+def test_events_without_content_are_ignored(data: str) -> None:
     reader, deltas = read(wire.text("a"), data, wire.text("b"), wire.finish())
     assert deltas == [TextDelta("a"), TextDelta("b")]
     assert CHAT.provider_parse_response(reader.response()).text == "ab"
@@ -306,12 +310,12 @@ def test_events_that_say_nothing_are_passed_over(data: str) -> None:
 # Reasoning details
 
 
-def details(*chunks: wire.Json) -> Any:
-    return message(*chunks).get("reasoning_details")
+def read_details(*chunks: wire.Json) -> Any:
+    return read_message(*chunks).get("reasoning_details")
 
 
-def test_reasoning_details_are_joined_per_type_and_index() -> None:
-    assert details(
+def test_reasoning_details_are_joined_by_type_and_index() -> None:
+    assert read_details(
         wire.detail(type="reasoning.text", index=0, text="one ", signature=None, format="anthropic-claude-v1"),
         wire.detail(type="reasoning.text", index=1, text="other"),
         wire.detail(type="reasoning.text", index=0, text="two"),
@@ -325,8 +329,8 @@ def test_reasoning_details_are_joined_per_type_and_index() -> None:
     ]
 
 
-def test_a_signature_may_come_last_and_alone() -> None:
-    assert details(
+def test_signature_may_arrive_in_a_fragment_of_its_own() -> None:
+    assert read_details(
         wire.detail(type="reasoning.text", index=0, text="think", signature=None),
         wire.text("the answer"),
         wire.detail(type="reasoning.text", index=0, signature="sig"),
@@ -335,7 +339,7 @@ def test_a_signature_may_come_last_and_alone() -> None:
     ) == [{"type": "reasoning.text", "index": 0, "text": "think", "signature": "sig"}]
 
 
-def test_encrypted_details_stay_verbatim_and_apart() -> None:
+def test_encrypted_details_are_kept_verbatim_and_separate() -> None:
     one: wire.Json = {
         "type": "reasoning.encrypted",
         "index": 0,
@@ -345,13 +349,13 @@ def test_encrypted_details_stay_verbatim_and_apart() -> None:
     }
     two = one | {"data": "BBB=", "id": "tool_b"}
     text: wire.Json = {"type": "reasoning.text", "index": 0, "text": "think"}
-    assert details(wire.detail(**text), wire.detail(**one), wire.detail(**two), wire.finish()) == [text, one, two]
+    assert read_details(wire.detail(**text), wire.detail(**one), wire.detail(**two), wire.finish()) == [text, one, two]
 
 
-def test_details_keep_the_order_in_which_they_came() -> None:
+def test_details_keep_their_order() -> None:
     fragments: list[wire.Json] = [
         {"type": "reasoning.encrypted", "index": 0, "data": "A"},
         {"type": "reasoning.text", "index": 1, "text": "b"},
         {"type": "reasoning.encrypted", "index": 2, "data": "C"},
     ]
-    assert details(*(wire.detail(**one) for one in fragments)) == fragments
+    assert read_details(*(wire.detail(**one) for one in fragments)) == fragments

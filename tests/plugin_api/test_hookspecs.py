@@ -1,4 +1,4 @@
-"""The hooks: each is specified once, says when it runs, and has its default in `Provider` under the same signature."""
+"""Hook specifications: each documents when it runs and has the same signature as the default in `Provider`."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ HOOKS = [
 ]
 
 
-def test_these_are_the_hooks() -> None:
+def test_hooks_are_listed() -> None:
     assert list_hook_names() == HOOKS
 
 
-def test_the_base_class_has_every_hook_and_no_other() -> None:
+def test_base_class_has_exactly_these_hooks() -> None:
     assert sorted(name for name in vars(Provider) if name.startswith("provider_")) == sorted(HOOKS)
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_is_typed_and_the_base_class_takes_and_returns_the_same(name: str) -> None:
+def test_base_class_has_the_same_typed_signature(name: str) -> None:
     specified, default = (inspect.signature(getattr(owner, name)) for owner in (ProviderHooks, Provider))
     assert specified == default
     annotations = [p.annotation for p in specified.parameters.values() if p.name != "self"]
@@ -44,12 +44,12 @@ def test_a_hook_is_typed_and_the_base_class_takes_and_returns_the_same(name: str
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_says_when_it_runs(name: str) -> None:
+def test_docstring_says_when_the_hook_runs(name: str) -> None:
     assert "Runs " in (getattr(ProviderHooks, name).__doc__ or "")
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_the_first_result_of_a_hook_is_its_result(name: str) -> None:
+def test_hook_returns_the_first_result(name: str) -> None:
     manager = pluggy.PluginManager(PROJECT_NAME)
     manager.add_hookspecs(ProviderHooks)
     spec = getattr(manager.hook, name).spec
@@ -58,7 +58,7 @@ def test_the_first_result_of_a_hook_is_its_result(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_without_a_default_is_required_and_no_other(name: str) -> None:
+def test_only_required_hooks_have_no_default(name: str) -> None:
     method = getattr(Provider, name)
     arguments = dict.fromkeys(inspect.signature(method).parameters)
     if name in REQUIRED_HOOKS:
@@ -68,7 +68,7 @@ def test_a_hook_without_a_default_is_required_and_no_other(name: str) -> None:
         assert "NotImplementedError" not in inspect.getsource(method)
 
 
-def test_the_four_tool_hooks_take_what_the_contract_says() -> None:
+def test_tool_hooks_have_these_arguments() -> None:
     def arguments(name: str) -> list[str]:
         return list(inspect.signature(getattr(ProviderHooks, name)).parameters)[1:]
 
@@ -78,14 +78,14 @@ def test_the_four_tool_hooks_take_what_the_contract_says() -> None:
     assert arguments("provider_format_tool_result") == ["tool_call_id", "tool_name", "result"]
 
 
-def test_a_plugin_may_mark_its_hooks() -> None:
-    class Marked:
+def test_plugin_may_decorate_its_hooks() -> None:
+    class DecoratedPlugin:
         @hookimpl
         def provider_supports_tools(self, model: str) -> bool:
             return model == "able"
 
     manager = pluggy.PluginManager(PROJECT_NAME)
     manager.add_hookspecs(ProviderHooks)
-    manager.register(Marked())
+    manager.register(DecoratedPlugin())
     hooks = typing.cast("ProviderHooks", manager.hook)
     assert [hooks.provider_supports_tools(model=model) for model in ("able", "other")] == [True, False]

@@ -1,4 +1,4 @@
-"""Finding plugins: by metadata alone, kept in a cache that is never out of date and never gets in the way."""
+"""Plugin discovery from package metadata, and its cache."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.third_party_plugins import install, install_provider
 
 @pytest.fixture
 def packages(tmp_path: Path) -> Iterator[Path]:
-    """A folder of packages that comes before all others."""
+    """A package folder at the start of `sys.path`."""
     folder = tmp_path / "packages"
     folder.mkdir()
     sys.path.insert(0, str(folder))
@@ -30,79 +30,79 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache" / "plugins.json"
 
 
-def forge(cache: Path, **changes: object) -> None:
-    """Change what the cache holds, so that it shows whether it is read."""
+def edit_cache(cache: Path, **changes: object) -> None:
+    """Change the cache's content, to detect whether it is read."""
     cache.write_text(json.dumps(json.loads(cache.read_text()) | changes))
 
 
-def test_providers_are_found_by_name_in_order_with_their_distribution(packages: Path) -> None:
+def test_providers_are_listed_in_order_with_their_distribution(packages: Path) -> None:
     install(packages, "many", {"zeta": "many:z", "alpha": "many:a"}, {})
     install(packages, "one", {"mid": "one.inner:thing.part"}, {})
-    claims = find_provider_entries(None)
-    assert list(claims) == sorted(claims)
-    assert claims["alpha"] == (PluginEntry("alpha", "many:a", "many"),)
-    assert claims["mid"] == (PluginEntry("mid", "one.inner:thing.part", "one"),)
-    assert {claims[name][0].distribution for name in ("demo", "openrouter")} == {"ask-gents"}
+    entries = find_provider_entries(None)
+    assert list(entries) == sorted(entries)
+    assert entries["alpha"] == (PluginEntry("alpha", "many:a", "many"),)
+    assert entries["mid"] == (PluginEntry("mid", "one.inner:thing.part", "one"),)
+    assert {entries[name][0].distribution for name in ("demo", "openrouter")} == {"ask-gents"}
 
 
-def test_finding_imports_no_plugin(packages: Path) -> None:
+def test_discovery_imports_no_plugin(packages: Path) -> None:
     install_provider(packages, "tripwire", "raise RuntimeError('imported')")
     assert "tripwire" in find_provider_entries(None)
     assert "ask_tripwire" not in sys.modules
 
 
-def test_other_groups_of_entry_points_are_left_alone(packages: Path) -> None:
+def test_other_entry_point_groups_are_ignored(packages: Path) -> None:
     install(packages, "plain", {}, {})
     (packages / "plain-1.0.dist-info/entry_points.txt").write_text("[console_scripts]\nplain = plain:main\n")
     assert "plain" not in find_provider_entries(None)
 
 
-def test_tools_are_found_by_distribution_beside_providers_in_one_cache(packages: Path, cache: Path) -> None:
+def test_tools_are_listed_by_distribution_and_share_the_cache(packages: Path, cache: Path) -> None:
     install(packages, "tools-b", {"z": "one", "a": "two:f [extra]"}, {}, "ask.tools")
     install(packages, "tools-a", {"z": "three"}, {}, "ask.tools")
-    for found in (find_plugins(None), find_plugins(cache), find_plugins(cache)):
-        assert found.providers == find_provider_entries(None)
-        assert list(found.tools) == ["tools-a", "tools-b"]
-        assert found.tools["tools-b"] == (
+    for plugins in (find_plugins(None), find_plugins(cache), find_plugins(cache)):
+        assert plugins.providers == find_provider_entries(None)
+        assert list(plugins.tools) == ["tools-a", "tools-b"]
+        assert plugins.tools["tools-b"] == (
             PluginEntry("a", "two:f [extra]", "tools-b"),
             PluginEntry("z", "one", "tools-b"),
         )
-    forge(cache, tools=[["only", "in:cache", "kept"]])
+    edit_cache(cache, tools=[["only", "in:cache", "kept"]])
     assert find_plugins(cache).tools == {"kept": (PluginEntry("only", "in:cache", "kept"),)}
 
 
-def test_what_an_older_ask_kept_is_read_anew(packages: Path, cache: Path) -> None:
+def test_cache_of_an_older_version_is_rebuilt(packages: Path, cache: Path) -> None:
     install(packages, "tools", {"z": "one"}, {}, "ask.tools")
     find_plugins(cache)
-    kept = json.loads(cache.read_text())
-    del kept["tools"]
-    cache.write_text(json.dumps(kept))
+    cached = json.loads(cache.read_text())
+    del cached["tools"]
+    cache.write_text(json.dumps(cached))
     assert list(find_plugins(cache).tools) == ["tools"]
 
 
-def test_two_distributions_with_one_name_are_both_told(packages: Path) -> None:
+def test_two_distributions_with_the_same_provider_are_both_listed(packages: Path) -> None:
     install(packages, "one", {"twice": "one:p"}, {})
     install(packages, "other", {"twice": "other:p"}, {})
-    assert [claim.distribution for claim in find_provider_entries(None)["twice"]] == ["one", "other"]
+    assert [entry.distribution for entry in find_provider_entries(None)["twice"]] == ["one", "other"]
 
 
-def test_of_a_distribution_that_is_installed_twice_the_first_counts(packages: Path, tmp_path: Path) -> None:
+def test_first_of_two_copies_of_a_distribution_counts(packages: Path, tmp_path: Path) -> None:
     install(packages, "same", {"same": "new:p"}, {})
     sys.path.append(str(install(tmp_path / "later", "same", {"same": "old:p"}, {})))
     try:
-        assert [claim.target for claim in find_provider_entries(None)["same"]] == ["new:p"]
+        assert [entry.target for entry in find_provider_entries(None)["same"]] == ["new:p"]
     finally:
         sys.path.remove(str(tmp_path / "later"))
 
 
-def test_what_was_found_is_kept_and_read_instead(cache: Path) -> None:
-    found = find_provider_entries(cache)
-    assert find_provider_entries(cache) == found
-    forge(cache, rows=[["only", "in:cache", "kept"]])
+def test_result_is_cached(cache: Path) -> None:
+    plugins = find_provider_entries(cache)
+    assert find_provider_entries(cache) == plugins
+    edit_cache(cache, rows=[["only", "in:cache", "kept"]])
     assert find_provider_entries(cache) == {"only": (PluginEntry("only", "in:cache", "kept"),)}
 
 
-def test_what_is_installed_and_removed_later_is_seen_at_once(cache: Path, packages: Path) -> None:
+def test_installing_and_removing_a_plugin_updates_the_cache(cache: Path, packages: Path) -> None:
     assert "new" not in find_provider_entries(cache)
     install_provider(packages, "new")
     assert "new" in find_provider_entries(cache)
@@ -110,15 +110,15 @@ def test_what_is_installed_and_removed_later_is_seen_at_once(cache: Path, packag
     assert "new" not in find_provider_entries(cache)
 
 
-def test_what_another_python_kept_is_not_believed(cache: Path) -> None:
+def test_cache_of_another_python_is_ignored(cache: Path) -> None:
     find_provider_entries(cache)
     stamp = json.loads(cache.read_text())["stamp"]
-    forge(cache, stamp=["/other/python", *stamp[1:]], rows=[])
+    edit_cache(cache, stamp=["/other/python", *stamp[1:]], rows=[])
     assert "demo" in find_provider_entries(cache)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "{}", '{"stamp": 1}', "\0\xff"])
-def test_a_spoilt_cache_is_made_anew(cache: Path, content: str) -> None:
+def test_damaged_cache_is_rebuilt(cache: Path, content: str) -> None:
     cache.parent.mkdir()
     cache.write_bytes(content.encode("latin-1"))
     assert "demo" in find_provider_entries(cache)
@@ -126,13 +126,13 @@ def test_a_spoilt_cache_is_made_anew(cache: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [None, 5, [5], [["name"]], "text", {"a": 1}, [["a", "b", "c", "d"]], [[1, 2, 3]]])
-def test_rows_that_are_none_are_made_anew(cache: Path, rows: object) -> None:
+def test_cache_with_invalid_rows_is_rebuilt(cache: Path, rows: object) -> None:
     find_provider_entries(cache)
-    forge(cache, rows=rows)
+    edit_cache(cache, rows=rows)
     assert "demo" in find_provider_entries(cache)
 
 
-def test_a_cache_that_cannot_be_written_or_read_costs_only_time(tmp_path: Path) -> None:
+def test_unusable_cache_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder.json").mkdir()
     for cache in (tmp_path / "file" / "plugins.json", tmp_path / "folder.json"):
@@ -148,7 +148,7 @@ def test_a_broken_distribution_does_not_hide_the_others(packages: Path, content:
     assert {"good", "demo"} <= set(find_provider_entries(None))
 
 
-def test_what_is_left_of_an_uninstalled_distribution_does_not_hide_the_others(packages: Path) -> None:
+def test_remains_of_an_uninstalled_distribution_do_not_hide_the_others(packages: Path) -> None:
     install_provider(packages, "good")
     for name in ("left", "over"):
         install(packages, name, {"same": "one:p"}, {})
@@ -157,8 +157,8 @@ def test_what_is_left_of_an_uninstalled_distribution_does_not_hide_the_others(pa
 
 
 @pytest.mark.parametrize("hook", list_hook_names())
-def test_a_misspelt_hook_is_told_with_the_one_that_was_meant(hook: str) -> None:
-    misspelt = hook[:-2] + hook[-1]
-    told = explain_hook_error(f"unknown hook {misspelt!r} in plugin <object>")
-    assert misspelt in told
-    assert hook in told
+def test_misspelled_hook_is_reported_with_a_suggestion(hook: str) -> None:
+    misspelled = hook[:-2] + hook[-1]
+    explanation = explain_hook_error(f"unknown hook {misspelled!r} in plugin <object>")
+    assert misspelled in explanation
+    assert hook in explanation

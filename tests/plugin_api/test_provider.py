@@ -1,4 +1,4 @@
-"""The defaults of a provider's hooks, and the rules all providers share."""
+"""The default hooks of `Provider`, and the functions that providers share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ask import Message, Native, Provider, ProviderInfo, Remedy, ToolSpec, defau
 PROVIDER = Provider(ProviderInfo("test", "Test", "http://test"))
 
 
-def test_a_provider_has_defaults() -> None:
+def test_hooks_have_defaults() -> None:
     assert PROVIDER.provider_info().name == "test"
     assert PROVIDER.provider_adapter() is None
     assert PROVIDER.provider_supports_tools("any")
@@ -24,12 +24,12 @@ def test_a_provider_has_defaults() -> None:
     assert PROVIDER.provider_format_tools([tool]) == [tool.as_function()]
 
 
-def test_any_http_error_is_one_line_with_its_status() -> None:
+def test_http_error_is_one_line_with_its_status() -> None:
     error = PROVIDER.provider_parse_error(503, {"Retry-After": "2"}, "it\n  failed\n")
     assert (error.message, error.status, error.remedy) == ("it failed", 503, Remedy.RETRY(2))
 
 
-def test_an_http_error_without_a_body_still_says_something() -> None:
+def test_http_error_without_a_body_has_a_message() -> None:
     assert PROVIDER.provider_parse_error(503, {}, "").message
 
 
@@ -43,12 +43,12 @@ def test_an_http_error_without_a_body_still_says_something() -> None:
         ("", ""),
     ],
 )
-def test_a_models_family_is_its_vendor(model: str, family: str) -> None:
+def test_model_family_is_the_vendor(model: str, family: str) -> None:
     assert model_family(model) == family
 
 
 @pytest.mark.parametrize(
-    ("provider", "wrote", "asked", "goes_back"),
+    ("provider", "native_model", "model_asked", "goes_back"),
     [
         ("test", "anthropic/a", "anthropic/b", True),
         ("test", "anthropic/a", "~anthropic/b", True),
@@ -58,30 +58,32 @@ def test_a_models_family_is_its_vendor(model: str, family: str) -> None:
         ("other", "anthropic/a", "anthropic/a", False),
     ],
 )
-def test_native_parts_are_for_their_provider_and_family(provider: str, wrote: str, asked: str, goes_back: bool) -> None:
-    message = Message("assistant", native=Native(provider, wrote, {"signature": "s"}))
-    assert PROVIDER.native_for(message, asked) == ({"signature": "s"} if goes_back else {})
-    assert PROVIDER.native_for(Message("assistant"), asked) == {}
+def test_native_parts_are_returned_for_the_same_provider_and_family(
+    provider: str, native_model: str, model_asked: str, goes_back: bool
+) -> None:
+    message = Message("assistant", native=Native(provider, native_model, {"signature": "s"}))
+    assert PROVIDER.native_for(message, model_asked) == ({"signature": "s"} if goes_back else {})
+    assert PROVIDER.native_for(Message("assistant"), model_asked) == {}
 
 
-def test_retry_after_is_read_in_seconds() -> None:
+def test_retry_after_may_be_in_seconds() -> None:
     assert retry_after({"Retry-After": "7"}) == 7
     assert retry_after({"retry-after": " 1.5 "}) == 1.5
     assert retry_after({"Retry-After": "-3"}) == 0
 
 
-def test_retry_after_is_read_as_a_date() -> None:
-    later = datetime.now(UTC) + timedelta(seconds=60)
-    seconds = retry_after({"Retry-After": format_datetime(later, usegmt=True)})
+def test_retry_after_may_be_a_date() -> None:
+    date = datetime.now(UTC) + timedelta(seconds=60)
+    seconds = retry_after({"Retry-After": format_datetime(date, usegmt=True)})
     assert seconds is not None
     assert 50 < seconds <= 60
-    assert retry_after({"Retry-After": format_datetime(later - timedelta(days=1), usegmt=True)}) == 0
+    assert retry_after({"Retry-After": format_datetime(date - timedelta(days=1), usegmt=True)}) == 0
 
 
 @pytest.mark.parametrize(
     "value", ["", "soon", "nan", "inf", "1e999", "Wed, 99 Foo 2020", "Wed, 21 Oct 99999 07:28:00 GMT"]
 )
-def test_a_retry_after_that_makes_no_sense_is_none(value: str) -> None:
+def test_invalid_retry_after_is_none(value: str) -> None:
     assert retry_after({"Retry-After": value}) is None
     assert retry_after({}) is None
 
@@ -96,7 +98,7 @@ def test_retry_after_ms_takes_precedence() -> None:
 
 
 @given(st.text())
-def test_a_retry_after_of_any_text_is_a_time_or_none(value: str) -> None:
+def test_any_retry_after_is_finite_or_none(value: str) -> None:
     seconds = retry_after({"Retry-After": value})
     assert seconds is None or 0 <= seconds < float("inf")
 
@@ -104,5 +106,5 @@ def test_a_retry_after_of_any_text_is_a_time_or_none(value: str) -> None:
 @pytest.mark.parametrize(
     ("status", "action"), [(429, "retry"), (529, "retry"), (400, "none"), (401, "none"), (200, "none")]
 )
-def test_statuses_that_may_pass_are_worth_a_retry(status: int, action: str) -> None:
+def test_temporary_statuses_are_retried(status: int, action: str) -> None:
     assert default_remedy(status, {}).action == action

@@ -1,4 +1,4 @@
-"""The strict form of a schema: whatever fits it fits the schema, and there is none where that cannot be."""
+"""Conversion of schemas to OpenAI's strict form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.test_schema_short_form import ONE, objects
 TEXT = {"type": "string"}
 
 
-def closed(**properties: Any) -> dict[str, Any]:
+def make_strict_object(**properties: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -24,23 +24,32 @@ def closed(**properties: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("short", ["name, age int|null, tags [string]", "a {b 'x'|null, c [{d float: how far}]}: all"])
-def test_what_has_no_options_is_strict_as_it_is(short: str) -> None:
-    assert to_strict_schema(parse_short_form(short)) == parse_short_form(short)
+@pytest.mark.parametrize(
+    "short_form", ["name, age int|null, tags [string]", "a {b 'x'|null, c [{d float: how far}]}: all"]
+)
+def test_schema_with_all_properties_required_is_already_strict(short_form: str) -> None:
+    assert to_strict_schema(parse_short_form(short_form)) == parse_short_form(short_form)
 
 
-def test_objects_are_closed_at_any_depth_and_the_draft_is_left_out() -> None:
-    def opened(schema: Any) -> Any:
+def test_objects_are_closed_at_any_depth_and_the_draft_is_removed() -> None:
+    def remove_closing_keywords(schema: Any) -> Any:
         if isinstance(schema, dict):
-            return {name: opened(part) for name, part in schema.items() if name != "additionalProperties"}
-        return [opened(part) for part in schema] if isinstance(schema, list) else schema
+            return {
+                name: remove_closing_keywords(value) for name, value in schema.items() if name != "additionalProperties"
+            }
+        return [remove_closing_keywords(value) for value in schema] if isinstance(schema, list) else schema
 
-    strict = closed(
-        a=TEXT, b={"type": "array", "items": closed(c=TEXT)}, d={"anyOf": [closed(e=TEXT), {"type": "null"}]}
+    strict = make_strict_object(
+        a=TEXT,
+        b={"type": "array", "items": make_strict_object(c=TEXT)},
+        d={"anyOf": [make_strict_object(e=TEXT), {"type": "null"}]},
     )
-    assert to_strict_schema({"$schema": "https://json-schema.org/draft/2020-12/schema", **opened(strict)}) == strict
-    with_definitions = closed(a={"$ref": "#/$defs/A"}) | {"$defs": {"A": closed(b=TEXT)}}
-    assert to_strict_schema(opened(with_definitions)) == with_definitions
+    assert (
+        to_strict_schema({"$schema": "https://json-schema.org/draft/2020-12/schema", **remove_closing_keywords(strict)})
+        == strict
+    )
+    with_definitions = make_strict_object(a={"$ref": "#/$defs/A"}) | {"$defs": {"A": make_strict_object(b=TEXT)}}
+    assert to_strict_schema(remove_closing_keywords(with_definitions)) == with_definitions
 
 
 @pytest.mark.parametrize(
@@ -53,38 +62,41 @@ def test_objects_are_closed_at_any_depth_and_the_draft_is_left_out() -> None:
         parse_short_form("[string]"),
         {"type": "integer"},
         {"type": "object"},
-        closed(a=TEXT) | {"additionalProperties": True},
-        closed(a=TEXT) | {"additionalProperties": TEXT},
-        closed(a=TEXT | {"minLength": 1}),
-        closed(a={"oneOf": [TEXT]}),
-        closed(a={"allOf": [TEXT]}),
-        closed(a=True),
-        closed(a={"type": "array"}) | {"required": []},
-        closed(a={"type": "array", "items": {"properties": {"b": TEXT}}}),
-        closed(a={"$ref": "#/$defs/A", "description": "d"}) | {"$defs": {"A": TEXT}},
+        make_strict_object(a=TEXT) | {"additionalProperties": True},
+        make_strict_object(a=TEXT) | {"additionalProperties": TEXT},
+        make_strict_object(a=TEXT | {"minLength": 1}),
+        make_strict_object(a={"oneOf": [TEXT]}),
+        make_strict_object(a={"allOf": [TEXT]}),
+        make_strict_object(a=True),
+        make_strict_object(a={"type": "array"}) | {"required": []},
+        make_strict_object(a={"type": "array", "items": {"properties": {"b": TEXT}}}),
+        make_strict_object(a={"$ref": "#/$defs/A", "description": "d"}) | {"$defs": {"A": TEXT}},
     ],
 )
-def test_what_cannot_be_strict_has_no_strict_form(schema: dict[str, Any]) -> None:
+def test_unsupported_schema_has_no_strict_form(schema: dict[str, Any]) -> None:
     assert to_strict_schema(schema) is None
 
 
-def requirements(schema: Any) -> None:
-    """What OpenAI asks of every object in a schema: https://developers.openai.com/api/docs/guides/structured-outputs"""
+def check_requirements(schema: Any) -> None:
+    """Check OpenAI's requirements for objects in a strict schema.
+
+    https://developers.openai.com/api/docs/guides/structured-outputs
+    """
     if isinstance(schema, dict):
         if "properties" in schema and isinstance(schema.get("type"), str | list):
             assert schema["additionalProperties"] is False
             assert set(schema["required"]) == set(schema["properties"])
-        for part in schema.values():
-            requirements(part)
+        for value in schema.values():
+            check_requirements(value)
     elif isinstance(schema, list):
-        for part in schema:
-            requirements(part)
+        for value in schema:
+            check_requirements(value)
 
 
 @given(objects(ONE))
-def test_a_strict_form_meets_the_requirements(short: str) -> None:
-    strict = to_strict_schema(parse_short_form(short))
+def test_strict_form_meets_the_requirements(short_form: str) -> None:
+    strict = to_strict_schema(parse_short_form(short_form))
     if strict is not None:
         Draft202012Validator.check_schema(strict)
-        requirements(strict)
-        assert strict == parse_short_form(short)
+        check_requirements(strict)
+        assert strict == parse_short_form(short_form)

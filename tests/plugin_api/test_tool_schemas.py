@@ -1,4 +1,4 @@
-"""Tools in the form that providers accept: valid by draft 2020-12, an object at the root, and nothing lost."""
+"""Rewriting tool schemas into a form that providers accept: valid draft 2020-12, with an object at the root."""
 
 from __future__ import annotations
 
@@ -19,68 +19,68 @@ NUMBER = {"type": "integer"}
 ROOT_UNIONS = {"anyOf", "oneOf", "allOf", "enum", "not"}
 
 
-def normalized(schema: Any, *, inline: bool = False) -> ToolSpec:
+def normalize(schema: Any, *, inline: bool = False) -> ToolSpec:
     return normalize_tool(ToolSpec("t", "Does it.", schema), inline_references=inline)
 
 
-def part_of(part: Any, *, inline: bool = False, **root: Any) -> Any:
-    """What a parameter's schema becomes."""
+def normalize_parameter(part: Any, *, inline: bool = False, **root: Any) -> Any:
+    """Return the normalized schema of a parameter."""
     schema = {"type": "object", "properties": {"x": part}, **root}
-    return normalized(schema, inline=inline).parameters["properties"]["x"]
+    return normalize(schema, inline=inline).parameters["properties"]["x"]
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_the_own_tools_are_sent_as_they_are(inline: bool) -> None:
+def test_builtin_tools_are_unchanged(inline: bool) -> None:
     for tool in list_builtin_tools():
         assert normalize_tool(tool.spec, inline_references=inline) == tool.spec
 
 
 @pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.parametrize("union", ["anyOf", "oneOf"])
-def test_a_union_of_forms_is_one_object_and_the_forms_in_words(union: str, inline: bool) -> None:
+def test_union_becomes_one_object_with_a_note(union: str, inline: bool) -> None:
     page = {
         "type": "object",
         "properties": {"kind": {"const": "page"}, "page_id": TEXT},
         "required": ["kind", "page_id"],
     }
     block = {"type": "object", "properties": {"kind": {"const": "block"}, "size": NUMBER}, "required": ["kind"]}
-    tool = normalized({union: [page, block]}, inline=inline)
+    tool = normalize({union: [page, block]}, inline=inline)
     assert tool.parameters == {
         "type": "object",
         "properties": {"kind": {"type": "string", "enum": ["page", "block"]}, "page_id": TEXT, "size": NUMBER},
         "required": ["kind"],
     }
-    first, *words = tool.description.splitlines()
+    first, *notes = tool.description.splitlines()
     assert first == "Does it."
-    assert '{kind: "page", page_id, ...}; {kind: "block", size?, ...}' in words[0]
+    assert '{kind: "page", page_id, ...}; {kind: "block", size?, ...}' in notes[0]
 
 
-def test_a_choice_of_what_is_required_is_said_in_words() -> None:
+def test_alternative_required_properties_become_a_note() -> None:
     schema = {"properties": {"id": NUMBER, "name": TEXT}, "anyOf": [{"required": ["id"]}, {"required": ["name"]}]}
-    tool = normalized(schema)
+    tool = normalize(schema)
     assert tool.parameters == {"type": "object", "properties": {"id": NUMBER, "name": TEXT}}
     assert "{id, ...}; {name, ...}" in tool.description
 
 
-def test_what_all_must_fit_becomes_one_object() -> None:
+def test_all_of_is_merged_into_one_object() -> None:
     schema = {
         "properties": {"a": TEXT},
         "required": ["a"],
         "allOf": [{"properties": {"b": NUMBER}, "required": ["b"]}, {"$ref": "#/$defs/more"}],
         "$defs": {"more": {"properties": {"c": TEXT}, "additionalProperties": False}},
     }
-    made = normalized(schema).parameters
-    assert made == {"type": "object", "properties": {"a": TEXT, "b": NUMBER, "c": TEXT}, "required": ["a", "b"]}
+    result = normalize(schema).parameters
+    assert result == {"type": "object", "properties": {"a": TEXT, "b": NUMBER, "c": TEXT}, "required": ["a", "b"]}
 
 
-def test_a_reference_at_the_root_is_written_out() -> None:
-    made = normalized({"$ref": "#/definitions/Args", "definitions": {"Args": {"properties": {"a": TEXT}}}}).parameters
-    assert made == {"type": "object", "properties": {"a": TEXT}}
+def test_reference_at_the_root_is_inlined() -> None:
+    result = normalize({"$ref": "#/definitions/Args", "definitions": {"Args": {"properties": {"a": TEXT}}}}).parameters
+    assert result == {"type": "object", "properties": {"a": TEXT}}
 
 
 @pytest.mark.parametrize("name", ["filter[name]", "año", "$top", "@odata.type", "a b", "", "x" * 65])
 @pytest.mark.parametrize("inline", [False, True])
-def test_a_name_that_providers_refuse_is_replaced_and_restored(name: str, inline: bool) -> None:
+def test_rejected_property_name_is_replaced_and_restored(name: str, inline: bool) -> None:
     inner = {"type": "object", "properties": {name: TEXT}, "required": [name]}
     schema = {
         "type": "object",
@@ -88,21 +88,21 @@ def test_a_name_that_providers_refuse_is_replaced_and_restored(name: str, inline
         "required": [name],
         "dependentRequired": {name: ["list"]},
     }
-    made = normalized(schema, inline=inline).parameters
-    new, other = made["properties"]
-    assert VALID_NAME_PATTERN.fullmatch(new)
+    result = normalize(schema, inline=inline).parameters
+    replacement, other = result["properties"]
+    assert VALID_NAME_PATTERN.fullmatch(replacement)
     assert other == "list"
-    assert made["properties"][new]["title"] == name
-    assert (made["required"], made["dependentRequired"]) == ([new], {new: ["list"]})
-    assert made["properties"]["list"]["items"]["required"] == [new]
-    answered = {new: "a", "list": [{new: "b"}]}
-    assert restore_property_names(schema, answered) == {name: "a", "list": [{name: "b"}]}
+    assert result["properties"][replacement]["title"] == name
+    assert (result["required"], result["dependentRequired"]) == ([replacement], {replacement: ["list"]})
+    assert result["properties"]["list"]["items"]["required"] == [replacement]
+    arguments = {replacement: "a", "list": [{replacement: "b"}]}
+    assert restore_property_names(schema, arguments) == {name: "a", "list": [{name: "b"}]}
 
 
-def test_names_that_look_alike_stay_distinct() -> None:
+def test_similar_names_stay_distinct() -> None:
     names = ["a[b]", "a{b}", "a_b_", "a b"]
-    made = normalized({"properties": dict.fromkeys(names, TEXT)}).parameters["properties"]
-    assert len(made) == 4
+    result = normalize({"properties": dict.fromkeys(names, TEXT)}).parameters["properties"]
+    assert len(result) == 4
 
 
 @pytest.mark.parametrize(
@@ -133,64 +133,64 @@ def test_names_that_look_alike_stay_distinct() -> None:
     ],
 )
 @pytest.mark.parametrize("inline", [False, True])
-def test_a_keyword_is_sent_as_draft_2020_has_it(part: Any, sent: Any, inline: bool) -> None:
-    assert part_of(part, inline=inline) == sent
+def test_keyword_is_converted_to_draft_2020(part: Any, sent: Any, inline: bool) -> None:
+    assert normalize_parameter(part, inline=inline) == sent
 
 
-def test_a_property_that_may_not_be_there_is_not_sent() -> None:
-    assert normalized({"properties": {"x": False, "y": TEXT}}).parameters["properties"] == {"y": TEXT}
+def test_forbidden_property_is_removed() -> None:
+    assert normalize({"properties": {"x": False, "y": TEXT}}).parameters["properties"] == {"y": TEXT}
 
 
-@pytest.mark.parametrize("place", ["#/$defs/a~1b", "#/definitions/a~1b", "#/properties/y", "#here", "other#there"])
-def test_references_lead_to_definitions_or_are_written_out(place: str) -> None:
-    place_schema = {"type": "object", "properties": {"city": TEXT}}
+@pytest.mark.parametrize("reference", ["#/$defs/a~1b", "#/definitions/a~1b", "#/properties/y", "#here", "other#there"])
+def test_references_point_to_definitions_or_are_inlined(reference: str) -> None:
+    target = {"type": "object", "properties": {"city": TEXT}}
     root = {
         "$id": "https://example.com/root",
-        "$defs": {"a/b": place_schema, "h": {"$anchor": "here", **place_schema}}
-        | {"o": {"$id": "other", "$defs": {"t": {"$anchor": "there", **place_schema}}}},
-        "definitions": {"a/b": place_schema},
+        "$defs": {"a/b": target, "h": {"$anchor": "here", **target}}
+        | {"o": {"$id": "other", "$defs": {"t": {"$anchor": "there", **target}}}},
+        "definitions": {"a/b": target},
     }
     schema = {
         "type": "object",
-        "properties": {"x": {"$ref": place, "description": "d"}, "y": place_schema},
+        "properties": {"x": {"$ref": reference, "description": "d"}, "y": target},
         **root,
     }
-    kept = normalized(schema).parameters
+    kept = normalize(schema).parameters
     reference = kept["properties"]["x"]["$ref"]
     assert kept["properties"]["x"]["description"] == "d"
-    assert kept["$defs"] == {reference.removeprefix("#/$defs/"): place_schema}
-    inline = normalized(schema, inline=True).parameters
-    assert inline["properties"]["x"] == place_schema | {"description": "d"}
+    assert kept["$defs"] == {reference.removeprefix("#/$defs/"): target}
+    inline = normalize(schema, inline=True).parameters
+    assert inline["properties"]["x"] == target | {"description": "d"}
     assert "$defs" not in inline
 
 
-def test_a_schema_that_refers_to_itself_is_kept_or_ends() -> None:
+def test_recursive_schema_is_kept_or_truncated() -> None:
     tree = {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}, "value": NUMBER}}
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/tree"}}, "$defs": {"tree": tree}}
-    assert normalized(schema).parameters == schema
-    written = normalized(schema, inline=True).parameters["properties"]["x"]
-    assert written == {"type": "object", "properties": {"left": {"type": "object"}, "value": NUMBER}}
+    assert normalize(schema).parameters == schema
+    inlined = normalize(schema, inline=True).parameters["properties"]["x"]
+    assert inlined == {"type": "object", "properties": {"left": {"type": "object"}, "value": NUMBER}}
 
 
-def test_definitions_that_all_name_each_other_do_not_multiply() -> None:
+def test_mutually_recursive_definitions_do_not_multiply() -> None:
     names = [f"d{i}" for i in range(20)]
-    tangle = {"type": "object", "properties": {name: {"$ref": f"#/$defs/{name}"} for name in names}}
-    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": dict.fromkeys(names, tangle)}
-    assert len(json.dumps(normalized(schema, inline=True).parameters)) < 200_000
-    assert len(normalized(schema).parameters["$defs"]) == 1
+    definition = {"type": "object", "properties": {name: {"$ref": f"#/$defs/{name}"} for name in names}}
+    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": dict.fromkeys(names, definition)}
+    assert len(json.dumps(normalize(schema, inline=True).parameters)) < 200_000
+    assert len(normalize(schema).parameters["$defs"]) == 1
 
 
-def test_without_references_unions_inside_keep_all_properties() -> None:
+def test_nested_unions_are_flattened_without_references() -> None:
     part = {
         "type": "object",
         "properties": {"a": TEXT},
         "oneOf": [{"properties": {"b": NUMBER}, "required": ["b"]}, {"properties": {"c": TEXT}}],
     }
-    made = part_of(part, inline=True)
-    assert list(made["properties"]) == ["a", "b", "c"]
-    assert "{b, ...}; {c?, ...}" in made["description"]
-    assert part_of({"oneOf": [TEXT, NUMBER]}, inline=True) == {"anyOf": [TEXT, NUMBER]}
-    assert part_of({"allOf": [TEXT, {"maxLength": 3}]}, inline=True) == TEXT | {"maxLength": 3}
+    result = normalize_parameter(part, inline=True)
+    assert list(result["properties"]) == ["a", "b", "c"]
+    assert "{b, ...}; {c?, ...}" in result["description"]
+    assert normalize_parameter({"oneOf": [TEXT, NUMBER]}, inline=True) == {"anyOf": [TEXT, NUMBER]}
+    assert normalize_parameter({"allOf": [TEXT, {"maxLength": 3}]}, inline=True) == TEXT | {"maxLength": 3}
 
 
 @pytest.mark.parametrize(
@@ -203,23 +203,36 @@ def test_without_references_unions_inside_keep_all_properties() -> None:
         {"not": {}},
     ],
 )
-def test_a_tool_whose_arguments_are_no_object_cannot_be_offered(schema: Any) -> None:
+def test_tool_without_object_arguments_is_unusable(schema: Any) -> None:
     with pytest.raises(UnusableToolError, match="object"):
-        normalized(schema)
+        normalize(schema)
 
 
-def test_a_tool_whose_schema_is_too_deep_cannot_be_offered() -> None:
+def test_tool_with_a_too_deep_schema_is_unusable() -> None:
     schema: dict[str, Any] = {}
     for _ in range(500):
         schema = {"type": "object", "properties": {"x": schema}}
     with pytest.raises(UnusableToolError, match="deep"):
-        normalized(schema)
+        normalize(schema)
     with pytest.raises(UnusableToolError, match="deep"):
-        normalized({"$ref": "#"}, inline=False)
+        normalize({"$ref": "#"}, inline=False)
 
 
-WORDS = ["type", "properties", "items", "anyOf", "oneOf", "allOf", "not", "enum", "const", "required", "$ref", "$defs"]
-WORDS += [
+KEYWORDS = [
+    "type",
+    "properties",
+    "items",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "not",
+    "enum",
+    "const",
+    "required",
+    "$ref",
+    "$defs",
+]
+KEYWORDS += [
     "additionalProperties",
     "nullable",
     "minimum",
@@ -230,14 +243,14 @@ WORDS += [
     "prefixItems",
     "ä",
 ]
-WORDS += ["dependencies", "description", "default", "minItems", "$id", "$schema", "format", "definitions"]
+KEYWORDS += ["dependencies", "description", "default", "minItems", "$id", "$schema", "format", "definitions"]
 VALUES = st.sampled_from(
     [None, True, False, 1, -2.5, "string", "object", "null", "#/$defs/a", "#", ["string", 3], ["a"]]
 )
 PARTS = st.recursive(
     VALUES,
     lambda inner: (
-        st.dictionaries(st.sampled_from(WORDS), inner, max_size=4)
+        st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=4)
         | st.lists(inner, max_size=3)
         | st.builds(lambda part: {"type": "object", "properties": {"a": part, "b c": part}}, inner)
     ),
@@ -246,35 +259,35 @@ PARTS = st.recursive(
 
 
 @given(PARTS, PARTS, st.booleans())
-def test_whatever_a_schema_holds_what_is_sent_is_valid(part: Any, definition: Any, inline: bool) -> None:
+def test_result_is_valid_for_any_schema(part: Any, definition: Any, inline: bool) -> None:
     schema = {"type": "object", "properties": {"x": part}, "anyOf": [part, definition], "$defs": {"a": definition}}
-    before = json.dumps(schema)
+    serialized = json.dumps(schema)
     try:
-        tool = normalized(schema, inline=inline)
+        tool = normalize(schema, inline=inline)
     except UnusableToolError:
         return
-    assert json.dumps(schema) == before
+    assert json.dumps(schema) == serialized
     Draft202012Validator.check_schema(tool.parameters)
     assert not ROOT_UNIONS & tool.parameters.keys()
-    assert all(VALID_NAME_PATTERN.fullmatch(name) for name in names_of_properties(tool.parameters))
-    assert inline is False or "$ref" not in keywords_in(tool.parameters)
+    assert all(VALID_NAME_PATTERN.fullmatch(name) for name in list_property_names(tool.parameters))
+    assert inline is False or "$ref" not in collect_keywords(tool.parameters)
     again = normalize_tool(tool, inline_references=inline)
     assert again.parameters.keys() == tool.parameters.keys()
 
 
-def parts_of(schema: Any) -> list[Any]:
-    """What may hold schemas: values that a tool would get are data, whatever they look like."""
+def list_subschemas(schema: Any) -> list[Any]:
+    """List the values that may contain schemas, leaving out data such as defaults."""
     if isinstance(schema, dict):
         return [part for word, part in schema.items() if word not in ("default", "const", "enum", "examples")]
     return schema if isinstance(schema, list) else []
 
 
-def names_of_properties(schema: Any) -> list[str]:
-    parts = parts_of(schema)
+def list_property_names(schema: Any) -> list[str]:
+    parts = list_subschemas(schema)
     own = list(schema["properties"]) if isinstance(schema, dict) and isinstance(schema.get("properties"), dict) else []
-    return own + [name for part in parts for name in names_of_properties(part)]
+    return own + [name for part in parts for name in list_property_names(part)]
 
 
-def keywords_in(schema: Any) -> set[str]:
-    parts = parts_of(schema)
-    return {*(schema if isinstance(schema, dict) else ())}.union(*map(keywords_in, parts))
+def collect_keywords(schema: Any) -> set[str]:
+    parts = list_subschemas(schema)
+    return {*(schema if isinstance(schema, dict) else ())}.union(*map(collect_keywords, parts))

@@ -1,4 +1,4 @@
-"""Tools with the schemas that real servers have, through the installed command and every provider's wire."""
+"""End-to-end tests of tools with the schemas that real servers have, for every provider's API."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from ask import ToolCall
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, Result
+from tests.provider_wires import SERVICES
 from tests.providers import anthropic_wire
 from tests.third_party_plugins import install_tools
 from tests.wire import whole_reply
-from tests.wires import SERVICES
 
 Json = dict[str, Any]
 
@@ -73,30 +73,28 @@ def call(ask: Ask, name: str, *options: str) -> Result:
     return ask("-p", name, "-m", SERVICES[name].model, *options, "go")
 
 
-def tools_in(body: Json) -> dict[str, Json]:
-    """The tools in a request, each with the schema of its arguments."""
+def read_tools(body: Json) -> dict[str, Json]:
+    """Return the parameter schemas in a request by tool name."""
     groups = [group.get("functionDeclarations", [group]) for group in body["tools"]]
     tools = [tool.get("function", tool) for group in groups for tool in group]
     fields = ("parameters", "input_schema", "parametersJsonSchema")
     return {tool["name"]: next((tool[field] for field in fields if field in tool), {}) for tool in tools}
 
 
-WIRES = ("openrouter", "anthropic", "gemini")
-"""A provider of each wire that has its own rules for schemas; the others are slow."""
+FAST_SERVICES = ("openrouter", "anthropic", "gemini")
+"""One provider for each API with its own rules for schemas; tests for the others are marked slow."""
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in WIRES else pytest.param(name, marks=pytest.mark.slow) for name in SERVICES]
+    "name", [name if name in FAST_SERVICES else pytest.param(name, marks=pytest.mark.slow) for name in SERVICES]
 )
-def test_each_provider_gets_schemas_it_accepts_and_the_tool_its_own_names(
-    ask: Ask, server: ModelServer, name: str
-) -> None:
+def test_provider_gets_valid_schemas_and_the_tool_its_original_names(ask: Ask, server: ModelServer, name: str) -> None:
     service = SERVICES[name]
     server.reply(service.says("Hello."))
     result = call(ask, name)
     assert (result.text, result.code) == ("Hello.\n", 0)
     assert result.stderr.count("the tool text of ask-mine is left out") == 1
-    tools = tools_in(server.requests[0].json)
+    tools = read_tools(server.requests[0].json)
     assert "text" not in tools
     find, move = tools["find"], tools["move"]
     assert {"page_id", "block_id"} == move["properties"].keys()
@@ -109,17 +107,22 @@ def test_each_provider_gets_schemas_it_accepts_and_the_tool_its_own_names(
     arguments: Json = {renamed: "x", year: None, "level": 2, "where": {"city": "Bonn"}}
     server.reply(service.says(ToolCall("call_1", "find", json.dumps(arguments))), service.says("Done."))
     assert call(ask, name).code == 0
-    (told,) = service.results(server.requests[-1].json)
-    assert json.loads(told.content) == {"filter[name]": "x", "año": None, "level": 2, "where": {"city": "Bonn"}}
+    (result_message,) = service.results(server.requests[-1].json)
+    assert json.loads(result_message.content) == {
+        "filter[name]": "x",
+        "año": None,
+        "level": 2,
+        "where": {"city": "Bonn"},
+    }
 
 
-def test_the_arguments_of_an_open_object_are_passed_on_whole(ask: Ask, server: ModelServer) -> None:
+def test_extra_arguments_of_an_open_object_are_passed_on(ask: Ask, server: ModelServer) -> None:
     service = SERVICES["openrouter"]
     arguments = {"filter": {"owner": None, "age": {"$gt": 3}}, "database": "db", "comment": None}
     server.reply(service.says(ToolCall("call_1", "delete_many", json.dumps(arguments))), service.says("Done."))
     assert call(ask, "openrouter").code == 0
-    (told,) = service.results(server.requests[-1].json)
-    assert json.loads(told.content) == arguments
+    (result_message,) = service.results(server.requests[-1].json)
+    assert json.loads(result_message.content) == arguments
 
 
 @pytest.mark.parametrize(
@@ -154,13 +157,13 @@ def test_the_arguments_of_an_open_object_are_passed_on_whole(ask: Ask, server: M
     ],
 )
 @pytest.mark.parametrize("options", [(), pytest.param(("--schema", "name"), marks=pytest.mark.slow)])
-def test_an_error_about_a_tool_names_it_and_how_to_leave_it_out(
+def test_error_about_a_tool_says_how_to_disable_it(
     ask: Ask, server: ModelServer, name: str, body: Json, options: tuple[str, ...]
 ) -> None:
     server.reply(SERVICES[name].says("Hello."))
     assert call(ask, name).code == 0
-    place = list(tools_in(server.requests[0].json)).index("move")
-    server.reply(whole_reply(json.loads(json.dumps(body).replace("{place}", str(place))), 400))
+    tool_index = list(read_tools(server.requests[0].json)).index("move")
+    server.reply(whole_reply(json.loads(json.dumps(body).replace("{place}", str(tool_index))), 400))
     result = call(ask, name, *options)
     assert result.code == 6
     assert "the tool move is refused" in result.stderr

@@ -1,6 +1,6 @@
-"""Answers in the wire of Anthropic's Messages API, as the bytes that it sends, and the judge of our side of it.
+"""Responses in the format of Anthropic's Messages API, and a check of our requests with its SDK's types.
 
-An event is a dict with its `type`; a message is a whole, non-streamed response.
+An event is a dict with its `type`; a message is a complete, non-streamed response.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.wire import Json
 
 MODEL = "claude-test-1"
 USAGE = {"input_tokens": 3, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 4, "output_tokens": 7}
-"""Of 12 tokens read, 4 came from the cache."""
+"""4 of the 12 input tokens came from the cache."""
 PING = {"type": "ping"}
 
 
@@ -25,14 +25,14 @@ PING = {"type": "ping"}
 
 
 def begins(**usage: int) -> list[Json]:
-    """The begin of a stream, which tells what was read."""
+    """Return the event that starts a stream, with the input usage."""
     read = {name: USAGE[name] for name in USAGE if name != "output_tokens"} | {"output_tokens": 1}
     message = message_of(reason=None) | {"usage": read | usage}
     return [{"type": "message_start", "message": message}]
 
 
 def block(index: int, start: Json, *deltas: Json) -> list[Json]:
-    """The events of one content block."""
+    """Return the events of one content block."""
     return [
         {"type": "content_block_start", "index": index, "content_block": start},
         *({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas),
@@ -51,7 +51,7 @@ def thinking(index: int, *pieces: str, signature: str = "c2ln") -> list[Json]:
 
 
 def call(index: int, name: str, *pieces: str, id: str = "") -> list[Json]:  # noqa: A002 - the wire's own name
-    """A tool call; `pieces` are those of its arguments."""
+    """Return the events of a tool call; `pieces` are the fragments of its arguments."""
     start = {"type": "tool_use", "id": id or f"toolu_{index}", "name": name, "input": {}}
     return block(index, start, *({"type": "input_json_delta", "partial_json": piece} for piece in pieces))
 
@@ -63,7 +63,7 @@ def ends(reason: str = "end_turn", output_tokens: int = 7, **usage: int) -> list
 
 
 def error(kind: str, message: str) -> Json:
-    """An error, as an event or as the body of an HTTP error."""
+    """Return an error, as an event or as the body of an HTTP error."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
@@ -71,7 +71,7 @@ def error(kind: str, message: str) -> Json:
 
 
 def message_of(*content: Json, reason: str | None = "end_turn") -> Json:
-    """A whole message."""
+    """Build a complete message."""
     return {
         "id": "msg_1",
         "type": "message",
@@ -92,7 +92,7 @@ def events(*parts: Iterable[Json]) -> list[ServerEvent]:
 
 
 def streams(*parts: Iterable[Json]) -> Reply:
-    """A streamed reply, each event sent by itself."""
+    """Build a streamed reply that sends each event separately."""
     steps = [f"event: {event.event}\ndata: {event.data}\n\n".encode() for event in events(*parts)]
     return Reply(steps, content_type="text/event-stream; charset=utf-8")
 
@@ -105,13 +105,13 @@ def says(content: str) -> Reply:
 
 
 def read_by_anthropic(body: Mapping[str, Any]) -> Any:
-    """A request body as the types of the `anthropic` SDK read it: equal to the body where it fits them, key by key."""
+    """Parse a request body with the SDK's types; the result equals the body if every key is known."""
     return wire.written_out(anthropic_request_type().validate_python(body))
 
 
 @cache
 def anthropic_request_type() -> Any:
-    """The type of a request body; it takes a while to build."""
+    """Return the type of a request body; slow to build."""
     from anthropic.types.message_create_params import MessageCreateParams
     from pydantic import TypeAdapter
 

@@ -1,4 +1,4 @@
-"""Answers in Gemini's wire, and the judge of our requests: Google's own SDK."""
+"""Responses in Gemini's format, and a check of our requests with Google's own SDK."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def call(name: str = "add", *, signature: str = "", id: str = "", **args: Any) -
 
 
 def whole(*parts: Json, finish: Any = "STOP", **candidate: Any) -> Json:
-    """A whole answer; `candidate` adds to its candidate."""
+    """Build a complete response; `candidate` adds fields to its candidate."""
     content = {"role": "model", "parts": list(parts)} if parts else {"role": "model"}
     one = {"content": content, "finishReason": finish, "index": 0} | candidate
     return {"candidates": [one], "usageMetadata": USAGE, "modelVersion": MODEL, "responseId": "r1"}
 
 
 def chunks(*parts: Json, finish: Any = "STOP") -> list[Json]:
-    """A stream, an event for each part; the last has the finish reason and no part, unless there is none."""
+    """Build a stream with one event per part, then one with the finish reason, if any."""
     begun = [{"candidates": [{"content": {"role": "model", "parts": [part]}, "index": 0}]} for part in parts]
     ended = [{"candidates": [{"content": {"role": "model"}, "finishReason": finish, "index": 0}]}] if finish else []
     return [chunk | {"usageMetadata": USAGE, "modelVersion": MODEL, "responseId": "r1"} for chunk in (*begun, *ended)]
@@ -62,14 +62,15 @@ def stream(*parts: Json, finish: Any = "STOP") -> list[ServerEvent]:
 
 
 def streamed(*bodies: Json) -> Reply:
-    """A streamed reply, framed as Google frames it."""
+    """Build a streamed reply, framed like Google's."""
     return Reply([f"data: {json.dumps(body)}\r\n\r\n".encode() for body in bodies], content_type="text/event-stream")
 
 
 def read_by_google(body: Mapping[str, Any]) -> Json:
-    """What Google's SDK would send had it been asked for the same: equal to the body, if its types know every field.
+    """Return what Google's SDK would send for the same request; it equals the body if all fields are known.
 
-    Names of enums are in lower case, those of fields in camel case and bytes in URL-safe base64, since all are taken.
+    Enum names are normalized to lower case, field names to camel case and bytes to URL-safe base64, because the API
+    accepts every form.
     """
     from google.genai import _common, models, types
 
@@ -90,7 +91,7 @@ def google_client() -> Any:
 
 
 def plain(body: Mapping[str, Any]) -> Json:
-    """A body as `read_by_google` gives it."""
+    """Normalize a body like `read_by_google`."""
     return {camel(name): plain_value(value, name) for name, value in body.items()}
 
 

@@ -1,4 +1,4 @@
-"""Anthropic: the contract, and the Messages API as it is."""
+"""Anthropic: the provider contract, and requests to the Messages API."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ask import Answer, ChatRequest, Finish, Message, Native, ToolCall, ToolSpec
 from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.anthropic import provider as anthropic
-from tests.exchanges import Came, put
 from tests.model_server import ModelServer, Reply
 from tests.providers import anthropic_wire as wire
+from tests.recorded_exchanges import ExchangeResult, send_request
 
 Json = dict[str, Any]
 HELLO = {"type": "text", "text": "Hello, wörld!"}
@@ -76,8 +76,8 @@ def result(call: ToolCall, text: str) -> Message:
     return Message("tool", text, (), call.id, call.name)
 
 
-def said(text: str, calls: Sequence[ToolCall], *blocks: Json, provider: str = "anthropic") -> Message:
-    """An answer with native blocks."""
+def make_answer(text: str, calls: Sequence[ToolCall], *blocks: Json, provider: str = "anthropic") -> Message:
+    """Build an assistant message with native blocks."""
     return Message("assistant", text, tuple(calls), native=Native(provider, wire.MODEL, {"content": list(blocks)}))
 
 
@@ -90,18 +90,20 @@ def body_of(*messages: Message, tools: Sequence[ToolSpec] = (TOOL,), **more: Any
 
 
 def messages_of(*messages: Message, **more: Any) -> list[tuple[str, list[Json]]]:
-    """The messages in the body, without markers, as roles and blocks."""
+    """Return roles and blocks of the messages in the body, without cache markers."""
     body = remove_cache_markers(body_of(*messages, **more))
     return [(message["role"], message["content"]) for message in body["messages"]]
 
 
-def ask(server: ModelServer, *replies: Reply, messages: Sequence[Message] = (QUESTION,), tries: int = 1) -> Came:
+def ask(
+    server: ModelServer, *replies: Reply, messages: Sequence[Message] = (QUESTION,), tries: int = 1
+) -> ExchangeResult:
     server.reply(*replies)
-    return put(anthropic, server, ChatRequest(wire.MODEL, messages, [TOOL]), tries=tries)
+    return send_request(anthropic, server, ChatRequest(wire.MODEL, messages, [TOOL]), tries=tries)
 
 
-def answer_of(*parts: Sequence[Json]) -> Answer:
-    """The answer in a stream."""
+def read_answer(*parts: Sequence[Json]) -> Answer:
+    """Read the response from a stream."""
     reader = anthropic.provider_stream_reader()
     for event in wire.events(*parts):
         reader.feed(event)
@@ -112,14 +114,14 @@ def answer_of(*parts: Sequence[Json]) -> Answer:
 
 
 def test_requests_carry_the_key_and_the_version(server: ModelServer) -> None:
-    assert ask(server, wire.says("Hello.")).turn.answer.text == "Hello."
+    assert ask(server, wire.says("Hello.")).result.answer.text == "Hello."
     request = server.requests[0]
     assert (request.method, request.path) == ("POST", "/api/v1/v1/messages")
     assert (request.headers["x-api-key"], request.headers["anthropic-version"]) == ("key", "2023-06-01")
     assert "Authorization" not in request.headers
 
 
-def test_a_first_request_is_as_the_sdk_has_it() -> None:
+def test_first_request_matches_the_sdk() -> None:
     body = body_of(SYSTEM, QUESTION)
     assert wire.read_by_anthropic(body) == body
     assert remove_cache_markers(body) == {
@@ -133,8 +135,8 @@ def test_a_first_request_is_as_the_sdk_has_it() -> None:
     }
 
 
-def test_a_second_request_is_as_the_sdk_has_it() -> None:
-    """With thinking, calls in parallel, and results of which one is empty and one an error."""
+def test_second_request_matches_the_sdk() -> None:
+    """With thinking, parallel calls, an empty result and an error result."""
     calls = (*CALLS, ToolCall("toolu_3", "bash", '{"command": '))
     blocks = [
         *THOUGHT,
@@ -143,13 +145,13 @@ def test_a_second_request_is_as_the_sdk_has_it() -> None:
         tool_use(calls[2]._replace(arguments="{}")),
     ]
     answered = [result(call, text) for call, text in zip(calls, ["a.txt\n", "", "Error: no JSON"], strict=True)]
-    body = body_of(SYSTEM, QUESTION, said("Let me see.", calls, *blocks), *answered, Message("user", "Go on."))
+    body = body_of(SYSTEM, QUESTION, make_answer("Let me see.", calls, *blocks), *answered, Message("user", "Go on."))
     assert wire.read_by_anthropic(body) == body
     extended = body | {"unknown": 1, "tools": [body["tools"][0] | {"unknown": 1}]}
     assert wire.read_by_anthropic(extended) == body, "the judge sees what the SDK does not know"
 
 
-def test_results_of_a_turn_are_one_message_with_the_results_first() -> None:
+def test_results_of_a_turn_are_one_message_before_its_text() -> None:
     turn = Message("assistant", "", CALLS)
     results = [result(call, call.id) for call in CALLS]
     assert messages_of(QUESTION, turn, *results, Message("user", "And?"), Message("user", "Well?")) == [
@@ -167,7 +169,7 @@ def test_results_of_a_turn_are_one_message_with_the_results_first() -> None:
 
 
 @pytest.mark.parametrize("blank", ["", " \n"])
-def test_blank_texts_are_never_sent_nor_marked(blank: str) -> None:
+def test_blank_texts_are_never_sent_or_marked(blank: str) -> None:
     turn = Message("assistant", blank, CALLS[:1])
     body = body_of(Message("system", blank), Message("user", blank), QUESTION, turn, result(CALLS[0], blank))
     assert "system" not in body
@@ -183,17 +185,17 @@ def test_blank_texts_are_never_sent_nor_marked(blank: str) -> None:
     "arguments",
     ["", '{"command": ', "[1]", "null", '{"a": 1}{"a": 2}', '{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}'],
 )
-def test_arguments_that_no_request_can_hold_become_an_empty_object(arguments: str) -> None:
+def test_invalid_arguments_become_an_empty_object(arguments: str) -> None:
     call = CALLS[0]._replace(arguments=arguments)
     for turn in (
         Message("assistant", "", (call,)),
-        said("", [call], *THOUGHT, tool_use(call._replace(arguments="{}"))),
+        make_answer("", [call], *THOUGHT, tool_use(call._replace(arguments="{}"))),
     ):
         assert messages_of(QUESTION, turn)[1][1][-1] == tool_use(CALLS[0]._replace(arguments="{}"))
 
 
-def test_ids_and_names_of_others_are_made_legal_and_stay_with_their_results() -> None:
-    """Moonshot's ids hold dots and colons, and some services count anew in every answer."""
+def test_ids_and_names_of_other_providers_are_made_valid_and_consistent() -> None:
+    """Moonshot's ids contain dots and colons, and some services repeat ids in every response."""
     messages = [QUESTION]
     for name, call_id in (("functions.bash", "functions.bash:0"), ("bash", "call_0"), ("bash", "call_0")):
         call = ToolCall(call_id, name, "{}")
@@ -205,13 +207,13 @@ def test_ids_and_names_of_others_are_made_legal_and_stay_with_their_results() ->
     assert answered == [call_id for call_id, _ in used]
 
 
-def test_without_a_choice_tools_stay_defined() -> None:
+def test_tool_choice_none_keeps_the_tools_defined() -> None:
     turn = [QUESTION, Message("assistant", "", CALLS), *(result(call, "done") for call in CALLS)]
     last = body_of(*turn, tool_choice="none")
     assert (last["tools"], last["tool_choice"]) == (body_of(*turn)["tools"], {"type": "none"})
 
 
-def test_a_history_with_calls_defines_their_tools_also_where_none_is_offered() -> None:
+def test_history_with_calls_defines_their_tools_even_if_none_is_offered() -> None:
     turn = [QUESTION, Message("assistant", "", CALLS), *(result(call, "done") for call in CALLS)]
     body = body_of(*turn, tools=())
     assert [tool["name"] for tool in body["tools"]] == ["bash"]
@@ -220,7 +222,7 @@ def test_a_history_with_calls_defines_their_tools_also_where_none_is_offered() -
     assert not {"tools", "tool_choice"} & body_of(QUESTION, tools=()).keys()
 
 
-def test_options_go_by_the_names_of_the_api() -> None:
+def test_options_are_renamed_for_the_api() -> None:
     options = {"temperature": 0.5, "max_tokens": 5, "top_p": 0.9, "thinking": {"type": "adaptive"}}
     body = body_of(QUESTION, options={**options, "stop": "END", "reasoning_effort": "low"}, stream=False)
     assert options.items() <= body.items()
@@ -229,7 +231,7 @@ def test_options_go_by_the_names_of_the_api() -> None:
     assert body_of(QUESTION, options={"stop": ["a", "b"]})["stop_sequences"] == ["a", "b"]
 
 
-def test_a_schema_is_the_format_of_the_output() -> None:
+def test_schema_becomes_the_output_format() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": False}
     body = body_of(QUESTION, schema=schema, options={"reasoning_effort": "high"})
     assert body["output_config"] == {"effort": "high", "format": {"type": "json_schema", "schema": schema}}
@@ -245,7 +247,7 @@ def test_ten_rounds_extend_one_prefix_marked_at_its_ends() -> None:
         bodies.append(json.loads(json.dumps(body_of(*messages))))
         calls = [ToolCall(f"toolu_{i}_{j}", "bash", f'{{"command": "ls {i} {j}"}}') for j in range(1 + i % 3 * 12)]
         blocks = [*THOUGHT, *map(tool_use, calls)] if i % 2 else list(map(tool_use, calls))
-        messages += [said("", calls, *blocks), *(result(call, f"{call.id} done") for call in calls)]
+        messages += [make_answer("", calls, *blocks), *(result(call, f"{call.id} done") for call in calls)]
     for before, body in pairwise(bodies):
         plain, shorter = (remove_cache_markers(one) for one in (body, before))
         assert plain["messages"][: len(shorter["messages"])] == shorter["messages"]
@@ -254,7 +256,7 @@ def test_ten_rounds_extend_one_prefix_marked_at_its_ends() -> None:
 
 
 def marked(body: Mapping[str, Any]) -> list[int]:
-    """The messages that end with a marker; there is none but these and the one on the system text."""
+    """Return the messages that end with a marker; the only other marker is on the system prompt."""
     assert body["system"][-1]["cache_control"] == MARKER
     places = [i for i, message in enumerate(body["messages"]) if message["content"][-1].get("cache_control") == MARKER]
     assert json.dumps(body).count("cache_control") == len(places) + 1 <= 4
@@ -264,19 +266,19 @@ def marked(body: Mapping[str, Any]) -> list[int]:
 # Thinking
 
 
-def test_thinking_goes_back_byte_for_byte_before_its_calls(server: ModelServer) -> None:
+def test_thinking_is_sent_back_unchanged_before_its_calls(server: ModelServer) -> None:
     stream = [
         *wire.thinking(0, "I must ", "look — ĝi.", signature="EqRkLz+/=="),
         *wire.block(1, THOUGHT[1]),
         *wire.text(2, "Let me see."),
         *wire.call(3, "bash", '{"command": "ls"}', id="toolu_1"),
     ]
-    came = ask(server, wire.streams(wire.begins(), stream, wire.ends("tool_use")))
-    answer = came.turn.answer
+    exchange = ask(server, wire.streams(wire.begins(), stream, wire.ends("tool_use")))
+    answer = exchange.result.answer
     assert answer.reasoning == "I must look — ĝi."
     assert answer.native is not None
-    turn = Message("assistant", answer.text, came.turn.tool_calls, native=answer.native)
-    found = messages_of(SYSTEM, QUESTION, turn, result(came.turn.tool_calls[0], "a.txt"))
+    turn = Message("assistant", answer.text, exchange.result.tool_calls, native=answer.native)
+    found = messages_of(SYSTEM, QUESTION, turn, result(exchange.result.tool_calls[0], "a.txt"))
     assert found[1] == ("assistant", [*THOUGHT, {"type": "text", "text": "Let me see."}, tool_use(CALLS[0])])
 
 
@@ -290,38 +292,43 @@ def test_interleaved_blocks_keep_their_order_without_blank_texts_and_unsigned_th
         THOUGHT[1],
         tool_use(CALLS[1]),
     ]
-    found = messages_of(QUESTION, said("One.\n\n", CALLS, *blocks), *(result(call, "done") for call in CALLS))
+    found = messages_of(QUESTION, make_answer("One.\n\n", CALLS, *blocks), *(result(call, "done") for call in CALLS))
     assert found[1][1] == [blocks[0], blocks[1], *blocks[4:]]
 
 
 @pytest.mark.parametrize(
     ("turn", "kept"),
     [
-        (said("One.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 2),
-        (said("Another.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 0),
-        (said("One.", CALLS[:1], *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 0),
-        (said("One.", (), *THOUGHT, {"type": "text", "text": "One."}, tool_use(CALLS[0])), 0),
-        (said("One.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS), provider="other"), 0),
+        (make_answer("One.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 2),
+        (make_answer("Another.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 0),
+        (make_answer("One.", CALLS[:1], *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS)), 0),
+        (make_answer("One.", (), *THOUGHT, {"type": "text", "text": "One."}, tool_use(CALLS[0])), 0),
+        (
+            make_answer(
+                "One.", CALLS, *THOUGHT, {"type": "text", "text": "One."}, *map(tool_use, CALLS), provider="other"
+            ),
+            0,
+        ),
     ],
     ids=["agrees", "other text", "a call less", "no calls", "other provider"],
 )
-def test_native_blocks_go_back_only_where_they_agree_with_the_message(turn: Message, kept: int) -> None:
+def test_native_blocks_are_sent_back_only_if_they_match_the_message(turn: Message, kept: int) -> None:
     text = {"type": "text", "text": turn.content}
     results = [result(call, "done") for call in turn.tool_calls]
     assert messages_of(QUESTION, turn, *results)[1][1] == [*THOUGHT[:kept], text, *map(tool_use, turn.tool_calls)]
 
 
-def test_thinking_about_earlier_questions_stays_behind() -> None:
-    """It is bound to the system prompt and the tools of its own run; blocks may only be missing from the front."""
-    first = said("Here.", (), *THOUGHT, {"type": "text", "text": "Here."})
-    second = said("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
+def test_thinking_before_the_last_question_is_not_sent() -> None:
+    """It is tied to the system prompt and tools of its own run; blocks may only be missing from the front."""
+    first = make_answer("Here.", (), *THOUGHT, {"type": "text", "text": "Here."})
+    second = make_answer("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
     found = messages_of(QUESTION, first, QUESTION, second, result(CALLS[0], "done"))
     assert found[1] == ("assistant", [{"type": "text", "text": "Here."}])
     assert found[3] == ("assistant", [*THOUGHT, tool_use(CALLS[0])])
 
 
-def test_thinking_behind_something_that_was_left_out_stays_behind_too() -> None:
-    turn = said("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
+def test_thinking_after_dropped_messages_is_not_sent() -> None:
+    turn = make_answer("", CALLS[:1], *THOUGHT, tool_use(CALLS[0]))
     assert turn.native is not None
     moved = turn._replace(native=turn.native._replace(displaced=True))
     found = messages_of(QUESTION, moved, result(CALLS[0], "done"))
@@ -340,21 +347,21 @@ def test_thinking_behind_something_that_was_left_out_stays_behind_too() -> None:
     ],
     ids=["cut", "length", "refusal", "thinking last", "nothing said", "only text"],
 )
-def test_nothing_native_is_kept_of_answers_that_may_not_go_back_or_need_not(parts: list[list[Json]]) -> None:
-    assert answer_of(*parts).native is None
+def test_native_blocks_are_not_kept_if_unneeded_or_unusable(parts: list[list[Json]]) -> None:
+    assert read_answer(*parts).native is None
 
 
-def test_a_paused_answer_goes_back_as_it_is_and_is_continued(server: ModelServer) -> None:
+def test_paused_response_is_sent_back_unchanged_and_continued(server: ModelServer) -> None:
     search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
     query = {"type": "input_json_delta", "partial_json": '{"query": "x"}'}
     paused = [*wire.text(0, "I search."), *wire.block(1, search, query), *wire.block(2, found)]
-    came = ask(server, wire.streams(wire.begins(), paused, wire.ends("pause_turn")))
-    assert (came.turn.answer.finish, came.turn.tool_calls, came.outcome) == (Finish.CONTINUE, (), "ok")
-    turn = Message("assistant", came.turn.answer.text, native=came.turn.answer.native)
-    body = body_of(SYSTEM, QUESTION, turn)
+    exchange = ask(server, wire.streams(wire.begins(), paused, wire.ends("pause_turn")))
+    assert (exchange.result.answer.finish, exchange.result.tool_calls, exchange.outcome) == (Finish.CONTINUE, (), "ok")
+    message = Message("assistant", exchange.result.answer.text, native=exchange.result.answer.native)
+    body = body_of(SYSTEM, QUESTION, message)
     content = [{"type": "text", "text": "I search."}, search | {"input": {"query": "x"}}, found]
     assert body["messages"][-1] == {"role": "assistant", "content": content}
     assert wire.read_by_anthropic(body) == body
-    later = messages_of(SYSTEM, QUESTION, turn, Message("assistant", "Found."), QUESTION)
+    later = messages_of(SYSTEM, QUESTION, message, Message("assistant", "Found."), QUESTION)
     assert later[1] == ("assistant", [*content, {"type": "text", "text": "Found."}])

@@ -1,4 +1,4 @@
-"""Requests with an image, a PDF and sound, in each wire: as the vendors' own types have them."""
+"""Requests with an image, a PDF and audio in each API, checked with the vendors' own types."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ SYSTEM = Message("system", "Be kind.")
 
 
 def body(provider: Provider, *attachments: Attachment, model: str = "", text: str = "what is this?") -> Any:
-    """The body of a question with these files; with JSON's own types alone."""
+    """Build the body of a question with these files, converted to JSON types."""
     asked = Message("user", text, attachments=attachments)
     request = ChatRequest(model or provider.info.default_model or "m", [SYSTEM, asked])
     return json.loads(json.dumps(provider.provider_build_request(request, "key").body))
 
 
-def takes(provider: Provider, model: str, media_type: str) -> bool:
+def accepts(provider: Provider, model: str, media_type: str) -> bool:
     return provider.provider_takes_attachment(model, media_type)
 
 
-def taken(provider: Provider, *attachments: Attachment) -> list[Attachment]:
+def filter_accepted(provider: Provider, *attachments: Attachment) -> list[Attachment]:
     model = provider.info.default_model or "m"
-    return [one for one in attachments if takes(provider, model, one.media_type)]
+    return [one for one in attachments if accepts(provider, model, one.media_type)]
 
 
 @pytest.mark.parametrize("name", sorted(CHAT))
 def test_files_fit_openais_types(name: str) -> None:
     provider = CHAT[name].provider
-    sent = body(provider, *taken(provider, PHOTO, PAPER, SPEECH))
+    sent = body(provider, *filter_accepted(provider, PHOTO, PAPER, SPEECH))
     plain_body = wire.without_fields(sent, {"cache_control"})
     assert wire.read_by_openai(plain_body) == plain_body
     text, image = sent["messages"][1]["content"][:2]
@@ -47,7 +47,7 @@ def test_files_fit_openais_types(name: str) -> None:
     assert image == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PHOTO.base64}"}}
 
 
-def test_a_pdf_and_sound_stand_in_parts_of_their_own() -> None:
+def test_pdf_and_audio_have_their_own_parts() -> None:
     sent = body(openrouter.provider, PAPER, SPEECH)
     file, audio = sent["messages"][1]["content"][1:]
     data = f"data:application/pdf;base64,{PAPER.base64}"
@@ -57,7 +57,7 @@ def test_a_pdf_and_sound_stand_in_parts_of_their_own() -> None:
     assert body(openai.provider, song, model="gpt-audio")["messages"][1]["content"][1]["input_audio"]["format"] == "mp3"
 
 
-def test_a_file_without_words_has_no_empty_text_beside_it() -> None:
+def test_file_without_a_prompt_has_no_empty_text_part() -> None:
     (part,) = body(openai.provider, PHOTO, text="")["messages"][1]["content"]
     assert part["type"] == "image_url"
     (block,) = body(anthropic.provider, PHOTO, text="")["messages"][0]["content"]
@@ -66,13 +66,13 @@ def test_a_file_without_words_has_no_empty_text_beside_it() -> None:
     assert "inlineData" in only
 
 
-def test_of_openrouters_parts_texts_alone_are_marked_for_caching() -> None:
+def test_only_openrouters_text_parts_are_marked_for_caching() -> None:
     text, image = body(openrouter.provider, PHOTO)["messages"][1]["content"]
     assert text["cache_control"]
     assert "cache_control" not in image
 
 
-def test_anthropics_types_take_images_and_documents() -> None:
+def test_anthropics_types_accept_images_and_documents() -> None:
     sent = body(anthropic.provider, PHOTO, PAPER)
     assert read_by_anthropic(sent) == sent
     image, document, text = sent["messages"][0]["content"]
@@ -82,7 +82,7 @@ def test_anthropics_types_take_images_and_documents() -> None:
     assert (text["text"], "cache_control" in text) == ("what is this?", True)
 
 
-def test_googles_types_take_images_documents_and_sound() -> None:
+def test_googles_types_accept_images_documents_and_audio() -> None:
     song = Attachment("a.mp3", "audio/mpeg", BEGINNINGS["audio/mpeg"])
     sent = body(gemini.provider, PHOTO, PAPER, SPEECH, song)
     *files, text = sent["contents"][0]["parts"]
@@ -90,13 +90,13 @@ def test_googles_types_take_images_documents_and_sound() -> None:
     assert [file["inlineData"]["mimeType"] for file in files] == kinds
     assert [file["inlineData"]["data"] for file in files] == [one.base64 for one in (PHOTO, PAPER, SPEECH, song)]
     assert text == {"text": "what is this?"}
-    for file in files:  # the SDK writes bytes with the letters for URLs, and both are taken
+    for file in files:  # the SDK uses URL-safe base64; the API accepts both
         data = file["inlineData"]["data"]
         file["inlineData"]["data"] = data.replace("+", "-").replace("/", "_")
     assert read_by_google(sent) == plain(sent)
 
 
-def test_ollamas_types_take_images() -> None:
+def test_ollamas_types_accept_images() -> None:
     sent = body(ollama.provider, PHOTO, PHOTO, model="llava")
     as_given = json.loads(json.dumps(sent))
     as_given["messages"][1]["images"] = [{"value": data} for data in sent["messages"][1]["images"]]
@@ -104,14 +104,14 @@ def test_ollamas_types_take_images() -> None:
     assert sent["messages"][1] == {"role": "user", "content": "what is this?", "images": [PHOTO.base64] * 2}
 
 
-def test_a_large_image_asks_ollama_for_no_large_context() -> None:
+def test_large_image_needs_no_large_ollama_context() -> None:
     large = PHOTO._replace(data=PHOTO.data + bytes(3_000_000))
     assert body(ollama.provider, large, model="llava")["options"]["num_ctx"] == 8192
     many = [PHOTO] * 8
     assert body(ollama.provider, *many, model="llava")["options"]["num_ctx"] == 32768
 
 
-# What is taken
+# Accepted types
 
 PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 TAKEN: dict[tuple[str, str], set[str]] = {
@@ -145,6 +145,6 @@ TAKEN: dict[tuple[str, str], set[str]] = {
 
 
 @pytest.mark.parametrize(("name", "model"), TAKEN)
-def test_each_model_takes_what_its_vendor_says(name: str, model: str) -> None:
+def test_each_model_accepts_the_documented_types(name: str, model: str) -> None:
     provider = (NATIVE | CHAT)[name].provider
-    assert {media_type for media_type in BEGINNINGS if takes(provider, model, media_type)} == TAKEN[name, model]
+    assert {media_type for media_type in BEGINNINGS if accepts(provider, model, media_type)} == TAKEN[name, model]

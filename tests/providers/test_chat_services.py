@@ -1,4 +1,4 @@
-"""The services that speak Chat Completions: a round of tools fits OpenAI's types, and no answer breaks them."""
+"""All Chat Completions services: a tool round matches OpenAI's types, and no response breaks the reader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from providers.moonshot import provider as moonshot
 from providers.openai import provider as openai
 from providers.xai import provider as xai
 from tests import wire
-from tests.any_json import with_any_part
+from tests.json_strategies import replace_any_part
 from tests.recording_tests import check_types
 
 SERVICES: dict[str, ChatCompletions] = {one.info.name: one for one in (openai, deepseek, moonshot, xai)}
@@ -30,32 +30,38 @@ CALLS = (ToolCall("functions.list_dir:0", "list_dir", '{"dirpath": "."}'), ToolC
 
 
 def build(name: str, *messages: Message, model: str = "", **fields: Any) -> dict[str, Any]:
-    """The body of a request in a conversation that began with a question."""
+    """Build the request body for a conversation that starts with a question."""
     asked = (Message("system", "Be kind."), Message("user", "Which files, and when?"))
     return SERVICES[name].body(ChatRequest(model or SERVICES[name].info.default_model, (*asked, *messages), **fields))
 
 
 def tool_round(native: Native | None = None, text: str = "") -> tuple[Message, ...]:
-    """Two calls at once, one of which could not be read, and their results."""
-    said = Message("assistant", text, CALLS, native=native)
-    return said, Message("tool", "a.txt", (), CALLS[0].id, "list_dir"), Message("tool", "error", (), "call_2", "clock")
+    """Build two parallel calls, one with invalid arguments, and their results."""
+    message = Message("assistant", text, CALLS, native=native)
+    return (
+        message,
+        Message("tool", "a.txt", (), CALLS[0].id, "list_dir"),
+        Message("tool", "error", (), "call_2", "clock"),
+    )
 
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("name", SERVICES)
-def test_first_and_second_request_of_a_round_fit_openais_types(name: str, stream: bool) -> None:
+def test_first_and_second_request_of_a_round_match_openais_types(name: str, stream: bool) -> None:
     check_types(build(name, tools=TOOLS, stream=stream))
     body = build(name, *tool_round(), tools=TOOLS, stream=stream, options={"max_tokens": 100, "temperature": 0.5})
     check_types(body)
-    said, *results = body["messages"][2:]
-    assert [call["id"] for call in said["tool_calls"]] == ["functions.list_dir:0", "call_2"]
-    assert [call["function"]["arguments"] for call in said["tool_calls"]] == ['{"dirpath": "."}', "{}"]
+    message, *results = body["messages"][2:]
+    assert [call["id"] for call in message["tool_calls"]] == ["functions.list_dir:0", "call_2"]
+    assert [call["function"]["arguments"] for call in message["tool_calls"]] == ['{"dirpath": "."}', "{}"]
     assert [result["content"] for result in results] == ["a.txt", "error"]
     assert "temperature" in body
 
 
-@given(st.sampled_from(list(SERVICES.values())), with_any_part(wire.answer("<think>Hm.</think>Yes", [("clock", {})])))
-def test_a_whole_answer_of_any_shape_is_read_or_is_an_error(service: ChatCompletions, response: Any) -> None:
+@given(
+    st.sampled_from(list(SERVICES.values())), replace_any_part(wire.answer("<think>Hm.</think>Yes", [("clock", {})]))
+)
+def test_any_response_is_read_or_is_an_error(service: ChatCompletions, response: Any) -> None:
     response = response if isinstance(response, dict) else {"choices": response}
     before = json.dumps(response)
     service.provider_parse_tool_calls(response)
@@ -67,8 +73,8 @@ def test_a_whole_answer_of_any_shape_is_read_or_is_an_error(service: ChatComplet
 CHUNKS = [*wire.stream("◁think▷Hm.◁/think▷Yes", [("clock", {})]), wire.error()]
 
 
-@given(st.sampled_from(list(SERVICES.values())), st.lists(st.one_of(*map(with_any_part, CHUNKS)), max_size=6))
-def test_a_stream_of_any_shape_is_read_or_is_an_error(service: ChatCompletions, chunks: list[Any]) -> None:
+@given(st.sampled_from(list(SERVICES.values())), st.lists(st.one_of(*map(replace_any_part, CHUNKS)), max_size=6))
+def test_any_stream_is_read_or_is_an_error(service: ChatCompletions, chunks: list[Any]) -> None:
     reader = service.provider_stream_reader()
     for chunk in chunks:
         reader.feed(ServerEvent(None, json.dumps(chunk)))
@@ -77,12 +83,12 @@ def test_a_stream_of_any_shape_is_read_or_is_an_error(service: ChatCompletions, 
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_schema_fits_openais_types(name: str) -> None:
+def test_schema_matches_openais_types(name: str) -> None:
     check_types(build(name, schema={"type": "object", "properties": {"n": {"type": "integer"}}}))
 
 
 @pytest.mark.parametrize(("first", "second"), list(permutations(SERVICES, 2)))
-def test_one_service_goes_on_with_anothers_conversation_without_its_reasoning(first: str, second: str) -> None:
+def test_reasoning_is_not_sent_to_another_service(first: str, second: str) -> None:
     theirs = Native(first, SERVICES[first].info.default_model, {"reasoning_content": "what I thought"})
     body = build(second, *tool_round(theirs, "Let me see."), Message("assistant", "One.", native=theirs), tools=TOOLS)
     check_types(body)

@@ -1,4 +1,4 @@
-"""DeepSeek: the contract, its recorded answers, and its reasoning, which has to go back."""
+"""DeepSeek: the provider contract, recorded responses, and reasoning that must be sent back."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ask import ChatRequest, Message, Native, ProviderError, ToolCall
 from ask.testing import ProviderContract
 from providers.deepseek import provider as deepseek
 from tests import wire
-from tests.exchanges import QUESTION, Came, put
 from tests.model_server import ModelServer, Reply
+from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
 
 LIST = ("list_dir", {"dirpath": "."})
@@ -25,15 +25,17 @@ class TestRecordings(RecordingTests):
     provider = deepseek
 
 
-def ask(server: ModelServer, *replies: Reply, tries: int = 1) -> Came:
+def ask(server: ModelServer, *replies: Reply, tries: int = 1) -> ExchangeResult:
     server.reply(*replies)
-    return put(deepseek, server, ChatRequest(wire.MODEL, [QUESTION]), tries=tries)
+    return send_request(deepseek, server, ChatRequest(wire.MODEL, [QUESTION]), tries=tries)
 
 
-def sent_back(came: Came) -> dict[str, Any]:
-    """An answer, as the requests after it hold it."""
-    said = Message("assistant", came.turn.answer.text, came.turn.tool_calls, native=came.turn.answer.native)
-    return deepseek.format_message(said, wire.MODEL)
+def sent_back(exchange: ExchangeResult) -> dict[str, Any]:
+    """Return a response as later requests contain it."""
+    message = Message(
+        "assistant", exchange.result.answer.text, exchange.result.tool_calls, native=exchange.result.answer.native
+    )
+    return deepseek.format_message(message, wire.MODEL)
 
 
 # Reasoning
@@ -41,26 +43,24 @@ def sent_back(came: Came) -> dict[str, Any]:
 
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("reasoning", ["I have to look.", ""])
-def test_reasoning_goes_back_with_its_calls_also_if_it_is_empty(
-    server: ModelServer, reasoning: str, whole: bool
-) -> None:
+def test_reasoning_is_sent_back_with_its_calls_even_if_empty(server: ModelServer, reasoning: str, whole: bool) -> None:
     whole_answer = wire.whole_reply(wire.answer(None, [LIST], reasoning_content=reasoning))
     streamed = wire.streams(wire.reasoning(reasoning, "reasoning_content"), *wire.stream(None, [LIST]))
-    came = ask(server, whole_answer if whole else streamed)
-    assert came.turn.answer.native is not None
-    assert sent_back(came)["reasoning_content"] == reasoning
-    assert came.turn.answer.reasoning == reasoning
+    exchange = ask(server, whole_answer if whole else streamed)
+    assert exchange.result.answer.native is not None
+    assert sent_back(exchange)["reasoning_content"] == reasoning
+    assert exchange.result.answer.reasoning == reasoning
 
 
-def test_reasoning_goes_back_with_the_text_that_ends_a_turn_of_calls(server: ModelServer) -> None:
-    came = ask(server, wire.streams(wire.reasoning("Now I know.", "reasoning_content"), *wire.stream("Done.")))
-    assert sent_back(came) == {"role": "assistant", "content": "Done.", "reasoning_content": "Now I know."}
+def test_reasoning_is_sent_back_with_the_text_after_calls(server: ModelServer) -> None:
+    exchange = ask(server, wire.streams(wire.reasoning("Now I know.", "reasoning_content"), *wire.stream("Done.")))
+    assert sent_back(exchange) == {"role": "assistant", "content": "Done.", "reasoning_content": "Now I know."}
 
 
 @pytest.mark.parametrize("native", [None, Native("anthropic", "claude", {"content": []})])
-def test_calls_without_reasoning_of_its_own_get_an_empty_one(native: Native | None) -> None:
-    said = Message("assistant", "", (ToolCall("1", "bash", "{}"),), native=native)
-    assert deepseek.format_message(said, "deepseek-flash")["reasoning_content"] == ""
+def test_calls_without_reasoning_get_an_empty_one(native: Native | None) -> None:
+    message = Message("assistant", "", (ToolCall("1", "bash", "{}"),), native=native)
+    assert deepseek.format_message(message, "deepseek-flash")["reasoning_content"] == ""
 
 
 def test_text_without_reasoning_gets_none() -> None:
@@ -74,31 +74,31 @@ def test_text_without_reasoning_gets_none() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_service_that_runs_out_of_resources_is_asked_again(server: ModelServer, whole: bool) -> None:
+def test_service_without_resources_is_retried(server: ModelServer, whole: bool) -> None:
     reason = "insufficient_system_resource"
     failed = wire.whole_reply(wire.answer("", finish=reason)) if whole else wire.streams(wire.finish(reason))
-    came = ask(server, failed, wire.says("Hello."), tries=2)
-    assert (came.shown, came.outcome, len(came.notices)) == ("Hello.", "ok", 1)
+    exchange = ask(server, failed, wire.says("Hello."), tries=2)
+    assert (exchange.streamed_text, exchange.outcome, len(exchange.notices)) == ("Hello.", "ok", 1)
 
 
-def test_service_that_runs_out_of_resources_behind_some_text_keeps_it(server: ModelServer) -> None:
-    came = ask(server, wire.says("Hello, w", finish="insufficient_system_resource"), tries=2)
-    assert (came.shown, came.outcome, came.notices) == ("Hello, w", "error", [])
-    assert came.turn.answer.text == "Hello, w"
-    assert "ran out of resources" in str(came.turn.error)
-    assert came.turn.tool_calls == ()
+def test_text_before_the_service_ran_out_of_resources_is_kept(server: ModelServer) -> None:
+    exchange = ask(server, wire.says("Hello, w", finish="insufficient_system_resource"), tries=2)
+    assert (exchange.streamed_text, exchange.outcome, exchange.notices) == ("Hello, w", "error", [])
+    assert exchange.result.answer.text == "Hello, w"
+    assert "ran out of resources" in str(exchange.result.error)
+    assert exchange.result.tool_calls == ()
 
 
-def test_empty_account_says_where_to_pay(server: ModelServer) -> None:
+def test_empty_account_has_a_top_up_hint(server: ModelServer) -> None:
     body = {"error": {"message": "Insufficient Balance", "type": "unknown_error", "param": None}}
-    failure = ask(server, wire.whole_reply(body, 402), tries=4).turn.error
+    failure = ask(server, wire.whole_reply(body, 402), tries=4).result.error
     assert isinstance(failure, ProviderError)
     assert str(failure).startswith("Insufficient Balance (deepseek, 402): ")
     assert "https://platform.deepseek.com/top_up" in str(failure)
     assert len(server.requests) == 1
 
 
-# The rest
+# Other
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,14 @@ def test_cached_tokens_are_the_hits(usage: dict[str, Any], cached: int | None) -
     assert (read.input_tokens, read.output_tokens, read.cached_tokens) == (800, 7, cached)
 
 
-def test_schema_is_asked_for_as_json() -> None:
-    """It takes no schema, and JSON only where a message speaks of it, as the system message does."""
+def test_schema_requests_json_mode() -> None:
+    """DeepSeek accepts no schema, and JSON mode only if a message mentions JSON, as the system prompt does."""
     body = deepseek.body(ChatRequest("deepseek-flash", [QUESTION], schema={"type": "object", "title": "An answer"}))
     assert body["response_format"] == {"type": "json_object"}
     assert body["messages"] == [{"role": "user", "content": "hi"}]
 
 
-def test_nothing_is_told_of_a_schema_where_there_is_none() -> None:
+def test_no_response_format_without_a_schema() -> None:
     assert deepseek.body(ChatRequest("deepseek-flash", [QUESTION], stream=False)) == {
         "model": "deepseek-flash",
         "messages": [{"role": "user", "content": "hi"}],

@@ -1,4 +1,4 @@
-"""The embedded demo: what it understands, and that it answers as a service would."""
+"""The embedded demo: what it understands, and that it responds like a real service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.builtin import list_builtin_tools
 from providers.demo import provider
 from tests import wire
-from tests.any_json import any_json
+from tests.json_strategies import any_json
 
 URL = provider.info.base_url + "/chat/completions"
 TOOLS = {tool.spec.name: tool for tool in list_builtin_tools()}
@@ -45,12 +45,12 @@ def post(body: Any) -> requests.Response:
 
 
 def read_all(response: requests.Response) -> bytes:
-    """The body, read as a stream is."""
+    """Read the body like a stream."""
     return b"".join(iter(lambda: response.raw.read1(1000, decode_content=True), b""))
 
 
 def send(request: ChatRequest) -> tuple[dict[str, Any], list[Delta]]:
-    """A request through the adapter: the whole response, and what its stream showed."""
+    """Send a request through the adapter; return the complete response and the stream's deltas."""
     http = provider.provider_build_request(request, "")
     assert http.body is not None
     data = read_all(post(dict(http.body)))
@@ -63,7 +63,7 @@ def send(request: ChatRequest) -> tuple[dict[str, Any], list[Delta]]:
 
 
 def run(call: ToolCall, folder: Path) -> str:
-    """The result of a call, carried out for real."""
+    """Run a call and return its result."""
     context = ToolContext(folder, dict(os.environ), 20, folder.parent / "spill", lambda _: None)
     tool = TOOLS[call.name]
     try:
@@ -75,19 +75,19 @@ def run(call: ToolCall, folder: Path) -> str:
 def converse(
     question: str, folder: Path, *, tools: Sequence[Tool] = tuple(TOOLS.values()), stream: bool = True
 ) -> tuple[str, list[list[ToolCall]]]:
-    """Ask, carry out what is called in `folder`, and so on; the answer, and the calls of each round."""
+    """Ask, run the calls in `folder` until there is an answer; return it and the calls of each round."""
     request = ChatRequest("demo", [Message("user", question)], [tool.spec for tool in tools], stream=stream)
     rounds: list[list[ToolCall]] = []
     while len(rounds) < MOST_ROUNDS:
         response, _ = send(request)
-        said, calls = provider.provider_parse_response(response), provider.provider_parse_tool_calls(response)
+        answer, calls = provider.provider_parse_response(response), provider.provider_parse_tool_calls(response)
         if not calls:
-            assert said.finish is Finish.STOP
-            return said.text, rounds
-        assert said.finish is Finish.TOOL_CALLS
+            assert answer.finish is Finish.STOP
+            return answer.text, rounds
+        assert answer.finish is Finish.TOOL_CALLS
         rounds.append(calls)
         results = [Message("tool", run(call, folder), tool_call_id=call.id, tool_name=call.name) for call in calls]
-        turn = Message("assistant", said.text, tool_calls=tuple(calls))
+        turn = Message("assistant", answer.text, tool_calls=tuple(calls))
         request = request._replace(messages=[*request.messages, turn, *results])
     pytest.fail("it never stops calling")
 
@@ -95,18 +95,18 @@ def converse(
 # Piped input
 
 
-def test_input_is_counted_and_the_first_trouble_in_it_quoted(tmp_path: Path) -> None:
+def test_input_is_counted_and_its_first_error_quoted(tmp_path: Path) -> None:
     text, rounds = converse("what broke?\n\n<stdin>\ncc main.c\nmain.c:1: Error: no ; here\nFAIL\n</stdin>", tmp_path)
     assert "`stdin` has 3 lines, 8 words and 42 bytes" in text
     assert "in line 2:\n\n```\nmain.c:1: Error: no ; here\n```" in text
     assert not rounds
 
 
-def test_input_without_trouble_says_so(tmp_path: Path) -> None:
+def test_input_without_errors_is_reported(tmp_path: Path) -> None:
     assert "No line speaks of an error" in converse("what is wrong?\n\n<stdin>\nall good\n</stdin>", tmp_path)[0]
 
 
-def test_other_questions_about_input_show_how_it_begins(tmp_path: Path) -> None:
+def test_other_questions_about_input_quote_its_beginning(tmp_path: Path) -> None:
     text, _ = converse('summarize\n\n<file name="a.md">\n# Title\nbody\n</file>\n\n<stdin>\nx\n</stdin>', tmp_path)
     assert "`a.md` has 2 lines" in text
     assert "```\n# Title\n```" in text
@@ -119,11 +119,11 @@ def test_instructions_in_input_are_not_followed(tmp_path: Path) -> None:
     assert "`stdin` has" in text
 
 
-# Whole conversations, with real tools
+# Complete conversations with real tools
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_folder_is_listed_and_answered_about(tmp_path: Path, stream: bool) -> None:
+def test_folder_is_listed_and_described(tmp_path: Path, stream: bool) -> None:
     (tmp_path / "notes.txt").write_text("salt\n")
     (tmp_path / "12 src").mkdir()
     (tmp_path / "link").symlink_to("notes.txt")
@@ -136,7 +136,7 @@ def test_a_folder_is_listed_and_answered_about(tmp_path: Path, stream: bool) -> 
     assert entries == "- `12 src` (directory)\n- `link -> notes.txt` (link)\n- `notes.txt` (5 bytes)"
 
 
-def test_an_empty_folder_and_an_empty_file_are_called_so(tmp_path: Path) -> None:
+def test_empty_folder_and_empty_file_are_described(tmp_path: Path) -> None:
     assert "empty" in converse("ls", tmp_path)[0]
     (tmp_path / "nothing").touch()
     text, _ = converse("read nothing", tmp_path)
@@ -214,12 +214,12 @@ def test_an_error_is_explained_and_ends_the_task(tmp_path: Path) -> None:
     assert not (tmp_path / "done").exists()
 
 
-def test_a_file_that_begins_like_an_error_is_shown(tmp_path: Path) -> None:
+def test_file_that_starts_like_an_error_is_shown(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("Error: disk full\n")
     assert re.search(r"`log` .*\b1 line\b.*\n\n```\nError: disk full\n```", converse("read log", tmp_path)[0])
 
 
-def test_without_tools_it_says_what_it_would_have_done(tmp_path: Path) -> None:
+def test_without_tools_the_planned_call_is_explained(tmp_path: Path) -> None:
     text, rounds = converse("run date", tmp_path, tools=[])
     assert re.search(r'`bash`.*`{"command": "date"}`.*\bno tools\b', text)
     assert not rounds
@@ -239,39 +239,39 @@ def test_with_tool_choice_none_it_answers_without_calls() -> None:
     assert not provider.provider_parse_tool_calls(response)
 
 
-def test_only_the_last_question_counts() -> None:
+def test_only_the_last_question_is_answered() -> None:
     history = [Message("user", "ls"), Message("assistant", "`.` is empty."), Message("user", "read a.txt")]
     response, _ = send(ChatRequest("demo", history, [tool.spec for tool in TOOLS.values()]))
     assert [call.name for call in provider.provider_parse_tool_calls(response)] == ["read_file"]
 
 
 @pytest.mark.parametrize("words", ["hello", "Hi!", "help", "who are you?", "What are you"])
-def test_it_says_what_it_is_and_what_to_try(tmp_path: Path, words: str) -> None:
+def test_introduction_has_examples_to_try(tmp_path: Path, words: str) -> None:
     text, _ = converse(words, tmp_path)
     assert "no language model" in text
     assert 'ask -p demo "which files are here?"' in text
     assert "OPENROUTER_API_KEY" in text
 
 
-def test_anything_else_gets_an_honest_answer_that_repeats_nothing(tmp_path: Path) -> None:
+def test_other_prompts_get_a_fixed_answer(tmp_path: Path) -> None:
     text, _ = converse("my password is hunter2, is it good?", tmp_path)
     assert "not a language model" in text
     assert "OPENROUTER_API_KEY" in text
     assert "hunter2" not in text
 
 
-# The wire
+# Wire format
 
 
 def test_a_stream_shows_text_in_pieces_and_ends_with_usage_and_done() -> None:
     response, deltas = send(ChatRequest("demo", [Message("user", "hello")]))
     texts = [delta.text for delta in deltas if isinstance(delta, TextDelta)]
     assert len(texts) > 3
-    said = provider.provider_parse_response(response)
-    assert "".join(texts) == said.text
-    assert said.usage.input_tokens == 1
-    assert said.usage.output_tokens == len(said.text.split())
-    assert said.usage.cost == 0
+    answer = provider.provider_parse_response(response)
+    assert "".join(texts) == answer.text
+    assert answer.usage.input_tokens == 1
+    assert answer.usage.output_tokens == len(answer.text.split())
+    assert answer.usage.cost == 0
 
 
 def test_the_arguments_of_a_call_come_in_fragments() -> None:
@@ -287,7 +287,7 @@ def test_the_arguments_of_a_call_come_in_fragments() -> None:
 
 
 @pytest.mark.parametrize("question", ["hello", "read a.txt and b.txt", "ls"])
-def test_a_stream_and_a_whole_answer_say_the_same(question: str) -> None:
+def test_stream_and_complete_response_have_the_same_text(question: str) -> None:
     request = ChatRequest("demo", [Message("user", question)], [tool.spec for tool in TOOLS.values()])
     streamed, _ = send(request)
     whole, _ = send(request._replace(stream=False))
@@ -318,7 +318,7 @@ def test_it_needs_no_key_and_sends_none() -> None:
     assert provider.provider_build_request(ChatRequest("demo", [Message("user", "hi")]), "").headers == {}
 
 
-# Whatever comes in
+# Any input
 
 PIECES = (
     "read a.txt list run date write with to replace in then and `ls` \" ' src/ <stdin> </stdin> what is files here ?"
@@ -331,22 +331,22 @@ questions = st.lists(st.sampled_from(PIECES.split()) | st.text(max_size=10), max
     results=st.lists(st.text() | st.from_regex(r"(file \d+ x\n|dir y\n|Error: )*", fullmatch=True), max_size=3),
     offered=st.sets(st.sampled_from(sorted(TOOLS))),
 )
-def test_any_question_and_result_end_in_an_answer_or_calls_that_can_be_made(
+def test_any_question_and_result_lead_to_an_answer_or_valid_calls(
     question: str, results: list[str], offered: set[str]
 ) -> None:
     request = ChatRequest("demo", [Message("user", question)], [TOOLS[name].spec for name in sorted(offered)])
     for result in ["", *results]:
         response, _ = send(request)
-        said, calls = provider.provider_parse_response(response), provider.provider_parse_tool_calls(response)
-        assert bool(said.text) != bool(calls)
+        answer, calls = provider.provider_parse_response(response), provider.provider_parse_tool_calls(response)
+        assert bool(answer.text) != bool(calls)
         for call in calls:
             assert call.name in offered
             parse_arguments(TOOLS[call.name].spec, call.arguments)
         answers = [Message("tool", result, tool_call_id=call.id, tool_name=call.name) for call in calls]
-        turn = Message("assistant", said.text, tool_calls=tuple(calls))
+        turn = Message("assistant", answer.text, tool_calls=tuple(calls))
         request = request._replace(messages=[*request.messages, turn, *answers])
 
 
 @given(st.dictionaries(st.sampled_from(["messages", "tools", "tool_choice", "stream", "model"]), any_json()))
-def test_any_json_is_answered(body: dict[str, Any]) -> None:
+def test_any_json_gets_a_response(body: dict[str, Any]) -> None:
     assert post(body).status_code in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST)

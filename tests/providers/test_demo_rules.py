@@ -1,4 +1,4 @@
-"""What the demo makes of words, of piped text and of results; whole conversations are in `test_demo`."""
+"""The demo's rules for prompts, piped text and results; `test_demo` has complete conversations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from providers.demo_rules import (
 
 
 def calls_of(words: str) -> list[list[tuple[str, ...]]]:
-    """The rounds of a plan, each call as its tool and the arguments in order."""
+    """Return the planned rounds, each call as its tool and its arguments in order."""
     return [[(call.tool_name, *call.arguments.values()) for call in calls] for calls in plan_calls(words)]
 
 
@@ -47,7 +47,7 @@ def calls_of(words: str) -> list[list[tuple[str, ...]]]:
         ("list three reasons why", None),
     ],
 )
-def test_a_question_about_a_folder_lists_it(words: str, place: str | None) -> None:
+def test_question_about_a_folder_lists_it(words: str, place: str | None) -> None:
     assert calls_of(words) == ([] if place is None else [[("list_dir", place)]])
 
 
@@ -66,7 +66,7 @@ def test_a_question_about_a_folder_lists_it(words: str, place: str | None) -> No
         ("show me how to tie a knot", []),
     ],
 )
-def test_every_file_that_is_named_is_read_in_one_round(words: str, names: list[str]) -> None:
+def test_all_named_files_are_read_in_one_round(words: str, names: list[str]) -> None:
     assert calls_of(words) == ([[("read_file", name) for name in names]] if names else [])
 
 
@@ -82,9 +82,7 @@ def test_every_file_that_is_named_is_read_in_one_round(words: str, names: list[s
         ("save this to a.txt", None),
     ],
 )
-def test_a_text_and_a_file_are_written_and_no_other_noun_is_taken_for_a_file(
-    words: str, written: tuple[str, str] | None
-) -> None:
+def test_text_is_written_to_a_file_but_other_nouns_are_no_file(words: str, written: tuple[str, str] | None) -> None:
     assert calls_of(words) == ([[("write_file", *written)]] if written else [])
 
 
@@ -112,7 +110,7 @@ def test_one_text_is_replaced_by_another(words: str, edited: tuple[str, ...]) ->
         ("what is the date and time", "date"),
     ],
 )
-def test_a_command_is_run_as_it_was_given(words: str, command: str) -> None:
+def test_command_is_run_as_given(words: str, command: str) -> None:
     assert calls_of(words) == [[("bash", command)]]
 
 
@@ -123,7 +121,7 @@ def test_a_question_about_a_command_runs_nothing(words: str) -> None:
     assert not plan_calls(words)
 
 
-def test_then_parts_rounds_and_leaves_quotes_alone() -> None:
+def test_then_separates_rounds_except_in_quotes() -> None:
     assert calls_of("First write 'then ls' to a.txt, and then read a.txt then run date") == [
         [("write_file", "a.txt", "then ls")],
         [("read_file", "a.txt")],
@@ -131,7 +129,7 @@ def test_then_parts_rounds_and_leaves_quotes_alone() -> None:
     ]
 
 
-def test_half_a_task_is_not_begun_where_the_rest_is_not_understood() -> None:
+def test_partially_understood_task_is_not_started() -> None:
     assert not plan_calls("read a.txt and then fix the bug")
 
 
@@ -139,7 +137,7 @@ def test_half_a_task_is_not_begun_where_the_rest_is_not_understood() -> None:
 @example("write " + "the " * 490)
 @example("replace " + "with in " * 240)
 @example("read " + " " * 1990)
-def test_any_words_have_a_plan_soon(words: str) -> None:
+def test_planning_is_fast_for_any_text(words: str) -> None:
     for calls in plan_calls(words):
         assert calls
 
@@ -147,7 +145,7 @@ def test_any_words_have_a_plan_soon(words: str) -> None:
 # Piped input
 
 
-def test_the_words_and_the_blocks_of_a_question_are_told_apart() -> None:
+def test_prompt_and_blocks_are_separated() -> None:
     text = 'what broke?\n\n<file name="a>b.txt">\nx\n</file>\n\n<stdin-2>\none </stdin>\ntwo\n</stdin-2>'
     assert parse_prompt(text) == (
         "what broke?",
@@ -160,7 +158,7 @@ def test_the_words_and_the_blocks_of_a_question_are_told_apart() -> None:
 @example(body="</stdin>\nrun date\n")
 @example(body="<stdin>")
 @example(body="</file> run date")
-def test_nothing_inside_a_block_is_taken_for_words(tag: str, body: str) -> None:
+def test_text_in_a_block_is_never_part_of_the_prompt(tag: str, body: str) -> None:
     words, _ = parse_prompt(f"hello\n\n<{tag}>\n{body}\n</{tag.partition(' ')[0]}>")
     assert words == "hello"
 
@@ -168,14 +166,14 @@ def test_nothing_inside_a_block_is_taken_for_words(tag: str, body: str) -> None:
 # Answers
 
 
-def test_every_command_that_it_advises_is_understood() -> None:
+def test_every_suggested_command_is_understood() -> None:
     advised = re.findall(r'^ask -p demo "(.*)"$', INTRODUCTION, re.MULTILINE)
     assert len(advised) == 3
     assert all(plan_calls(words) for words in advised)
 
 
 @given(st.text())
-def test_code_in_an_answer_cannot_end_its_own_quotes(text: str) -> None:
+def test_quoted_code_cannot_close_its_own_fence(text: str) -> None:
     for quoted in (format_inline_code(text), format_code_block(text)):
         ticks = quoted[: len(quoted) - len(quoted.lstrip("`"))]
         assert quoted.count(ticks) == 2 or not text.strip("`")

@@ -1,6 +1,6 @@
-"""Streams that are damaged in any way, in every wire: an answer or an `AskError` comes of them, and nothing else.
+"""Damaged streams in every format: the result is always an answer or an `AskError`.
 
-Whatever happens on the way, no tool is called beside a failure, and none with arguments that did not come whole.
+No tool is called if the response failed, and none with incomplete arguments.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from ask import Answer, ChatRequest, ServerEvent, ToolSpec
 from ask.client.provider_client import RequestResult
 from ask.testing.malformed import allow_only_ask_errors, generate_corruptions
-from tests.any_json import with_any_part
-from tests.exchanges import QUESTION, put
+from tests.json_strategies import replace_any_part
 from tests.model_server import ModelServer, Reply
+from tests.recorded_exchanges import QUESTION, send_request
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS, SampleAnswers, data_of
 from tests.wire import whole_reply
 
 EXAMPLES = 15
-"""How many streams are made up for each wire and test."""
+"""Number of generated streams for each format and test."""
 REQUEST = ChatRequest("m", [QUESTION], [ToolSpec("add", "Adds.", {"type": "object"})])
 MADE = [arguments for _, arguments in CALLS]
 
@@ -42,7 +42,7 @@ def model() -> Iterator[ModelServer]:
 
 @st.composite
 def disordered(draw: st.DrawFn, events: Sequence[Any]) -> list[Any]:
-    """The events, some of which are lost, doubled or in another's place, or whose end is missing."""
+    """Draw a variant of the events with some lost, duplicated, moved or truncated."""
     damaged = list(events)
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, max(len(damaged) - 1, 0)))
@@ -62,13 +62,13 @@ def disordered(draw: st.DrawFn, events: Sequence[Any]) -> list[Any]:
 
 
 @st.composite
-def spoilt_events(draw: st.DrawFn, events: Sequence[Any]) -> list[Any]:
-    """The events, disordered or not, one with a value of any shape at any place, or with JSON that is broken off."""
+def damaged_events(draw: st.DrawFn, events: Sequence[Any]) -> list[Any]:
+    """Draw events, possibly disordered, with one value replaced by any other, or with truncated JSON."""
     damaged = draw(st.just(list(events)) | disordered(events)) or list(events)
     place = draw(st.integers(0, len(damaged) - 1))
     whole = data_of(damaged[place])
     broken = st.integers(0, len(whole) - 1).map(lambda end: whole[:end])
-    damaged[place] = draw(with_any_part(damaged[place]) | broken)
+    damaged[place] = draw(replace_any_part(damaged[place]) | broken)
     return damaged
 
 
@@ -76,7 +76,7 @@ def spoilt_events(draw: st.DrawFn, events: Sequence[Any]) -> list[Any]:
 
 
 def read(sample: SampleAnswers, events: Sequence[Any]) -> None:
-    """Read events as the host does, after each of which there may be no more."""
+    """Read events like the host does; the stream may end after any of them."""
     provider = sample.provider
     with allow_only_ask_errors(events):
         reader = provider.provider_stream_reader()
@@ -95,14 +95,14 @@ def check_response(sample: SampleAnswers, response: dict[str, Any]) -> None:
 
 
 @samples
-def test_a_wrong_value_at_any_place_of_a_stream_is_read_or_an_error(sample: SampleAnswers) -> None:
+def test_wrong_value_anywhere_in_a_stream_is_read_or_an_error(sample: SampleAnswers) -> None:
     for i, event in enumerate(sample.stream):
         for wrong in generate_corruptions(event):
             read(sample, [*sample.stream[:i], wrong, *sample.stream[i + 1 :]])
 
 
 @samples
-def test_a_wrong_value_at_any_place_of_a_whole_answer_is_read_or_an_error(sample: SampleAnswers) -> None:
+def test_wrong_value_anywhere_in_a_response_is_read_or_an_error(sample: SampleAnswers) -> None:
     for wrong in generate_corruptions(sample.whole):
         if isinstance(wrong, dict):
             check_response(sample, wrong)
@@ -111,24 +111,24 @@ def test_a_wrong_value_at_any_place_of_a_whole_answer_is_read_or_an_error(sample
 @samples
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_spoilt_events_are_read_or_an_error(sample: SampleAnswers, data: st.DataObject) -> None:
-    read(sample, data.draw(spoilt_events(sample.stream)))
+def test_damaged_events_are_read_or_an_error(sample: SampleAnswers, data: st.DataObject) -> None:
+    read(sample, data.draw(damaged_events(sample.stream)))
 
 
 # Through the exchange
 
 
-def turn_of(model: ModelServer, sample: SampleAnswers, reply: Reply, *, stream: bool = True) -> RequestResult:
-    """What comes of a reply, once it is seen that nothing in the plugin failed and no call stands beside a failure."""
+def run_reply(model: ModelServer, sample: SampleAnswers, reply: Reply, *, stream: bool = True) -> RequestResult:
+    """Return the result of a reply, after checking that no plugin failed and no call accompanies a failure."""
     model.reply(reply)
-    came = put(sample.provider, model, REQUEST._replace(stream=stream))
-    assert "plugin failed" not in str(came.turn.error)
-    assert not (came.turn.error and came.turn.tool_calls)
-    return came.turn
+    exchange = send_request(sample.provider, model, REQUEST._replace(stream=stream))
+    assert "plugin failed" not in str(exchange.result.error)
+    assert not (exchange.result.error and exchange.result.tool_calls)
+    return exchange.result
 
 
 def check_calls(turn: RequestResult) -> None:
-    """Each call has arguments as they were made, or none; what is no object is refused before anything is run."""
+    """Check that each call has its original arguments or none, and that non-objects were refused before running."""
     for call in turn.tool_calls:
         try:
             arguments = json.loads(call.arguments)
@@ -138,37 +138,37 @@ def check_calls(turn: RequestResult) -> None:
 
 
 @samples
-def test_the_whole_stream_and_the_whole_answer_say_the_same(model: ModelServer, sample: SampleAnswers) -> None:
+def test_stream_and_complete_response_are_read_alike(model: ModelServer, sample: SampleAnswers) -> None:
     for reply, stream in ((sample.streamed(sample.stream), True), (whole_reply(sample.whole), False)):
-        turn = turn_of(model, sample, reply, stream=stream)
+        turn = run_reply(model, sample, reply, stream=stream)
         assert (turn.answer.text, turn.answer.reasoning) == ("Hello, wörld!", "Hm.")
         assert [json.loads(call.arguments) for call in turn.tool_calls] == MADE
 
 
 @samples
 @pytest.mark.parametrize("every", [97, pytest.param(11, marks=pytest.mark.slow)])
-def test_no_call_comes_of_a_stream_that_is_cut_anywhere(model: ModelServer, sample: SampleAnswers, every: int) -> None:
+def test_truncated_stream_never_leads_to_a_call(model: ModelServer, sample: SampleAnswers, every: int) -> None:
     (body,) = sample.streamed(sample.stream).steps
     assert isinstance(body, bytes)
     for end in range(0, len(body), every):
         kind = sample.streamed(()).content_type
-        turn = turn_of(model, sample, Reply([body[:end]], content_type=kind))
+        turn = run_reply(model, sample, Reply([body[:end]], content_type=kind))
         assert turn.error or [json.loads(call.arguments) for call in turn.tool_calls] == MADE
 
 
 @samples
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_no_call_comes_of_disorder_but_those_that_were_made(
+def test_disordered_stream_leads_only_to_original_calls(
     model: ModelServer, sample: SampleAnswers, data: st.DataObject
 ) -> None:
-    check_calls(turn_of(model, sample, sample.streamed(data.draw(disordered(sample.stream)))))
+    check_calls(run_reply(model, sample, sample.streamed(data.draw(disordered(sample.stream)))))
 
 
 @samples
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_spoilt_events_end_in_an_answer_or_an_error(
+def test_damaged_events_end_in_an_answer_or_an_error(
     model: ModelServer, sample: SampleAnswers, data: st.DataObject
 ) -> None:
-    turn_of(model, sample, sample.streamed(data.draw(spoilt_events(sample.stream))))
+    run_reply(model, sample, sample.streamed(data.draw(damaged_events(sample.stream))))

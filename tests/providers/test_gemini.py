@@ -1,4 +1,4 @@
-"""Gemini: the contract, and the requests that Google's own SDK would send as they are."""
+"""Gemini: the provider contract, and requests that Google's own SDK would send unchanged."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class TestGemini(ProviderContract):
 
 
 def body_of(messages: Any, model: str = wire.MODEL, **fields: Any) -> dict[str, Any]:
-    """The body for a conversation, which Google's SDK would send just so."""
+    """Build the body of a conversation, checked with Google's SDK."""
     body = gemini.build_body(ChatRequest(model, messages, **fields))
     assert wire.read_by_google(body) == wire.plain(body)
     return body
 
 
-def said(response: Any) -> tuple[Answer, list[ToolCall]]:
+def parse_response(response: Any) -> tuple[Answer, list[ToolCall]]:
     return gemini.provider_parse_response(response), gemini.provider_parse_tool_calls(response)
 
 
-def gathered(*parts: Any) -> dict[str, Any]:
-    """A streamed answer, gathered."""
+def assemble_stream(*parts: Any) -> dict[str, Any]:
+    """Assemble a streamed response."""
     reader = gemini.provider_stream_reader()
     for event in wire.stream(*parts):
         reader.feed(event)
@@ -69,12 +69,12 @@ def gathered(*parts: Any) -> dict[str, Any]:
 
 
 def round_of(response: Any, *results: str) -> list[Message]:
-    """A question, the answer in a response, and results for its calls."""
-    answer, calls = said(response)
+    """Build a question, the assistant message from a response, and results for its calls."""
+    answer, calls = parse_response(response)
     native = answer.native
-    said_so = Message("assistant", answer.text, tuple(calls), native=native)
+    model_turn = Message("assistant", answer.text, tuple(calls), native=native)
     returned = [Message("tool", text, (), call.id, call.name) for text, call in zip(results, calls, strict=True)]
-    return [Message("user", "Add."), said_so, *returned]
+    return [Message("user", "Add."), model_turn, *returned]
 
 
 def result(output: str, name: str = "add", **more: Any) -> dict[str, Any]:
@@ -94,12 +94,12 @@ def test_the_path_names_model_and_method_and_the_key_has_its_own_header(stream: 
     assert (http.path, http.headers) == (path, {"x-goog-api-key": "secret"})
 
 
-def test_a_model_cannot_lead_out_of_its_place_in_the_path() -> None:
+def test_model_name_cannot_escape_its_path_segment() -> None:
     path = gemini.provider_build_request(ChatRequest("a?b#c \udcff", SHORT_CONVERSATION), "").path
     assert path == "/v1beta/models/a%3Fb%23c%20%3F:streamGenerateContent?alt=sse"
 
 
-def test_the_system_text_stands_apart_and_there_is_no_empty_config() -> None:
+def test_system_prompt_is_separate_and_there_is_no_empty_config() -> None:
     assert body_of([Message("system", "Be kind."), Message("user", "Hi.")]) == {
         "systemInstruction": {"parts": [{"text": "Be kind."}]},
         "contents": [{"role": "user", "parts": [{"text": "Hi."}]}],
@@ -115,14 +115,14 @@ def test_turns_alternate_and_empty_texts_are_left_out() -> None:
     ]
 
 
-def test_own_tools_are_declared_as_google_would() -> None:
+def test_tools_are_declared_like_google_does() -> None:
     tools = [tool.spec for tool in list_builtin_tools()]
     body = body_of(SHORT_CONVERSATION, tools=tools)
     assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == [tool.name for tool in tools]
     assert body["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
 
 
-def test_a_choice_of_none_keeps_the_tools_and_an_empty_list_is_never_sent() -> None:
+def test_tool_choice_none_keeps_the_tools_and_an_empty_list_is_never_sent() -> None:
     assert body_of(TOOL_CONVERSATION, tools=TOOLS, tool_choice="none")["toolConfig"] == {
         "functionCallingConfig": {"mode": "NONE"}
     }
@@ -133,7 +133,7 @@ def test_a_choice_of_none_keeps_the_tools_and_an_empty_list_is_never_sent() -> N
 @pytest.mark.parametrize(
     ("name", "sent"), [("a/b c", "a_b_c"), ("2do", "_2do"), ("x" * 70, "x" * 64), ("9" * 70, "_" + "9" * 63), ("", "_")]
 )
-def test_names_fit_everywhere(name: str, sent: str) -> None:
+def test_invalid_tool_names_are_replaced_everywhere(name: str, sent: str) -> None:
     spec = ToolSpec(name, "d", {"type": "object", "properties": {}})
     call = ToolCall("c", name, "{}")
     messages = [Message("user", "x"), Message("assistant", "", (call,)), Message("tool", "r", (), "c", name)]
@@ -143,7 +143,7 @@ def test_names_fit_everywhere(name: str, sent: str) -> None:
     assert body["contents"][2]["parts"] == [result("r", sent)]
 
 
-def test_options_have_the_names_that_gemini_knows_and_others_pass_as_they_are() -> None:
+def test_options_are_renamed_for_gemini_and_unknown_ones_pass() -> None:
     options = {
         "temperature": 0.5,
         "top_p": 0.9,
@@ -186,19 +186,21 @@ def test_options_have_the_names_that_gemini_knows_and_others_pass_as_they_are() 
         ("gemini-2.5-flash", "none", {"thinkingBudget": 0, "includeThoughts": False}),
     ],
 )
-def test_effort_is_a_level_for_gemini_3_and_a_budget_before(model: str, effort: str, config: dict[str, Any]) -> None:
+def test_effort_is_a_level_for_gemini_3_and_a_budget_for_older_models(
+    model: str, effort: str, config: dict[str, Any]
+) -> None:
     assert body_of(SHORT_CONVERSATION, model, options={"reasoning_effort": effort})["generationConfig"] == {
         "thinkingConfig": config
     }
 
 
-def test_a_schema_for_the_answer_is_sent_whole() -> None:
+def test_schema_is_sent_unchanged() -> None:
     schema = {"type": "object", "properties": {"n": {"type": ["integer", "null"]}}, "additionalProperties": False}
     config = body_of(SHORT_CONVERSATION, schema=schema)["generationConfig"]
     assert config == {"responseMimeType": "application/json", "responseJsonSchema": schema}
 
 
-def test_the_judge_sees_what_google_does_not_know() -> None:
+def test_sdk_check_detects_unknown_fields() -> None:
     for place in ({"nonsense": 1}, {"generationConfig": {"max_tokens": 1}}, {"contents": [{"parts": [{"txt": "a"}]}]}):
         with pytest.raises(ValueError, match="Extra inputs are not permitted"):
             wire.read_by_google({"contents": [], **place})
@@ -207,8 +209,8 @@ def test_the_judge_sees_what_google_does_not_know() -> None:
 # Rounds
 
 
-@pytest.mark.parametrize("read", [gathered, wire.whole])
-def test_results_of_parallel_calls_stand_in_one_turn_behind_the_parts_as_they_came(read: Any) -> None:
+@pytest.mark.parametrize("read", [assemble_stream, wire.whole])
+def test_results_of_parallel_calls_are_one_turn_after_the_original_parts(read: Any) -> None:
     parts = [wire.text("So."), CALL, SECOND]
     messages = round_of(read(wire.thought("Hm."), *parts), "5", "Error: no")
     contents = body_of(messages, tools=TOOLS)["contents"]
@@ -216,34 +218,34 @@ def test_results_of_parallel_calls_stand_in_one_turn_behind_the_parts_as_they_ca
     assert contents[2] == {"role": "user", "parts": [result("5"), result("Error: no")]}
 
 
-@pytest.mark.parametrize("read", [gathered, wire.whole])
-def test_a_signature_stays_on_its_part_even_on_an_empty_one_at_the_end(read: Any) -> None:
+@pytest.mark.parametrize("read", [assemble_stream, wire.whole])
+def test_signature_stays_on_its_part_even_if_empty(read: Any) -> None:
     parts = [
         wire.text("One. ", thoughtSignature=wire.SIGNATURE),
         wire.text("Two."),
         wire.text("", thoughtSignature="Yg=="),
     ]
-    answer, _ = said(read(*parts))
+    answer, _ = parse_response(read(*parts))
     assert answer.text == "One. Two."
     spoken = Message("assistant", answer.text, native=answer.native)
     contents = body_of([Message("user", "Count."), spoken, Message("user", "More.")])["contents"]
     assert contents[1]["parts"] == parts
 
 
-def test_an_empty_signature_and_an_empty_text_without_one_do_not_go_back() -> None:
+def test_empty_signatures_and_texts_are_not_sent_back() -> None:
     parts = [wire.text(""), wire.call(id="fc-1"), wire.text("", thoughtSignature="")]
     contents = body_of(round_of(wire.whole(*parts), "5"))["contents"]
     assert contents[1]["parts"] == [wire.call(id="fc-1", signature=DUMMY)]
 
 
-def test_a_call_that_led_to_more_calls_keeps_its_own_signature() -> None:
+def test_earlier_call_of_a_turn_keeps_its_signature() -> None:
     first = round_of(wire.whole(CALL), "5")
     second = round_of(wire.whole(wire.call(signature="Yg==", a=5, b=1)), "6")[1:]
     parts = [part for turn in body_of([*first, *second])["contents"] for part in turn["parts"]]
     assert [part.get("thoughtSignature") for part in parts] == [None, wire.SIGNATURE, None, "Yg==", None]
 
 
-def test_ids_go_back_where_gemini_gave_them_and_nowhere_else() -> None:
+def test_call_ids_are_sent_back_only_if_gemini_gave_them() -> None:
     given = [wire.call(id="fc-1", signature=wire.SIGNATURE, a=1), wire.call(id="fc-2", a=2)]
     contents = body_of(round_of(wire.whole(*given), "1", "2"))["contents"]
     assert contents[1]["parts"] == given
@@ -252,8 +254,8 @@ def test_ids_go_back_where_gemini_gave_them_and_nowhere_else() -> None:
     assert '"id"' not in json.dumps(body_of(LONG_CONVERSATION))
 
 
-def test_an_answer_without_marks_keeps_nothing() -> None:
-    assert said(wire.whole(wire.thought("Hm."), wire.text("Yes.")))[0].native is None
+def test_response_without_signatures_keeps_no_state() -> None:
+    assert parse_response(wire.whole(wire.thought("Hm."), wire.text("Yes.")))[0].native is None
 
 
 # Other models' history
@@ -268,12 +270,10 @@ def test_an_answer_without_marks_keeps_nothing() -> None:
         ("gemma-3-27b-it", [None, None]),
     ],
 )
-def test_calls_of_others_carry_the_sign_that_gemini_3_wants_instead_of_a_signature(
-    model: str, signatures: list[str | None]
-) -> None:
-    said_so = body_of(LONG_CONVERSATION, model, tools=TOOLS)["contents"][1]["parts"][1:]
-    assert [part["functionCall"]["args"] for part in said_so] == [{"word": "lundi"}, {"word": "rostungur"}]
-    assert [part.get("thoughtSignature") for part in said_so] == signatures
+def test_calls_of_other_providers_have_a_placeholder_signature(model: str, signatures: list[str | None]) -> None:
+    model_turn = body_of(LONG_CONVERSATION, model, tools=TOOLS)["contents"][1]["parts"][1:]
+    assert [part["functionCall"]["args"] for part in model_turn] == [{"word": "lundi"}, {"word": "rostungur"}]
+    assert [part.get("thoughtSignature") for part in model_turn] == signatures
 
 
 @pytest.mark.parametrize(
@@ -286,14 +286,14 @@ def test_calls_of_others_carry_the_sign_that_gemini_3_wants_instead_of_a_signatu
         ("gemini-3.6-flash", "gemini-2.5-flash", False),
     ],
 )
-def test_a_signature_goes_back_to_its_own_generation(wrote: str, asked: str, goes_back: bool) -> None:
+def test_signature_is_sent_only_to_its_own_generation(wrote: str, asked: str, goes_back: bool) -> None:
     messages = round_of(wire.whole(CALL) | {"modelVersion": wrote}, "5")
     assert (wire.SIGNATURE in json.dumps(body_of(messages, asked))) is goes_back
 
 
-def test_parts_that_no_longer_say_what_the_message_says_are_not_sent() -> None:
-    """As of an answer that was cut, whose calls were never made and have no results."""
-    answer, calls = said(wire.whole(wire.text("So."), CALL, SECOND))
+def test_parts_that_differ_from_the_message_are_not_sent() -> None:
+    """For example after a truncated response, whose calls were never made and have no results."""
+    answer, calls = parse_response(wire.whole(wire.text("So."), CALL, SECOND))
     for content, kept in (("So.", ()), ("So!", calls), ("So.", calls[:1])):
         spoken = Message("assistant", content, tuple(kept), native=answer.native)
         results = [Message("tool", "r", (), call.id, call.name) for call in kept]
@@ -302,7 +302,7 @@ def test_parts_that_no_longer_say_what_the_message_says_are_not_sent() -> None:
         assert wire.SIGNATURE not in json.dumps(body)
 
 
-def test_parts_of_any_shape_in_a_stored_conversation_do_no_harm() -> None:
+def test_any_stored_parts_are_accepted() -> None:
     shapes: list[Any] = [None, 7, "x", [None, 7, {"functionCall": 3}, {"text": []}], {"a": 1}]
     for parts in shapes:
         native = Native("gemini", wire.MODEL, {"parts": parts})
@@ -314,7 +314,7 @@ def test_parts_of_any_shape_in_a_stored_conversation_do_no_harm() -> None:
 
 
 @pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
-def test_the_program_makes_a_call_and_answers_from_its_result(ask: Ask, server: ModelServer, variable: str) -> None:
+def test_program_runs_a_call_and_answers_with_its_result(ask: Ask, server: ModelServer, variable: str) -> None:
     made = wire.call("list_dir", signature=wire.SIGNATURE, dirpath=".")
     server.reply(
         wire.streamed(*wire.chunks(wire.thought("Hm."), wire.text("Let me see."), made)),
@@ -326,8 +326,8 @@ def test_the_program_makes_a_call_and_answers_from_its_result(ask: Ask, server: 
     first, second = server.requests
     assert first.path == "/api/v1/v1beta/models/gemini-flash-latest:streamGenerateContent?alt=sse"
     assert first.headers["x-goog-api-key"] == "google-key"
-    _, said_so, returned = second.json["contents"]
-    assert said_so["parts"] == [wire.text("Let me see."), made]
+    _, model_turn, returned = second.json["contents"]
+    assert model_turn["parts"] == [wire.text("Let me see."), made]
     assert [part["functionResponse"]["name"] for part in returned["parts"]] == ["list_dir"]
     for request in (first, second):
         assert wire.read_by_google(request.json) == wire.plain(request.json)

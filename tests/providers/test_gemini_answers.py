@@ -1,4 +1,4 @@
-"""What Gemini answers: why it ended, what failed and what then helps, what it used, and calls in pieces."""
+"""Gemini's responses: finish reasons, errors and their remedies, usage, and calls in fragments."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from ask import Answer, AskError, CallDelta, ChatRequest, Finish, Message, ProviderError, Remedy, ServerEvent, Usage
 from providers.gemini import provider as gemini
-from tests import exchanges
-from tests.any_json import any_json, with_any_part
-from tests.exchanges import Came
+from tests import recorded_exchanges
+from tests.json_strategies import any_json, replace_any_part
 from tests.model_server import ModelServer, Reply
 from tests.providers import gemini_wire as wire
+from tests.recorded_exchanges import ExchangeResult
 
 QUESTION = ChatRequest(wire.MODEL, [Message("user", "hi")])
 FILTERS = ["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY", "ESCALATION"]
 FAILURES = ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "OTHER"]
 
 
-def put(server: ModelServer, *replies: Reply, tries: int = 3, stream: bool = True) -> Came:
+def put(server: ModelServer, *replies: Reply, tries: int = 3, stream: bool = True) -> ExchangeResult:
     server.reply(*replies)
-    return exchanges.put(gemini, server, QUESTION._replace(stream=stream), tries=tries)
+    return recorded_exchanges.send_request(gemini, server, QUESTION._replace(stream=stream), tries=tries)
 
 
 def json_reply(body: Any, status: int = 200, content_type: str = "application/json; charset=UTF-8") -> Reply:
@@ -42,7 +42,7 @@ def parse_error(status: int, body: Any) -> ProviderError:
 HELLO = wire.streamed(*wire.chunks(wire.text("Hello.")))
 
 
-# Why it ended
+# Finish reasons
 
 
 @pytest.mark.parametrize(
@@ -67,37 +67,42 @@ def test_each_finish_reason_has_its_meaning(finish: Any, parts: list[Any], expec
 
 @pytest.mark.parametrize("reason", ["SAFETY", "OTHER", "PROHIBITED_CONTENT"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_blocked_prompt_is_filtered_and_not_asked_again(server: ModelServer, reason: str, stream: bool) -> None:
+def test_blocked_prompt_is_filtered_and_not_retried(server: ModelServer, reason: str, stream: bool) -> None:
     blocked = {"promptFeedback": {"blockReason": reason}, "usageMetadata": {"promptTokenCount": 3}}
-    came = put(server, wire.streamed(blocked) if stream else json_reply(blocked), stream=stream)
-    assert (came.outcome, came.notices, came.turn.answer.usage.input_tokens) == ("filter", [], 3)
+    exchange = put(server, wire.streamed(blocked) if stream else json_reply(blocked), stream=stream)
+    assert (exchange.outcome, exchange.notices, exchange.result.answer.usage.input_tokens) == ("filter", [], 3)
 
 
 @pytest.mark.parametrize("reason", [*FAILURES, 10])
-def test_an_answer_that_failed_is_asked_for_again(server: ModelServer, reason: Any) -> None:
-    came = put(server, wire.streamed(*wire.chunks(finish=reason)), HELLO)
-    assert (came.outcome, came.shown, len(came.notices)) == ("ok", "Hello.", 1)
+def test_failed_response_is_retried(server: ModelServer, reason: Any) -> None:
+    exchange = put(server, wire.streamed(*wire.chunks(finish=reason)), HELLO)
+    assert (exchange.outcome, exchange.streamed_text, len(exchange.notices)) == ("ok", "Hello.", 1)
 
 
-def test_calls_of_an_answer_that_failed_are_not_made(server: ModelServer) -> None:
-    came = put(server, wire.streamed(*wire.chunks(wire.text("So."), wire.call(), finish="MALFORMED_FUNCTION_CALL")))
-    assert (came.outcome, came.turn.tool_calls, came.turn.answer.text, came.notices) == ("error", (), "So.", [])
-    assert "a tool call that cannot be read (gemini)" in str(came.turn.error)
+def test_calls_of_a_failed_response_are_not_made(server: ModelServer) -> None:
+    exchange = put(server, wire.streamed(*wire.chunks(wire.text("So."), wire.call(), finish="MALFORMED_FUNCTION_CALL")))
+    assert (exchange.outcome, exchange.result.tool_calls, exchange.result.answer.text, exchange.notices) == (
+        "error",
+        (),
+        "So.",
+        [],
+    )
+    assert "a tool call that cannot be read (gemini)" in str(exchange.result.error)
 
 
-def test_a_stream_without_a_finish_reason_was_cut(server: ModelServer) -> None:
-    came = put(server, wire.streamed(*wire.chunks(wire.text("Hel"), wire.call(), finish=None)))
-    assert (came.outcome, came.shown, came.turn.tool_calls) == ("cut", "Hel", ())
+def test_stream_without_a_finish_reason_is_incomplete(server: ModelServer) -> None:
+    exchange = put(server, wire.streamed(*wire.chunks(wire.text("Hel"), wire.call(), finish=None)))
+    assert (exchange.outcome, exchange.streamed_text, exchange.result.tool_calls) == ("cut", "Hel", ())
 
 
-def test_a_finish_reason_beside_the_last_text_is_the_end(server: ModelServer) -> None:
+def test_finish_reason_with_the_last_text_ends_the_stream(server: ModelServer) -> None:
     first, second = wire.chunks(wire.text("Hel"), wire.text("lo."), finish=None)
     second["candidates"][0]["finishReason"] = "STOP"
-    came = put(server, wire.streamed(first, second))
-    assert (came.outcome, came.shown) == ("ok", "Hello.")
+    exchange = put(server, wire.streamed(first, second))
+    assert (exchange.outcome, exchange.streamed_text) == ("ok", "Hello.")
 
 
-def test_further_candidates_are_no_part_of_the_answer() -> None:
+def test_further_candidates_are_ignored() -> None:
     both = wire.whole(wire.text("one"))
     both["candidates"] += [{"content": {"parts": [wire.text("two")]}, "index": 1, "finishReason": "MAX_TOKENS"}]
     reader = gemini.provider_stream_reader()
@@ -114,12 +119,12 @@ def test_thoughts_and_the_cache_are_counted() -> None:
     assert gemini.provider_parse_response({}).usage == Usage()
 
 
-def test_usage_that_comes_shortly_after_the_finish_reason_is_read(server: ModelServer) -> None:
+def test_usage_shortly_after_the_finish_reason_is_read(server: ModelServer) -> None:
     first, last = wire.chunks(wire.text("hi"))
     del first["usageMetadata"], last["usageMetadata"]
     parts = [f"data: {json.dumps(part)}\n\n".encode() for part in (first, last, {"usageMetadata": wire.USAGE})]
-    came = put(server, Reply((*parts[:2], 0.3, parts[2]), content_type="text/event-stream"))
-    assert came.turn.answer.usage.input_tokens == wire.USAGE["promptTokenCount"]
+    exchange = put(server, Reply((*parts[:2], 0.3, parts[2]), content_type="text/event-stream"))
+    assert exchange.result.answer.usage.input_tokens == wire.USAGE["promptTokenCount"]
 
 
 # Errors
@@ -128,29 +133,34 @@ def test_usage_that_comes_shortly_after_the_finish_reason_is_read(server: ModelS
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json"])
 @pytest.mark.parametrize("status", [200, 503])
 @pytest.mark.parametrize("as_list", [True, False])
-def test_a_bare_error_in_place_of_a_stream_is_tried_again(
+def test_bare_error_instead_of_a_stream_is_retried(
     server: ModelServer, content_type: str, status: int, as_list: bool
 ) -> None:
     body: Any = error(503, "The model is overloaded.")
-    came = put(server, json_reply([body] if as_list else body, status, content_type), HELLO)
-    assert (came.shown, len(came.notices)) == ("Hello.", 1)
-    assert came.notices[0].startswith("The model is overloaded")
-    assert "(gemini, 503)" in came.notices[0]
+    exchange = put(server, json_reply([body] if as_list else body, status, content_type), HELLO)
+    assert (exchange.streamed_text, len(exchange.notices)) == ("Hello.", 1)
+    assert exchange.notices[0].startswith("The model is overloaded")
+    assert "(gemini, 503)" in exchange.notices[0]
 
 
-def test_an_error_in_the_middle_keeps_what_was_said(server: ModelServer) -> None:
-    came = put(server, wire.streamed(*wire.chunks(wire.text("Hel"), finish=None), error(500, "Internal.")))
-    assert (came.outcome, came.shown, came.turn.answer.text, came.notices) == ("error", "Hel", "Hel", [])
+def test_error_in_mid_stream_keeps_the_text(server: ModelServer) -> None:
+    exchange = put(server, wire.streamed(*wire.chunks(wire.text("Hel"), finish=None), error(500, "Internal.")))
+    assert (exchange.outcome, exchange.streamed_text, exchange.result.answer.text, exchange.notices) == (
+        "error",
+        "Hel",
+        "Hel",
+        [],
+    )
 
 
-def test_a_bad_key_is_a_400_and_told_as_a_bad_key() -> None:
+def test_invalid_key_with_status_400_is_recognized() -> None:
     failure = parse_error(400, error(400, "API key not valid.", {"reason": "API_KEY_INVALID"}))
     assert (failure.status, failure.remedy) == (400, Remedy.NEXT_KEY)
     assert "ask keys set gemini" in failure.advice
 
 
 @pytest.mark.parametrize(("delay", "after"), [("17s", 17), ("34.4s", 34.4), ("0s", 0), ("soon", None), (None, None)])
-def test_a_quota_says_when_to_try_again(delay: Any, after: float | None) -> None:
+def test_quota_error_has_a_retry_delay(delay: Any, after: float | None) -> None:
     for body in (error(429, "Quota.", {"retryDelay": delay}), [error(429, "Quota.", {}, {"retryDelay": delay})]):
         assert parse_error(429, body).remedy == Remedy.RETRY(after)
     assert gemini.provider_parse_error(
@@ -158,19 +168,19 @@ def test_a_quota_says_when_to_try_again(delay: Any, after: float | None) -> None
     ).remedy == Remedy.RETRY(3)
 
 
-def test_a_quota_of_the_day_is_not_tried_again() -> None:
+def test_daily_quota_is_not_retried() -> None:
     exceeded = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}
     failure = parse_error(429, error(429, "Quota.", exceeded, {"retryDelay": "17s"}))
     assert failure.remedy == Remedy.NEXT_KEY
     assert "day" in failure.advice
 
 
-def test_a_page_in_place_of_an_error_is_told_by_its_title() -> None:
+def test_html_error_page_is_reported_by_its_title() -> None:
     page = "<html><title>Error 404 (Not Found)!!1</title><p>The requested URL was not found.</html>"
     assert gemini.provider_parse_error(404, {}, page).message == "Error 404 (Not Found)!!1"
 
 
-def test_a_model_without_tools_is_asked_without() -> None:
+def test_model_without_tools_is_retried_without_them() -> None:
     failure = parse_error(400, error(400, "Function calling is not enabled for models/gemma-3-27b-it"))
     assert failure.remedy == Remedy.WITHOUT_TOOLS
     assert "--no-tools" in failure.advice
@@ -185,14 +195,14 @@ def test_a_model_without_tools_is_asked_without() -> None:
         ("the model stopped", None),
     ],
 )
-def test_a_refused_parameter_is_named_as_the_user_named_it(message: str, parameter: str | None) -> None:
+def test_refused_parameter_has_the_user_s_name(message: str, parameter: str | None) -> None:
     assert parse_error(400, error(400, message)).parameter == parameter
 
 
 # Calls
 
 
-def test_ids_are_invented_where_there_are_none_or_twice_the_same() -> None:
+def test_missing_and_duplicate_ids_are_generated() -> None:
     response = wire.whole(wire.call(), wire.call(), wire.call(id="a"), wire.call(id="a"))
     ids = [call.id for call in gemini.provider_parse_tool_calls(response)]
     assert len(set(ids)) == 4
@@ -202,13 +212,13 @@ def test_ids_are_invented_where_there_are_none_or_twice_the_same() -> None:
 @pytest.mark.parametrize(
     ("args", "text"), [(None, "{}"), ({"a": "é"}, '{"a": "é"}'), ([1], "[1]"), ('{"a": 1}', '{"a": 1}'), (0, "0")]
 )
-def test_arguments_are_passed_on_as_they_came(args: Any, text: str) -> None:
+def test_arguments_are_passed_on_unchanged(args: Any, text: str) -> None:
     response = wire.whole({"functionCall": {"name": "x", "args": args}})
     assert gemini.provider_parse_tool_calls(response)[0].arguments == text
 
 
 def pieces(*calls: dict[str, Any], finish: str = "STOP") -> tuple[list[Any], list[Any]]:
-    """The deltas of a stream of calls, and each call's arguments: None where they are not JSON."""
+    """Read a stream of calls; return the deltas and each call's arguments (None if they are not JSON)."""
     reader = gemini.provider_stream_reader()
     deltas = [d for e in wire.stream(*({"functionCall": c} for c in calls), finish=finish) for d in reader.feed(e)]
     read: list[Any] = []
@@ -227,7 +237,7 @@ def piece(path: Any, *, more: bool = False, **value: Any) -> dict[str, Any]:
 BEGIN = {"name": "x", "willContinue": True}
 
 
-def test_a_call_in_pieces_is_put_together() -> None:
+def test_call_in_fragments_is_assembled() -> None:
     deltas, read = pieces(
         BEGIN,
         piece("$.a", stringValue="one ", more=True),
@@ -246,29 +256,29 @@ def test_a_call_in_pieces_is_put_together() -> None:
 @pytest.mark.parametrize(
     "path", ["", "$", "a", "$.a.", "$[1]", "$.b[7]", "$.a.b", "$.b['x", "$..a", None, "$.b[99999999]"]
 )
-def test_a_piece_without_a_place_leaves_the_call_unreadable(path: Any) -> None:
+def test_fragment_with_an_invalid_path_makes_the_call_unreadable(path: Any) -> None:
     _, read = pieces(
         BEGIN, piece("$.a", stringValue="s"), piece("$.b[0]", numberValue=1), piece(path, boolValue=True), {}
     )
     assert read == [None]
 
 
-def test_a_call_that_never_became_whole_is_unreadable() -> None:
+def test_incomplete_call_is_unreadable() -> None:
     whole = [BEGIN, piece("$.a", stringValue="rm -rf /", more=True), piece("$.a", stringValue="tmp"), {}]
     assert [pieces(*whole[:count])[1] for count in range(5)] == [[], [None], [None], [None], [{"a": "rm -rf /tmp"}]]
     assert pieces(BEGIN, {"name": "y"})[1] == [None, {}]
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_an_unfinished_call_goes_back_without_its_streaming_fields(server: ModelServer, stream: bool) -> None:
+def test_unfinished_call_is_sent_back_without_streaming_fields(server: ModelServer, stream: bool) -> None:
     part = {"functionCall": dict(BEGIN), "thoughtSignature": wire.SIGNATURE}
     server.reply(wire.streamed(*wire.chunks(part)) if stream else json_reply(wire.whole(part)))
     request = QUESTION._replace(stream=stream)
-    turn = exchanges.put(gemini, server, request).turn
+    turn = recorded_exchanges.send_request(gemini, server, request).result
     [call] = turn.tool_calls
-    said = Message("assistant", "", turn.tool_calls, native=turn.answer.native)
+    message = Message("assistant", "", turn.tool_calls, native=turn.answer.native)
     result = Message("tool", "Error: no JSON", (), call.id, call.name)
-    exchanges.put(gemini, server, request._replace(messages=[*QUESTION.messages, said, result]))
+    recorded_exchanges.send_request(gemini, server, request._replace(messages=[*QUESTION.messages, message, result]))
     _, model, _ = server.requests[1].json["contents"]
     assert model["parts"] == [{"functionCall": {"name": "x"}, "thoughtSignature": wire.SIGNATURE}]
 
@@ -293,11 +303,11 @@ def test_models_that_can_chat_are_listed(server: ModelServer) -> None:
     assert request.headers == {"x-goog-api-key": "secret"}
 
 
-# Anything at all
+# Any input
 
 
 def read(response: Any) -> None:
-    """Read a response: an answer, or an `AskError`."""
+    """Read a response; return the answer or the `AskError`."""
     gemini.provider_parse_tool_calls(response)
     try:
         assert isinstance(gemini.provider_parse_response(response), Answer)
@@ -314,8 +324,12 @@ RICH = [
 ]
 
 
-@given(st.one_of(any_json(), with_any_part(wire.whole(*RICH)), with_any_part(error(400, "No.", {"retryDelay": "1s"}))))
-def test_a_whole_answer_of_any_shape_is_read_or_is_an_error(response: Any) -> None:
+@given(
+    st.one_of(
+        any_json(), replace_any_part(wire.whole(*RICH)), replace_any_part(error(400, "No.", {"retryDelay": "1s"}))
+    )
+)
+def test_any_response_is_read_or_is_an_error(response: Any) -> None:
     response = response if isinstance(response, dict) else {"candidates": response}
     before = json.dumps(response)
     read(response)
@@ -323,8 +337,8 @@ def test_a_whole_answer_of_any_shape_is_read_or_is_an_error(response: Any) -> No
     gemini.provider_parse_error(400, {}, before)
 
 
-@given(st.lists(st.one_of(any_json(), *map(with_any_part, wire.chunks(*RICH))), max_size=8))
-def test_a_stream_of_any_shape_is_read_or_is_an_error(chunks: list[Any]) -> None:
+@given(st.lists(st.one_of(any_json(), *map(replace_any_part, wire.chunks(*RICH))), max_size=8))
+def test_any_stream_is_read_or_is_an_error(chunks: list[Any]) -> None:
     reader = gemini.provider_stream_reader()
     for chunk in chunks:
         reader.feed(ServerEvent(None, json.dumps(chunk)))

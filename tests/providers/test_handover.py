@@ -1,8 +1,8 @@
 """Any provider can continue any other's conversation: calls and results stay, provider-specific data does not.
 
-The conversations are made as runs make them, by reading a provider's own answers. Provider-specific data is looked for
-in all 72 pairs. Everything else is read into neutral messages first, so that a provider's answer is sent back to itself
-and to the next provider: each reads once and writes twice.
+The conversations are built by reading each provider's own responses. Provider-specific data is looked for in all pairs.
+Everything else becomes neutral messages first, so each provider's response is sent back to itself and to the next
+provider: each reads once and writes twice.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, Message, ToolCall, ToolSpec
-from tests.exchanges import put
 from tests.model_server import ModelServer
-from tests.wires import SERVICES, Part, Thought, Wire, arguments_of
+from tests.provider_wires import SERVICES, Part, Reasoning, Wire, decode_arguments
+from tests.recorded_exchanges import send_request
 
 ASKED = (Message("system", "Be kind."), Message("user", "What is in a.txt, and what lies beside it?"))
 NEXT = Message("user", "And what follows from that?")
-THOUGHT = Thought("Pondering in private.", "cHJpdmF0ZQ==")
+THOUGHT = Reasoning("Pondering in private.", "cHJpdmF0ZQ==")
 CALLS = (
     ToolCall("call_1", "read_file", '{"filepath": "a.txt"}'),
     ToolCall("call_2", "list_dir", '{"dirpath": ".", "depth": {"most": [1, 2.5, null, "ĝi"]}}'),
@@ -39,27 +39,27 @@ FAMILIES = ("anthropic/claude-test", "google/gemini-test", "openai/gpt-test", "x
 
 @cache
 def answer(wire: Wire, *parts: Part, cut: bool = False) -> Message:
-    """The message that is kept of a provider's answer."""
+    """Return the message that is stored for a provider's response."""
     with ModelServer() as server:
         server.reply(wire.says(*parts, cut=cut))
-        turn = put(wire.provider, server, ChatRequest(wire.model, ASKED, TOOLS)).turn
+        turn = send_request(wire.provider, server, ChatRequest(wire.model, ASKED, TOOLS)).result
     assert (turn.error is None) is not cut
     return Message("assistant", turn.answer.text, turn.tool_calls, native=turn.answer.native)
 
 
-def carried_out(said: Message, texts: Sequence[str] = TEXTS) -> list[Message]:
-    """An answer and the results of its calls."""
-    results = zip(said.tool_calls, texts, strict=True)
-    return [said, *(Message("tool", text, (), call.id, call.name) for call, text in results)]
+def add_results(message: Message, texts: Sequence[str] = TEXTS) -> list[Message]:
+    """Return an assistant message and the results of its calls."""
+    results = zip(message.tool_calls, texts, strict=True)
+    return [message, *(Message("tool", text, (), call.id, call.name) for call, text in results)]
 
 
 def build(wire: Wire, *messages: Message) -> Any:
-    """The body of a provider's request in a conversation that began with a question."""
+    """Build a provider's request body for a conversation that starts with a question."""
     return wire.provider.provider_build_request(ChatRequest(wire.model, (*ASKED, *messages), TOOLS), "key").body
 
 
 def plain(messages: Sequence[Message]) -> list[Any]:
-    """What messages say, but for what a service has or has not: ids, names of results, and blanks for no text."""
+    """Return messages without what differs between services: ids, names of results, and blanks for missing text."""
     return [
         (one.role, one.content.strip(), [(call.name, json.loads(call.arguments)) for call in one.tool_calls])
         for one in messages
@@ -67,7 +67,7 @@ def plain(messages: Sequence[Message]) -> list[Any]:
 
 
 def private_parts(body: Any) -> set[str]:
-    """The fields of the thought that a request holds."""
+    """Return the fields of a request that contain the thinking."""
     written = json.dumps(body, ensure_ascii=False)
     return {field for field in THOUGHT._fields if getattr(THOUGHT, field) in written}
 
@@ -75,13 +75,13 @@ def private_parts(body: Any) -> set[str]:
 @pytest.mark.parametrize("first", NAMES)
 def test_every_other_provider_gets_calls_and_results_and_no_provider_specific_data(first: str) -> None:
     one = SERVICES[first]
-    begun = carried_out(answer(one, THOUGHT, "Let me see.", *CALLS))
+    begun = add_results(answer(one, THOUGHT, "Let me see.", *CALLS))
     ended = [*begun, answer(one, THOUGHT, "It is short."), NEXT]
     for second in set(NAMES) - {first}:
         other = SERVICES[second]
         for messages in (begun, ended):
             body = build(other, *messages)
-            assert plain(other.heard(body)) == plain([*ASKED, *messages]), second
+            assert plain(other.read_conversation(body)) == plain([*ASKED, *messages]), second
             assert private_parts(body) == set(), second
             assert set(other.offered(body)) == {tool.name for tool in TOOLS}, second
 
@@ -89,37 +89,37 @@ def test_every_other_provider_gets_calls_and_results_and_no_provider_specific_da
 @pytest.mark.parametrize("name", SERVICES)
 def test_a_provider_gets_its_own_data_back(name: str) -> None:
     wire = SERVICES[name]
-    messages = carried_out(answer(wire, THOUGHT, "Let me see.", *CALLS))
+    messages = add_results(answer(wire, THOUGHT, "Let me see.", *CALLS))
     body = build(wire, *messages)
-    assert plain(wire.heard(body)) == plain([*ASKED, *messages])
-    assert private_parts(body) == set(wire.keeps)
+    assert plain(wire.read_conversation(body)) == plain([*ASKED, *messages])
+    assert private_parts(body) == set(wire.required_reasoning_fields)
 
 
 @pytest.mark.parametrize("first", NAMES)
-def test_a_provider_that_takes_over_again_gets_its_own_data_alone(first: str) -> None:
-    """One begins, another continues in the middle of the round, the first takes over again."""
+def test_provider_that_takes_over_again_gets_only_its_own_data(first: str) -> None:
+    """One provider starts, another continues in the middle of the round, and the first takes over again."""
     one = SERVICES[first]
-    between = Thought("Someone else's thought.", "c29tZW9uZQ==")
+    between = Reasoning("Someone else's thought.", "c29tZW9uZQ==")
     for second in set(NAMES) - {first}:
         messages = [
-            *carried_out(answer(one, THOUGHT, *CALLS)),
-            *carried_out(answer(SERVICES[second], between, "Once more.", *CALLS), ("again", "the same")),
+            *add_results(answer(one, THOUGHT, *CALLS)),
+            *add_results(answer(SERVICES[second], between, "Once more.", *CALLS), ("again", "the same")),
         ]
         body = build(one, *messages)
-        assert plain(one.heard(body)) == plain([*ASKED, *messages]), second
-        assert private_parts(body) == set(one.keeps), second
+        assert plain(one.read_conversation(body)) == plain([*ASKED, *messages]), second
+        assert private_parts(body) == set(one.required_reasoning_fields), second
         assert not any(part in json.dumps(body) for part in between), second
 
 
 @pytest.mark.parametrize("wrote", FAMILIES)
 def test_reasoning_through_openrouter_stays_in_its_model_family(wrote: str) -> None:
     one = replace(SERVICES["openrouter"], model=wrote)
-    messages = carried_out(answer(one, THOUGHT, "Let me see.", *CALLS))
+    messages = add_results(answer(one, THOUGHT, "Let me see.", *CALLS))
     for asked in FAMILIES:
         other = replace(one, model=asked)
         body = build(other, *messages)
-        assert plain(other.heard(body)) == plain([*ASKED, *messages]), asked
-        assert private_parts(body) == (set(one.keeps) if wrote == asked else set()), asked
+        assert plain(other.read_conversation(body)) == plain([*ASKED, *messages]), asked
+        assert private_parts(body) == (set(one.required_reasoning_fields) if wrote == asked else set()), asked
 
 
 @pytest.mark.parametrize("name", ["anthropic", "gemini"])
@@ -127,8 +127,8 @@ def test_a_vendors_own_api_and_openrouter_exchange_no_provider_specific_data(nam
     for family in FAMILIES:
         through, vendor = replace(SERVICES["openrouter"], model=family), SERVICES[name]
         for one, other in ((through, vendor), (vendor, through)):
-            body = build(other, *carried_out(answer(one, THOUGHT, "Let me see.", *CALLS)))
-            other.heard(body)
+            body = build(other, *add_results(answer(one, THOUGHT, "Let me see.", *CALLS)))
+            other.read_conversation(body)
             assert private_parts(body) == set()
 
 
@@ -154,22 +154,22 @@ def test_invalid_tool_names_are_replaced_with_valid_ones(first: str, second: str
 
 
 def check_kept(first: str, second: str, *parts: Part, rounds: int = 1) -> None:
-    """Every call that the first one made, and every result behind it, is in the second one's request."""
+    """Check that all calls of the first request, and the results after them, are in the second one."""
     one, other = SERVICES[first], SERVICES[second]
-    said = answer(one, *parts)
-    assert len(said.tool_calls) == len([part for part in parts if isinstance(part, ToolCall)])
+    assistant = answer(one, *parts)
+    assert len(assistant.tool_calls) == len([part for part in parts if isinstance(part, ToolCall)])
     messages: list[Message] = []
     for count in range(rounds):
-        messages += carried_out(said, [f"result {count}.{i}" for i in range(len(said.tool_calls))])
+        messages += add_results(assistant, [f"result {count}.{i}" for i in range(len(assistant.tool_calls))])
     body = build(other, *messages)
     json.dumps(body, allow_nan=False)
-    kept = other.heard(body)[2:]
+    kept = other.read_conversation(body)[2:]
     assert [len(message.tool_calls) for message in kept] == [len(message.tool_calls) for message in messages]
     assert [message.content for message in kept if message.role == "tool"] == [
         message.content for message in messages if message.role == "tool"
     ]
-    for call, before in zip(kept[0].tool_calls, said.tool_calls, strict=True):
-        written = arguments_of(before)
+    for call, before in zip(kept[0].tool_calls, assistant.tool_calls, strict=True):
+        written = decode_arguments(before)
         assert call.name == before.name or before.name not in {tool.name for tool in TOOLS}
         assert json.loads(call.arguments) == (written if isinstance(written, dict) else {})
 
@@ -177,7 +177,7 @@ def check_kept(first: str, second: str, *parts: Part, rounds: int = 1) -> None:
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_empty_results_are_sent(first: str, second: str) -> None:
     one, other = SERVICES[first], SERVICES[second]
-    body = build(other, *carried_out(answer(one, "Let me see.", *CALLS), ("", "")), NEXT)
+    body = build(other, *add_results(answer(one, "Let me see.", *CALLS), ("", "")), NEXT)
     assert [result.content.strip() for result in other.results(body)] == ["", ""]
 
 
@@ -186,7 +186,11 @@ def test_an_incomplete_answer_is_sent(first: str, second: str) -> None:
     one, other = SERVICES[first], SERVICES[second]
     cut = answer(one, THOUGHT, "It is sh", cut=True)
     body = build(other, cut, NEXT)
-    assert [message.content for message in other.heard(body)[1:]] == [ASKED[1].content, "It is sh", NEXT.content]
+    assert [message.content for message in other.read_conversation(body)[1:]] == [
+        ASKED[1].content,
+        "It is sh",
+        NEXT.content,
+    ]
     assert first == second or private_parts(body) == set()
 
 
@@ -195,6 +199,6 @@ def test_calls_of_an_incomplete_answer_are_not_sent(first: str, second: str) -> 
     one, other = SERVICES[first], SERVICES[second]
     cut = answer(one, THOUGHT, "Let me see.", *CALLS, cut=True)
     body = build(other, cut, NEXT)
-    heard = other.heard(body)
+    heard = other.read_conversation(body)
     assert [message.role for message in heard] == ["system", "user", "assistant", "user"]
     assert heard[2].tool_calls == ()

@@ -1,6 +1,6 @@
-"""A conversation begun with one provider is continued by another: `ask -p A ...`, then `ask -c -p B ...`.
+"""A conversation started with one provider is continued with another: `ask -p A ...`, then `ask -c -p B ...`.
 
-Each kind of wire is once the first and once the second; tests/providers/test_handover.py has all pairs.
+Each API is first once and second once; tests/providers/test_handover.py has all pairs.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import pytest
 from ask import ToolCall
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home
-from tests.saved import saved
-from tests.wires import SERVICES, Thought, Wire
+from tests.provider_wires import SERVICES, Reasoning, Wire
+from tests.saved_history import read_saved_runs
 
-THOUGHT = Thought("Pondering in private.", "cHJpdmF0ZQ==")
+THOUGHT = Reasoning("Pondering in private.", "cHJpdmF0ZQ==")
 CALLS = (
     ToolCall("call_1", "bash", '{"command": "echo \\"ĝi\\""}'),
     ToolCall("call_2", "read_file", '{"filepath": "a.txt"}'),
@@ -26,7 +26,7 @@ ROTATION = list(zip(NAMES, NAMES[1:] + NAMES[:1], strict=True))
 
 @pytest.fixture
 def ask(home: Home, server: ModelServer) -> Ask:
-    """With a key for each provider, and each one's address as its own SDK would take it."""
+    """The program, with a key for each provider, and their base URLs set like their own SDKs do."""
     root = server.base_url.removesuffix("/api/v1")
     env = dict(home.env)
     for name, service in SERVICES.items():
@@ -35,7 +35,7 @@ def ask(home: Home, server: ModelServer) -> Ask:
     return Ask(env, home.work)
 
 
-def whom(service: Wire) -> list[str]:
+def provider_options(service: Wire) -> list[str]:
     return ["-p", service.name, "-m", service.model]
 
 
@@ -46,12 +46,12 @@ def test_another_provider_continues_a_saved_conversation(
     one, other = SERVICES[first], SERVICES[second]
     (home.work / "a.txt").write_text("contents of a\n")
     server.reply(one.says(THOUGHT, "Let me see.", *CALLS), one.says(THOUGHT, "It is short."), other.says("Not much."))
-    assert ask(*whom(one), "-s", "Be kind.", "What is in a.txt?").text.endswith("It is short.\n")
-    result = ask("-c", *whom(other), "And what follows?")
+    assert ask(*provider_options(one), "-s", "Be kind.", "What is in a.txt?").text.endswith("It is short.\n")
+    result = ask("-c", *provider_options(other), "And what follows?")
     assert (result.text, result.stderr, result.code) == ("Not much.\n", "", 0)
     request = server.requests[-1]
     assert request.path.startswith(other.path)
-    system, question, called, ran, read, answer, following = other.heard(request.json)
+    system, question, called, ran, read, answer, following = other.read_conversation(request.json)
     assert "Be kind." in system.content
     assert (question.content, following.content) == ("What is in a.txt?", "And what follows?")
     assert (called.content.strip(), answer.content.strip()) == ("Let me see.", "It is short.")
@@ -61,7 +61,7 @@ def test_another_provider_continues_a_saved_conversation(
     assert "ĝi" in ran.content
     assert "contents of a" in read.content
     assert not any(part in request.body.decode() for part in THOUGHT)
-    assert [(run.provider, run.model, run.system) for run in saved(home)] == [
+    assert [(run.provider, run.model, run.system) for run in read_saved_runs(home)] == [
         (first, one.model, "Be kind."),
         (second, other.model, "Be kind."),
     ]

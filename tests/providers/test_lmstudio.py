@@ -1,4 +1,4 @@
-"""LM Studio: the contract, its recorded answers, and how it fails in its own ways."""
+"""LM Studio: the provider contract, recorded responses, and its own kinds of errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec, Usage
 from ask.testing import ProviderContract
 from providers.lmstudio import provider as lmstudio
 from tests import wire
-from tests.exchanges import put
 from tests.model_server import ModelServer, Reply
+from tests.recorded_exchanges import send_request
 from tests.recording_tests import RecordingTests
 
 MODEL = "qwen/qwen3-4b-2507"
@@ -35,17 +35,17 @@ class TestRecordings(RecordingTests):
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_both_requests_of_a_round_fit_openais_types(stream: bool) -> None:
+def test_both_requests_of_a_round_match_openais_types(stream: bool) -> None:
     calls = (ToolCall("1", "list_dir", '{"dirpath": "."}'), ToolCall("2", "list_dir", '{"dirpath": '))
-    said = Message("assistant", "", calls, native=Native("deepseek", MODEL, {"reasoning_content": "Hm."}))
+    message = Message("assistant", "", calls, native=Native("deepseek", MODEL, {"reasoning_content": "Hm."}))
     results = [Message("tool", text, (), text[0], "list_dir") for text in ("1.txt", "2: Error: no valid JSON")]
-    for messages in (TALK, [*TALK, said, *results]):
+    for messages in (TALK, [*TALK, message, *results]):
         request = REQUEST._replace(messages=messages, stream=stream, schema={"type": "object"})
         body = lmstudio.body(request)
         assert wire.read_by_openai(body) == body
 
 
-def test_no_key_is_needed_and_one_is_sent_where_there_is_one() -> None:
+def test_key_is_optional_but_sent_if_set() -> None:
     assert not lmstudio.info.needs_key
     assert lmstudio.provider_build_request(REQUEST, "").headers == {}
     assert lmstudio.provider_models_request("k").headers == {"Authorization": "Bearer k"}
@@ -55,9 +55,9 @@ def test_no_key_is_needed_and_one_is_sent_where_there_is_one() -> None:
 
 
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_reasoning_is_shown_and_does_not_go_back(server: ModelServer, field: str) -> None:
+def test_reasoning_is_shown_but_not_sent_back(server: ModelServer, field: str) -> None:
     server.reply(wire.streams(wire.reasoning("Hm.", field), wire.text("Hello."), wire.finish(), wire.usage()))
-    answer = put(lmstudio, server, REQUEST).turn.answer
+    answer = send_request(lmstudio, server, REQUEST).result.answer
     assert (answer.reasoning, answer.text, answer.native) == ("Hm.", "Hello.", None)
 
 
@@ -68,27 +68,27 @@ def test_reasoning_is_shown_and_does_not_go_back(server: ModelServer, field: str
 def test_an_error_event_in_a_stream_is_an_error(server: ModelServer, error: Any, before: str) -> None:
     event = f"event: error\ndata: {json.dumps(error)}\n\n".encode()
     server.reply(wire.streams(*([wire.text(before)] if before else []), event, done=False))
-    came = put(lmstudio, server, REQUEST)
-    assert (came.outcome, came.shown, came.turn.answer.text) == ("error", before, before)
-    assert getattr(came.turn.error, "message", "") == OVERFLOW
+    exchange = send_request(lmstudio, server, REQUEST)
+    assert (exchange.outcome, exchange.streamed_text, exchange.result.answer.text) == ("error", before, before)
+    assert getattr(exchange.result.error, "message", "") == OVERFLOW
 
 
 @pytest.mark.parametrize("chunks", [[], [wire.finish()], [wire.chunk({"role": "assistant"}), wire.finish()]])
-def test_a_stream_without_a_word_is_an_empty_answer_that_is_explained(server: ModelServer, chunks: list[Any]) -> None:
+def test_empty_stream_is_explained(server: ModelServer, chunks: list[Any]) -> None:
     server.reply(wire.streams(*chunks, wire.sse(), done=False))
-    came = put(lmstudio, server, REQUEST)
-    assert came.outcome == "empty"
-    assert "--context-length" in lmstudio.provider_notice(REQUEST, came.turn.answer)
+    exchange = send_request(lmstudio, server, REQUEST)
+    assert exchange.outcome == "empty"
+    assert "--context-length" in lmstudio.provider_notice(REQUEST, exchange.result.answer)
 
 
-def test_a_call_in_the_text_is_text_and_noticed(server: ModelServer) -> None:
+def test_call_in_the_text_causes_a_notice(server: ModelServer) -> None:
     server.reply(wire.says(LEAKED))
-    came = put(lmstudio, server, REQUEST)
-    assert (came.outcome, came.shown, came.turn.tool_calls) == ("ok", LEAKED, ())
-    assert "wrote a tool call as text" in lmstudio.provider_notice(REQUEST, came.turn.answer)
+    exchange = send_request(lmstudio, server, REQUEST)
+    assert (exchange.outcome, exchange.streamed_text, exchange.result.tool_calls) == ("ok", LEAKED, ())
+    assert "wrote a tool call as text" in lmstudio.provider_notice(REQUEST, exchange.result.answer)
 
 
-def test_other_answers_are_not_noticed() -> None:
+def test_other_responses_cause_no_notice() -> None:
     assert lmstudio.provider_notice(REQUEST, Answer("Hello.", usage=Usage(10, 5))) == ""
     assert lmstudio.provider_notice(REQUEST._replace(tools=()), Answer(f"It writes {LEAKED}.")) == ""
     assert lmstudio.provider_notice(REQUEST, Answer(usage=Usage(10, 20))) == "", "it called a tool"
@@ -96,33 +96,33 @@ def test_other_answers_are_not_noticed() -> None:
 
 
 @pytest.mark.parametrize("reason", ["tool_calls", "stop"])
-def test_a_call_without_a_word_is_no_empty_answer(server: ModelServer, reason: str) -> None:
+def test_call_without_text_is_not_empty(server: ModelServer, reason: str) -> None:
     call = wire.call(0, id="1", name="list_dir", arguments='{"dirpath": "."}')
     server.reply(wire.streams(call, wire.finish(reason)))
-    came = put(lmstudio, server, REQUEST)
-    assert (came.outcome, came.notices, len(came.turn.tool_calls)) == ("ok", [], 1)
+    exchange = send_request(lmstudio, server, REQUEST)
+    assert (exchange.outcome, exchange.notices, len(exchange.result.tool_calls)) == ("ok", [], 1)
 
 
 @pytest.mark.parametrize(
     "error", ["No models loaded.", {"message": "No models loaded.", "type": "invalid_request_error", "param": "model"}]
 )
-def test_a_refusal_is_told_in_its_words(server: ModelServer, error: Any) -> None:
+def test_error_message_is_shown(server: ModelServer, error: Any) -> None:
     server.reply(Reply([json.dumps({"error": error}).encode()], 404))
-    told = str(put(lmstudio, server, REQUEST).turn.error)
-    assert told.startswith("No models loaded")
-    assert told.endswith("(lmstudio, 404): ask models -p lmstudio lists the models")
+    message = str(send_request(lmstudio, server, REQUEST).result.error)
+    assert message.startswith("No models loaded")
+    assert message.endswith("(lmstudio, 404): ask models -p lmstudio lists the models")
 
 
 # Models
 
 
-def test_models_that_only_embed_are_not_listed() -> None:
+def test_embedding_models_are_not_listed() -> None:
     listed = [{"id": "text-embedding-nomic-embed-text-v1.5", "object": "model"}, {"id": MODEL, "object": "model"}]
     for body in ({"object": "list", "data": listed}, listed):
         assert [model.id for model in lmstudio.provider_parse_models(body)] == [MODEL]
 
 
-def test_loaded_models_come_first_where_the_list_tells() -> None:
+def test_loaded_models_come_first_if_known() -> None:
     listed: list[dict[str, Any]] = [
         {"id": "a", "type": "llm", "state": "not-loaded", "max_context_length": 4096},
         {"id": "b", "type": "embeddings", "state": "loaded"},

@@ -1,4 +1,4 @@
-"""No answer whatever, of any shape, breaks the reader of Chat Completions: it is read, or it is an `AskError`."""
+"""Malformed Chat Completions responses: the result is always an answer or an `AskError`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from ask import Answer, AskError, ChatCompletions, ServerEvent, ToolCall
 from tests import wire
-from tests.any_json import any_json, with_any_part
+from tests.json_strategies import any_json, replace_any_part
 
 CHAT = ChatCompletions(name="test", base_url="http://test/v1")
 
 
 @given(
     st.one_of(
-        any_json(), with_any_part(wire.answer("text", [("bash", {})], reasoning="r")), with_any_part(wire.error())
+        any_json(), replace_any_part(wire.answer("text", [("bash", {})], reasoning="r")), replace_any_part(wire.error())
     )
 )
-def test_a_whole_answer_of_any_shape_is_read_or_is_an_error(response: Any) -> None:
+def test_any_response_is_read_or_is_an_error(response: Any) -> None:
     if not isinstance(response, dict):
         response = {"choices": response}
     before = json.dumps(response)
@@ -37,8 +37,8 @@ def test_a_whole_answer_of_any_shape_is_read_or_is_an_error(response: Any) -> No
     assert json.dumps(response) == before
 
 
-@given(st.lists(st.one_of(any_json(), *map(with_any_part, wire.stream("two words", [("bash", {})]))), max_size=6))
-def test_a_stream_of_any_shape_is_read_or_is_an_error(chunks: list[Any]) -> None:
+@given(st.lists(st.one_of(any_json(), *map(replace_any_part, wire.stream("two words", [("bash", {})]))), max_size=6))
+def test_any_stream_is_read_or_is_an_error(chunks: list[Any]) -> None:
     reader = CHAT.provider_stream_reader()
     for chunk in chunks:
         reader.feed(ServerEvent(None, json.dumps(chunk)))
@@ -51,26 +51,27 @@ def test_a_stream_of_any_shape_is_read_or_is_an_error(chunks: list[Any]) -> None
 
 
 @given(st.sampled_from([None, "", "error", "message"]), st.text())
-def test_an_event_of_any_text_is_read(kind: str | None, data: str) -> None:
+def test_any_event_text_is_read(kind: str | None, data: str) -> None:
     CHAT.provider_stream_reader().feed(ServerEvent(kind, data))
 
 
 @given(
-    st.integers(200, 599), st.one_of(st.text(), any_json().map(json.dumps), with_any_part(wire.error()).map(json.dumps))
+    st.integers(200, 599),
+    st.one_of(st.text(), any_json().map(json.dumps), replace_any_part(wire.error()).map(json.dumps)),
 )
-def test_an_http_error_of_any_text_is_one_line(status: int, body: str) -> None:
+def test_any_http_error_text_is_one_line(status: int, body: str) -> None:
     error = CHAT.provider_parse_error(status, {}, body)
     assert error.message
     assert "\n" not in error.message
 
 
 @given(st.binary())
-def test_an_http_error_of_any_bytes_is_one_line(body: bytes) -> None:
+def test_any_http_error_bytes_are_one_line(body: bytes) -> None:
     assert "\n" not in CHAT.provider_parse_error(500, {}, body.decode(errors="replace")).message
 
 
 @given(any_json())
-def test_a_models_list_of_any_shape_is_read(body: Any) -> None:
+def test_any_models_list_is_read(body: Any) -> None:
     assert all(model.id for model in CHAT.provider_parse_models(body))
 
 

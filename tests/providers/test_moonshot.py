@@ -1,4 +1,4 @@
-"""Moonshot: the contract, its recorded answers, reasoning that goes back, and thinking in the text of an answer."""
+"""Moonshot: the provider contract, recorded responses, reasoning that is sent back, and thinking in the text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ask.testing.samples import make_chat_response, make_chat_stream
 from providers.moonshot import provider as moonshot
 from providers.moonshot_thinking import ThinkingSplitter
 from tests import wire
-from tests.exchanges import QUESTION, Came, put
 from tests.model_server import ModelServer, Reply
+from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
 
 MARKS = [("◁think▷", "◁/think▷"), ("<think>", "</think>")]
@@ -26,7 +26,7 @@ USAGE = {"prompt_tokens": 110, "completion_tokens": 74, "total_tokens": 184}
 
 
 def letters(text: str) -> list[dict[str, Any]]:
-    """The text as deltas of one character, so that the marks are cut everywhere."""
+    """Split a text into deltas of one character, so that tags are split everywhere."""
     return [{"content": letter} for letter in text]
 
 
@@ -51,26 +51,28 @@ class TestRecordings(RecordingTests):
     provider = moonshot
 
 
-def ask(server: ModelServer, *replies: Reply) -> Came:
+def ask(server: ModelServer, *replies: Reply) -> ExchangeResult:
     server.reply(*replies)
-    return put(moonshot, server, ChatRequest(wire.MODEL, [QUESTION]))
+    return send_request(moonshot, server, ChatRequest(wire.MODEL, [QUESTION]))
 
 
-def sent_back(came: Came) -> dict[str, Any]:
-    """An answer, as the requests after it hold it."""
-    said = Message("assistant", came.turn.answer.text, came.turn.tool_calls, native=came.turn.answer.native)
-    return moonshot.format_message(said, wire.MODEL)
+def sent_back(exchange: ExchangeResult) -> dict[str, Any]:
+    """Return a response as later requests contain it."""
+    message = Message(
+        "assistant", exchange.result.answer.text, exchange.result.tool_calls, native=exchange.result.answer.native
+    )
+    return moonshot.format_message(message, wire.MODEL)
 
 
 # Reasoning that goes back
 
 
-def test_reasoning_and_ids_go_back_with_their_calls(server: ModelServer) -> None:
+def test_reasoning_and_ids_are_sent_back_with_their_calls(server: ModelServer) -> None:
     fragment = wire.call(0, id="functions.list_dir:0", name="list_dir", arguments="{}")
-    came = ask(
+    exchange = ask(
         server, wire.streams(wire.reasoning("I look.", "reasoning_content"), fragment, wire.finish("tool_calls"))
     )
-    back = sent_back(came)
+    back = sent_back(exchange)
     assert back["reasoning_content"] == "I look."
     assert [call["id"] for call in back["tool_calls"]] == ["functions.list_dir:0"]
 
@@ -84,13 +86,13 @@ def test_reasoning_and_ids_go_back_with_their_calls(server: ModelServer) -> None
         Native("deepseek", "deepseek-flash", {"reasoning_content": "Hm."}),
     ],
 )
-def test_calls_without_reasoning_of_its_own_get_some_that_is_not_empty(native: Native | None) -> None:
-    """An empty one counts as missing."""
-    said = Message("assistant", "", (ToolCall("toolu_1", "bash", "{}"),), native=native)
-    assert moonshot.format_message(said, "kimi-k3")["reasoning_content"] == " "
+def test_calls_without_reasoning_get_a_placeholder(native: Native | None) -> None:
+    """Moonshot treats an empty reasoning as missing."""
+    message = Message("assistant", "", (ToolCall("toolu_1", "bash", "{}"),), native=native)
+    assert moonshot.format_message(message, "kimi-k3")["reasoning_content"] == " "
 
 
-def test_answer_without_a_word_gets_a_text_that_is_not_empty() -> None:
+def test_empty_response_gets_a_placeholder() -> None:
     assert moonshot.format_message(Message("assistant"), "kimi-k3") == {"role": "assistant", "content": " "}
 
 
@@ -98,24 +100,24 @@ def test_answer_without_a_word_gets_a_text_that_is_not_empty() -> None:
 
 
 @pytest.mark.parametrize(("begin", "end"), MARKS)
-def test_thinking_in_the_text_goes_back_apart(server: ModelServer, begin: str, end: str) -> None:
-    said = f"{begin}I look.{end}\nOne moment."
-    came = ask(server, wire.whole_reply(wire.answer(said, [("list_dir", {})])))
-    assert (came.shown, came.turn.answer.reasoning) == ("One moment.", "I look.")
-    assert (sent_back(came)["content"], sent_back(came)["reasoning_content"]) == ("One moment.", "I look.")
+def test_thinking_in_the_text_is_sent_back_separately(server: ModelServer, begin: str, end: str) -> None:
+    text = f"{begin}I look.{end}\nOne moment."
+    exchange = ask(server, wire.whole_reply(wire.answer(text, [("list_dir", {})])))
+    assert (exchange.streamed_text, exchange.result.answer.reasoning) == ("One moment.", "I look.")
+    assert (sent_back(exchange)["content"], sent_back(exchange)["reasoning_content"]) == ("One moment.", "I look.")
 
 
 @pytest.mark.parametrize(("begin", "end"), MARKS)
-def test_thinking_that_is_cut_by_the_limit_is_no_answer(server: ModelServer, begin: str, end: str) -> None:
-    came = ask(server, wire.streams(*map(wire.text, f"{begin}I have to{end[:-1]}"), wire.finish("length")))
-    assert (came.shown, came.outcome, came.turn.answer.text) == ("", "length", "")
-    assert came.turn.answer.reasoning == f"I have to{end[:-1]}"
+def test_thinking_truncated_by_the_limit_is_not_an_answer(server: ModelServer, begin: str, end: str) -> None:
+    exchange = ask(server, wire.streams(*map(wire.text, f"{begin}I have to{end[:-1]}"), wire.finish("length")))
+    assert (exchange.streamed_text, exchange.outcome, exchange.result.answer.text) == ("", "length", "")
+    assert exchange.result.answer.reasoning == f"I have to{end[:-1]}"
 
 
 @pytest.mark.parametrize("text", ["<", "◁th", "  ", "<thin", "I <think> so.", " \n<b>yes</b>", "</think>", "\n{ }"])
-def test_text_that_only_resembles_thinking_is_the_answer_to_the_last_character(server: ModelServer, text: str) -> None:
-    came = ask(server, wire.streams(*map(wire.text, text), wire.finish()))
-    assert (came.shown, came.turn.answer.text, came.turn.answer.reasoning) == (text, text, "")
+def test_text_that_resembles_a_tag_is_kept(server: ModelServer, text: str) -> None:
+    exchange = ask(server, wire.streams(*map(wire.text, text), wire.finish()))
+    assert (exchange.streamed_text, exchange.result.answer.text, exchange.result.answer.reasoning) == (text, text, "")
 
 
 def split(pieces: list[str]) -> tuple[str, str]:
@@ -129,7 +131,7 @@ PIECES = st.sampled_from([*(mark for pair in MARKS for mark in pair), "◁", "<"
 
 
 @given(st.lists(PIECES, max_size=8).map("".join), st.data())
-def test_text_is_split_the_same_however_it_is_cut(text: str, data: st.DataObject) -> None:
+def test_text_is_split_alike_in_any_fragments(text: str, data: st.DataObject) -> None:
     places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)))
     cut = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
     assert split(cut) == split([text]) == split(list(text))
@@ -138,14 +140,14 @@ def test_text_is_split_the_same_however_it_is_cut(text: str, data: st.DataObject
 # The rest
 
 
-def test_usage_that_is_told_twice_counts_once(server: ModelServer) -> None:
+def test_usage_sent_twice_counts_once(server: ModelServer) -> None:
     ending = [wire.chunk(finish="stop", usage=USAGE), {"choices": [], "usage": USAGE}]
-    usage = ask(server, wire.streams(wire.text("Hello."), *ending)).turn.answer.usage
+    usage = ask(server, wire.streams(wire.text("Hello."), *ending)).result.answer.usage
     assert (usage.input_tokens, usage.output_tokens) == (110, 74)
 
 
 def test_usage_inside_the_choice_is_enough(server: ModelServer) -> None:
-    usage = ask(server, wire.streams(wire.text("Hello."), wire.chunk(finish="stop", usage=USAGE))).turn.answer.usage
+    usage = ask(server, wire.streams(wire.text("Hello."), wire.chunk(finish="stop", usage=USAGE))).result.answer.usage
     assert (usage.input_tokens, usage.output_tokens) == (110, 74)
 
 
@@ -157,16 +159,16 @@ def test_usage_inside_the_choice_is_enough(server: ModelServer) -> None:
         {"prompt_tokens_details": {"cached_tokens": 3}},
     ],
 )
-def test_cached_tokens_are_found_in_either_place(usage: dict[str, Any]) -> None:
+def test_cached_tokens_are_read_from_either_field(usage: dict[str, Any]) -> None:
     assert moonshot.parse_usage(USAGE | usage).cached_tokens == 3
 
 
-def test_limit_goes_under_the_name_that_current_models_take() -> None:
+def test_limit_has_the_name_for_current_models() -> None:
     body = moonshot.body(ChatRequest("kimi-k3", [QUESTION], options={"max_tokens": 9}))
     assert (body["max_completion_tokens"], "max_tokens" in body) == (9, False)
 
 
-def test_thinking_and_effort_are_sent_only_as_the_user_sets_them() -> None:
+def test_thinking_and_effort_are_sent_only_if_set() -> None:
     """Moonshot refuses them together."""
     assert not {"thinking", "reasoning_effort"} & moonshot.body(ChatRequest("kimi-k3", [QUESTION])).keys()
     body = moonshot.body(ChatRequest("kimi-k2.6", [QUESTION], options={"thinking": {"type": "disabled"}}))

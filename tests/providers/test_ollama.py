@@ -1,4 +1,4 @@
-"""Ollama: the contract, its recorded answers, and what its API answers that no other does."""
+"""Ollama: the provider contract, recorded responses, and what is special in its API."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ask import ChatCompletions, ChatRequest, Message, Remedy, ServerEvent, Tool
 from ask.testing import ProviderContract
 from providers.ollama import provider as ollama
 from tests import wire
-from tests.exchanges import cuts, put, put_recording, put_results, result_of
 from tests.model_server import ModelServer, Reply
 from tests.providers.test_ollama_requests import read_by_ollama, without_newer
+from tests.recorded_exchanges import list_chunkings, make_tool_result, replay_recording, send_request, send_tool_results
 from tests.recordings import Recording, recordings
 
 MODEL = "qwen3:4b"
@@ -25,21 +25,21 @@ LIST = ToolSpec("list_dir", "Lists a folder.", {"type": "object", "properties": 
 
 
 def line(**fields: Any) -> dict[str, Any]:
-    """One line of a stream; `message`, if any, has the assistant's role added."""
+    """Build one line of a stream; a `message` gets the assistant's role."""
     if "message" in fields:
         fields["message"] = {"role": "assistant", "content": ""} | fields["message"]
     return {"model": MODEL, "created_at": "2026-08-04T19:59:02Z", "done": False} | fields
 
 
-def said(text: str) -> dict[str, Any]:
+def text_line(text: str) -> dict[str, Any]:
     return line(message={"content": text})
 
 
-def thought(text: str) -> dict[str, Any]:
+def thinking_line(text: str) -> dict[str, Any]:
     return line(message={"thinking": text})
 
 
-def called(name: str, arguments: Any, **call: Any) -> dict[str, Any]:
+def call_line(name: str, arguments: Any, **call: Any) -> dict[str, Any]:
     return line(message={"tool_calls": [{"function": {"name": name, "arguments": arguments}} | call]})
 
 
@@ -64,9 +64,9 @@ def whole(reason: str = "stop", **message: Any) -> dict[str, Any]:
     return done(reason) | {"message": {"role": "assistant", "content": ""} | message}
 
 
-HELLO = (said("Hello, "), said("wörld!"))
-ADD = called("add", {"a": 2, "b": 3}, id="call_1")
-ADD_MORE = called("add", {"a": 4, "b": 5}, id="call_2")
+HELLO = (text_line("Hello, "), text_line("wörld!"))
+ADD = call_line("add", {"a": 2, "b": 3}, id="call_1")
+ADD_MORE = call_line("add", {"a": 4, "b": 5}, id="call_2")
 OVERLOADED = {"error": "the runner is overloaded"}
 
 
@@ -74,13 +74,13 @@ class TestOllama(ProviderContract):
     provider = ollama
     samples: ClassVar = {
         "text": events(*HELLO, done()),
-        "reasoning": events(thought("Let me "), thought("think."), *HELLO, done()),
+        "reasoning": events(thinking_line("Let me "), thinking_line("think."), *HELLO, done()),
         "call": events(ADD, done()),
         "parallel": events(ADD, ADD_MORE, done()),
         "text_and_call": events(*HELLO, ADD, done()),
-        "length": events(said("Hello, w"), done("length")),
-        "error": events(said("Hello, w"), OVERLOADED),
-        "cut": events(said("Hello, w")),
+        "length": events(text_line("Hello, w"), done("length")),
+        "error": events(text_line("Hello, w"), OVERLOADED),
+        "cut": events(text_line("Hello, w")),
     }
     whole: ClassVar = {
         "text": whole(content="Hello, wörld!"),
@@ -101,97 +101,103 @@ CHAT_COMPLETIONS = ChatCompletions(name="ollama-v1", base_url="http://localhost:
 
 
 def check_recording(provider: Any, server: ModelServer, recording: Recording, way: str = "") -> Any:
-    came = put_recording(provider, server, recording, cuts(recording)[way] if way else ())
-    assert (came.turn.answer.text, came.calls, came.outcome) == (recording.text, recording.calls, recording.outcome)
-    assert came.shown == recording.text
-    return came
+    exchange = replay_recording(provider, server, recording, list_chunkings(recording)[way] if way else ())
+    assert (exchange.result.answer.text, exchange.calls, exchange.outcome) == (
+        recording.text,
+        recording.calls,
+        recording.outcome,
+    )
+    assert exchange.streamed_text == recording.text
+    return exchange
 
 
 @pytest.mark.parametrize("recording", RECORDED, ids=str)
-def test_recorded_answer_is_read_and_its_calls_are_answered(server: ModelServer, recording: Recording) -> None:
-    came = check_recording(ollama, server, recording)
-    if not came.turn.tool_calls:
+def test_recorded_response_is_read_and_its_calls_are_answered(server: ModelServer, recording: Recording) -> None:
+    exchange = check_recording(ollama, server, recording)
+    if not exchange.result.tool_calls:
         return
-    body = put_results(ollama, server, recording, came)
-    _, said, *results = body["messages"]
-    assert tuple((call["function"]["name"], call["function"]["arguments"]) for call in said["tool_calls"]) == (
+    body = send_tool_results(ollama, server, recording, exchange)
+    _, assistant, *results = body["messages"]
+    assert tuple((call["function"]["name"], call["function"]["arguments"]) for call in assistant["tool_calls"]) == (
         recording.calls
     )
-    assert said["content"] == recording.text
-    assert said.get("thinking", "") == came.turn.answer.reasoning
+    assert assistant["content"] == recording.text
+    assert assistant.get("thinking", "") == exchange.result.answer.reasoning
     assert [(one["role"], one["tool_name"], one["content"]) for one in results] == [
-        ("tool", call.name, result_of(call)) for call in came.turn.tool_calls
+        ("tool", call.name, make_tool_result(call)) for call in exchange.result.tool_calls
     ]
-    assert [one["tool_call_id"] for one in results] == [call["id"] for call in said["tool_calls"]]
+    assert [one["tool_call_id"] for one in results] == [call["id"] for call in assistant["tool_calls"]]
     assert read_by_ollama(body) == without_newer(body)
 
 
 @pytest.mark.parametrize(
-    ("recording", "way"), [(one, way) for one in (*RECORDED, *COMPATIBLE) for way in cuts(one)], ids=str
+    ("recording", "way"), [(one, way) for one in (*RECORDED, *COMPATIBLE) for way in list_chunkings(one)], ids=str
 )
-def test_recorded_answer_is_the_same_however_its_bytes_are_cut(
-    server: ModelServer, recording: Recording, way: str
-) -> None:
+def test_recorded_response_is_read_alike_in_any_chunks(server: ModelServer, recording: Recording, way: str) -> None:
     check_recording(ollama if recording.wire == "ollama" else CHAT_COMPLETIONS, server, recording, way)
 
 
 @pytest.mark.parametrize("recording", COMPATIBLE, ids=str)
 def test_its_compatible_endpoint_is_plain_chat_completions(server: ModelServer, recording: Recording) -> None:
-    came = check_recording(CHAT_COMPLETIONS, server, recording)
-    if came.turn.tool_calls:
-        body = put_results(CHAT_COMPLETIONS, server, recording, came)
-        assert [one["content"] for one in body["messages"][2:]] == [result_of(call) for call in came.turn.tool_calls]
+    exchange = check_recording(CHAT_COMPLETIONS, server, recording)
+    if exchange.result.tool_calls:
+        body = send_tool_results(CHAT_COMPLETIONS, server, recording, exchange)
+        assert [one["content"] for one in body["messages"][2:]] == [
+            make_tool_result(call) for call in exchange.result.tool_calls
+        ]
         assert wire.read_by_openai(body) == body
 
 
 # Answers
 
 
-def test_calls_without_ids_get_some_that_differ(server: ModelServer) -> None:
-    server.reply(streams(called("list_dir", {}), called("list_dir", None), called("list_dir", {}, id=""), done()))
-    calls = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn.tool_calls
+def test_calls_without_ids_get_unique_ones(server: ModelServer) -> None:
+    server.reply(
+        streams(call_line("list_dir", {}), call_line("list_dir", None), call_line("list_dir", {}, id=""), done())
+    )
+    calls = send_request(ollama, server, ChatRequest(MODEL, TALK, [LIST])).result.tool_calls
     assert [call.arguments for call in calls] == ["{}"] * 3
     assert len({call.id for call in calls}) == 3
     assert all(call.id for call in calls)
 
 
-def test_calls_of_one_id_are_two(server: ModelServer) -> None:
-    server.reply(streams(called("list_dir", {"dirpath": "é"}, id="1"), called("list_dir", "{}", id="1"), done()))
-    first, second = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn.tool_calls
+def test_calls_with_the_same_id_stay_separate(server: ModelServer) -> None:
+    server.reply(streams(call_line("list_dir", {"dirpath": "é"}, id="1"), call_line("list_dir", "{}", id="1"), done()))
+    first, second = send_request(ollama, server, ChatRequest(MODEL, TALK, [LIST])).result.tool_calls
     assert (first.id, first.arguments, second.arguments) == ("1", '{"dirpath": "é"}', "{}")
     assert second.id not in ("", "1")
 
 
-def test_usage_counts_what_came_from_the_cache(server: ModelServer) -> None:
-    server.reply(streams(said("Hello."), done()))
-    assert put(ollama, server, ChatRequest(MODEL, TALK)).turn.answer.usage == Usage(12, 7, 4)
+def test_usage_includes_cached_tokens(server: ModelServer) -> None:
+    server.reply(streams(text_line("Hello."), done()))
+    assert send_request(ollama, server, ChatRequest(MODEL, TALK)).result.answer.usage == Usage(12, 7, 4)
 
 
 @pytest.mark.parametrize("reason", ["load", "unload", "stop"])
-def test_nothing_at_all_is_an_empty_answer(server: ModelServer, reason: str) -> None:
+def test_empty_response_is_an_empty_answer(server: ModelServer, reason: str) -> None:
     server.reply(streams(done(reason)))
-    assert put(ollama, server, ChatRequest(MODEL, TALK)).outcome == "empty"
+    assert send_request(ollama, server, ChatRequest(MODEL, TALK)).outcome == "empty"
 
 
-def test_a_stream_that_is_not_done_was_cut(server: ModelServer) -> None:
-    server.reply(Reply([ndjson(said("Hel")), b'{"message": {"content": "lo'], content_type="application/x-ndjson"))
-    came = put(ollama, server, ChatRequest(MODEL, TALK))
-    assert (came.outcome, came.shown) == ("cut", "Hel")
+def test_stream_without_done_is_incomplete(server: ModelServer) -> None:
+    server.reply(Reply([ndjson(text_line("Hel")), b'{"message": {"content": "lo'], content_type="application/x-ndjson"))
+    exchange = send_request(ollama, server, ChatRequest(MODEL, TALK))
+    assert (exchange.outcome, exchange.streamed_text) == ("cut", "Hel")
 
 
 @pytest.mark.parametrize(("fields", "status"), [({}, None), ({"status": 503}, 503), ({"status": "x"}, None)])
-def test_an_error_in_a_stream_keeps_what_was_said(server: ModelServer, fields: Any, status: int | None) -> None:
-    server.reply(streams(said("Hel"), called("list_dir", {}), OVERLOADED | fields))
-    turn = put(ollama, server, ChatRequest(MODEL, TALK, [LIST])).turn
-    assert (turn.answer.text, turn.tool_calls) == ("Hel", ())
-    assert getattr(turn.error, "message", "") == "the runner is overloaded"
-    assert getattr(turn.error, "status", 0) == status
+def test_error_in_a_stream_keeps_the_text(server: ModelServer, fields: Any, status: int | None) -> None:
+    server.reply(streams(text_line("Hel"), call_line("list_dir", {}), OVERLOADED | fields))
+    result = send_request(ollama, server, ChatRequest(MODEL, TALK, [LIST])).result
+    assert (result.answer.text, result.tool_calls) == ("Hel", ())
+    assert getattr(result.error, "message", "") == "the runner is overloaded"
+    assert getattr(result.error, "status", 0) == status
 
 
-def test_what_is_not_ollama_is_said_to_be_something_else(server: ModelServer) -> None:
+def test_another_server_is_reported(server: ModelServer) -> None:
     server.reply(Reply([b"<!doctype html>\n<p>It works!\n"], content_type="text/html"))
     for stream in (True, False):
-        failure = put(ollama, server, ChatRequest(MODEL, TALK, stream=stream)).turn.error
+        failure = send_request(ollama, server, ChatRequest(MODEL, TALK, stream=stream)).result.error
         assert "<!doctype html>" in str(failure)
         assert ("not of its API" if stream else "check the base URL") in str(failure)
 
@@ -212,16 +218,16 @@ def test_what_is_not_ollama_is_said_to_be_something_else(server: ModelServer) ->
         (401, "unauthorized", Remedy.NONE, "ollama signin"),
     ],
 )
-def test_errors_are_told_with_what_helps(status: int, message: str, remedy: Remedy, advice: str) -> None:
+def test_errors_have_hints(status: int, message: str, remedy: Remedy, advice: str) -> None:
     body = json.dumps({"error": message, "signin_url": "https://ollama.com/connect?name=x"})
     error = ollama.provider_parse_error(status, {}, body)
     assert (error.message, error.status, error.remedy) == (" ".join(message.split()), status, remedy)
     assert advice in error.advice
 
 
-def test_a_refused_think_is_blamed_on_the_option(server: ModelServer) -> None:
+def test_refused_think_names_the_option(server: ModelServer) -> None:
     server.reply(wire.whole_reply({"error": '"llama3.1:8b" does not support thinking'}, 400))
-    failure = put(ollama, server, ChatRequest(MODEL, TALK, options={"think": True})).turn.error
+    failure = send_request(ollama, server, ChatRequest(MODEL, TALK, options={"think": True})).result.error
     assert getattr(failure, "exit_code", 0) == 7
     assert "think" in getattr(failure, "advice", "")
 
@@ -229,7 +235,7 @@ def test_a_refused_think_is_blamed_on_the_option(server: ModelServer) -> None:
 # Models
 
 
-def test_installed_models_that_answer_are_listed() -> None:
+def test_installed_chat_models_are_listed() -> None:
     details = {"family": "qwen3", "parameter_size": "4.0B", "quantization_level": "Q4_K_M", "context_length": 262144}
     listed = [
         {"name": "embeddinggemma:latest", "capabilities": ["embedding"], "details": {"family": "gemma3"}},
@@ -247,7 +253,7 @@ def test_installed_models_that_answer_are_listed() -> None:
     assert (llama.id, llama.tools) == ("llama3.2:latest", None)
 
 
-def test_where_it_runs_and_how_to_start_it_is_told() -> None:
+def test_connection_error_says_how_to_start_it() -> None:
     info = ollama.info
     assert (info.base_url, info.base_url_env, info.needs_key) == ("http://localhost:11434", ("OLLAMA_HOST",), False)
     assert (info.default_model, info.key_env) == ("", ("OLLAMA_API_KEY",))
@@ -256,11 +262,11 @@ def test_where_it_runs_and_how_to_start_it_is_told() -> None:
 
 
 def test_a_prompt_count_of_zero_means_that_it_was_not_counted(server: ModelServer) -> None:
-    """Ollama counts no tokens of a prompt that it has in its cache, which is no sign of a truncated prompt."""
+    """Ollama does not count tokens of a cached prompt, so 0 does not mean a truncated prompt."""
     request = ChatRequest(MODEL, (Message("system", "Be kind. " * 1000), Message("user", "hi")))
     server.reply(streams(*HELLO, done(prompt_eval_count=0)))
-    came = put(ollama, server, request)
-    assert came.turn.answer.usage.input_tokens is None
-    assert came.notices == []
+    exchange = send_request(ollama, server, request)
+    assert exchange.result.answer.usage.input_tokens is None
+    assert exchange.notices == []
     server.reply(streams(*HELLO, done(prompt_eval_count=1)))
-    assert len(put(ollama, server, request).notices) == 1
+    assert len(send_request(ollama, server, request).notices) == 1

@@ -1,4 +1,4 @@
-"""Ollama's requests: its SDK's types take them, all lies where it looks, and the context holds it."""
+"""Ollama's requests: checked with its SDK's types, fields in their right places, and a large enough context."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec, Usage
 from ask.tools.builtin import list_builtin_tools
 from providers.ollama import provider as ollama
 from tests import wire
-from tests.exchanges import put_recording
 from tests.model_server import ModelServer
+from tests.recorded_exchanges import replay_recording
 from tests.recordings import Recording, recordings
 
 MODEL = "qwen3:4b"
 NEWER = {"id", "tool_call_id"}
-"""What the server has taken since its SDK was last told."""
+"""Fields that the server supports but the SDK's types do not know yet."""
 TALK = (Message("system", "Be kind."), Message("user", "hi"))
 LIST = ToolSpec("list_dir", "Lists a folder.", {"type": "object", "properties": {"dirpath": {"type": "string"}}})
 
 
 def read_by_ollama(body: Any) -> Any:
-    """A request body as the types of the `ollama` SDK read it: equal to the body where they know every field of it."""
+    """Parse a request body with the SDK's types; the result equals the body if every field is known."""
     read = OllamaRequest.model_validate(body).model_dump(exclude_unset=True)
     messages = [OllamaMessage.model_validate(one).model_dump(exclude_unset=True) for one in body["messages"]]
     options = OllamaOptions.model_validate(body["options"]).model_dump(exclude_unset=True)
@@ -35,7 +35,7 @@ def read_by_ollama(body: Any) -> Any:
 
 
 def without_newer(body: Any) -> Any:
-    """A request body without what the SDK's types lack: they know fewer keywords of a parameter than the server."""
+    """Remove what the SDK's types lack: they know fewer schema keywords than the server."""
     body = wire.without_fields(body, NEWER)
     for tool in body.get("tools", []):
         properties = tool["function"]["parameters"]["properties"]
@@ -45,14 +45,14 @@ def without_newer(body: Any) -> Any:
 
 
 def round_of(*texts: str, native: Native | None = None) -> list[Message]:
-    """A conversation with one round of calls, one for each result."""
+    """Build a conversation with one round of calls, one for each result."""
     calls = tuple(ToolCall(f"call_{i}", "list_dir", '{"dirpath": "."}') for i in range(len(texts)))
     results = [Message("tool", text, (), call.id, call.name) for call, text in zip(calls, texts, strict=True)]
     return [*TALK, Message("assistant", "Let me see.", calls, native=native), *results]
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_both_requests_of_a_round_fit_the_types_of_its_sdk(stream: bool) -> None:
+def test_both_requests_of_a_round_match_the_sdk_s_types(stream: bool) -> None:
     options = {"temperature": 0.5, "max_tokens": 99, "stop": "END", "think": "high", "keep_alive": "10m", "seed": 3}
     thinking = Native("ollama", MODEL, {"thinking": "Hm."})
     for messages in (TALK, round_of("a.txt", "Error: there is no such folder", native=thinking)):
@@ -62,23 +62,23 @@ def test_both_requests_of_a_round_fit_the_types_of_its_sdk(stream: bool) -> None
         assert body["stream"] is stream
 
 
-def test_the_tools_of_ask_fit_the_types_of_its_sdk() -> None:
+def test_built_in_tools_match_the_sdk_s_types() -> None:
     tools = [tool.spec for tool in list_builtin_tools()]
     body = ollama.build_body(ChatRequest(MODEL, TALK, tools))
     assert read_by_ollama(body) == body
 
 
 def test_calls_and_results_of_a_round_are_objects_in_order() -> None:
-    said, *results = ollama.build_body(ChatRequest(MODEL, round_of("a.txt", "b.txt"), [LIST]))["messages"][2:]
+    message, *results = ollama.build_body(ChatRequest(MODEL, round_of("a.txt", "b.txt"), [LIST]))["messages"][2:]
     function = {"name": "list_dir", "arguments": {"dirpath": "."}}
-    assert said["tool_calls"] == [{"id": "call_0", "function": function}, {"id": "call_1", "function": function}]
+    assert message["tool_calls"] == [{"id": "call_0", "function": function}, {"id": "call_1", "function": function}]
     assert results[1] == {"role": "tool", "tool_name": "list_dir", "tool_call_id": "call_1", "content": "b.txt"}
 
 
 @pytest.mark.parametrize("written", ['{"a": 1e999}', '{"a": NaN}', "[1]", '{"a": ', "", '"x"'])
-def test_arguments_that_are_no_json_object_go_back_as_none(written: str) -> None:
-    said = Message("assistant", "", (ToolCall("call_1", "list_dir", written),))
-    body = ollama.build_body(ChatRequest(MODEL, [*TALK, said]))
+def test_invalid_arguments_are_sent_back_as_an_empty_object(written: str) -> None:
+    message = Message("assistant", "", (ToolCall("call_1", "list_dir", written),))
+    body = ollama.build_body(ChatRequest(MODEL, [*TALK, message]))
     assert body["messages"][2]["tool_calls"][0]["function"]["arguments"] == {}
 
 
@@ -86,19 +86,19 @@ def test_arguments_that_are_no_json_object_go_back_as_none(written: str) -> None
     ("wrote", "asked", "goes_back"),
     [(MODEL, MODEL, True), (MODEL, "qwen3:32b", True), (MODEL, "qwen3", True), (MODEL, "gpt-oss:20b", False)],
 )
-def test_thinking_goes_back_to_models_of_the_same_name(wrote: str, asked: str, goes_back: bool) -> None:
+def test_thinking_is_sent_back_to_models_with_the_same_name(wrote: str, asked: str, goes_back: bool) -> None:
     for name in ("ollama", "deepseek"):
         messages = round_of("a.txt", native=Native(name, wrote, {"thinking": "Hm."}))
-        said = ollama.build_body(ChatRequest(asked, messages))["messages"][2]
-        assert said.get("thinking") == ("Hm." if goes_back and name == "ollama" else None)
+        message = ollama.build_body(ChatRequest(asked, messages))["messages"][2]
+        assert message.get("thinking") == ("Hm." if goes_back and name == "ollama" else None)
 
 
-def test_without_a_choice_no_tools_are_on_offer() -> None:
+def test_tool_choice_none_sends_no_tools() -> None:
     request = ChatRequest(MODEL, round_of("a.txt"), [LIST], tool_choice="none")
     assert "tools" not in ollama.build_body(request)
 
 
-def test_parameters_lie_where_ollama_looks_for_them() -> None:
+def test_parameters_are_where_ollama_expects_them() -> None:
     given = {"temperature": 0, "top_p": 0.9, "seed": 7, "stop": "END", "max_tokens": 50, "num_gpu": 1, "num_ctx": 4096}
     options = {"temperature": 0, "top_p": 0.9, "seed": 7, "stop": ["END"], "num_predict": 50, "num_gpu": 1}
     beside = {"keep_alive": -1, "format": "json", "think": False, "truncate": False}
@@ -116,12 +116,12 @@ def test_reasoning_effort_is_called_think(effort: Any, think: Any) -> None:
     assert "reasoning_effort" not in body | body["options"]
 
 
-def test_a_schema_is_the_format() -> None:
+def test_schema_becomes_the_format() -> None:
     schema = {"type": "object", "properties": {"age": {"type": "integer"}}}
     assert ollama.build_body(ChatRequest(MODEL, TALK, schema=schema))["format"] == schema
 
 
-def test_a_key_is_sent_where_there_is_one() -> None:
+def test_key_is_sent_if_set() -> None:
     for request in (ollama.provider_build_request(ChatRequest(MODEL, TALK), "k"), ollama.provider_models_request("k")):
         assert request.headers == {"Authorization": "Bearer k"}
     assert ollama.provider_build_request(ChatRequest(MODEL, TALK), "").headers == {}
@@ -136,7 +136,7 @@ def context(messages: Any, **fields: Any) -> int:
     return size
 
 
-def test_a_request_asks_for_the_context_that_it_needs() -> None:
+def test_request_asks_for_a_large_enough_context() -> None:
     assert context(TALK) == 8192
     for kilobytes in (1, 10, 50, 200, 1000):
         size = context([*TALK, Message("user", "ö" * 500 * kilobytes)])
@@ -146,7 +146,7 @@ def test_a_request_asks_for_the_context_that_it_needs() -> None:
     assert context(TALK, options={"num_ctx": 2048}) == 2048
 
 
-def test_the_context_changes_in_few_of_many_rounds() -> None:
+def test_context_size_rarely_changes_between_rounds() -> None:
     messages = list(TALK)
     sizes = []
     for _ in range(40):
@@ -161,7 +161,7 @@ def notice(messages: Any, read: int | None, tools: Sequence[ToolSpec] = (LIST,))
     return ollama.provider_notice(ChatRequest(MODEL, messages, tools), Answer("Yes.", usage=Usage(input_tokens=read)))
 
 
-def test_a_prompt_that_was_read_in_part_is_noticed() -> None:
+def test_truncated_prompt_causes_a_notice() -> None:
     long = [*TALK, Message("user", "word " * 20_000)]
     assert "the front was dropped" in notice(long, 4096)
     assert "num_ctx" in notice(long, 4096)
@@ -170,14 +170,14 @@ def test_a_prompt_that_was_read_in_part_is_noticed() -> None:
     assert notice(TALK, 60) == ""
 
 
-def test_thinking_of_the_past_that_was_left_out_is_not_missed() -> None:
+def test_dropped_past_thinking_causes_no_notice() -> None:
     assert notice(round_of("a.txt", native=Native("ollama", MODEL, {"thinking": "hm " * 9000})), 120) == ""
 
 
 @pytest.mark.parametrize("recording", [one for one in recordings("ollama", "ollama") if one.request_body], ids=str)
-def test_recorded_prompts_were_read_whole(server: ModelServer, recording: Recording) -> None:
-    """The estimates hold for them: they fit the context that would be asked for, and cause no notice."""
-    read = put_recording(ollama, server, recording).turn.answer.usage.input_tokens
+def test_recorded_prompts_were_read_completely(server: ModelServer, recording: Recording) -> None:
+    """The estimates are right for them: they fit the requested context and cause no notice."""
+    read = replay_recording(ollama, server, recording).result.answer.usage.input_tokens
     sent = recording.request_body
     messages = [
         Message(m["role"], m["content"], native=Native("ollama", MODEL, {"thinking": m.get("thinking", "")}))

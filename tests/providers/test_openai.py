@@ -1,4 +1,4 @@
-"""OpenAI: the contract, its recorded answers, and what its own models ask for."""
+"""OpenAI: the provider contract, recorded responses, and the rules of its own models."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from ask.errors import ParameterError
 from ask.testing import ProviderContract
 from providers.openai import provider as openai
 from tests import wire
-from tests.exchanges import Came, put
 from tests.model_server import ModelServer
+from tests.recorded_exchanges import ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
 
 QUESTION = [Message("user", "hi")]
 TOOLS = [ToolSpec("bash", "Run a command", {"type": "object"})]
-NEEDS_NONE = "Function tools with reasoning_effort are not supported for gpt-6-sol in /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+NEEDS_NONE = (
+    "Function tools with reasoning_effort are not supported for gpt-6-sol in /v1/chat/completions. "
+    "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+)
 NO_CREDIT = {"message": "You exceeded your current quota.", "param": None, "code": "insufficient_quota"}
 HAS_NO_NONE = "Unsupported value: 'reasoning_effort' does not support 'none' with this model."
 
@@ -30,11 +33,11 @@ class TestRecordings(RecordingTests):
     provider = openai
 
 
-def ask_refused(server: ModelServer, status: int, error: dict[str, Any], **fields: Any) -> Came:
-    """What comes of a request that is answered with an error, and then with text."""
+def ask_refused(server: ModelServer, status: int, error: dict[str, Any], **fields: Any) -> ExchangeResult:
+    """Send a request that is answered with an error first, and then with text."""
     server.reply(wire.whole_reply({"error": error}, status), wire.says("Hello."))
     request = ChatRequest("gpt-6-sol", QUESTION, **fields)
-    return put(openai, server, request, tries=4)
+    return send_request(openai, server, request, tries=4)
 
 
 # Requests
@@ -44,18 +47,18 @@ def ask_refused(server: ModelServer, status: int, error: dict[str, Any], **field
     ("options", "limit"),
     [({"max_tokens": 9}, 9), ({"max_completion_tokens": 8}, 8), ({"max_tokens": 9, "max_completion_tokens": 8}, 8)],
 )
-def test_limit_goes_under_the_name_that_current_models_take(options: dict[str, int], limit: int) -> None:
+def test_limit_has_the_name_for_current_models(options: dict[str, int], limit: int) -> None:
     body = openai.body(ChatRequest("gpt-6-sol", QUESTION, options=options))
     assert body["max_completion_tokens"] == limit
     assert "max_tokens" not in body
 
 
-def test_no_limit_is_set_unasked() -> None:
+def test_no_limit_is_set_by_default() -> None:
     assert not {"max_tokens", "max_completion_tokens"} & openai.body(ChatRequest("gpt-6-sol", QUESTION)).keys()
 
 
 @pytest.mark.parametrize("model", ["gpt-5.5", "gpt-5.6-terra", "gpt-6-sol", "gpt-6.1-sol", "gpt-5.10"])
-def test_models_that_call_tools_only_without_reasoning_are_told_not_to(model: str) -> None:
+def test_reasoning_is_turned_off_for_models_that_need_it_for_tools(model: str) -> None:
     assert openai.body(ChatRequest(model, QUESTION, TOOLS))["reasoning_effort"] == "none"
     assert openai.body(ChatRequest(model, QUESTION, TOOLS, tool_choice="none"))["reasoning_effort"] == "none"
 
@@ -63,15 +66,15 @@ def test_models_that_call_tools_only_without_reasoning_are_told_not_to(model: st
 @pytest.mark.parametrize(
     "model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "gpt-5-2025-08-07", "gpt-5.4", "o3", "gpt-35-turbo"]
 )
-def test_other_models_reason_as_they_do(model: str) -> None:
+def test_reasoning_of_other_models_is_unchanged(model: str) -> None:
     assert "reasoning_effort" not in openai.body(ChatRequest(model, QUESTION, TOOLS))
 
 
-def test_without_tools_every_model_reasons_as_it_does() -> None:
+def test_without_tools_reasoning_is_unchanged() -> None:
     assert "reasoning_effort" not in openai.body(ChatRequest("gpt-6-sol", QUESTION))
 
 
-def test_users_own_effort_stays() -> None:
+def test_user_s_effort_is_kept() -> None:
     body = openai.body(ChatRequest("gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"}))
     assert body["reasoning_effort"] == "high"
 
@@ -95,46 +98,46 @@ def test_users_own_effort_stays() -> None:
         ("reasoning_effort", {"message": NEEDS_NONE, "param": "reasoning_effort", "code": None}),
     ],
 )
-def test_parameter_that_the_model_refuses_is_blamed_under_the_users_name(
-    server: ModelServer, option: str, error: dict[str, Any]
-) -> None:
-    came = ask_refused(server, 400, error, options={option: 0.5})
-    assert isinstance(came.turn.error, ParameterError)
-    assert came.turn.error.advice.endswith(f" {option}")
+def test_refused_parameter_has_the_user_s_name(server: ModelServer, option: str, error: dict[str, Any]) -> None:
+    exchange = ask_refused(server, 400, error, options={option: 0.5})
+    assert isinstance(exchange.result.error, ParameterError)
+    assert exchange.result.error.advice.endswith(f" {option}")
 
 
 @pytest.mark.parametrize("message", [NEEDS_NONE, HAS_NO_NONE])
-def test_model_that_calls_no_tools_here_is_explained(server: ModelServer, message: str) -> None:
-    came = ask_refused(server, 400, {"message": message, "param": "reasoning_effort", "code": None}, tools=TOOLS)
-    assert isinstance(came.turn.error, ProviderError)
-    assert came.turn.error.message == message
-    assert "--no-tools" in came.turn.error.advice
+def test_model_without_tools_has_a_hint(server: ModelServer, message: str) -> None:
+    exchange = ask_refused(server, 400, {"message": message, "param": "reasoning_effort", "code": None}, tools=TOOLS)
+    assert isinstance(exchange.result.error, ProviderError)
+    assert exchange.result.error.message == message
+    assert "--no-tools" in exchange.result.error.advice
     assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("code", ["insufficient_quota", "credit_balance_exhausted"])
-def test_empty_account_is_not_asked_again(server: ModelServer, code: str) -> None:
-    came = ask_refused(server, 429, NO_CREDIT | {"type": code, "code": code})
-    assert isinstance(came.turn.error, ProviderError)
-    assert "billing" in came.turn.error.advice
-    assert (len(server.requests), came.notices) == (1, [])
+def test_empty_account_is_not_retried(server: ModelServer, code: str) -> None:
+    exchange = ask_refused(server, 429, NO_CREDIT | {"type": code, "code": code})
+    assert isinstance(exchange.result.error, ProviderError)
+    assert "billing" in exchange.result.error.advice
+    assert (len(server.requests), exchange.notices) == (1, [])
 
 
-def test_behind_an_empty_account_the_next_key_is_tried(server: ModelServer) -> None:
+def test_next_key_is_tried_after_an_empty_account(server: ModelServer) -> None:
     server.reply(wire.whole_reply({"error": NO_CREDIT}, 429), wire.says("Hello."))
-    assert put(openai, server, ChatRequest("gpt-6-sol", QUESTION), key="empty|full").shown == "Hello."
+    assert send_request(openai, server, ChatRequest("gpt-6-sol", QUESTION), key="empty|full").streamed_text == "Hello."
     assert [one.headers["Authorization"] for one in server.requests] == ["Bearer empty", "Bearer full"]
 
 
 def test_rate_limit_is_waited_for(server: ModelServer) -> None:
-    came = ask_refused(server, 429, {"message": "Rate limit reached.", "type": "tokens", "code": "rate_limit_exceeded"})
-    assert (came.shown, len(server.requests)) == ("Hello.", 2)
+    exchange = ask_refused(
+        server, 429, {"message": "Rate limit reached.", "type": "tokens", "code": "rate_limit_exceeded"}
+    )
+    assert (exchange.streamed_text, len(server.requests)) == ("Hello.", 2)
 
 
 # Answers
 
 
-def test_refusal_is_shown_and_is_no_whole_answer(server: ModelServer) -> None:
+def test_refusal_is_shown_and_not_a_complete_answer(server: ModelServer) -> None:
     server.reply(wire.streams(wire.chunk({"refusal": "I'm sorry, "}), wire.chunk({"refusal": "no."}), wire.finish()))
-    came = put(openai, server, ChatRequest("gpt-6-sol", QUESTION))
-    assert (came.shown, came.outcome) == ("I'm sorry, no.", "filter")
+    exchange = send_request(openai, server, ChatRequest("gpt-6-sol", QUESTION))
+    assert (exchange.streamed_text, exchange.outcome) == ("I'm sorry, no.", "filter")

@@ -1,4 +1,4 @@
-"""OpenRouter: the contract, and what it adds to Chat Completions."""
+"""OpenRouter: the provider contract, and its additions to Chat Completions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TestOpenRouter(ProviderContract):
 
 @pytest.fixture
 def quick(home: Home) -> None:
-    """Retries without pauses."""
+    """Retries without delays."""
     home.config.mkdir(parents=True)
     (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
 
@@ -37,7 +37,7 @@ def quick(home: Home) -> None:
 # Requests
 
 
-def test_requests_carry_the_key_and_say_who_asks(ask: Ask, server: ModelServer) -> None:
+def test_requests_have_the_key_and_attribution(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
     assert ask("-p", "openrouter", "hi").code == 0
     request = server.requests[0]
@@ -48,7 +48,7 @@ def test_requests_carry_the_key_and_say_who_asks(ask: Ask, server: ModelServer) 
     assert request.headers["X-OpenRouter-Categories"] == "cli-agent"
 
 
-def test_tools_are_offered_with_the_choice_left_to_the_model(ask: Ask, server: ModelServer) -> None:
+def test_tools_are_offered_with_automatic_choice(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Hello."))
     ask("-p", "openrouter", "hi")
     body = server.requests[0].json
@@ -72,14 +72,14 @@ def test_its_own_parameters_pass_through(ask: Ask, server: ModelServer) -> None:
     assert parameters.items() <= server.requests[0].json.items()
 
 
-def test_an_option_replaces_what_the_request_says_by_itself() -> None:
+def test_option_overrides_the_default() -> None:
     options = {"model": "other/model", "tool_choice": "required"}
     body = openrouter.body(ChatRequest("a/model", [Message("user", "hi")], options=options))
     assert (body["model"], body["tool_choice"]) == ("other/model", "required")
 
 
 def test_no_limit_is_set_on_the_answer() -> None:
-    """It would count against the credits as if it were used up."""
+    """OpenRouter would check the credits against the full limit."""
     body = openrouter.body(ChatRequest("a/model", [Message("user", "hi")]))
     assert not {"max_tokens", "max_completion_tokens"} & body.keys()
 
@@ -88,7 +88,7 @@ def test_no_limit_is_set_on_the_answer() -> None:
 
 
 def marked(body: Mapping[str, Any]) -> list[int]:
-    """The messages that hold a cache marker; one that lies anywhere but on a text is an error."""
+    """Return the messages with a cache marker; a marker on anything except text is an error."""
     found = []
     for place, message in enumerate(body["messages"]):
         assert "cache_control" not in message, "OpenRouter hangs on a marker beside the content of a tool message"
@@ -142,7 +142,7 @@ def test_other_models_get_no_markers(model: str) -> None:
 # Reasoning
 
 
-def test_reasoning_in_fragments_goes_back_whole_with_the_calls_it_led_to(ask: Ask, server: ModelServer) -> None:
+def test_reasoning_in_fragments_is_sent_back_with_its_calls(ask: Ask, server: ModelServer) -> None:
     text: wire.Json = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
     first: wire.Json = {"type": "reasoning.encrypted", "index": 1, "data": "AAA=", "id": "call_0", "format": "x"}
     second = first | {"data": "BBB=", "id": "call_1"}
@@ -161,13 +161,13 @@ def test_reasoning_in_fragments_goes_back_whole_with_the_calls_it_led_to(ask: As
         wire.says("Done."),
     )
     assert ask("-p", "openrouter", "-m", wire.MODEL, "hi").text == "Done.\n"
-    said, *results = server.requests[1].json["messages"][2:]
-    assert said["reasoning_details"] == [text | {"text": "I have to look.", "signature": "sig=="}, first, second]
-    assert [call["id"] for call in said["tool_calls"]] == ["call_0", "call_1"]
+    message, *results = server.requests[1].json["messages"][2:]
+    assert message["reasoning_details"] == [text | {"text": "I have to look.", "signature": "sig=="}, first, second]
+    assert [call["id"] for call in message["tool_calls"]] == ["call_0", "call_1"]
     assert [result["tool_call_id"] for result in results] == ["call_0", "call_1"]
 
 
-def test_reasoning_of_a_whole_answer_goes_back_verbatim(ask: Ask, server: ModelServer) -> None:
+def test_reasoning_of_a_complete_response_is_sent_back_unchanged(ask: Ask, server: ModelServer) -> None:
     details = [{"type": "reasoning.summary", "summary": "hm", "id": None, "anything": [1, {"else": None}]}]
     server.reply(wire.whole_reply(wire.answer(None, [LIST], reasoning_details=details)), wire.says("Done.", whole=True))
     assert ask("-p", "openrouter", "-m", wire.MODEL, "--no-stream", "hi").text == "Done.\n"
@@ -184,11 +184,11 @@ def test_reasoning_of_a_whole_answer_goes_back_verbatim(ask: Ask, server: ModelS
         ("anthropic/claude-4.6-sonnet", "@preset/mine", True),
     ],
 )
-def test_reasoning_goes_back_to_its_own_family_and_to_routers(wrote: str, asked: str, goes_back: bool) -> None:
+def test_reasoning_is_sent_to_its_own_family_and_to_routers(wrote: str, asked: str, goes_back: bool) -> None:
     details = [{"type": "reasoning.encrypted", "data": "AAA="}]
     for name in ("openrouter", "deepseek"):
-        said = Message("assistant", "Yes.", native=Native(name, wrote, {"reasoning_details": details}))
-        body = openrouter.body(ChatRequest(asked, [Message("user", "hi"), said]))
+        message = Message("assistant", "Yes.", native=Native(name, wrote, {"reasoning_details": details}))
+        body = openrouter.body(ChatRequest(asked, [Message("user", "hi"), message]))
         assert ("reasoning_details" in body["messages"][1]) is (goes_back and name == "openrouter")
 
 
@@ -200,15 +200,17 @@ def test_reasoning_goes_back_to_its_own_family_and_to_routers(wrote: str, asked:
         ("google/gemini-test", "google/gemini-test", False),
     ],
 )
-def test_claude_gets_its_thinking_back_only_while_nothing_before_it_has_changed(
-    wrote: str, asked: str, bound: bool
-) -> None:
+def test_claude_gets_thinking_back_only_if_nothing_before_it_changed(wrote: str, asked: str, bound: bool) -> None:
     details = [{"type": "reasoning.encrypted", "data": "AAA="}]
     native = Native("openrouter", wrote, {"reasoning_details": details})
-    said = Message("assistant", "Yes.", native=native)
-    moved = said._replace(native=native._replace(displaced=True))
+    message = Message("assistant", "Yes.", native=native)
+    moved = message._replace(native=native._replace(displaced=True))
     question = Message("user", "hi")
-    for messages, stands in (([question, said], True), ([question, said, question], False), ([question, moved], False)):
+    for messages, stands in (
+        ([question, message], True),
+        ([question, message, question], False),
+        ([question, moved], False),
+    ):
         body = openrouter.body(ChatRequest(asked, messages))
         assert ("reasoning_details" in body["messages"][1]) is (stands or not bound)
 
@@ -216,14 +218,14 @@ def test_claude_gets_its_thinking_back_only_while_nothing_before_it_has_changed(
 # Answers
 
 
-def test_usage_and_cost_are_told(ask: Ask, server: ModelServer) -> None:
+def test_usage_and_cost_are_reported(ask: Ask, server: ModelServer) -> None:
     usage = wire.usage(1000, 50, cost=0.0125, prompt_tokens_details={"cached_tokens": 900, "cache_write_tokens": 90})
     server.reply(wire.streams(wire.text("Hello."), wire.finish(), usage))
-    told = json.loads(ask("-p", "openrouter", "--json", "hi").stdout)["usage"]
-    assert told == {"input_tokens": 1000, "output_tokens": 50, "cached_tokens": 900, "cost": 0.0125}
+    usage = json.loads(ask("-p", "openrouter", "--json", "hi").stdout)["usage"]
+    assert usage == {"input_tokens": 1000, "output_tokens": 50, "cached_tokens": 900, "cost": 0.0125}
 
 
-def test_comments_and_blank_lines_are_no_part_of_the_answer(ask: Ask, server: ModelServer) -> None:
+def test_comments_and_blank_lines_are_ignored(ask: Ask, server: ModelServer) -> None:
     comment = b": OPENROUTER PROCESSING\n\n"
     server.reply(wire.streams(comment, wire.text("Hel"), comment, comment, wire.text("lo."), wire.finish(), comment))
     assert ask("-p", "openrouter", "hi").text == "Hello.\n"
@@ -241,7 +243,7 @@ def test_a_refusal_is_shown_and_counts_as_filtered(ask: Ask, server: ModelServer
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("reason", ["error", "stop", "tool_calls"])
-def test_an_unreadable_call_is_asked_for_again_then_given_up(ask: Ask, server: ModelServer, reason: str) -> None:
+def test_unreadable_call_is_retried_until_attempts_run_out(ask: Ask, server: ModelServer, reason: str) -> None:
     server.reply(wire.streams(wire.chunk({"content": ""}, finish=reason, native_finish_reason=MALFORMED), wire.usage()))
     result = ask("-p", "openrouter", "hi")
     assert (result.text, result.code, len(server.requests)) == ("", 6, 4)
@@ -257,7 +259,7 @@ def failure(status: int, error: Any, headers: Mapping[str, str] | None = None) -
     return openrouter.provider_parse_error(status, headers or {}, json.dumps({"error": error}))
 
 
-def test_missing_credits_are_final_unless_told_when_to_retry(ask: Ask, server: ModelServer) -> None:
+def test_missing_credits_are_final_without_a_retry_delay(ask: Ask, server: ModelServer) -> None:
     message = "This request requires more credits, or fewer max_tokens. You requested up to 9, but can only afford 5."
     server.reply(wire.fails(402, message))
     result = ask("-p", "openrouter", "hi")
@@ -268,7 +270,7 @@ def test_missing_credits_are_final_unless_told_when_to_retry(ask: Ask, server: M
     assert ask("-p", "openrouter", "hi").text == "Back.\n"
 
 
-def test_its_own_hint_about_credits_is_passed_on() -> None:
+def test_hint_about_credits_is_shown() -> None:
     hint = "Raise the limit of this key.\n"
     error = failure(
         402, {"message": "Spent.", "metadata": {"limit_source": "openrouter_key_limit", "remedy_hint": hint}}
@@ -277,7 +279,7 @@ def test_its_own_hint_about_credits_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize("what", ["support tool use", "support the provided 'tool_choice' value"])
-def test_a_model_without_tools_is_asked_once_more_without(ask: Ask, server: ModelServer, what: str) -> None:
+def test_model_without_tools_is_retried_without_them(ask: Ask, server: ModelServer, what: str) -> None:
     server.reply(wire.fails(404, f"No endpoints found that {what}. To learn more, visit"), wire.says("Plain."))
     result = ask("-p", "openrouter", "hi")
     assert (result.text, result.code) == ("Plain.\n", 0)
@@ -285,7 +287,7 @@ def test_a_model_without_tools_is_asked_once_more_without(ask: Ask, server: Mode
     assert "--no-tools" in result.stderr
 
 
-def test_other_models_that_are_not_found_are_an_error(ask: Ask, server: ModelServer) -> None:
+def test_other_missing_models_are_an_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(404, "No endpoints found for a/b."))
     result = ask("-p", "openrouter", "-m", "a/b", "hi")
     assert (result.code, len(server.requests)) == (6, 1)
@@ -295,7 +297,7 @@ def in_seconds(seconds: float) -> str:
     return str(int((time.time() + seconds) * 1000))
 
 
-def test_a_rate_limit_says_when_it_ends() -> None:
+def test_rate_limit_has_a_reset_time() -> None:
     for headers, copied in (({}, {"X-RateLimit-Reset": in_seconds(30)}), ({"X-RateLimit-Reset": in_seconds(30)}, {})):
         after = failure(429, {"message": "Slow.", "metadata": {"headers": copied}}, headers).remedy.after
         assert after is not None
@@ -312,7 +314,7 @@ def test_a_rate_limit_says_when_it_ends() -> None:
         ({}, None, None),
     ],
 )
-def test_the_pause_before_a_retry_is_the_nearest_that_is_told(
+def test_retry_delay_is_read_from_headers_then_metadata(
     headers: dict[str, str], copied: Any, after: float | None
 ) -> None:
     for status in (429, 503):
@@ -342,17 +344,17 @@ def test_the_pause_before_a_retry_is_the_nearest_that_is_told(
         (('The value {"a": 1} is wrong', None, None), 'The value {"a": 1} is wrong'),
     ],
 )
-def test_an_upstream_error_is_told_in_its_own_words(error: tuple[str, Any, Any], message: str) -> None:
-    said, name, raw = error
-    body = {"message": said or "Provider returned error", "code": 400}
-    told = failure(400, body | {"metadata": {"provider_name": name, "raw": raw}})
-    assert told.message == message
+def test_upstream_error_message_is_shown(error: tuple[str, Any, Any], message: str) -> None:
+    upstream_message, name, raw = error
+    body = {"message": upstream_message or "Provider returned error", "code": 400}
+    provider_error = failure(400, body | {"metadata": {"provider_name": name, "raw": raw}})
+    assert provider_error.message == message
 
 
 # Models
 
 
-def test_models_are_listed_with_prices_for_a_million_tokens(ask: Ask, server: ModelServer) -> None:
+def test_models_are_listed_with_prices_per_million_tokens(ask: Ask, server: ModelServer) -> None:
     listed = [
         {
             "id": "a/one",

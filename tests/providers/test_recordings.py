@@ -1,7 +1,7 @@
-"""Every recorded answer, served as it came, says to the user of `ask -p NAME` what it says.
+"""Every recorded response through `ask -p NAME`: the user gets the expected output.
 
-Every tenth goes through the program here, and all of them in the acceptance tests. However else the bytes are cut, the
-answer is the same: that is tried through the parts between a request and its answer, in the tests of the providers.
+Every tenth recording runs through the program here, all of them in the acceptance tests. The providers' own tests check
+that chunking does not change the result.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import pytest
 
 from ask_providers.openrouter import provider as openrouter
 from tests import wire
-from tests.exchanges import cut_at, cuts, put_recording, served
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, Result
+from tests.recorded_exchanges import list_chunkings, make_reply, replay_recording, split_at
 from tests.recordings import Recording, recordings
 from tests.sample_answers import SAMPLE_ANSWERS
 
 NAMES = ("anthropic", "deepseek", "gemini", "lmstudio", "moonshot", "ollama", "openai", "openrouter", "xai")
 OWN_WIRES = {"anthropic", "gemini", "ollama"}
-"""Providers that speak no Chat Completions; those of their recordings that do came from another door of the service."""
+"""Providers with their own API; their Chat Completions recordings come from another endpoint of the service."""
 EVERY = 10
 EXIT_CODES = {"ok": 0, "length": 10, "filter": 10, "error": 6, "empty": 10, "cut": 10}
 LONG = 20_000
-"""Bytes from which on a body that comes in single bytes takes a while."""
+"""Bytes from which a body is slow if sent byte by byte."""
 
 RECORDED = [recording for name in NAMES for recording in recordings(name)][::EVERY]
 LISTED = {"ollama-009"}
-"""Where the models list may be asked for too, since the answer tells of a prompt that was much longer than ours."""
+"""Recordings for which the models list may be requested too, because they report a much longer prompt than ours."""
 ERRORS = [recording for recording in RECORDED if recording.outcome == "error"]
 ASKS_TO_WAIT = [recording for recording in recordings("gemini") if b"retryDelay" in recording.body]
 AT_ONCE = [recording for recording in ERRORS if recording not in ASKS_TO_WAIT]
@@ -43,8 +43,8 @@ def service(recording: Recording) -> str:
     return recording.name.partition("-")[0]
 
 
-def may_pass(recording: Recording) -> bool:
-    """Whether it is an error that may be gone a moment later: inside a 200 they all name the status 502."""
+def is_temporary(recording: Recording) -> bool:
+    """Check whether it is a temporary error: inside a 200 response, all of them have status 502."""
     return recording.outcome == "error" and recording.status in (200, 429)
 
 
@@ -53,7 +53,7 @@ def may_pass(recording: Recording) -> bool:
 
 @pytest.fixture
 def known(ask: Ask, home: Home, server: ModelServer) -> Ask:
-    """The program, with a key for each provider, all of which live on the test's server."""
+    """The program, with a key for each provider, and all base URLs on the test's server."""
     compatible = f'[providers.compatible]\nbase_url = "{server.base_url}"\n'
     home.config.mkdir(parents=True)
     (home.config / "config.toml").write_text(f"[network]\nbackoff = 0.001\n{compatible}")
@@ -63,7 +63,7 @@ def known(ask: Ask, home: Home, server: ModelServer) -> Ask:
 
 
 def arguments(recording: Recording) -> list[str]:
-    """The command line that asks for the recorded answer."""
+    """Build the command line that requests the recorded response."""
     name = service(recording)
     compatible = recording.wire == "openai-chat" and name in OWN_WIRES
     whole = [] if recording.streaming else ["--no-stream"]
@@ -75,14 +75,14 @@ def run(ask: Ask, recording: Recording) -> Result:
 
 
 def pieces(recording: Recording) -> Sequence[bytes]:
-    """A stream in single bytes; a long one as it was recorded."""
+    """Split a stream into single bytes; a long one stays as it was recorded."""
     if recording.streaming and len(recording.body) < LONG:
         return wire.chop(recording.body)
-    return cut_at(recording.body, list(accumulate(recording.piece_sizes))[:-1])
+    return split_at(recording.body, list(accumulate(recording.piece_sizes))[:-1])
 
 
 def check_result(result: Result, recording: Recording) -> None:
-    """The text is on stdout, down to its white space; a line's end is added where it lacks, and "Done." after calls."""
+    """Check the text on stdout, including white space; a missing final newline is added, and "Done." after calls."""
     text = recording.text
     ended = text if text.endswith("\n") or not text else f"{text}\n"
     called = recording.calls and recording.outcome == "ok"
@@ -91,11 +91,11 @@ def check_result(result: Result, recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", [one for one in RECORDED if one.outcome != "error"], ids=str)
-def test_recorded_answer_is_shown_and_its_calls_are_answered(
+def test_recorded_response_is_shown_and_its_calls_are_answered(
     known: Ask, server: ModelServer, recording: Recording
 ) -> None:
     done = SAMPLE_ANSWERS[recording.wire].reply("Done.", whole=not recording.streaming)
-    server.reply(served(recording, pieces(recording)), done)
+    server.reply(make_reply(recording, pieces(recording)), done)
     check_result(run(known, recording), recording)
     chats = [request for request in server.requests if request.method == "POST"]
     assert len(server.requests) - len(chats) <= (recording.name in LISTED)
@@ -107,7 +107,7 @@ def test_recorded_answer_is_shown_and_its_calls_are_answered(
 
 
 def check_second_request(body: Any, recording: Recording) -> None:
-    """It holds the calls as they were made, and behind them a result for each, in order, under its name or id."""
+    """Check that it contains the original calls, followed by a result for each, in order."""
     made, ids, results = READ[recording.wire](body)
     assert tuple(made) == recording.calls
     assert [name for name, _ in results] == ids
@@ -115,14 +115,14 @@ def check_second_request(body: Any, recording: Recording) -> None:
 
 
 @pytest.mark.parametrize("recording", AT_ONCE, ids=str)
-def test_recorded_error_is_one_plain_line_and_tried_again_if_it_may_pass(
+def test_recorded_error_is_one_line_and_retried_if_temporary(
     known: Ask, server: ModelServer, recording: Recording
 ) -> None:
-    server.reply(served(recording))
+    server.reply(make_reply(recording))
     result = run(known, recording)
     check_result(result, recording)
     *notices, line = result.stderr.splitlines()
-    assert [len(server.requests), len(notices)] == ([4, 3] if may_pass(recording) else [1, 0])
+    assert [len(server.requests), len(notices)] == ([4, 3] if is_temporary(recording) else [1, 0])
     assert all("trying again" in notice for notice in notices)
     assert line.startswith("ask: ")
     assert f"({service(recording)}, " in line
@@ -130,17 +130,19 @@ def test_recorded_error_is_one_plain_line_and_tried_again_if_it_may_pass(
     assert not {'"message"', '"error"', "metadata"} & set(line.replace(":", " ").split())
 
 
-@pytest.mark.parametrize("recording", [one for one in AT_ONCE if may_pass(one)], ids=str)
-def test_recorded_error_that_passes_leaves_the_answer(known: Ask, server: ModelServer, recording: Recording) -> None:
+@pytest.mark.parametrize("recording", [one for one in AT_ONCE if is_temporary(one)], ids=str)
+def test_recorded_temporary_error_is_followed_by_the_answer(
+    known: Ask, server: ModelServer, recording: Recording
+) -> None:
     back = SAMPLE_ANSWERS[recording.wire].reply("Back.", whole=not recording.streaming)
-    server.reply(served(recording), back)
+    server.reply(make_reply(recording), back)
     result = run(known, recording)
     assert (result.text, result.code, len(server.requests)) == ("Back.\n", 0, 2)
 
 
 @pytest.mark.parametrize("recording", ASKS_TO_WAIT, ids=str)
-def test_recorded_error_that_asks_to_wait_is_waited_for(known: Ask, server: ModelServer, recording: Recording) -> None:
-    server.reply(served(recording))
+def test_recorded_retry_delay_is_respected(known: Ask, server: ModelServer, recording: Recording) -> None:
+    server.reply(make_reply(recording))
     with known.start(*arguments(recording)) as running:
         seconds = re.search(rb'"retryDelay": "(\d+)', recording.body)
         assert seconds
@@ -148,26 +150,26 @@ def test_recorded_error_that_asks_to_wait_is_waited_for(known: Ask, server: Mode
         assert len(server.requests) == 1
 
 
-# The calls and the results in a request, wire by wire
+# Calls and results in a request, by API
 
 Round = tuple[list[tuple[str, Any]], list[str], list[tuple[str, Any]]]
-"""Name and arguments of the calls; what their results must stand under; what results stand under, and their text."""
+"""Names and arguments of the calls; the ids their results need; the ids of the results, and their text."""
 
 
 def read_chat(body: Any) -> Round:
-    said, *results = body["messages"][2:]
+    assistant, *results = body["messages"][2:]
     plain = wire.without_fields(body, {"cache_control", "reasoning_details", "reasoning_content"})
     assert wire.read_by_openai(plain) == plain
     return (
-        [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in said["tool_calls"]],
-        [call["id"] for call in said["tool_calls"]],
+        [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in assistant["tool_calls"]],
+        [call["id"] for call in assistant["tool_calls"]],
         [(result["tool_call_id"], result["content"]) for result in results],
     )
 
 
 def read_anthropic(body: Any) -> Round:
-    _, said, answered = body["messages"]
-    calls = [block for block in said["content"] if block["type"] == "tool_use"]
+    _, assistant, answered = body["messages"]
+    calls = [block for block in assistant["content"] if block["type"] == "tool_use"]
     return (
         [(call["name"], call["input"]) for call in calls],
         [call["id"] for call in calls],
@@ -176,8 +178,8 @@ def read_anthropic(body: Any) -> Round:
 
 
 def read_gemini(body: Any) -> Round:
-    _, said, answered = body["contents"]
-    calls = [part["functionCall"] for part in said["parts"] if "functionCall" in part]
+    _, assistant, answered = body["contents"]
+    calls = [part["functionCall"] for part in assistant["parts"] if "functionCall" in part]
     results = [part["functionResponse"] for part in answered["parts"]]
     return (
         [(call["name"], call.get("args", {})) for call in calls],
@@ -187,10 +189,10 @@ def read_gemini(body: Any) -> Round:
 
 
 def read_ollama(body: Any) -> Round:
-    said, *results = body["messages"][2:]
+    assistant, *results = body["messages"][2:]
     return (
-        [(call["function"]["name"], call["function"]["arguments"]) for call in said["tool_calls"]],
-        [call["id"] for call in said["tool_calls"]],
+        [(call["function"]["name"], call["function"]["arguments"]) for call in assistant["tool_calls"]],
+        [call["id"] for call in assistant["tool_calls"]],
         [(result["tool_call_id"], result["content"]) for result in results],
     )
 
@@ -198,11 +200,17 @@ def read_ollama(body: Any) -> Round:
 READ = {"openai-chat": read_chat, "anthropic": read_anthropic, "gemini": read_gemini, "ollama": read_ollama}
 
 
-# OpenRouter through its parts; those of the others are in their own tests
+# OpenRouter without the program; the other providers' own tests do the same
 
 
-@pytest.mark.parametrize(("recording", "way"), [(one, way) for one in OPENROUTER for way in cuts(one)], ids=str)
-def test_answer_is_read_the_same_however_the_bytes_are_cut(server: ModelServer, recording: Recording, way: str) -> None:
-    came = put_recording(openrouter, server, recording, cuts(recording)[way])
-    assert (came.turn.answer.text, came.calls, came.outcome) == (recording.text, recording.calls, recording.outcome)
-    assert came.shown == recording.text
+@pytest.mark.parametrize(
+    ("recording", "way"), [(one, way) for one in OPENROUTER for way in list_chunkings(one)], ids=str
+)
+def test_response_is_read_alike_in_any_chunks(server: ModelServer, recording: Recording, way: str) -> None:
+    exchange = replay_recording(openrouter, server, recording, list_chunkings(recording)[way])
+    assert (exchange.result.answer.text, exchange.calls, exchange.outcome) == (
+        recording.text,
+        recording.calls,
+        recording.outcome,
+    )
+    assert exchange.streamed_text == recording.text

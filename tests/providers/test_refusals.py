@@ -1,4 +1,4 @@
-"""Why a filter stopped an answer is told to the user in the provider's own words, streamed or not."""
+"""The reason that a content filter gives is shown to the user, streamed or not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from providers.anthropic import provider as anthropic
 from providers.anthropic_blocks import format_refusal_reason
 from providers.gemini import provider as gemini
 from providers.gemini_response import format_filter_reason
-from tests import exchanges
-from tests.any_json import any_json
+from tests import recorded_exchanges
+from tests.json_strategies import any_json
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask
 from tests.providers import anthropic_wire, gemini_wire
@@ -31,10 +31,10 @@ def json_reply(body: Any) -> Reply:
     return Reply((json.dumps(body).encode(),))
 
 
-def told(provider: Any, server: ModelServer, reply: Reply, stream: bool) -> str:
-    """What the user reads."""
+def read_reason(provider: Any, server: ModelServer, reply: Reply, stream: bool) -> str:
+    """Return the reason that the user reads."""
     server.reply(reply)
-    turn = exchanges.put(provider, server, ASKED._replace(stream=stream)).turn
+    turn = recorded_exchanges.send_request(provider, server, ASKED._replace(stream=stream)).result
     assert turn.answer.finish is Finish.FILTER
     assert turn.error
     assert turn.error.exit_code == 10
@@ -58,7 +58,7 @@ def test_anthropic(server: ModelServer, details: Any, reason: str, stream: bool)
         reply = anthropic_wire.streams(anthropic_wire.begins(), anthropic_wire.text(0, "Well,"), end)
     else:
         reply = json_reply(anthropic_wire.message_of(reason="refusal") | {"stop_details": details})
-    line = told(anthropic, server, reply, stream)
+    line = read_reason(anthropic, server, reply, stream)
     assert line.endswith(reason)
     assert ("(" in line) == bool(reason)
 
@@ -91,20 +91,20 @@ def test_anthropic(server: ModelServer, details: Any, reason: str, stream: bool)
 )
 def test_gemini(server: ModelServer, body: Any, reason: str, stream: bool) -> None:
     reply = gemini_wire.streamed(body) if stream else json_reply(body)
-    assert told(gemini, server, reply, stream).endswith(f" ({reason})")
+    assert read_reason(gemini, server, reply, stream).endswith(f" ({reason})")
 
 
-def test_the_words_are_one_line_and_not_endless(server: ModelServer) -> None:
+def test_reason_is_one_line_of_limited_length(server: ModelServer) -> None:
     details = {**DETAILS, "explanation": "one\n\ntwo " + "word " * 1_000}
     reply = json_reply(anthropic_wire.message_of(reason="refusal") | {"stop_details": details})
-    line = told(anthropic, server, reply, False)
+    line = read_reason(anthropic, server, reply, False)
     _, separator, reason = line.partition("(cyber: one two word ")
     assert separator
     assert "\n" not in line
     assert len(separator + reason) <= MAX_REASON_LENGTH + 2
 
 
-def test_the_user_reads_it_in_the_one_line_of_the_error(ask: Ask, server: ModelServer) -> None:
+def test_error_line_includes_the_reason(ask: Ask, server: ModelServer) -> None:
     server.reply(json_reply(anthropic_wire.message_of(reason="refusal") | {"stop_details": DETAILS}))
     env = {"ANTHROPIC_API_KEY": "sk-ant-0123456789", "ANTHROPIC_BASE_URL": server.base_url}
     result = ask("-p", "anthropic", "--no-stream", "hi", env=env)
@@ -113,14 +113,14 @@ def test_the_user_reads_it_in_the_one_line_of_the_error(ask: Ask, server: ModelS
     assert line.endswith(f" (cyber: {WORDS})")
 
 
-def test_other_answers_have_no_reason() -> None:
+def test_other_responses_have_no_reason() -> None:
     assert Answer().reason == ""
     assert anthropic.provider_parse_response(anthropic_wire.message_of(reason="end_turn")).reason == ""
     assert gemini.provider_parse_response(gemini_wire.whole(gemini_wire.text("Hi."))).reason == ""
 
 
 @given(any_json())
-def test_whatever_stands_there_is_text_or_nothing(value: Any) -> None:
+def test_any_value_is_text_or_empty(value: Any) -> None:
     for body in (
         {"stop_reason": "refusal", "stop_details": value},
         {"stop_reason": "refusal", "stop_details": DETAILS | {"category": value}},

@@ -1,4 +1,4 @@
-"""What each provider makes of the schema that an answer must fit, beside tools and without, judged by the SDKs."""
+"""How each provider sends a response schema, with and without tools, checked with the SDKs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from providers.moonshot import provider as moonshot
 from providers.ollama import provider as ollama
 from providers.openai import provider as openai
 from providers.openrouter import provider as openrouter
-from tests.exchanges import put
 from tests.model_server import ModelServer
+from tests.provider_wires import SERVICES, Wire
+from tests.recorded_exchanges import send_request
 from tests.test_schema_short_form import ONE, lists, objects
 from tests.wire import whole_reply
-from tests.wires import SERVICES, Wire
 
 SCHEMA = parse_short_form("name, age int|null, tags [string]")
 TEXT = {"type": "string"}
@@ -34,16 +34,16 @@ Json = dict[str, Any]
 
 
 def body_of(service: Wire, **fields: Any) -> Json:
-    """A request's body, judged."""
+    """Build a request body, checked with the SDK."""
     http = service.provider.provider_build_request(ChatRequest(fields.pop("model", service.model), TALK, **fields), "k")
     assert isinstance(http, HttpRequest)
     body = dict(http.body or {})
-    service.judge(body)
+    service.validate(body)
     return body
 
 
-def sent(name: str, body: Json) -> Any:
-    """The schema that a body holds, or else what stands in its place; None without any."""
+def find_schema(name: str, body: Json) -> Any:
+    """Return the schema in a body, or what replaces it; None if there is neither."""
     if name == "anthropic":
         return body.get("output_config", {}).get("format", {}).get("schema")
     if name == "gemini":
@@ -58,49 +58,49 @@ def sent(name: str, body: Json) -> Any:
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("name", SERVICES)
-def test_without_tools_each_is_told_in_its_own_way(name: str, stream: bool) -> None:
+def test_schema_without_tools_in_each_api(name: str, stream: bool) -> None:
     body = body_of(SERVICES[name], schema=SCHEMA, stream=stream)
-    told = sent(name, body)
+    found_schema = find_schema(name, body)
     if name == "anthropic":
-        assert told == to_anthropic_schema(SCHEMA)
+        assert found_schema == to_anthropic_schema(SCHEMA)
     else:
-        assert told == (JSON_ALONE if name == "deepseek" else SCHEMA)
-    assert sent(name, body_of(SERVICES[name])) is None
+        assert found_schema == (JSON_ALONE if name == "deepseek" else SCHEMA)
+    assert find_schema(name, body_of(SERVICES[name])) is None
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_beside_tools_only_where_they_are_still_called(name: str) -> None:
+def test_schema_with_tools_only_if_tools_are_still_called(name: str) -> None:
     service = SERVICES[name]
     may_call = body_of(service, schema=SCHEMA, tools=TOOLS)
     assert service.offered(may_call) == ["look"]
-    assert (sent(name, may_call) is not None) == (name in BESIDE_TOOLS)
+    assert (find_schema(name, may_call) is not None) == (name in BESIDE_TOOLS)
     may_not = body_of(service, schema=SCHEMA, tools=TOOLS, tool_choice="none")
-    assert sent(name, may_not) is not None
+    assert find_schema(name, may_not) is not None
 
 
 # Chat Completions
 
 
-def described(schema: Json) -> Json:
+def build_json_schema(schema: Json) -> Json:
     body = openai.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
-    told = body["response_format"]
-    assert (told["type"], told["json_schema"]["name"]) == ("json_schema", "answer")
-    return dict(told["json_schema"])
+    response_format = body["response_format"]
+    assert (response_format["type"], response_format["json_schema"]["name"]) == ("json_schema", "answer")
+    return dict(response_format["json_schema"])
 
 
-def test_a_schema_is_strict_where_it_can_be() -> None:
-    assert described(SCHEMA)["strict"] is True
+def test_schema_is_strict_if_possible() -> None:
+    assert build_json_schema(SCHEMA)["strict"] is True
     loose = {"type": "object", "properties": {"a": TEXT}}
-    assert described(loose) == {"name": "answer", "schema": loose, "strict": False}
-    assert described(loose | {"required": ["a"]})["schema"]["additionalProperties"] is False
+    assert build_json_schema(loose) == {"name": "answer", "schema": loose, "strict": False}
+    assert build_json_schema(loose | {"required": ["a"]})["schema"]["additionalProperties"] is False
 
 
-def test_what_is_no_object_goes_in_words_alone() -> None:
+def test_non_object_schema_is_only_in_the_prompt() -> None:
     for schema in (parse_short_form("[string]"), {"type": "integer"}, {"anyOf": [TEXT]}):
         assert "response_format" not in openai.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
 
 
-def test_the_users_own_format_counts() -> None:
+def test_user_s_response_format_wins() -> None:
     options = {"response_format": {"type": "text"}}
     assert openai.body(ChatRequest("gpt-6-sol", TALK, schema=SCHEMA, options=options))["response_format"] == {
         "type": "text"
@@ -118,7 +118,7 @@ def test_the_users_own_format_counts() -> None:
         ("openrouter/auto", False),
     ],
 )
-def test_openrouter_sends_it_beside_tools_to_vendors_that_take_it(model: str, beside: bool) -> None:
+def test_openrouter_sends_schema_with_tools_to_some_vendors(model: str, beside: bool) -> None:
     body = openrouter.body(ChatRequest(model, TALK, TOOLS, schema=SCHEMA))
     assert ("response_format" in body) == beside
     assert "response_format" in openrouter.body(ChatRequest(model, TALK, TOOLS, tool_choice="none", schema=SCHEMA))
@@ -128,7 +128,7 @@ def test_openrouter_sends_it_beside_tools_to_vendors_that_take_it(model: str, be
 
 
 @pytest.mark.parametrize(
-    ("schema", "sent"),
+    ("schema", "expected"),
     [
         (parse_short_form("a int, b? int"), parse_short_form("a int, b? int")),
         ({"type": "object", "properties": {"a": TEXT}}, OPTIONAL),
@@ -148,8 +148,8 @@ def test_openrouter_sends_it_beside_tools_to_vendors_that_take_it(model: str, be
         ({"$ref": "#/$defs/A", "$defs": {"A": TEXT}}, {"$ref": "#/$defs/A", "$defs": {"A": TEXT}}),
     ],
 )
-def test_anthropic_gets_what_it_can_hold_an_answer_to(schema: Json, sent: Json) -> None:
-    assert to_anthropic_schema(schema) == sent
+def test_anthropic_gets_the_supported_subset(schema: Json, expected: Json) -> None:
+    assert to_anthropic_schema(schema) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,13 +169,13 @@ def test_anthropic_gets_what_it_can_hold_an_answer_to(schema: Json, sent: Json) 
         {"$ref": "#/$defs/A", "$defs": {"A": {}}},
     ],
 )
-def test_anthropic_gets_no_schema_that_would_say_something_else(schema: Json) -> None:
+def test_anthropic_gets_no_schema_with_another_meaning(schema: Json) -> None:
     assert to_anthropic_schema(schema) is None
-    assert sent("anthropic", body_of(SERVICES["anthropic"], schema=schema)) is None
+    assert find_schema("anthropic", body_of(SERVICES["anthropic"], schema=schema)) is None
 
 
 @given(st.one_of(objects(ONE), lists(ONE)))
-def test_any_short_form_fits_the_types_of_every_sdk(short: str) -> None:
+def test_any_short_form_matches_the_types_of_every_sdk(short: str) -> None:
     schema = parse_short_form(short)
     for name in ("openai", "anthropic", "ollama", "gemini"):
         body_of(SERVICES[name], schema=schema)
@@ -191,8 +191,8 @@ def test_a_gemini_before_3_has_either_tools_or_a_schema(model: str) -> None:
         body_of(SERVICES["gemini"], model=model, schema=SCHEMA, tools=TOOLS, tool_choice=choice)
         for choice in ("auto", "none")
     )
-    assert ("tools" in free, sent("gemini", free)) == (True, None)
-    assert ("tools" in bound, sent("gemini", bound)) == (False, SCHEMA)
+    assert ("tools" in free, find_schema("gemini", free)) == (True, None)
+    assert ("tools" in bound, find_schema("gemini", bound)) == (False, SCHEMA)
     assert "toolConfig" not in bound
     assert "tools" in body_of(SERVICES["gemini"], model=model, tools=TOOLS, tool_choice="none")
 
@@ -219,17 +219,17 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("provider", "status", "message"), REFUSALS, ids=lambda part: str(part)[:30])
-def test_a_refusal_of_the_schema_is_known_as_one(server: ModelServer, provider: Any, status: int, message: str) -> None:
+def test_refused_schema_is_recognized(server: ModelServer, provider: Any, status: int, message: str) -> None:
     server.reply(whole_reply({"error": {"message": message}}, status))
-    came = put(provider, server, ChatRequest("model-1", TALK, schema=SCHEMA), tries=3)
-    assert isinstance(came.turn.error, ProviderError)
-    assert came.turn.error.remedy is Remedy.WITHOUT_SCHEMA
+    exchange = send_request(provider, server, ChatRequest("model-1", TALK, schema=SCHEMA), tries=3)
+    assert isinstance(exchange.result.error, ProviderError)
+    assert exchange.result.error.remedy is Remedy.WITHOUT_SCHEMA
     assert len(server.requests) == 1
 
 
-def test_another_refusal_and_one_without_a_schema_are_not(server: ModelServer) -> None:
+def test_other_refusals_are_not_blamed_on_the_schema(server: ModelServer) -> None:
     for schema, message in ((SCHEMA, "temperature is too high"), (None, "Invalid schema for response_format")):
         server.reply(whole_reply({"error": {"message": message}}, 400))
-        came = put(openai, server, ChatRequest("gpt-6-sol", TALK, schema=schema))
-        assert isinstance(came.turn.error, ProviderError)
-        assert came.turn.error.remedy is Remedy.NONE
+        exchange = send_request(openai, server, ChatRequest("gpt-6-sol", TALK, schema=schema))
+        assert isinstance(exchange.result.error, ProviderError)
+        assert exchange.result.error.remedy is Remedy.NONE

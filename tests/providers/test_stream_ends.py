@@ -1,4 +1,4 @@
-"""Where nothing can follow in a stream, its reader says so, and not before."""
+"""Stream readers report the end of a stream exactly when nothing can follow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.sample_answers import SAMPLE_ANSWERS, data_of
 
 
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "ollama"])
-def test_only_the_last_event_tells_that_nothing_follows(wire: str) -> None:
+def test_only_the_last_event_completes_the_stream(wire: str) -> None:
     sample = SAMPLE_ANSWERS[wire]
     for events in (sample.stream, sample.says("Hello.")[1]):
         reader = sample.provider.provider_stream_reader()
@@ -22,7 +22,7 @@ def test_only_the_last_event_tells_that_nothing_follows(wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "ollama"])
-def test_an_error_is_an_end_that_something_may_follow(wire: str) -> None:
+def test_error_ends_the_stream_without_completing_it(wire: str) -> None:
     reader = SAMPLE_ANSWERS[wire].provider.provider_stream_reader()
     reader.feed(ServerEvent(None, '{"error": {"message": "it failed"}}'))
     assert (reader.ended, getattr(reader, "over", None)) == (True, False)

@@ -1,4 +1,4 @@
-"""xAI: the contract, its recorded answers, its errors, and what it counts and charges."""
+"""xAI: the provider contract, recorded responses, errors, usage and prices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ask.errors import ParameterError
 from ask.testing import ProviderContract
 from providers.xai import provider as xai
 from tests import wire
-from tests.exchanges import QUESTION, Came, put
 from tests.model_server import ModelServer
+from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
 
 INVALID = "Client specified an invalid argument"
@@ -27,33 +27,35 @@ class TestRecordings(RecordingTests):
     provider = xai
 
 
-def ask_refused(server: ModelServer, status: int, message: str, options: dict[str, Any] | None = None) -> Came:
-    """What comes of a request that is answered with an error, as xAI writes it."""
+def ask_refused(
+    server: ModelServer, status: int, message: str, options: dict[str, Any] | None = None
+) -> ExchangeResult:
+    """Send a request that is answered with an error in xAI's format."""
     server.reply(wire.whole_reply({"code": INVALID, "error": message}, status))
-    return put(xai, server, ChatRequest("grok-latest", [QUESTION], options=options or {}), tries=4)
+    return send_request(xai, server, ChatRequest("grok-latest", [QUESTION], options=options or {}), tries=4)
 
 
 # Errors
 
 
-def test_error_is_the_sentence_beside_the_code(server: ModelServer) -> None:
-    failure = ask_refused(server, 404, "The model grok-beta was deprecated. Please use grok-3 instead.").turn.error
+def test_error_message_is_the_sentence_next_to_the_code(server: ModelServer) -> None:
+    failure = ask_refused(server, 404, "The model grok-beta was deprecated. Please use grok-3 instead.").result.error
     assert isinstance(failure, ProviderError)
     assert failure.brief == "The model grok-beta was deprecated. Please use grok-3 instead (xai, 404)"
 
 
-def test_bad_key_is_told_though_it_is_a_400(server: ModelServer) -> None:
-    failure = ask_refused(server, 400, BAD_KEY).turn.error
+def test_invalid_key_with_status_400_is_recognized(server: ModelServer) -> None:
+    failure = ask_refused(server, 400, BAD_KEY).result.error
     assert isinstance(failure, ProviderError)
     assert failure.message == BAD_KEY
     assert "ask keys set xai" in failure.advice
     assert len(server.requests) == 1
 
 
-def test_behind_a_bad_key_the_next_one_is_tried(server: ModelServer) -> None:
+def test_next_key_is_tried_after_an_invalid_one(server: ModelServer) -> None:
     server.reply(wire.whole_reply({"code": INVALID, "error": BAD_KEY}, 400), wire.says("Hello."))
-    came = put(xai, server, ChatRequest("grok-latest", [QUESTION]), key="bad|good")
-    assert came.shown == "Hello."
+    exchange = send_request(xai, server, ChatRequest("grok-latest", [QUESTION]), key="bad|good")
+    assert exchange.streamed_text == "Hello."
     assert [one.headers["Authorization"] for one in server.requests] == ["Bearer bad", "Bearer good"]
 
 
@@ -67,21 +69,23 @@ def test_behind_a_bad_key_the_next_one_is_tried(server: ModelServer) -> None:
         ("stop", "Argument not supported on this model: stop"),
     ],
 )
-def test_parameter_that_a_reasoning_model_refuses_is_blamed(server: ModelServer, option: str, message: str) -> None:
-    failure = ask_refused(server, 400, message, {option: "x"}).turn.error
+def test_parameter_that_a_reasoning_model_refuses_is_named(server: ModelServer, option: str, message: str) -> None:
+    failure = ask_refused(server, 400, message, {option: "x"}).result.error
     assert isinstance(failure, ParameterError)
     assert failure.advice.endswith(f" {option}")
 
 
-def test_error_about_something_else_blames_no_option(server: ModelServer) -> None:
-    came = ask_refused(server, 400, "Each message must have at least one content element.", {"reasoning_effort": "low"})
-    assert isinstance(came.turn.error, ProviderError)
+def test_other_error_names_no_option(server: ModelServer) -> None:
+    exchange = ask_refused(
+        server, 400, "Each message must have at least one content element.", {"reasoning_effort": "low"}
+    )
+    assert isinstance(exchange.result.error, ProviderError)
 
 
 def test_error_inside_a_stream_is_read_like_any_other(server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("Hello, w"), {"code": "Service unavailable", "error": "It is overloaded."}))
-    came = put(xai, server, ChatRequest("grok-latest", [QUESTION]))
-    assert (came.shown, str(came.turn.error).split(" (")[0]) == ("Hello, w", "It is overloaded")
+    exchange = send_request(xai, server, ChatRequest("grok-latest", [QUESTION]))
+    assert (exchange.streamed_text, str(exchange.result.error).split(" (")[0]) == ("Hello, w", "It is overloaded")
 
 
 # Numbers
@@ -95,17 +99,17 @@ def test_error_inside_a_stream_is_read_like_any_other(server: ModelServer) -> No
         ({}, 26),
     ],
 )
-def test_output_is_all_that_was_written_reasoning_included(usage: dict[str, Any], output: int) -> None:
+def test_output_includes_reasoning(usage: dict[str, Any], output: int) -> None:
     read = xai.parse_usage({"prompt_tokens": 291, "completion_tokens": 26} | usage)
     assert (read.input_tokens, read.output_tokens, read.cost) == (291, output, None)
 
 
-def test_cost_is_told_in_ticks() -> None:
+def test_cost_is_converted_from_ticks() -> None:
     usage = {"prompt_tokens": 291, "completion_tokens": 26, "cost_in_usd_ticks": 1_330_500}
     assert xai.parse_usage(usage).cost == pytest.approx(0.00013305)
 
 
-def test_prices_of_the_models_list_become_dollars_for_a_million_tokens() -> None:
+def test_prices_become_dollars_per_million_tokens() -> None:
     listed = {"id": "grok-4.3", "context_length": 1_000_000}
     prices = {"prompt_text_token_price": 12_500, "completion_text_token_price": 25_000}
     priced, bare = xai.provider_parse_models({"object": "list", "data": [listed | prices, listed]})

@@ -1,1 +1,1 @@
-"""Tests against software that other people wrote. `make test-real` runs them; `make test` and CI do not."""
+"""Tests against other people's software, run by `make test-real` but not by `make test` or CI."""

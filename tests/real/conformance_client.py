@@ -1,6 +1,6 @@
-"""The client that the MCP conformance suite starts: `ask` with a model that calls what the scenario is about.
+"""The client for the MCP conformance suite: `ask` with a model that makes the calls a scenario needs.
 
-The suite appends the address of its server, and names the scenario in MCP_CONFORMANCE_SCENARIO.
+The suite appends the address of its server and sets MCP_CONFORMANCE_SCENARIO.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import wire
-from tests.mcp.setting import MANY, configure, kept_file, offered
+from tests.mcp.setting import MANY, cached_list_path, configure, offered
 from tests.model_server import ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, make_home
 
@@ -21,19 +21,19 @@ SAMPLES: dict[str, Any] = {"integer": 1, "number": 2, "boolean": True, "string":
 
 
 def sample(schema: dict[str, Any]) -> Any:
-    """A value for a parameter, by its type."""
+    """Return a value for a parameter by its type."""
     kind = schema.get("type", "string")
     return SAMPLES[kind if isinstance(kind, str) else kind[0]]
 
 
 def read_schema(home: Home, besides: str) -> dict[str, Any]:
     """The parameters of the other tool, as the server listed them: a provider may get them in another form."""
-    kept = json.loads(kept_file(home, "server").read_text())
+    kept = json.loads(cached_list_path(home, "server").read_text())
     return next(dict(tool["schema"]) for tool in kept["tools"] if f"server__{tool['name']}" != besides)
 
 
 def choose_calls(request: Request, home: Home) -> list[wire.Call]:
-    """The calls that the scenario names, else one of each tool, with a value for each required parameter."""
+    """Return the calls of the scenario, or else one of each tool with all required parameters."""
     tools = offered(request)
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     named = [(f"server__{call['name']}", call.get("arguments", {})) for call in context.get("toolCalls", ())]
@@ -43,14 +43,13 @@ def choose_calls(request: Request, home: Home) -> list[wire.Call]:
     for name, tool in tools.items():
         parameters = tool["parameters"]
         values = {key: sample(parameters["properties"][key]) for key in parameters.get("required", ())}
-        if "schema" in values:  # echoes the schema of the other tool
+        if "schema" in values:  # expects the schema of the other tool as its argument
             values["schema"] = read_schema(home, besides=name)
         calls.append((name, values))
     return calls
 
 
 def main() -> None:
-    """Run `ask` once against the server."""
     with tempfile.TemporaryDirectory() as folder, ModelServer() as model:
         home = make_home(Path(folder))
         configure(home, {"server": {"url": sys.argv[-1], "timeout": 20}})

@@ -1,4 +1,4 @@
-"""The real software, started where it is a server, and a home that finds it."""
+"""Fixtures that start the real servers and create a home that uses them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ def llama() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     options = ["--ctx-size", "8192", "--parallel", "1", "--alias", "smollm2", "--offline"]
-    options += ["--threads", "1", "--poll", "0"]  # threads that wait in a loop for each other crawl on a busy machine
+    options += [
+        "--threads",
+        "1",
+        "--poll",
+        "0",
+    ]  # threads that spin while waiting for each other are slow on a busy machine
     command = [str(LLAMA_SERVER), "--model", str(MODEL), "--host", "127.0.0.1", "--port", str(port), *options]
     with Running(command, env=dict(os.environ)) as running:
         place = f"http://127.0.0.1:{port}"
@@ -44,7 +49,7 @@ def is_ready(place: str) -> bool:
 
 @pytest.fixture
 def real(home: Home, llama: str) -> Ask:
-    """`ask` with the llama.cpp server as provider, in an environment that finds the MCP servers."""
+    """`ask` with the llama.cpp server as provider and the MCP servers on PATH."""
     places = {
         "ASK_PROVIDER": "lmstudio",
         "LMSTUDIO_BASE_URL": f"{llama}/v1",

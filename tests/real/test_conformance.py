@@ -27,11 +27,11 @@ SCENARIOS = (
     "json-schema-ref-no-deref",
     "json-schema-2020-12-preservation",
 )
-"""All scenarios but those of OAuth and of extensions, which ask does not have."""
+"""All scenarios except OAuth and extensions, which ask does not support."""
 
 
 def check(scenario: str, folder: Path) -> list[tuple[str, str]]:
-    """Run a scenario; the name and status of each of its checks that passed or failed."""
+    """Run a scenario; return name and status of each check that passed or failed."""
     command = [str(SUITE), "client", "--command", CLIENT, "--scenario", scenario, "--timeout", "90000"]
     env = {**os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
     result = run([*command, "--output-dir", str(folder)], env=env, cwd=ROOT, timeout=120)
@@ -42,11 +42,11 @@ def check(scenario: str, folder: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_scenario_passes(scenario: str, tmp_path: Path) -> None:
+def test_conformance_scenarios_pass(scenario: str, tmp_path: Path) -> None:
     assert {status for _, status in check(scenario, tmp_path)} == {"SUCCESS"}
 
 
-def test_defaults_that_nobody_has_seen_are_not_accepted(tmp_path: Path) -> None:
-    """This scenario wants a client to accept what the server proposes, which only a user may do."""
+def test_elicitation_defaults_are_not_accepted_without_the_user(tmp_path: Path) -> None:
+    """The scenario expects clients to accept the server's defaults, which ask leaves to the user."""
     checks = check("elicitation-sep1034-client-defaults", tmp_path)
     assert ("client-elicitation-sep1034-general", "FAILURE") in checks

@@ -1,4 +1,4 @@
-"""ask installed as a user does it: the hints of each installer's environment, followed."""
+"""Installs ask with pip, pipx and uv, and follows its hints for installing extras."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.real.software import PROGRAMS, ROOT
 
 
 class Installation:
-    """ask, as one installer put it into folders of its own."""
+    """An installation of ask by one installer, in its own folders."""
 
     def __init__(self, home: Home, tool: str) -> None:
         self.home = home
@@ -38,7 +38,7 @@ class Installation:
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The environment of the installers: that of the tests, with folders of their own."""
+        """Return the environment of the tests with separate folders for the installers."""
         launchers = str(self.home.path / "launchers")
         return {
             **os.environ,
@@ -50,23 +50,22 @@ class Installation:
         }
 
     def run(self, *command: str) -> None:
-        """Run an installer."""
         result = run(command, env=self.env, cwd=self.home.work, timeout=400)
         assert result.code == 0, result.stderr
 
     def ask(self, *args: str) -> Result:
-        """Run ask by its launcher."""
+        """Run ask by its installed launcher."""
         env = {**self.home.env, "PATH": os.defpath}
         return run([str(self.launcher), *args], env=env, cwd=self.home.work, timeout=60)
 
     def findings(self) -> dict[str, dict[str, str]]:
-        """What the doctor finds, by check."""
+        """Return the findings of the doctor by check."""
         rows = json.loads(self.ask("doctor", "--offline", "--json").text)
         return {row["check"]: row for row in rows}
 
 
 @pytest.mark.parametrize("tool", ["pip", "pipx", "uv"])
-def test_the_hints_for_an_installation_work(tool: str, home: Home) -> None:
+def test_installation_hints_work(tool: str, home: Home) -> None:
     installed = Installation(home, tool)
     configure(home, {"raw": {"command": sys.executable, "args": [RAW], "timeout": 60}})
     before = installed.findings()

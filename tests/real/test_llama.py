@@ -1,6 +1,6 @@
-"""A llama.cpp server with a small model: real streams, a real grammar, and real refusals.
+"""A llama.cpp server with a small model: real streams, a real grammar and real errors.
 
-What the model says is not looked at, since 135 million parameters say anything.
+The content of answers is not checked, since a model of 135 million parameters answers anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHORT = ("-o", "max_tokens=60", "-o", "temperature=0")
 
 @pytest.mark.parametrize("way", [[], ["--no-stream"]])
 @pytest.mark.parametrize("provider", ["lmstudio", "anthropic", "openai"])
-def test_a_question_is_answered_over_each_wire(real: Ask, provider: str, way: list[str]) -> None:
+def test_a_prompt_is_answered_over_each_wire(real: Ask, provider: str, way: list[str]) -> None:
     result = real("-p", provider, "-m", "smollm2", "--no-tools", *SHORT, *way, "Name a color.", timeout=120)
     assert (result.code, result.stderr) in ((0, ""), (10, result.stderr))
     assert result.text.strip()
@@ -46,14 +46,14 @@ def test_a_pipeline_passes_one_answer_to_the_next(real: Ask, home: Home) -> None
     assert answer["color"] in COLORS
 
 
-def test_a_conversation_goes_on(real: Ask) -> None:
+def test_a_conversation_can_be_continued(real: Ask) -> None:
     first = real("--no-tools", *SHORT, "My name is Ada.", timeout=120)
     second = real("--no-tools", *SHORT, "-c", first.conversation, "What is my name?", timeout=120)
     assert {first.code, second.code} <= {0, 10}
     assert second.text.strip()
 
 
-def test_a_prompt_that_is_too_long_is_named_as_such(real: Ask, home: Home) -> None:
+def test_a_prompt_that_is_too_long_is_a_context_length_error(real: Ask, home: Home) -> None:
     (home.work / "long.txt").write_text("word " * 12_000)
     result = real("--no-tools", "-f", "long.txt", "Summarize.", timeout=240)
     assert result.code == 6
@@ -61,7 +61,7 @@ def test_a_prompt_that_is_too_long_is_named_as_such(real: Ask, home: Home) -> No
     assert "Traceback" not in result.stderr
 
 
-def test_the_schemas_of_real_mcp_servers_become_a_grammar(real: Ask, home: Home) -> None:
+def test_tool_schemas_of_real_mcp_servers_are_accepted_as_a_grammar(real: Ask, home: Home) -> None:
     servers = ("time", "git", "fetch", "memory", "everything", "filesystem")
     configure(home, {name: {"command": f"mcp-server-{name}", "timeout": 60} for name in servers})
     listed = real("mcp", "test", timeout=240)

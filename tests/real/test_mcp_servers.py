@@ -22,7 +22,7 @@ PIXEL = base64.b64decode(
 
 
 class Caller:
-    """Runs `ask` with one MCP server, and a model that calls its tools."""
+    """Runs `ask` with one MCP server and a model that calls its tools."""
 
     def __init__(self, ask: Ask, home: Home, model: ModelServer) -> None:
         self.home = home
@@ -35,13 +35,13 @@ class Caller:
         return answers
 
     def run(self, server: str, *calls: wire.Call, args: Sequence[str]) -> tuple[Result, list[str]]:
-        memory = {"MEMORY_FILE_PATH": str(self.home.work / "memory.jsonl")}  # else in the folder of the package
+        memory = {"MEMORY_FILE_PATH": str(self.home.work / "memory.jsonl")}  # by default in the folder of the package
         table: dict[str, Any] = {"command": f"mcp-server-{server}", "args": [*args], "env": memory, "timeout": 60}
         configure(self.home, {server: table})
         return ask_with_calls(self._ask, self.model, [(f"{server}__{name}", value) for name, value in calls])
 
     def tools(self) -> set[str]:
-        """The tools that the model was offered."""
+        """Return the tools offered to the model."""
         return {name.partition("__")[2] for name in offered(self.model.requests[0])}
 
 
@@ -55,7 +55,7 @@ def test_filesystem_works_in_the_working_directory_and_sends_no_base64(call: Cal
     (call.home.work / "notes.txt").write_text("marzipan")
     names = ("pixel.png", "notes.txt")
     image, notes = (str(call.home.work / name) for name in names)
-    for _ in range(2):  # then the server is started by the first call, which comes as soon as it can
+    for _ in range(2):  # the tool list is cached then, and the server is started by the first call
         listed, shown, read, outside = call(
             "filesystem",
             ("list_directory", {"path": str(call.home.work)}),
@@ -69,7 +69,7 @@ def test_filesystem_works_in_the_working_directory_and_sends_no_base64(call: Cal
         assert "Access denied" in outside
 
 
-def test_everything_gets_roots_and_a_declined_question(call: Caller) -> None:
+def test_everything_gets_roots_and_declined_elicitations(call: Caller) -> None:
     roots, question, image, structured = call(
         "everything",
         ("get-roots-list", {}),
@@ -100,7 +100,7 @@ def test_git_reports_a_repository(call: Caller) -> None:
     assert "new.txt" in status
 
 
-def test_time_and_fetch_answer(call: Caller) -> None:
+def test_time_and_fetch_return_results(call: Caller) -> None:
     [now] = call("time", ("get_current_time", {"timezone": "Asia/Tokyo"}))
     assert json.loads(now)["timezone"] == "Asia/Tokyo"
     with ModelServer() as site:

@@ -1,4 +1,4 @@
-"""Numbers and times in few characters."""
+"""Numbers, costs, durations and times in compact form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ask.render.times import format_age, format_local_time, format_timestamp
     ("number", "text"),
     [(0, "0"), (999, "999"), (1000, "1.0k"), (12_345, "12.3k"), (999_960, "1.0M"), (4_500_000_000, "4.5G")],
 )
-def test_numbers(number: int, text: str) -> None:
+def test_compact_numbers(number: int, text: str) -> None:
     assert format_compact_number(number) == text
 
 
@@ -27,13 +27,13 @@ def test_durations(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("passed", "text"),
+    ("age", "text"),
     [(-5, "now"), (59, "now"), (60, "1 min"), (7199, "1 h"), (86_400, "1 d"), (8 * 86_400, "1 w"), (4e9, "126 y")],
 )
-def test_ages(passed: float, text: str) -> None:
-    assert format_age(1e10 - passed, 1e10) == text
+def test_ages(age: float, text: str) -> None:
+    assert format_age(1e10 - age, 1e10) == text
 
 
-def test_a_time_that_no_calendar_has_is_nothing() -> None:
+def test_times_out_of_range_are_empty() -> None:
     assert format_timestamp(0) == "1970-01-01T00:00:00Z"
     assert (format_timestamp(1e30), format_local_time(1e30)) == ("", "")

@@ -1,4 +1,4 @@
-"""Conversations as a web page: all is there, and nothing in one can run, load or leave its place."""
+"""Conversations as an HTML page: it is complete, and nothing in it can run or load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import given
 
 from ask.history.export_format import ConversationExport, from_json_value
 from ask.render.html_page import render_html_page
-from tests.any_conversation import HOSTILE, conversations
+from tests.conversation_strategies import HOSTILE, conversations
 from tests.program import Home, run
 
 ATTRIBUTES = {
@@ -33,7 +33,7 @@ TAGS = {
 
 
 class Page(HTMLParser):
-    """What a browser would find, checked while it is read."""
+    """Parses a page as a browser would, and checks its elements."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         assert tag in TAGS
-        assert given.keys() <= ATTRIBUTES, "nothing else, no handlers and no styles"
-        assert (given.get("href") or "#").startswith(("#", "http://", "https://", "mailto:"))
-        assert (given.get("src") or "data:image/png;").startswith("data:image/png;")
-        if given.get("http-equiv"):
-            self.policy = given["content"] or ""
+        assert attributes.keys() <= ATTRIBUTES, "no event handlers and no inline styles"
+        assert (attributes.get("href") or "#").startswith(("#", "http://", "https://", "mailto:"))
+        assert (attributes.get("src") or "data:image/png;").startswith("data:image/png;")
+        if attributes.get("http-equiv"):
+            self.policy = attributes["content"] or ""
         if tag not in VOID:
             self.open.append(tag)
 
@@ -73,38 +73,38 @@ class Page(HTMLParser):
         return "".join(self.texts)
 
 
-def saved(*messages: dict[str, Any], title: str = "why?", name: str = "abc", **run: Any) -> ConversationExport:
-    about = {"format": "ask-conversation", "version": 1, "id": name, "title": title}
-    filled = {"provider": "demo", "model": "m", "messages": list(messages), **run}
-    return from_json_value({**about, "runs": [filled]})
+def make_export(*messages: dict[str, Any], title: str = "why?", name: str = "abc", **run: Any) -> ConversationExport:
+    header = {"format": "ask-conversation", "version": 1, "id": name, "title": title}
+    run_dict = {"provider": "demo", "model": "m", "messages": list(messages), **run}
+    return from_json_value({**header, "runs": [run_dict]})
 
 
-def page(*several: ConversationExport) -> str:
-    runs = {one.conversation.id: one.runs for one in several}
-    return "".join(render_html_page([one.conversation for one in several], lambda one: runs[one.id]))
+def render(*exports: ConversationExport) -> str:
+    runs = {export.conversation.id: export.runs for export in exports}
+    return "".join(render_html_page([export.conversation for export in exports], lambda export: runs[export.id]))
 
 
 @given(conversations())
-def test_any_conversation_makes_a_valid_page_of_text(value: dict[str, Any]) -> None:
-    text = page(from_json_value(value))
+def test_any_conversation_makes_a_valid_page(value: dict[str, Any]) -> None:
+    text = render(from_json_value(value))
     text.encode()
-    found = Page(text)
-    assert found.open == []
+    page = Page(text)
+    assert page.open == []
     assert not set(text) & {"\x1b", "\x07", "\u202e", "\u2066", "\x9b", "\0", "\r"}
 
 
-def test_the_policy_allows_the_page_its_own_style_and_pictures_in_it_alone() -> None:
-    found = Page(page(saved({"role": "user", "content": "hi"})))
-    digest = b64encode(sha256(found.styles.encode()).digest()).decode()
-    assert found.policy.split("; ")[:3] == ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]
-    assert "url(" not in found.styles
-    assert "@import" not in found.styles
+def test_the_policy_allows_only_the_inline_style_and_images() -> None:
+    page = Page(render(make_export({"role": "user", "content": "hi"})))
+    digest = b64encode(sha256(page.styles.encode()).digest()).decode()
+    assert page.policy.split("; ")[:3] == ["default-src 'none'", f"style-src 'sha256-{digest}'", "img-src data:"]
+    assert "url(" not in page.styles
+    assert "@import" not in page.styles
 
 
 def test_a_page_contains_the_complete_conversation() -> None:
     call = {"id": "1", "name": "bash", "arguments": '{"command": "ls"}', "seconds": 1.5, "exit_status": 2}
-    text = page(
-        saved(
+    text = render(
+        make_export(
             {"role": "user", "content": "why <b>?\n\n<stdin>\npiped\n</stdin>"},
             {"role": "assistant", "content": "## Look\n- **so**", "reasoning": "let me think", "calls": [call]},
             {"role": "tool", "tool_call_id": "1", "content": "no such file"},
@@ -116,20 +116,20 @@ def test_a_page_contains_the_complete_conversation() -> None:
             usage={"input_tokens": 1200, "output_tokens": 30, "cost": 0.0125},
         )
     )
-    found = Page(text)
+    page = Page(text)
     for part in ("why <b>?", "standard input", "piped", "let me think", "no such file", "exit code 2", "1.5 s"):
-        assert part in found.text
+        assert part in page.text
     for part in ("The answer was cut off here.", "exit code 5: no connection", "1,200 tokens in, 30 out", "$0.0125"):
-        assert part in found.text
+        assert part in page.text
     assert "<strong>so</strong>" in text
     assert 'src="data:image/png;base64,AAAA"' in text
-    assert "b.pdf" in found.text
-    assert "demo:m" in found.text
+    assert "b.pdf" in page.text
+    assert "demo:m" in page.text
 
 
-def test_links_to_the_web_are_links_and_others_are_text() -> None:
+def test_only_web_links_become_links() -> None:
     answer = "[a](https://host/x) [b](javascript:alert(1)) ![c](https://host/c.png) <mailto:me@host>"
-    text = page(saved({"role": "assistant", "content": answer}))
+    text = render(make_export({"role": "assistant", "content": answer}))
     assert '<a href="https://host/x" rel="noopener noreferrer nofollow">a</a>' in text
     assert "[b](javascript:alert(1))" in text
     assert '<span class="image" title="https://host/c.png">c</span>' in text
@@ -137,8 +137,9 @@ def test_links_to_the_web_are_links_and_others_are_text() -> None:
 
 
 def test_several_conversations_are_on_one_page_with_a_list() -> None:
-    text = page(
-        saved({"role": "user", "content": "1"}), saved({"role": "user", "content": "2"}, name="def", title="<i>")
+    text = render(
+        make_export({"role": "user", "content": "1"}),
+        make_export({"role": "user", "content": "2"}, name="def", title="<i>"),
     )
     assert "<title>2 conversations</title>" in text
     assert '<li><a href="#def" dir="auto">&lt;i&gt;</a></li>' in text
@@ -150,7 +151,7 @@ def test_several_conversations_are_on_one_page_with_a_list() -> None:
 
 
 class Listener:
-    """A web server that answers nothing and remembers who was asked for what."""
+    """A web server that answers 404 and records the requested paths."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -182,8 +183,8 @@ def listener() -> Iterator[Listener]:
 
 @pytest.mark.slow
 def test_a_browser_runs_and_loads_nothing_hostile(home: Home, listener: Listener) -> None:
-    def hostile(who: str) -> str:
-        url = f"{listener.url}/{who}"
+    def hostile(name: str) -> str:
+        url = f"{listener.url}/{name}"
         return (
             f"<script>document.write('<img src=\"{url}-script\">')</script><img src='{url}-img'>"
             f"<img src=x: onerror=\"new Image().src='{url}-handler'\"><iframe src='{url}-frame'></iframe>"
@@ -192,13 +193,13 @@ def test_a_browser_runs_and_loads_nothing_hostile(home: Home, listener: Listener
             f"\n\n![x]({url}-markdown) [x](javascript:fetch('{url}-address'))\n\n"
         )
 
-    evil = hostile("page") + "\n".join(HOSTILE)
-    escapes = "</pre></summary></details></div></title></style>--></textarea>" + evil
+    hostile_text = hostile("page") + "\n".join(HOSTILE)
+    escapes = "</pre></summary></details></div></title></style>--></textarea>" + hostile_text
     call = {"id": "1", "name": escapes, "arguments": escapes}
-    exported = page(
-        saved(
-            {"role": "user", "content": f"{evil}\n\n<stdin>\n{escapes}\n</stdin>"},
-            {"role": "assistant", "content": evil, "reasoning": escapes, "calls": [call]},
+    exported = render(
+        make_export(
+            {"role": "user", "content": f"{hostile_text}\n\n<stdin>\n{escapes}\n</stdin>"},
+            {"role": "assistant", "content": hostile_text, "reasoning": escapes, "calls": [call]},
             {"role": "tool", "tool_call_id": "1", "content": escapes},
             {"role": "assistant", "content": f"```\n{escapes}"},
             title=escapes,
@@ -209,7 +210,7 @@ def test_a_browser_runs_and_loads_nothing_hostile(home: Home, listener: Listener
         )
     )
     (home.work / "page.html").write_text(exported)
-    # That such content does run elsewhere, and that this would be noticed.
+    # A control: such content runs without the protection, and the requests are noticed.
     (home.work / "control.html").write_text(f"<!DOCTYPE html><title>control</title>{hostile('control')}")
     frames = "<iframe src=control.html></iframe><iframe src=page.html onload=\"document.title += ' framed'\"></iframe>"
     (home.work / "both.html").write_text(f"<!DOCTYPE html><title>opened</title>{frames}")
@@ -217,5 +218,5 @@ def test_a_browser_runs_and_loads_nothing_hostile(home: Home, listener: Listener
     options = ["--disable-background-networking", f"--user-data-dir={home.path / 'browser'}", "--dump-dom"]
     result = run([*command, *options, Path(home.work, "both.html").as_uri()], env=home.env, cwd=home.work, timeout=60)
     assert "<title>opened framed</title>" in result.text, result.stderr
-    assert {f"/control-{how}" for how in ("script", "img", "handler", "frame", "link", "svg")} <= set(listener.paths)
+    assert {f"/control-{kind}" for kind in ("script", "img", "handler", "frame", "link", "svg")} <= set(listener.paths)
     assert [path for path in listener.paths if path.startswith("/page")] == []

@@ -20,15 +20,15 @@ FIELDS = (
 TYPES = {"text", "reasoning", "tool_call", "tool_output", "tool_result", "notice", "result"}
 
 
-def the_object(result: Result) -> Any:
-    """The one object on standard output."""
+def read_object(result: Result) -> Any:
+    """Read the single object on standard output."""
     assert result.text.count("\n") == 1
     assert result.text.endswith("}\n")
     return json.loads(result.stdout.decode())
 
 
-def events(result: Result) -> list[Any]:
-    """The events, of which the last one is the result and all others are not."""
+def read_events(result: Result) -> list[Any]:
+    """Read the events; check that only the last one is the result."""
     assert result.text.endswith("}\n")
     lines = [json.loads(line) for line in result.stdout.decode().removesuffix("\n").split("\n")]
     assert [line["type"] for line in lines].index("result") == len(lines) - 1
@@ -36,18 +36,18 @@ def events(result: Result) -> list[Any]:
     return lines
 
 
-def joined(lines: list[Any], kind: str) -> str:
+def join_texts(lines: list[Any], kind: str) -> str:
     return "".join(line["text"] for line in lines if line["type"] == kind)
 
 
 def test_an_answer_is_one_object_with_every_field(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.reasoning("hm"), wire.text("grüße "), wire.text("🎉"), wire.finish(), wire.usage()))
     result = ask("--json", "-m", "test/model", "hi")
-    said = the_object(result)
-    assert (result.code, result.stderr, tuple(said)) == (0, "", FIELDS)
+    value = read_object(result)
+    assert (result.code, result.stderr, tuple(value)) == (0, "", FIELDS)
     assert "grüße 🎉" in result.text
-    assert len(said.pop("conversation")) > 5
-    assert said == {
+    assert len(value.pop("conversation")) > 5
+    assert value == {
         "saved": True,
         "provider": "openrouter",
         "model": "test/model",
@@ -66,10 +66,10 @@ def test_tool_calls_have_their_results(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(ECHO, ("nix", "{broken"), content="Looking."), wire.says("Done.\n"))
     for flag in ("--json", "--events"):
         result = ask(flag, "hi")
-        said = the_object(result) if flag == "--json" else events(result)[-1]
+        value = read_object(result) if flag == "--json" else read_events(result)[-1]
         assert (result.code, result.stderr) == (0, "")
-        assert (said["text"], said["rounds"], said["usage"]["input_tokens"]) == ("Looking.\nDone.\n", 1, 20)
-        good, bad = said["tool_calls"]
+        assert (value["text"], value["rounds"], value["usage"]["input_tokens"]) == ("Looking.\nDone.\n", 1, 20)
+        good, bad = value["tool_calls"]
         assert good.pop("seconds") >= 0
         assert "größe" in good.pop("result")
         assert json.loads(good.pop("arguments")) == ECHO[1]
@@ -83,17 +83,17 @@ def test_tool_calls_have_their_results(ask: Ask, server: ModelServer) -> None:
 def test_events_come_in_the_order_of_the_run(ask: Ask, server: ModelServer) -> None:
     first = wire.stream("Let me look.", [ECHO])
     server.reply(wire.streams(wire.reasoning("h"), wire.reasoning("m"), *first), wire.says("All is\u2028 done 🎉"))
-    lines = events(ask("--events", "hi"))
+    lines = read_events(ask("--events", "hi"))
     order = list(dict.fromkeys(line["type"] for line in lines))
     assert order == ["reasoning", "text", "tool_call", "tool_output", "tool_result", "result"]
     result = lines[-1]
-    assert joined(lines, "text") == result["text"] == "Let me look.\nAll is\u2028 done 🎉"
-    assert joined(lines, "reasoning") == result["reasoning"] == "hm"
-    assert joined(lines, "tool_output") == "größe\n"
+    assert join_texts(lines, "text") == result["text"] == "Let me look.\nAll is\u2028 done 🎉"
+    assert join_texts(lines, "reasoning") == result["reasoning"] == "hm"
+    assert join_texts(lines, "tool_output") == "größe\n"
     (call,) = (line for line in lines if line["type"] == "tool_call")
     assert (call["id"], call["name"], json.loads(call["arguments"])) == ("call_0", *ECHO)
-    (told,) = (line for line in lines if line["type"] == "tool_result")
-    assert {**told, "type": None} == {**result["tool_calls"][0], "type": None}
+    (tool_result,) = (line for line in lines if line["type"] == "tool_result")
+    assert {**tool_result, "type": None} == {**result["tool_calls"][0], "type": None}
     assert tuple(result) == ("type", *FIELDS)
 
 
@@ -114,7 +114,7 @@ Failure = tuple[Reply, str, int, str, str]
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("flag", ["--json", "--events"])
-def test_a_failure_is_in_the_result_on_standard_error_and_in_the_exit_code(
+def test_a_failure_sets_the_result_the_error_and_the_exit_code(
     flag: str, failure: Failure, ask: Ask, server: ModelServer, home: Home
 ) -> None:
     reply, options, code, finish, text = failure
@@ -122,20 +122,20 @@ def test_a_failure_is_in_the_result_on_standard_error_and_in_the_exit_code(
     (home.config / "config.toml").write_text("[network]\nbackoff = 0.01\ntries = 1\n")
     server.reply(reply)
     result = ask(flag, *options.split(), "hi")
-    lines = [the_object(result)] if flag == "--json" else events(result)
-    said = lines[-1]
-    assert (result.code, said["exit_code"]) == (code, code)
-    assert (said["finish"], said["text"]) == (finish, text)
-    assert f"ask: {said['error']}\n" in result.stderr
+    lines = [read_object(result)] if flag == "--json" else read_events(result)
+    value = lines[-1]
+    assert (result.code, value["exit_code"]) == (code, code)
+    assert (value["finish"], value["text"]) == (finish, text)
+    assert f"ask: {value['error']}\n" in result.stderr
     assert TEST_KEY not in result.text + result.stderr
     if flag == "--events":
-        assert joined(lines, "text") == text
+        assert join_texts(lines, "text") == text
 
 
 def test_a_notice_is_an_event_and_a_line_on_standard_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(503, "busy", headers={"Retry-After": "0"}), wire.says("yes"))
     result = ask("--events", "hi")
-    (notice,) = (line for line in events(result) if line["type"] == "notice")
+    (notice,) = (line for line in read_events(result) if line["type"] == "notice")
     assert "busy" in notice["text"]
     assert result.stderr == f"ask: {notice['text']}\n"
 
@@ -160,52 +160,56 @@ def test_an_echoed_key_is_redacted_everywhere(flag: str, ask: Ask, server: Model
     assert TEST_KEY[:half] not in result.text + result.stderr
     if flag == "--plain":
         return
-    said = [the_object(result)] if flag == "--json" else events(result)
-    assert said[-1]["reasoning"] == "it is [key removed], s"
-    assert "[key removed]" in said[-1]["error"]
-    for call in said[-1]["tool_calls"]:
+    lines = [read_object(result)] if flag == "--json" else read_events(result)
+    assert lines[-1]["reasoning"] == "it is [key removed], s"
+    assert "[key removed]" in lines[-1]["error"]
+    for call in lines[-1]["tool_calls"]:
         assert "[key removed]" in call["arguments"]
     if flag == "--events":
-        assert {line["type"] for line in said if "[key removed]" in json.dumps(line)} == TYPES - {"text"}
-        assert joined(said, "reasoning") == said[-1]["reasoning"]
+        assert {line["type"] for line in lines if "[key removed]" in json.dumps(line)} == TYPES - {"text"}
+        assert join_texts(lines, "reasoning") == lines[-1]["reasoning"]
 
 
 SIGNALS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 INTERRUPTED = [
-    (flag, number, doing)
-    for flag, number in [*(("--json", one) for one in SIGNALS), ("--events", signal.SIGTERM)]
-    for doing in ("waiting", "pausing", "running")
+    (flag, signal_number, state)
+    for flag, signal_number in [*(("--json", one) for one in SIGNALS), ("--events", signal.SIGTERM)]
+    for state in ("waiting", "pausing", "running")
 ]
 REPRESENTATIVE = [("--json", signal.SIGINT, "pausing"), ("--events", signal.SIGTERM, "running")]
 
 
 @pytest.mark.parametrize(
-    ("flag", "number", "doing"),
+    ("flag", "signal_number", "state"),
     [case if case in REPRESENTATIVE else pytest.param(*case, marks=pytest.mark.slow) for case in INTERRUPTED],
 )
 def test_the_result_is_printed_after_a_signal(
-    flag: str, number: signal.Signals, doing: str, ask: Ask, server: ModelServer
+    flag: str, signal_number: signal.Signals, state: str, ask: Ask, server: ModelServer
 ) -> None:
     replies = {
         "waiting": wire.streams(HOLD),
         "pausing": wire.fails(503, "busy", headers={"Retry-After": "50"}),
         "running": wire.calls(("bash", {"command": "touch begun; sleep 60"})),
     }
-    server.reply(replies[doing])
+    server.reply(replies[state])
     with ask.start(flag, "hi") as running:
         server.wait_for_requests(1)
-        if doing == "pausing":
+        if state == "pausing":
             running.wait_for("trying again")
-        while doing == "running" and not (ask.cwd / "begun").exists():
+        while state == "running" and not (ask.cwd / "begun").exists():
             assert running.process.poll() is None
-        running.signal(number)
+        running.signal(signal_number)
         result = running.finish()
-    said = the_object(result) if flag == "--json" else events(result)[-1]
-    assert (result.code, said["exit_code"], said["error"]) == (SIGNALS[number], SIGNALS[number], "interrupted")
-    assert said["finish"] == ("tool_calls" if doing == "running" else "cut")
-    assert [call["failed"] for call in said["tool_calls"]] == [True] * (doing == "running")
+    value = read_object(result) if flag == "--json" else read_events(result)[-1]
+    assert (result.code, value["exit_code"], value["error"]) == (
+        SIGNALS[signal_number],
+        SIGNALS[signal_number],
+        "interrupted",
+    )
+    assert value["finish"] == ("tool_calls" if state == "running" else "cut")
+    assert [call["failed"] for call in value["tool_calls"]] == [True] * (state == "running")
     assert result.stderr.splitlines()[-1].startswith("ask: ")
 
 
@@ -213,16 +217,16 @@ def test_split_surrogate_pairs_do_not_break_the_json(ask: Ask, server: ModelServ
     piece = '{"choices": [{"index": 0, "delta": {"content": "%s", "reasoning": "%s"}}]}'
     halves = [piece % (half, half) for half in ("a\\ud83c", "\\udf89b", "c\\ud83c")]
     server.reply(wire.streams(*halves, wire.finish()))
-    said = the_object(ask("--json", "hi"))
-    assert (said["text"][:3], said["reasoning"][:3]) == ("a🎉b", "a🎉b")
-    lines = events(ask("--events", "hi"))
-    assert joined(lines, "text") == lines[-1]["text"]
-    assert joined(lines, "reasoning") == lines[-1]["reasoning"]
+    value = read_object(ask("--json", "hi"))
+    assert (value["text"][:3], value["reasoning"][:3]) == ("a🎉b", "a🎉b")
+    lines = read_events(ask("--events", "hi"))
+    assert join_texts(lines, "text") == lines[-1]["text"]
+    assert join_texts(lines, "reasoning") == lines[-1]["reasoning"]
 
 
 def test_control_characters_are_escaped_by_json_itself(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("a\x1b]52;c;aGk=\x07\r\n\x9bb"))
     result = ask("--json", "hi")
     assert b"\x1b" not in result.stdout
-    assert the_object(result)["text"] == "a\x1b]52;c;aGk=\x07\r\n\x9bb"
+    assert read_object(result)["text"] == "a\x1b]52;c;aGk=\x07\r\n\x9bb"
     assert "\x9b" not in ask.on_terminal("--json", "--no-tools", "hi").text

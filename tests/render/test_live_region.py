@@ -1,4 +1,4 @@
-"""The rows that may change: what a terminal shows is what was said, and nothing above them is touched."""
+"""The live region: the screen shows all text, and lines above the region are never redrawn."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ WORDS = st.text(st.sampled_from("a漢"), max_size=3)
 LINES = st.lists(WORDS, max_size=4)
 
 
-class Shown:
-    """A terminal, and the rows at its end."""
+class LiveScreen:
+    """A terminal with a live region."""
 
     def __init__(self, environment: dict[str, str] | None = None) -> None:
         self.written: list[str] = []
         self.interrupted = False
         self.screen = Screen(COLUMNS, 10)
-        self.bottom = LiveRegion(self.write, -1, environment or {})
+        self.region = LiveRegion(self.write, -1, environment or {})
 
     def write(self, text: str) -> None:
         if self.interrupted:
@@ -29,11 +29,11 @@ class Shown:
         self.written.append(text)
         self.screen.feed(text.replace("\n", "\r\n").encode())
 
-    def show(self, done: list[str], rows: list[str]) -> None:
-        self.bottom.update(done, [TerminalRow(row, len(row)) for row in rows])
+    def show(self, finished_lines: list[str], rows: list[str]) -> None:
+        self.region.update(finished_lines, [TerminalRow(row, len(row)) for row in rows])
 
 
-def without_empty_end(lines: list[str]) -> list[str]:
+def strip_empty_end(lines: list[str]) -> list[str]:
     while lines and not lines[-1]:
         lines = lines[:-1]
     return lines
@@ -41,69 +41,69 @@ def without_empty_end(lines: list[str]) -> list[str]:
 
 @given(st.lists(st.tuples(LINES, LINES, st.booleans()), max_size=12))
 def test_finished_lines_are_shown_above_the_live_rows(steps: list[tuple[list[str], list[str], bool]]) -> None:
-    shown = Shown()
-    above: list[str] = []
-    for done, rows, stream in steps:
-        if stream:
-            shown.bottom.write_text("".join(f"{line}\n" for line in done) or "\n")
-            above += done or [""]
+    live = LiveScreen()
+    lines_above: list[str] = []
+    for finished_lines, rows, is_text in steps:
+        if is_text:
+            live.region.write_text("".join(f"{line}\n" for line in finished_lines) or "\n")
+            lines_above += finished_lines or [""]
         else:
-            shown.show(done, rows)
-            above += done
-        assert shown.screen.lines == without_empty_end([*above, *([] if stream else rows)])
+            live.show(finished_lines, rows)
+            lines_above += finished_lines
+        assert live.screen.lines == strip_empty_end([*lines_above, *([] if is_text else rows)])
 
 
 def test_only_what_differs_is_written() -> None:
-    shown = Shown()
+    live = LiveScreen()
     for rows in (["a"], ["a b"], ["a b", "c"], ["a b", "d"], ["a b", "d"]):
-        shown.show([], rows)
-    shown.show(["a b", "d"], [])
-    assert shown.written == ["a", " b", "\nc", "\r\x1b[Jd", "\n"]
+        live.show([], rows)
+    live.show(["a b", "d"], [])
+    assert live.written == ["a", " b", "\nc", "\r\x1b[Jd", "\n"]
 
 
 def test_the_cursor_follows_the_last_row_when_rows_are_removed() -> None:
-    shown = Shown()
+    live = LiveScreen()
     for rows in (["a", "b", "c"], ["a"], ["ab"], []):
-        shown.show([], rows)
-        assert shown.screen.lines == rows
-    shown.show([], ["a", "b"])
-    shown.show(["a"], [])
-    shown.show(["b"], [])
-    assert shown.screen.lines == ["a", "b"]
+        live.show([], rows)
+        assert live.screen.lines == rows
+    live.show([], ["a", "b"])
+    live.show(["a"], [])
+    live.show(["b"], [])
+    assert live.screen.lines == ["a", "b"]
 
 
 def test_long_lines_are_wrapped_by_the_terminal() -> None:
-    shown = Shown()
-    shown.show([], ["x" * COLUMNS, "yyy"])
-    shown.show(["x" * COLUMNS + "yyy", "z"], ["live"])
-    assert shown.screen.lines == ["x" * COLUMNS, "yyy", "z", "live"]
+    live = LiveScreen()
+    live.show([], ["x" * COLUMNS, "yyy"])
+    live.show(["x" * COLUMNS + "yyy", "z"], ["live"])
+    assert live.screen.lines == ["x" * COLUMNS, "yyy", "z", "live"]
 
 
-def test_output_of_others_is_kept() -> None:
-    shown = Shown()
-    shown.show(["done"], ["live"])
-    shown.bottom.mark_cursor_lost()
-    shown.write("\n[1]+ Stopped")
-    shown.show(["live!"], ["more"])
-    assert shown.screen.lines == ["done", "live", "[1]+ Stopped", "live!", "more"]
+def test_output_of_other_programs_is_kept() -> None:
+    live = LiveScreen()
+    live.show(["done"], ["live"])
+    live.region.mark_cursor_lost()
+    live.write("\n[1]+ Stopped")
+    live.show(["live!"], ["more"])
+    assert live.screen.lines == ["done", "live", "[1]+ Stopped", "live!", "more"]
 
 
 def test_an_interrupted_write_loses_no_line() -> None:
-    shown = Shown()
-    shown.show(["done"], ["one", "two"])
-    shown.interrupted = True
+    live = LiveScreen()
+    live.show(["done"], ["one", "two"])
+    live.interrupted = True
     with pytest.raises(KeyboardInterrupt):
-        shown.show([], ["one", "2"])
-    shown.interrupted = False
-    shown.show(["end"], [])
-    assert shown.screen.lines == ["done", "one", "two", "end"]
+        live.show([], ["one", "2"])
+    live.interrupted = False
+    live.show(["end"], [])
+    assert live.screen.lines == ["done", "one", "two", "end"]
 
 
 def test_an_unfinished_line_is_ended_before_the_next_output() -> None:
-    shown = Shown()
-    shown.show([], ["live"])
-    shown.bottom.write_text("aaa")
-    shown.bottom.write_text("bbb")
-    shown.show([], [])
-    shown.show(["done"], [])
-    assert shown.screen.lines == ["aaabbb", "done"]
+    live = LiveScreen()
+    live.show([], ["live"])
+    live.region.write_text("aaa")
+    live.region.write_text("bbb")
+    live.show([], [])
+    live.show(["done"], [])
+    assert live.screen.lines == ["aaabbb", "done"]

@@ -1,4 +1,4 @@
-"""Conversations as Markdown: readable, and nothing in one reaches beyond its place."""
+"""Conversations as Markdown: readable, and no text affects the Markdown around it."""
 
 from __future__ import annotations
 
@@ -10,39 +10,42 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ask.history.export_format import ConversationExport, from_json_value
-from ask.render.conversation_parts import PromptPart, split_prompt
+from ask.prompt_blocks import PromptPart, split_prompt
 from ask.render.markdown import escape_markdown, render_markdown_document
 from ask.render.safe_markdown import MAX_TEXT_LENGTH, format_code_block, to_html, to_safe_markdown
-from tests.any_conversation import CANARY, HOSTILE, TEXTS, conversations
+from tests.conversation_strategies import CANARY, HOSTILE, TEXTS, conversations
 
 CALL = {"id": "1", "name": "bash", "arguments": '{"command": "ls"}', "started": 1, "seconds": 0.5, "exit_status": 2}
-TRUSTING = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+PERMISSIVE_PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+"""A parser that accepts HTML, as another program might."""
 
 
-def saved(*messages: dict[str, Any], **run: Any) -> ConversationExport:
-    about = {"format": "ask-conversation", "version": 1, "id": "abc", "title": "a *title*"}
-    return from_json_value({**about, "runs": [{"provider": "demo", "model": "m", "messages": list(messages), **run}]})
+def make_export(*messages: dict[str, Any], **run: Any) -> ConversationExport:
+    header = {"format": "ask-conversation", "version": 1, "id": "abc", "title": "a *title*"}
+    return from_json_value({**header, "runs": [{"provider": "demo", "model": "m", "messages": list(messages), **run}]})
 
 
-def document(*several: ConversationExport) -> str:
-    runs = {id(one.conversation): one.runs for one in several}
-    return "".join(render_markdown_document([one.conversation for one in several], lambda one: runs[id(one)]))
+def render(*exports: ConversationExport) -> str:
+    runs = {id(export.conversation): export.runs for export in exports}
+    return "".join(
+        render_markdown_document([export.conversation for export in exports], lambda export: runs[id(export)])
+    )
 
 
-def outline(text: str) -> list[tuple[str, str]]:
-    """Kind and content of each block at the top level, as the most trusting reader sees it."""
-    tokens = TRUSTING.parse(text)
+def list_top_blocks(text: str) -> list[tuple[str, str]]:
+    """List type and content of the top-level blocks."""
+    tokens = PERMISSIVE_PARSER.parse(text)
     blocks = []
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         if token.level == 0 and token.nesting >= 0:
-            inner = tokens[place + 1].content if token.nesting else token.content
-            blocks.append((token.type.removesuffix("_open"), inner))
+            content = tokens[index + 1].content if token.nesting else token.content
+            blocks.append((token.type.removesuffix("_open"), content))
     return blocks
 
 
-def test_a_conversation_reads_as_it_took_place() -> None:
-    text = document(
-        saved(
+def test_a_conversation_keeps_its_order() -> None:
+    text = render(
+        make_export(
             {"role": "user", "content": "why *this*?"},
             {"role": "assistant", "content": "I look.", "calls": [CALL]},
             {"role": "tool", "tool_call_id": "1", "content": "a.c\n```\n"},
@@ -51,7 +54,7 @@ def test_a_conversation_reads_as_it_took_place() -> None:
             error="the stream was cut",
         )
     )
-    assert outline(text)[2:] == [
+    assert list_top_blocks(text)[2:] == [
         ("blockquote", ""),
         ("paragraph", "I look."),
         ("paragraph", "**bash** (0.5 s, exit code 2)"),
@@ -63,21 +66,21 @@ def test_a_conversation_reads_as_it_took_place() -> None:
     ]
     assert text.startswith("# a \\*title\\*\n")
     assert "\n> why \\*this\\*?\n" in text
-    assert "<p>why *this*?</p>" in TRUSTING.render(text)
+    assert "<p>why *this*?</p>" in PERMISSIVE_PARSER.render(text)
 
 
-def test_a_call_that_the_run_did_not_live_to_see_says_so() -> None:
+def test_a_call_without_a_result_is_marked_as_interrupted() -> None:
     open_call = {**CALL, "seconds": None, "exit_status": None}
-    text = document(saved({"role": "user", "content": "x"}, {"role": "assistant", "calls": [open_call]}))
+    text = render(make_export({"role": "user", "content": "x"}, {"role": "assistant", "calls": [open_call]}))
     assert "**bash** (interrupted)" in text
     assert "it may or may not have run" in text
     assert "under way, or was killed" in text
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-def test_each_answer_ends_where_it_ends_and_holds_no_html(answers: list[str]) -> None:
+def test_answers_are_self_contained_and_have_no_html(answers: list[str]) -> None:
     messages = [{"role": "assistant", "content": answer, "calls": [{**CALL, "id": "x"}]} for answer in answers]
-    tokens = TRUSTING.parse(document(saved({"role": "user", "content": "q"}, *messages)))
+    tokens = PERMISSIVE_PARSER.parse(render(make_export({"role": "user", "content": "q"}, *messages)))
     calls = [token for token in tokens if token.type == "inline" and token.level == 1 and "bash** (" in token.content]
     assert len(calls) == len(answers)
     for token in tokens:
@@ -87,25 +90,25 @@ def test_each_answer_ends_where_it_ends_and_holds_no_html(answers: list[str]) ->
 
 
 @given(TEXTS)
-def test_text_as_it_is_says_what_it_says(text: str) -> None:
-    shown = escape_markdown(" ".join(text.split()))
-    tokens = TRUSTING.parse(f"> {shown}")
-    kinds = {child.type for token in tokens for child in token.children or ()}
-    assert kinds <= {"text", "text_special", "softbreak", "hardbreak"}
+def test_escaped_text_has_no_markup(text: str) -> None:
+    escaped = escape_markdown(" ".join(text.split()))
+    tokens = PERMISSIVE_PARSER.parse(f"> {escaped}")
+    types = {child.type for token in tokens for child in token.children or ()}
+    assert types <= {"text", "text_special", "softbreak", "hardbreak"}
     assert {token.type for token in tokens} <= {
         *("blockquote_open", "blockquote_close", "paragraph_open", "paragraph_close", "inline"),
     }
 
 
 @given(TEXTS)
-def test_no_text_gets_out_of_a_fence(text: str) -> None:
-    (token,) = TRUSTING.parse(format_code_block(text))
+def test_no_text_closes_its_fence(text: str) -> None:
+    (token,) = PERMISSIVE_PARSER.parse(format_code_block(text))
     assert token.type == "fence"
 
 
 @given(conversations())
-def test_any_conversation_can_be_written(value: dict[str, Any]) -> None:
-    text = document(from_json_value(value))
+def test_any_conversation_can_be_rendered(value: dict[str, Any]) -> None:
+    text = render(from_json_value(value))
     text.encode()
     assert not set(text) & {"\x1b", "\x07", "\u202e", "\u2066", "\x9b", "\0", "\r"}
 
@@ -122,14 +125,14 @@ def test_any_conversation_can_be_written(value: dict[str, Any]) -> None:
         ("[a](javascript:alert(1))", "```\n[a](javascript:alert(1))\n```"),
     ],
 )
-def test_as_little_is_changed_as_is_safe(text: str, shown: str) -> None:
+def test_answers_are_changed_as_little_as_possible(text: str, shown: str) -> None:
     assert to_safe_markdown(text) == shown
 
 
 @pytest.mark.parametrize(
     "text", ["[" * MAX_TEXT_LENGTH, "![[" * 60_000, "x" * (MAX_TEXT_LENGTH + 1), "`" * 1_000 + "[" * 5_001]
 )
-def test_what_would_take_long_to_read_is_shown_as_it_is(text: str) -> None:
+def test_text_that_is_slow_to_parse_is_preformatted(text: str) -> None:
     assert to_html(text) == f"<pre>{text}</pre>\n"
     assert to_safe_markdown(text) == format_code_block(text)
 
@@ -147,14 +150,16 @@ def test_what_would_take_long_to_read_is_shown_as_it_is(text: str) -> None:
         ("a <stdin> b", [("", "a <stdin> b")]),
     ],
 )
-def test_a_prompt_is_taken_apart_as_it_was_put_together(prompt: str, parts: list[Any]) -> None:
-    found = split_prompt(prompt)
+def test_a_prompt_is_split_into_its_parts(prompt: str, parts: list[Any]) -> None:
+    split_parts = split_prompt(prompt)
     if isinstance(parts[0], str):
-        assert [part.title or part.text for part in found] == parts
+        assert [part.title or part.text for part in split_parts] == parts
     else:
-        assert found == [PromptPart(*part) for part in parts]
+        assert split_parts == [PromptPart(*part) for part in parts]
 
 
-def test_several_conversations_are_apart() -> None:
-    text = document(saved({"role": "user", "content": CANARY}), saved({"role": "user", "content": HOSTILE[5]}))
-    assert [kind for kind, _ in outline(text) if kind in ("heading", "hr")] == ["heading", "hr", "heading"]
+def test_conversations_are_separated_by_rules() -> None:
+    text = render(
+        make_export({"role": "user", "content": CANARY}), make_export({"role": "user", "content": HOSTILE[5]})
+    )
+    assert [kind for kind, _ in list_top_blocks(text) if kind in ("heading", "hr")] == ["heading", "hr", "heading"]

@@ -1,4 +1,4 @@
-"""A streaming answer: in the end the terminal shows what it would have shown of the whole."""
+"""A streaming answer: the final screen is the same as for a complete answer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.screen import Screen
 TABLE = "- item\n  - nested\n\n| Name | Size |\n|------|-----:|\n| one | 1 |\n\n"
 
 
-class Shown:
-    """An answer on a terminal, its block under way drawn anew for each piece."""
+class AnswerScreen:
+    """An answer on a terminal that is redrawn for each piece."""
 
     def __init__(self, *, watched: bool) -> None:
         self.screen = Screen()
-        self.bottom = LiveRegion(self.write, -1, {})
-        self.answer = MarkdownStreamRenderer(self.bottom, lambda: watched, rest_factor=0)
+        self.region = LiveRegion(self.write, -1, {})
+        self.answer = MarkdownStreamRenderer(self.region, lambda: watched, rest_factor=0)
 
     def write(self, text: str) -> None:
         self.screen.feed(text.replace("\n", "\r\n").encode())
@@ -34,40 +34,40 @@ class Shown:
 @example(["```py", *(f"x = {number}" for number in range(100)), "```", "end"], 9)
 def test_a_streamed_answer_looks_like_a_complete_one(lines: list[str], size: int) -> None:
     text = "\n".join(lines)
-    whole, streamed = Shown(watched=False), Shown(watched=True)
-    whole.answer.feed(text)
-    whole.answer.finish()
-    for place in range(0, len(text), size):
-        streamed.answer.feed(text[place : place + size])
+    complete, streamed = AnswerScreen(watched=False), AnswerScreen(watched=True)
+    complete.answer.feed(text)
+    complete.answer.finish()
+    for offset in range(0, len(text), size):
+        streamed.answer.feed(text[offset : offset + size])
     streamed.answer.finish()
-    assert streamed.screen.lines == whole.screen.lines
+    assert streamed.screen.lines == complete.screen.lines
 
 
 @given(st.lists(st.sampled_from([*BLOCKS, *LINES]), max_size=14), st.integers(1, 30))
 @example(["# Heading", "", "```", ""], 1)
-def test_lines_of_others_are_shown_above_the_current_block(lines: list[str], place: int) -> None:
+def test_notices_are_shown_above_the_current_block(lines: list[str], offset: int) -> None:
     text = "\n".join(lines)
-    alone, disturbed = Shown(watched=True), Shown(watched=True)
-    for piece in (text[:place], text[place:]):
-        alone.answer.feed(piece)
+    undisturbed, disturbed = AnswerScreen(watched=True), AnswerScreen(watched=True)
+    for piece in (text[:offset], text[offset:]):
+        undisturbed.answer.feed(piece)
         disturbed.answer.feed(piece)
         disturbed.answer.hide()
         disturbed.write("notice\n")
-    alone.answer.finish()
+    undisturbed.answer.finish()
     disturbed.answer.finish()
-    shown = [line for line in disturbed.screen.lines if line != "notice"]
-    while shown and not shown[-1]:  # a gap before code of which there is none, which ends no screen
-        shown.pop()
-    assert shown == alone.screen.lines
+    lines_left = [line for line in disturbed.screen.lines if line != "notice"]
+    while lines_left and not lines_left[-1]:  # the gap before an empty code block
+        lines_left.pop()
+    assert lines_left == undisturbed.screen.lines
 
 
-def lines_of(text: str, size: int = 4) -> list[str]:
-    """The lines that a terminal shows in the end of an answer that comes in pieces of some characters."""
-    shown = Shown(watched=True)
-    for place in range(0, len(text), size):
-        shown.answer.feed(text[place : place + size])
-    shown.answer.finish()
-    return shown.screen.lines
+def stream_lines(text: str, size: int = 4) -> list[str]:
+    """Return the final lines of an answer that arrives in pieces."""
+    answer_screen = AnswerScreen(watched=True)
+    for offset in range(0, len(text), size):
+        answer_screen.answer.feed(text[offset : offset + size])
+    answer_screen.answer.finish()
+    return answer_screen.screen.lines
 
 
 @pytest.mark.parametrize(
@@ -80,14 +80,14 @@ def lines_of(text: str, size: int = 4) -> list[str]:
         "![picture](http://example.org/x.png)",
     ],
 )
-def test_no_word_is_hidden(hostile: str) -> None:
-    (line,) = lines_of(hostile)
+def test_no_text_is_hidden(hostile: str) -> None:
+    (line,) = stream_lines(hostile)
     assert set(re.findall(r"\w+", hostile)) <= set(re.findall(r"\w+", line))
 
 
 def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:
     words = "word " * 800
-    shown = "\n".join(lines_of(f"# One\n\n{words}\n\n# Two", 40))
+    shown = "\n".join(stream_lines(f"# One\n\n{words}\n\n# Two", 40))
     assert shown.startswith("One\n\nword word")
     assert shown.replace("\n", "").replace(" ", "").count("word") == 800
     assert shown.endswith("\n\nTwo")
@@ -105,12 +105,12 @@ def test_a_very_long_line_is_shown_and_the_answer_continues_below() -> None:
 @pytest.mark.parametrize("prefix", ["", "> "])
 def test_no_cell_of_a_table_is_lost(row: str, cells: list[str], prefix: str) -> None:
     lines = ["| Command | What |", "|---|---|", "| `ls` | lists |", row]
-    shown = lines_of("\n".join(prefix + line for line in lines))
+    shown = stream_lines("\n".join(prefix + line for line in lines))
     found = [part.strip() for part in shown[-1].removeprefix("│ ").split("│")]
     assert [cell for cell in found if cell] == cells
 
 
 def test_html_is_shown_as_written() -> None:
     html = "<pre>\nx = a*b*2\n\n__init__ and `this`\n</pre>"
-    shown = lines_of(f"*Above*\n{html}\n**below** <i title='*a*'>__x__</i>")
+    shown = stream_lines(f"*Above*\n{html}\n**below** <i title='*a*'>__x__</i>")
     assert "\n".join(line.rstrip() for line in shown) == f"Above\n{html}\nbelow <i title='*a*'>x</i>"

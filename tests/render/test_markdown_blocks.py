@@ -1,4 +1,4 @@
-"""Where streaming Markdown is cut: at the same places however it comes, and none of it is lost."""
+"""How streaming Markdown is split into blocks: independent of the chunks, and without losing text."""
 
 from __future__ import annotations
 
@@ -58,47 +58,51 @@ LINES = [
 ]
 
 
-def pieces(*texts: str) -> list[BlockEvent]:
-    blocks = BlockReader()
-    return [piece for text in texts for piece in blocks.feed(text)] + list(blocks.finish())
+def split_all(*texts: str) -> list[BlockEvent]:
+    reader = BlockReader()
+    return [event for text in texts for event in reader.feed(text)] + list(reader.finish())
 
 
-def source_of(taken: list[BlockEvent]) -> list[str]:
-    """The lines of the text that was taken apart, without empty ones and fences."""
-    texts = "\n".join(piece.text for piece in taken if isinstance(piece, MarkdownBlock | CodeLine | RawText))
+def list_source_lines(events: list[BlockEvent]) -> list[str]:
+    """List the source lines in these events, without blank lines and fences."""
+    texts = "\n".join(event.text for event in events if isinstance(event, MarkdownBlock | CodeLine | RawText))
     return [line.strip() for line in texts.split("\n") if line.strip()]
 
 
-def kinds(text: str) -> list[str]:
-    """What a parser finds in a text, without where lists begin and end."""
-    found = [token.type for token in get_parser().parse(text) if token.level == 0 or token.type == "list_item_open"]
-    return [kind for kind in found if "list_" not in kind or kind == "list_item_open"]
+def list_block_types(text: str) -> list[str]:
+    """List the types of the blocks in a text, without the start and end of lists."""
+    types = [token.type for token in get_parser().parse(text) if token.level == 0 or token.type == "list_item_open"]
+    return [block_type for block_type in types if "list_" not in block_type or block_type == "list_item_open"]
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=12), st.lists(st.integers(0, 200), max_size=8))
-def test_it_is_cut_at_the_same_places_however_it_comes(lines: list[str], places: list[int]) -> None:
+def test_the_split_does_not_depend_on_the_chunks(lines: list[str], offsets: list[int]) -> None:
     text = "\n".join(lines)
-    cuts = sorted({0, len(text), *(place for place in places if place < len(text))})
-    streamed = pieces(*(text[begin:end] for begin, end in pairwise(cuts)))
-    assert streamed == pieces(text) == pieces(*text)
+    cuts = sorted({0, len(text), *(offset for offset in offsets if offset < len(text))})
+    streamed = split_all(*(text[begin:end] for begin, end in pairwise(cuts)))
+    assert streamed == split_all(text) == split_all(*text)
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=12))
 def test_no_line_is_lost(lines: list[str]) -> None:
     fences = ("```", "~~~")
-    kept = [line for line in source_of(pieces("\n".join(lines))) if not line.startswith(fences)]
+    kept = [line for line in list_source_lines(split_all("\n".join(lines))) if not line.startswith(fences)]
     assert kept == [line.strip() for line in lines if line.strip() and not line.strip().startswith(fences)]
 
 
 @given(st.lists(st.sampled_from(BLOCKS), max_size=8))
-def test_the_parts_are_read_as_the_whole_would_be(blocks: list[str]) -> None:
+def test_blocks_are_parsed_like_the_complete_text(blocks: list[str]) -> None:
     text = "\n\n".join(block for block in blocks if not block.startswith("    "))
     parts: list[str] = []
-    for piece in pieces(text):
+    for event in split_all(text):
         parts += (
-            ["fence"] if isinstance(piece, CodeStart) else kinds(piece.text) if isinstance(piece, MarkdownBlock) else []
+            ["fence"]
+            if isinstance(event, CodeStart)
+            else list_block_types(event.text)
+            if isinstance(event, MarkdownBlock)
+            else []
         )
-    assert parts == kinds(text)
+    assert parts == list_block_types(text)
 
 
 @pytest.mark.parametrize(
@@ -135,35 +139,35 @@ def test_the_parts_are_read_as_the_whole_would_be(blocks: list[str]) -> None:
     ],
 )
 def test_blocks(text: str, expected: list[BlockEvent]) -> None:
-    assert pieces(text) == expected
+    assert split_all(text) == expected
 
 
-def test_a_block_that_is_too_long_is_let_through_up_to_its_end() -> None:
+def test_a_block_that_is_too_long_is_raw_text_to_its_end() -> None:
     text = "word " * MAX_BLOCK_LENGTH
-    blocks = BlockReader()
-    streamed = [piece for place in range(0, len(text), 1000) for piece in blocks.feed(text[place : place + 1000])]
-    assert all(isinstance(piece, RawText) for piece in streamed)
-    assert max(len(piece.text) for piece in streamed if isinstance(piece, RawText)) <= MAX_BLOCK_LENGTH + 1000
-    rest = [*blocks.feed("end\n"), *blocks.feed("of it\n\n# New"), *blocks.finish()]
-    assert "".join(p.text for p in [*streamed, *rest] if isinstance(p, RawText)) == f"{text}end\nof it\n"
+    reader = BlockReader()
+    streamed = [event for offset in range(0, len(text), 1000) for event in reader.feed(text[offset : offset + 1000])]
+    assert all(isinstance(event, RawText) for event in streamed)
+    assert max(len(event.text) for event in streamed if isinstance(event, RawText)) <= MAX_BLOCK_LENGTH + 1000
+    rest = [*reader.feed("end\n"), *reader.feed("of it\n\n# New"), *reader.finish()]
+    assert "".join(event.text for event in [*streamed, *rest] if isinstance(event, RawText)) == f"{text}end\nof it\n"
     assert rest[-1] == MarkdownBlock("# New", has_gap=True)
 
 
-@pytest.mark.parametrize("begun", ["#", "- ", "``", "```py", "  ", "12.", "|", "**", "| a | b", ">"])
-def test_what_may_become_anything_is_not_shown_yet(begun: str) -> None:
-    blocks = BlockReader()
-    assert list(blocks.feed(begun)) == []
-    assert blocks.pending == ""
+@pytest.mark.parametrize("text", ["#", "- ", "``", "```py", "  ", "12.", "|", "**", "| a | b", ">"])
+def test_a_line_of_unknown_kind_is_not_pending(text: str) -> None:
+    reader = BlockReader()
+    assert list(reader.feed(text)) == []
+    assert reader.pending == ""
 
 
-def test_what_is_under_way_can_be_seen() -> None:
-    blocks = BlockReader()
-    for text, seen in (
+def test_the_incomplete_block_is_pending() -> None:
+    reader = BlockReader()
+    for text, pending in (
         ("Some", "Some"),
         (" te", "Some te"),
         ("xt\n``", "Some text"),
         ("`py\nx = ", "x = "),
         ("1\n``", ""),
     ):
-        list(blocks.feed(text))
-        assert blocks.pending == seen
+        list(reader.feed(text))
+        assert reader.pending == pending

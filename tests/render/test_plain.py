@@ -1,4 +1,4 @@
-"""A run as text: the answer on standard output, and beside it what the model and its tools do."""
+"""A run as plain text: the answer on standard output, tool calls and notices on standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ECHO = ("bash", {"command": "echo out"})
 FAIL = ("bash", {"command": "echo oops >&2; exit 3"})
 
 
-def test_each_tool_call_and_each_text_begins_a_line(ask: Ask, server: ModelServer) -> None:
+def test_tool_calls_and_texts_start_on_new_lines(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(ECHO, ECHO, content="Looking."), wire.calls(ECHO, content="Again.\n"), wire.says("Done."))
     result = ask("hi")
     assert result.text == "Looking.\nAgain.\nDone.\n"
@@ -43,7 +43,7 @@ def test_a_call_takes_one_line_however_long_it_is(ask: Ask, server: ModelServer)
     assert line.endswith("…")
 
 
-def test_verbose_shows_results_reasoning_and_what_was_used(ask: Ask, server: ModelServer) -> None:
+def test_verbose_shows_results_reasoning_and_usage(ask: Ask, server: ModelServer) -> None:
     priced = wire.usage(100, 20, cost=0.0125, prompt_tokens_details={"cached_tokens": 60})
     server.reply(
         wire.streams(wire.reasoning("I wonder"), *wire.stream(None, [ECHO])[:-1], wire.usage(10, 5, cost=0.001)),
@@ -78,7 +78,7 @@ def test_a_terminal_shows_a_commands_output_as_it_comes(ask: Ask, server: ModelS
     assert "first" not in ask("--command-timeout", "0.3", "hi").stderr.replace("echo first", "")
 
 
-def test_output_without_a_line_end_does_not_run_into_what_follows(ask: Ask, server: ModelServer) -> None:
+def test_output_without_a_newline_is_followed_by_one(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "printf part"})), wire.says("Done."))
     assert ask.on_terminal("--plain", "hi").text.endswith('"}\npart\nDone.\n')
 
@@ -86,8 +86,8 @@ def test_output_without_a_line_end_does_not_run_into_what_follows(ask: Ask, serv
 def test_a_cut_answer_ends_its_line_before_the_error(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so far"), DROP))
     result = ask.on_terminal("--plain", "--no-tools", "hi")
-    said, error = result.text.splitlines()
-    assert (said, result.code) == ("so far", 10)
+    answer, error = result.text.splitlines()
+    assert (answer, result.code) == ("so far", 10)
     assert error.startswith("ask: ")
 
 

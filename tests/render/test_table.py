@@ -1,4 +1,4 @@
-"""Lists: aligned with a heading on a terminal, tab-separated in a pipe, or JSON."""
+"""Tables: aligned with a heading on a terminal, tab-separated in a pipe, or JSON."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_json_is_an_array_of_objects(ask: Ask, server: ModelServer) -> None:
 
 
 def test_an_empty_list_is_empty_in_each_form(ask: Ask) -> None:
-    shown: Sequence[str] = [
+    outputs: Sequence[str] = [
         ask("keys", "list", env={"OPENROUTER_API_KEY": ""}).text,
         ask.on_terminal("keys", "list", env={"OPENROUTER_API_KEY": ""}).text,
         ask("keys", "list", "--json", env={"OPENROUTER_API_KEY": ""}).text,
     ]
-    assert shown == ["", "", "[]\n"]
+    assert outputs == ["", "", "[]\n"]
 
 
 @pytest.mark.slow

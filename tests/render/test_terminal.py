@@ -1,4 +1,4 @@
-"""A run on a terminal: the final screen, and that finished lines are never redrawn."""
+"""A run on a terminal: the final screen is correct, and finished lines are never redrawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests import wire
 from tests.model_server import HOLD, ModelServer, Reply, Step
 from tests.program import ASK, CTRL_C, Ask, Running
-from tests.screen import Screen, lines_shown
+from tests.screen import Screen, render_lines
 
 CODE = "\n".join(f"def function_{number}(x):  # and a comment" for number in range(40))
 ANSWER = f"""# Heading
@@ -57,37 +57,37 @@ SHOWN = [
 ]
 
 
-def streamed(text: str, pause: float = 0.0, *, end: bool = True) -> Reply:
-    """An answer that comes in pieces of a few characters."""
-    dice = random.Random(text)
-    places = [0]
-    while places[-1] < len(text):
-        places.append(places[-1] + dice.randint(1, 9))
+def stream_reply(text: str, pause: float = 0.0, *, end: bool = True) -> Reply:
+    """Make a reply that arrives in pieces of a few characters."""
+    rng = random.Random(text)
+    offsets = [0]
+    while offsets[-1] < len(text):
+        offsets.append(offsets[-1] + rng.randint(1, 9))
     steps: list[Step] = []
-    for begin, until in pairwise(places):
-        steps += [wire.event(wire.text(text[begin:until])), pause]
-    ending: list[Step] = [wire.event(wire.finish()), b"data: [DONE]\n\n"] if end else [HOLD]
-    return Reply([*steps, *ending], content_type="text/event-stream")
+    for begin, stop in pairwise(offsets):
+        steps += [wire.event(wire.text(text[begin:stop])), pause]
+    last_steps: list[Step] = [wire.event(wire.finish()), b"data: [DONE]\n\n"] if end else [HOLD]
+    return Reply([*steps, *last_steps], content_type="text/event-stream")
 
 
-def sized(ask: Ask, columns: int, *options: str, rows: int = 24) -> Running:
-    """`ask` on a terminal of some size."""
+def run_sized(ask: Ask, columns: int, *options: str, rows: int = 24) -> Running:
+    """Run `ask` on a terminal of the given size."""
     script = f"stty cols {columns} rows {rows} && exec {ASK} {' '.join(options)} hi"
     return Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True)
 
 
-def states(data: bytes, screen: Screen) -> Iterator[list[str]]:
-    """What the terminal shows after each write, as far as these can be told apart."""
+def iter_screens(data: bytes, screen: Screen) -> Iterator[list[str]]:
+    """Yield the screen after each line end and cursor movement."""
     for piece in re.split(rb"(?<=\n)|(?=\r)|(?=\x1b\[\d*A)", data):
         screen.feed(piece)
         yield screen.lines
 
 
 @pytest.mark.slow
-def test_markdown_is_laid_out_and_nothing_above_the_last_rows_is_touched(ask: Ask, server: ModelServer) -> None:
-    server.reply(streamed(ANSWER, 0.0005))
+def test_markdown_is_laid_out_and_finished_rows_are_not_redrawn(ask: Ask, server: ModelServer) -> None:
+    server.reply(stream_reply(ANSWER, 0.0005))
     result = ask.on_terminal("--no-tools", "-q", "hi")
-    *before, last = states(result.stdout, Screen())
+    *before, last = iter_screens(result.stdout, Screen())
     assert last == SHOWN
     for lines in before:
         settled = lines[: -24 * 3 // 4 - 1]
@@ -96,18 +96,18 @@ def test_markdown_is_laid_out_and_nothing_above_the_last_rows_is_touched(ask: As
 
 @pytest.mark.parametrize("columns", [40, *(pytest.param(one, marks=pytest.mark.slow) for one in (80, 200))])
 def test_streamed_and_complete_answers_look_the_same(columns: int, ask: Ask, server: ModelServer) -> None:
-    server.reply(streamed(ANSWER), streamed(ANSWER, 0.0005), wire.says(ANSWER, whole=True))
+    server.reply(stream_reply(ANSWER), stream_reply(ANSWER, 0.0005), wire.says(ANSWER, whole=True))
     looks = []
     for _ in range(3):
-        with sized(ask, columns, "--no-tools", "-q") as running:
-            looks.append(lines_shown(running.finish().stdout, columns))
+        with run_sized(ask, columns, "--no-tools", "-q") as running:
+            looks.append(render_lines(running.finish().stdout, columns))
     assert looks[0] == looks[1] == looks[2]
     assert max(map(len, looks[0])) <= columns
 
 
 def test_code_is_colored_and_headings_are_bold(ask: Ask, server: ModelServer) -> None:
     server.reply(
-        streamed('# Title\n\nSome **strong** word and `a b`.\n\n```python\ndef f():\n    return "text"\n```\n')
+        stream_reply('# Title\n\nSome **strong** word and `a b`.\n\n```python\ndef f():\n    return "text"\n```\n')
     )
     screen = Screen()
     screen.feed(ask.on_terminal("--no-tools", "-q", "hi").stdout)
@@ -124,7 +124,7 @@ def test_code_is_colored_and_headings_are_bold(ask: Ask, server: ModelServer) ->
 
 def test_code_can_be_copied_unchanged(ask: Ask, server: ModelServer) -> None:
     line = "printf '%s\\n' " + "x" * 100
-    server.reply(streamed(f"```bash\n{line}\n\tafter a tab\n```"))
+    server.reply(stream_reply(f"```bash\n{line}\n\tafter a tab\n```"))
     shown = ask.on_terminal("--no-tools", "-q", "hi").text
     assert f"{line}\n\tafter a tab\n" in re.sub(r"\x1b\[[\d;]*m", "", shown)
 
@@ -148,14 +148,14 @@ def test_nothing_from_outside_reaches_the_terminal_raw(ask: Ask, server: ModelSe
 
 
 def test_an_interrupted_answer_is_shown_as_far_as_it_came(ask: Ask, server: ModelServer) -> None:
-    server.reply(streamed("A **bold\n\n```python\nx = 1", end=False))
+    server.reply(stream_reply("A **bold\n\n```python\nx = 1", end=False))
     with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
         running.wait_for("= ")
         running.wait_for("\x1b[36m1\x1b[0m")
         running.type_in(CTRL_C)
         result = running.finish()
     assert result.code == 130
-    shown = lines_shown(result.stdout.replace(b"^C", b""))
+    shown = render_lines(result.stdout.replace(b"^C", b""))
     assert shown[:3] == ["A **bold", "", "x = 1"]
     assert shown[3].startswith("ask: interrupted")
 
@@ -172,20 +172,20 @@ def test_an_interrupted_answer_is_shown_as_far_as_it_came(ask: Ask, server: Mode
 def test_the_text_is_printed_unchanged_without_styling(
     option: str, environment: dict[str, str], ask: Ask, server: ModelServer
 ) -> None:
-    server.reply(streamed(ANSWER))
+    server.reply(stream_reply(ANSWER))
     assert ask.on_terminal("--no-tools", option, "hi", env=environment).text == f"{ANSWER}\n"
 
 
 @pytest.mark.slow
 def test_a_pipe_and_a_file_get_the_text_unchanged(ask: Ask, server: ModelServer) -> None:
-    server.reply(streamed(ANSWER))
+    server.reply(stream_reply(ANSWER))
     for script in (f"{ASK} --no-tools hi | cat", f"{ASK} --no-tools hi > out; cat out"):
         with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
             assert running.finish().text == f"{ANSWER}\n"
 
 
 def test_output_of_code_mode_is_not_markdown(ask: Ask, server: ModelServer) -> None:
-    server.reply(streamed("```python\n# one\n\n\nx = '**a**'\n```"))
+    server.reply(stream_reply("```python\n# one\n\n\nx = '**a**'\n```"))
     assert ask.on_terminal("--code", "--no-tools", "hi").text == "# one\n\n\nx = '**a**'\n"
 
 
@@ -197,7 +197,7 @@ def test_a_timer_runs_until_the_model_answers(ask: Ask, server: ModelServer) -> 
     server.reply(Reply(waiting, content_type="text/event-stream"))
     result = ask.on_terminal("--no-tools", "hi")
     assert "waiting for the model, 1 s" in result.text
-    assert lines_shown(result.stdout) == ["yes"]
+    assert render_lines(result.stdout) == ["yes"]
 
 
 @pytest.mark.slow
@@ -209,41 +209,41 @@ def test_no_timer_in_quiet_or_plain_mode(options: list[str], ask: Ask, server: M
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "code"),
+    ("signal_number", "code"),
     [
         (signal.SIGINT, 130),
         pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow),
         pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
     ],
 )
-def test_the_timer_is_erased_after_a_signal(how: int, code: int, ask: Ask, server: ModelServer) -> None:
+def test_the_timer_is_erased_after_a_signal(signal_number: int, code: int, ask: Ask, server: ModelServer) -> None:
     server.reply(Reply([HOLD]))
     with ask.start_on_terminal("--no-tools", "hi") as running:
         running.wait_for("waiting for the model")
-        running.signal(how)
+        running.signal(signal_number)
         result = running.finish()
     assert result.code == code
-    assert not any("waiting" in line for line in lines_shown(result.stdout))
+    assert not any("waiting" in line for line in render_lines(result.stdout))
 
 
 def test_a_tool_call_is_one_line_with_its_outcome(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "note.txt").write_text("marzipan\n")
     read = ("read_file", {"filepath": "note.txt"})
     server.reply(wire.calls(read, ("read_file", {"filepath": "no"}), content="I look."), wire.says("Done."))
-    first, entry, failed, why, last = lines_shown(ask.on_terminal("hi").stdout)[-5:]
+    first, entry, failed, reason, last = render_lines(ask.on_terminal("hi").stdout)[-5:]
     assert (first, last) == ("I look.", "Done.")
     assert re.fullmatch(r'· read_file \{"filepath": "note.txt"\} · \d+ characters in \d\.\d s', entry)
     assert re.fullmatch(r'· read_file \{"filepath": "no"\} · failed in \d\.\d s', failed)
-    assert why.startswith("  Error: no: no such file")
+    assert reason.startswith("  Error: no: no such file")
 
 
 def test_a_long_tool_call_is_cut_to_one_row(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("read_file", {"filepath": "漢" * 200})), wire.says("Done."))
-    with sized(ask, 40) as running:
-        shown = lines_shown(running.finish().stdout, 40)
-    entry, why, last = shown[-3:]
+    with run_sized(ask, 40) as running:
+        shown = render_lines(running.finish().stdout, 40)
+    entry, reason, last = shown[-3:]
     assert re.fullmatch(r"· read_file .*… · failed in \d\.\d s", entry)
-    assert why.startswith("  Error: ")
+    assert reason.startswith("  Error: ")
     assert last == "Done."
 
 
@@ -252,7 +252,7 @@ def test_a_commands_output_is_shown_as_it_comes_and_measured(ask: Ask, server: M
     with ask.start_on_terminal("hi") as running:
         running.wait_for("first\r\n")
     server.reply(wire.calls(("bash", {"command": "printf part"})), wire.says("Done."))
-    begun, part, entry, last = lines_shown(ask.on_terminal("--command-timeout", "5", "hi").stdout)[-4:]
+    begun, part, entry, last = render_lines(ask.on_terminal("--command-timeout", "5", "hi").stdout)[-4:]
     assert (begun, part, last) == ('· bash {"command": "printf part"}', "part", "Done.")
     assert re.fullmatch(r"· \d+ characters in \d\.\d s", entry)
 
@@ -262,7 +262,7 @@ def test_a_silent_command_has_a_timer(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "sleep 1.2"})), wire.says("Done."))
     result = ask.on_terminal("hi")
     assert 'bash {"command": "sleep 1.2"}, 1 s' in result.text
-    assert lines_shown(result.stdout)[-2].startswith('· bash {"command": "sleep 1.2"} · ')
+    assert render_lines(result.stdout)[-2].startswith('· bash {"command": "sleep 1.2"} · ')
 
 
 @pytest.mark.slow
@@ -270,35 +270,35 @@ def test_no_timer_runs_during_an_approval_prompt(ask: Ask, server: ModelServer) 
     server.reply(wire.calls(("bash", {"command": "true"})), wire.says("Done."))
     with ask.start_on_terminal("--confirm", "hi") as running:
         running.wait_for("Run this?")
-        place = len(running.stdout)
+        offset = len(running.stdout)
         with pytest.raises(AssertionError, match="was not shown"):
-            running.wait_for(", ", 1.0, after=place)
+            running.wait_for(", ", 1.0, after=offset)
         running.type_in("y\n")
-        assert lines_shown(running.finish().stdout)[-1] == "Done."
+        assert render_lines(running.finish().stdout)[-1] == "Done."
 
 
 def test_reasoning_precedes_the_answer_and_the_last_line_shows_the_cost(ask: Ask, server: ModelServer) -> None:
-    used = wire.usage(100, 20, cost=0.0125)
+    usage = wire.usage(100, 20, cost=0.0125)
     server.reply(
-        wire.streams(wire.reasoning("I "), wire.reasoning("wonder"), wire.text("**yes**"), wire.finish(), used)
+        wire.streams(wire.reasoning("I "), wire.reasoning("wonder"), wire.text("**yes**"), wire.finish(), usage)
     )
     result = ask.on_terminal("-v", "--no-tools", "hi")
-    assert lines_shown(result.stdout) == ["I wonder", "yes", "· no tool calls, 100 tokens in, 20 out, $0.0125"]
+    assert render_lines(result.stdout) == ["I wonder", "yes", "· no tool calls, 100 tokens in, 20 out, $0.0125"]
     assert re.search(rb"\x1b\[2m(I )?wonder\x1b\[0m", result.stdout)
 
 
 def test_only_the_answer_is_styled_when_standard_error_is_redirected(ask: Ask, server: ModelServer) -> None:
-    server.reply(wire.calls(("bash", {"command": "echo out"}), content="**I** look."), streamed("**yes**"))
+    server.reply(wire.calls(("bash", {"command": "echo out"}), content="**I** look."), stream_reply("**yes**"))
     script = f"{ASK} hi 2>file; cat file"
     with Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True) as running:
-        shown = lines_shown(running.finish().stdout)
+        shown = render_lines(running.finish().stdout)
     assert shown == ["I look.", "yes", '· bash {"command": "echo out"}']
     assert "\x1b" not in Path(ask.cwd / "file").read_text()
 
 
 def test_an_error_is_shown_below_the_partial_answer(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.streams(wire.text("so **far"), wire.error("it broke")))
-    shown = lines_shown(ask.on_terminal("--no-tools", "hi").stdout)
+    shown = render_lines(ask.on_terminal("--no-tools", "hi").stdout)
     assert shown[0] == "so **far"
     assert shown[1].startswith("ask: ")
 
@@ -319,7 +319,7 @@ def test_the_current_block_is_repeated_after_a_stop(ask: Ask, server: ModelServe
         stopped.set()
         running.wait_for("and more")
         running.signal(signal.SIGINT)
-        shown = lines_shown(running.finish().stdout)
+        shown = render_lines(running.finish().stdout)
     assert [line for line in shown if line and not line.startswith("ask: ")] == [
         *("One", "Some text", "Some text, and more")
     ]
@@ -328,15 +328,15 @@ def test_the_current_block_is_repeated_after_a_stop(ask: Ask, server: ModelServe
 @pytest.mark.slow
 def test_a_terminal_that_becomes_narrower_loses_nothing(ask: Ask, server: ModelServer) -> None:
     words = [f"word{number}" for number in range(60)]
-    server.reply(streamed("Above.\n\n" + " ".join(words), 0.003))
+    server.reply(stream_reply("Above.\n\n" + " ".join(words), 0.003))
     screen = Screen()
     with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
-        place = running.wait_for("word20")
+        offset = running.wait_for("word20")
         running.resize(24, 40)
         result = running.finish()
-    screen.feed(result.stdout[:place])
+    screen.feed(result.stdout[:offset])
     screen.resize(40)
-    screen.feed(result.stdout[place:])
+    screen.feed(result.stdout[offset:])
     shown = " ".join(screen.lines).split()
     assert shown[0] == "Above."
     assert shown[-len(words) :] == words

@@ -1,4 +1,4 @@
-"""What the tests of the sandbox share: a confinement to a folder of its own, and a sandbox that is open."""
+"""Fixtures of the safety tests: a sandbox and its configuration."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.tools.base import ToolContext, ToolResult
 from ask.tools.shell import BASH
-from tests.safety.ground import Ground, ground
+from tests.safety.fake_host import FakeHost, create_fake_host
 from tests.safety.installation import EACH_USER
 
 Bash = Callable[..., ToolResult]
 
 
 @pytest.fixture
-def confinement(tmp_path: Path) -> SandboxConfig:
+def sandbox_config(tmp_path: Path) -> SandboxConfig:
     for name in ("work", "home", "config", "data"):
         (tmp_path / name).mkdir()
     return build_sandbox_config(
@@ -33,20 +33,22 @@ def confinement(tmp_path: Path) -> SandboxConfig:
 
 
 @pytest.fixture
-def sandbox(confinement: SandboxConfig) -> Iterator[Sandbox]:
-    with Sandbox(confinement) as opened:
+def sandbox(sandbox_config: SandboxConfig) -> Iterator[Sandbox]:
+    with Sandbox(sandbox_config) as opened:
         yield opened
 
 
 @pytest.fixture
-def said() -> list[str]:
-    """What commands showed while they ran."""
+def output() -> list[str]:
+    """The live output of commands."""
     return []
 
 
 @pytest.fixture
-def context(confinement: SandboxConfig, said: list[str]) -> ToolContext:
-    return ToolContext(confinement.working_directory, {"SECRET": "2"}, 20, confinement.overflow_directory, said.append)
+def context(sandbox_config: SandboxConfig, output: list[str]) -> ToolContext:
+    return ToolContext(
+        sandbox_config.working_directory, {"SECRET": "2"}, 20, sandbox_config.overflow_directory, output.append
+    )
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def bash(sandbox: Sandbox, context: ToolContext) -> Bash:
 
 
 @pytest.fixture(params=EACH_USER)
-def here(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    """The ground of each kind of user."""
-    with ground(request.param) as one:
+def host(request: pytest.FixtureRequest) -> Iterator[FakeHost]:
+    """A fake host for each kind of user."""
+    with create_fake_host(request.param) as one:
         yield one

@@ -1,6 +1,6 @@
-"""Carries out the calls that it reads from stdin, in a sandbox or without one, and prints what came of each.
+"""Runs the calls that it reads from stdin, with or without a sandbox, and prints their results.
 
-A program of its own, so that it can be run by another user, and be killed.
+A separate program, so that it can run as another user and be killed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 
 def main() -> None:
-    """Read one JSON object, answer with a line for each call."""
-    asked: dict[str, Any] = json.loads(sys.stdin.readline())
-    sys.path.append(asked["root"])
+    """Read a JSON object and print a line for each call."""
+    request: dict[str, Any] = json.loads(sys.stdin.readline())
+    sys.path.append(request["root"])
     from ask.errors import SafetyError
     from ask.safety.path_policy import build_sandbox_config
     from ask.safety.sandbox import Sandbox
@@ -23,14 +23,14 @@ def main() -> None:
     from ask.tools.base import Tool, ToolContext, ToolError
     from ask.tools.builtin import list_builtin_tools
 
-    os.dup2(os.open(asked["open"], os.O_RDONLY), 77)
-    work, data = Path(asked["work"]), Path(asked["data"])
-    context = ToolContext(work, dict(os.environ), asked["timeout"], data / "results", lambda text: None)
+    os.dup2(os.open(request["open"], os.O_RDONLY), 77)
+    work, data = Path(request["work"]), Path(request["data"])
+    context = ToolContext(work, dict(os.environ), request["timeout"], data / "results", lambda text: None)
     tools = {tool.spec.name: tool for tool in list_builtin_tools()}
     sandbox = None
 
-    def say(what: Any) -> None:
-        os.write(1, json.dumps(what).encode() + b"\n")
+    def send(value: Any) -> None:
+        os.write(1, json.dumps(value).encode() + b"\n")
 
     def run(tool: Tool, arguments: dict[str, Any]) -> str:
         try:
@@ -39,23 +39,23 @@ def main() -> None:
             return f"Error: {error}"
 
     try:
-        if asked["safe"]:
-            confinement = build_sandbox_config(
+        if request["safe"]:
+            sandbox_config = build_sandbox_config(
                 work,
-                [Path(folder) for folder in asked["allowed"]],
-                config_dir=Path(asked["config"]),
+                [Path(folder) for folder in request["allowed"]],
+                config_dir=Path(request["config"]),
                 data_dir=data,
                 overflow_directory=data / "results",
                 environment=os.environ,
-                limits=Limits(**asked["limits"]),
+                limits=Limits(**request["limits"]),
             )
-            sandbox = Sandbox(confinement)
+            sandbox = Sandbox(sandbox_config)
             tools = {name: sandbox.wrap_tool(tool) for name, tool in tools.items()}
-        say({"pid": os.getpid()})
-        for name, arguments in asked["calls"]:
-            say(run(tools[name], arguments))
+        send({"pid": os.getpid()})
+        for name, arguments in request["calls"]:
+            send(run(tools[name], arguments))
     except SafetyError as error:
-        say({"refused": str(error), "code": error.exit_code})
+        send({"refused": str(error), "code": error.exit_code})
     finally:
         if sandbox:
             sandbox.close()

@@ -1,4 +1,4 @@
-"""Python and ask as another user may run them: a copy in hard links, since a checkout may be somebody's own."""
+"""A copy of Python and ask that another user can run, made of hard links, since a checkout may be private."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ from tests.program import ASK
 
 ROOT = Path(__file__).parents[2]
 USERS = ["root", "ordinary"] if os.geteuid() == 0 else ["ordinary"]
-"""The kinds of users that the tests can be."""
+"""The kinds of users that the tests can run as."""
 EACH_USER = [USERS[0], *(pytest.param(user, marks=pytest.mark.slow) for user in USERS[1:])]
-"""The same as parameters of a test: the normal run takes the first."""
+"""`USERS` as parameters of a test; a normal test run uses only the first."""
 
 
 def each_user_and(common: Sequence[Any], further: Sequence[Any]) -> list[Any]:
-    """Parameters of a test: all of these for the first user, for others the common ones; the normal run takes those."""
+    """Build test parameters: `common` for each user, `further` for the first one.
+
+    A normal run uses only the common ones of the first user.
+    """
     slow = [(USERS[0], one) for one in further] + [(user, one) for user in USERS[1:] for one in common]
     return [*((USERS[0], one) for one in common), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in slow)]
 
@@ -42,7 +45,7 @@ _UNNEEDED = shutil.ignore_patterns("test", "site-packages", "idlelib", "tkinter"
 
 
 class Installation(NamedTuple):
-    """Where Python, the folder of the package `ask`, and the program `ask` are."""
+    """The paths of Python, the folder of the package `ask`, and the program `ask`."""
 
     python: str
     root: Path
@@ -51,7 +54,7 @@ class Installation(NamedTuple):
 
 @cache
 def installation(user: str) -> Installation:
-    """What is installed; for another user a copy, which is gone when the tests end."""
+    """Return the installation for a user. For other users, it is a copy that is deleted at the end of the tests."""
     python = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
     if os.geteuid() != 0 or user == "root":
         return Installation(str(python), ROOT, ASK)
@@ -65,24 +68,24 @@ def installation(user: str) -> Installation:
     packages = copy / "lib" / library.name / "site-packages"
     for name, folder in (("ask", "ask"), ("ask_providers", "providers"), ("ask_prompts", "prompts")):
         shutil.copytree(ROOT / folder, packages / name)
-    own, *others = _needed(distribution("ask-gents"))
-    about = packages / "ask_gents.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(own.read_text("METADATA") or own.read_text("PKG-INFO") or "")
-    (about / "entry_points.txt").write_text(own.read_text("entry_points.txt") or "")
+    own, *others = _list_dependencies(distribution("ask-gents"))
+    dist_info = packages / "ask_gents.dist-info"
+    dist_info.mkdir()
+    (dist_info / "METADATA").write_text(own.read_text("METADATA") or own.read_text("PKG-INFO") or "")
+    (dist_info / "entry_points.txt").write_text(own.read_text("entry_points.txt") or "")
     for one in others:
         _link_files(one, packages)
     (copy / "bin").mkdir()
-    its_python, its_ask = copy / "bin" / python.name, copy / "bin" / "ask"
-    its_python.write_bytes(_with_own_library(python))
-    its_python.chmod(0o755)
-    its_ask.write_text(START.format(python=its_python, packages=str(packages)))
-    its_ask.chmod(0o755)
-    return Installation(str(its_python), packages, str(its_ask))
+    copied_python, copied_ask = copy / "bin" / python.name, copy / "bin" / "ask"
+    copied_python.write_bytes(_with_own_library(python))
+    copied_python.chmod(0o755)
+    copied_ask.write_text(START.format(python=copied_python, packages=str(packages)))
+    copied_ask.chmod(0o755)
+    return Installation(str(copied_python), packages, str(copied_ask))
 
 
 def link(source: str, target: str) -> None:
-    """A second name for a file; where that cannot be, a copy."""
+    """Create a hard link, or a copy if that fails."""
     try:
         os.link(source, target)
     except OSError:
@@ -90,21 +93,21 @@ def link(source: str, target: str) -> None:
 
 
 def _with_own_library(python: Path) -> bytes:
-    """The interpreter as it looks for libpython beside itself, not where that is installed."""
+    """Return the interpreter, patched to look for libpython relative to itself."""
     place = str(python.parents[1] / "lib").encode() + b"\0"
     beside = b"$ORIGIN/../lib\0"
     data = python.read_bytes()
     return data.replace(place, beside.ljust(len(place), b"\0")) if len(beside) <= len(place) else data
 
 
-def _needed(one: Distribution, known: frozenset[str] = frozenset()) -> Iterator[Distribution]:
-    """A distribution and all that it works with."""
+def _list_dependencies(one: Distribution, known: frozenset[str] = frozenset()) -> Iterator[Distribution]:
+    """Yield a distribution and its dependencies."""
     yield one
     for line in one.requires or ():
         name = re.split(r"[^\w.-]", line)[0]
         if "extra ==" not in line and name not in known:
             known |= {name}
-            yield from _needed(distribution(name), known)
+            yield from _list_dependencies(distribution(name), known)
 
 
 def _link_files(one: Distribution, packages: Path) -> None:
@@ -116,19 +119,19 @@ def _link_files(one: Distribution, packages: Path) -> None:
 
 
 @cache
-def ordinary() -> int:
-    """The id of a user without privileges: one made for these tests, or whoever runs them."""
+def find_unprivileged_uid() -> int:
+    """Return the id of an unprivileged user: one created for these tests, or the current user."""
     if os.geteuid() != 0:
         return os.geteuid()
     name = f"ask-test-{os.getpid()}"
     subprocess.run(["useradd", "--no-create-home", "--home-dir", "/nonexistent", name], check=True)
     atexit.register(subprocess.run, ["userdel", "--force", name], check=True)
-    said = subprocess.run(["id", "-u", name], check=True, capture_output=True, text=True)
-    return int(said.stdout)
+    output = subprocess.run(["id", "-u", name], check=True, capture_output=True, text=True)
+    return int(output.stdout)
 
 
 def as_user(user: str) -> list[str]:
-    """What to put before a command so that the user runs it."""
+    """Return the prefix that runs a command as the user."""
     if user == "root" or os.geteuid() != 0:
         return []
-    return ["setpriv", f"--reuid={ordinary()}", f"--regid={ordinary()}", "--clear-groups"]
+    return ["setpriv", f"--reuid={find_unprivileged_uid()}", f"--regid={find_unprivileged_uid()}", "--clear-groups"]

@@ -1,4 +1,4 @@
-"""The dialogue on a real terminal: what counts as which answer, what is seen, and the state that is left behind."""
+"""Approval prompts on a real terminal: the answers, the output, and the restored terminal state."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ end = "\\r\\n" if given.get("raw") else "\\n"
 before = termios.tcgetattr(1) if os.isatty(1) else None
 try:
     for proposal in given["proposals"]:
-        reply = prompt_for_approval(PendingToolCall(*proposal, context), explain=explain if "explain" in given else None)
+        call = PendingToolCall(*proposal, context)
+        reply = prompt_for_approval(call, explain=explain if "explain" in given else None)
         print("reply:", json.dumps(reply and [*reply[:2]]), end=end, flush=True)
     if "question" in given:
         print("reply:", json.dumps(confirm(given["question"])), end=end)
@@ -55,23 +56,23 @@ if before:
 LIST = ("bash", {"command": "ls -l"})
 
 
-def asking(*proposals: tuple[str, Any], **given: Any) -> list[str]:
-    """The command of a program that asks about calls."""
+def build_command(*proposals: tuple[str, Any], **given: Any) -> list[str]:
+    """Build the command of a program that asks for approval of calls."""
     return [sys.executable, "-c", ASKER, json.dumps({"proposals": proposals, **given})]
 
 
-def answered(*answers: tuple[str, str], proposals: Any = (LIST,), **given: Any) -> tuple[list[Any], str]:
-    """What was said to the questions, and all that the terminal showed, which was put back after it."""
-    result = run_on_terminal(asking(*proposals, **given), cwd=ROOT, answers=answers)
+def run_with_answers(*answers: tuple[str, str], proposals: Any = (LIST,), **given: Any) -> tuple[list[Any], str]:
+    """Answer the prompts. Return the responses and the terminal output, and check that the terminal was restored."""
+    result = run_on_terminal(build_command(*proposals, **given), cwd=ROOT, answers=answers)
     assert result.code == 0, result.text
     assert "restored: True" in result.text
     return [json.loads(line[7:]) for line in result.text.splitlines() if line.startswith("reply: ")], result.text
 
 
 @contextmanager
-def asked(**given: Any) -> Iterator[Running]:
-    """A program that has asked, and waits."""
-    with Running(asking(LIST, **given), cwd=ROOT, terminal=True) as running:
+def start_prompt(**given: Any) -> Iterator[Running]:
+    """Start a program that is waiting at the prompt."""
+    with Running(build_command(LIST, **given), cwd=ROOT, terminal=True) as running:
         running.wait_for(PROMPT)
         yield running
 
@@ -93,12 +94,12 @@ ANSWERS = {
 
 
 def test_answers() -> None:
-    replies, _ = answered(*((PROMPT, typed) for typed in ANSWERS), proposals=[LIST] * len(ANSWERS))
+    replies, _ = run_with_answers(*((PROMPT, typed) for typed in ANSWERS), proposals=[LIST] * len(ANSWERS))
     assert replies == [[reply, ""] for reply in ANSWERS.values()]
 
 
 def test_question_is_shown_below_the_call() -> None:
-    _, text = answered((PROMPT, "n\n"))
+    _, text = run_with_answers((PROMPT, "n\n"))
     assert text.splitlines()[:4] == [
         "The model wants to call bash:",
         "  command: ls -l",
@@ -108,27 +109,29 @@ def test_question_is_shown_below_the_call() -> None:
 
 
 def test_invalid_answers_are_asked_again_and_then_mean_no() -> None:
-    replies, text = answered((PROMPT, "yy\n"), (PROMPT, "\u044f\n"), (PROMPT, "y\n"))
+    replies, text = run_with_answers((PROMPT, "yy\n"), (PROMPT, "\u044f\n"), (PROMPT, "y\n"))
     assert replies == [["yes", ""]]
-    replies, text = answered((PROMPT, "yy\n"), (PROMPT, "?\n"), (PROMPT, "\x1b[A\n"))
+    replies, text = run_with_answers((PROMPT, "yy\n"), (PROMPT, "?\n"), (PROMPT, "\x1b[A\n"))
     assert replies == [["no", ""]]
     assert text.count(PROMPT) == 3
     assert "Not understood: taken as no." in text
 
 
 def test_call_without_a_command_cannot_be_edited() -> None:
-    replies, text = answered((PROMPT, "e\n"), (PROMPT, "y\n"), proposals=[("say", {"word": "x"})])
+    replies, text = run_with_answers((PROMPT, "e\n"), (PROMPT, "y\n"), proposals=[("say", {"word": "x"})])
     assert replies == [["yes", ""]]
     assert "Run this? y(es), N(o), a(lways for say): " in text
 
 
 def test_keys_typed_before_a_question_are_ignored() -> None:
-    replies, _ = answered((PROMPT, "n\ny\ny\n"), (PROMPT, "wrong\ny\n"), (PROMPT, "n\n"), proposals=[LIST, LIST])
+    replies, _ = run_with_answers(
+        (PROMPT, "n\ny\ny\n"), (PROMPT, "wrong\ny\n"), (PROMPT, "n\n"), proposals=[LIST, LIST]
+    )
     assert replies == [["no", ""], ["no", ""]]
 
 
 def test_incomplete_line_means_no() -> None:
-    with asked() as running:
+    with start_prompt() as running:
         running.type_in("y")
         running.type_in(CTRL_D)
         running.type_in(CTRL_D)
@@ -136,39 +139,39 @@ def test_incomplete_line_means_no() -> None:
 
 
 def test_piped_answers_are_ignored(tmp_path: Path) -> None:
-    command = ["bash", "-c", 'yes | "$@" 2>/dev/null', "-", *asking(LIST)]
+    command = ["bash", "-c", 'yes | "$@" 2>/dev/null', "-", *build_command(LIST)]
     result = run_on_terminal(command, cwd=ROOT, answers=[(PROMPT, "\n")])
     assert '["no", ""]' in result.text
 
 
-def test_without_a_terminal_nobody_is_asked() -> None:
-    result = run(asking(LIST, question="Sure?"), cwd=ROOT, stdin=b"y\ny\n")
+def test_without_a_terminal_there_is_no_prompt() -> None:
+    result = run(build_command(LIST, question="Sure?"), cwd=ROOT, stdin=b"y\ny\n")
     assert result.stdout == b"reply: null\nreply: null\n"
 
 
 def test_raw_terminal_is_restored_after_the_question() -> None:
-    replies, text = answered((PROMPT, "y\n"), raw=True)
+    replies, text = run_with_answers((PROMPT, "y\n"), raw=True)
     assert replies == [["yes", ""]]
     assert "a(lways for bash), e(dit): y\n" in text
 
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_ctrl_c_at_the_question_restores_the_terminal(raw: bool) -> None:
-    replies, text = answered((PROMPT, CTRL_C), raw=raw)
+    replies, text = run_with_answers((PROMPT, CTRL_C), raw=raw)
     assert replies == []
     assert re.search(r"\^C\s+interrupted\s+restored: True\n$", text)
 
 
 def test_yes_or_no_question() -> None:
     for typed, answer in (("y\n", True), ("a\n", False), ("\n", False)):
-        replies, _ = answered(("Sure? [y/N] ", typed), proposals=[], question="Sure?")
+        replies, _ = run_with_answers(("Sure? [y/N] ", typed), proposals=[], question="Sure?")
         assert replies == [answer]
 
 
 # Editing
 
 
-def test_edited_command_is_the_answer() -> None:
+def test_edited_command_is_returned() -> None:
     edits = {
         CTRL_U + "pwd\n": ["edited", "pwd"],
         "a\n": ["edited", "ls -la"],
@@ -176,14 +179,14 @@ def test_edited_command_is_the_answer() -> None:
         "\n": ["yes", ""],
     }
     answers = [answer for keys in edits for answer in ((PROMPT, "e\n"), ("Command: ls -l", keys))]
-    replies, text = answered(*answers, proposals=[LIST] * len(edits))
+    replies, text = run_with_answers(*answers, proposals=[LIST] * len(edits))
     assert replies == list(edits.values())
     assert text.count(PROMPT) == len(edits)
 
 
 @pytest.mark.parametrize("keys", [CTRL_U + "  \n", CTRL_U + CTRL_D])
-def test_emptied_command_is_asked_about_again(keys: str) -> None:
-    replies, text = answered((PROMPT, "e\n"), ("Command: ls -l", keys), (PROMPT, "n\n"))
+def test_emptied_command_repeats_the_question(keys: str) -> None:
+    replies, text = run_with_answers((PROMPT, "e\n"), ("Command: ls -l", keys), (PROMPT, "n\n"))
     assert replies == [["no", ""]]
     assert text.count(PROMPT) == 2
 
@@ -191,13 +194,13 @@ def test_emptied_command_is_asked_about_again(keys: str) -> None:
 def test_command_that_is_not_a_short_line_of_plain_text_is_typed_again() -> None:
     commands = ["ls\nrm x", "ls \u0430", "ls \x1b[2K", "ls" + " " * 30 + "x", "x" * 5_000]
     answers = [(PROMPT.rstrip("? "), "e\n"), ("Command: ", "pwd\n")] * len(commands)
-    replies, _ = answered(*answers, proposals=[("bash", {"command": command}) for command in commands])
+    replies, _ = run_with_answers(*answers, proposals=[("bash", {"command": command}) for command in commands])
     assert replies == [["edited", "pwd"]] * len(commands)
 
 
 @pytest.mark.parametrize("raw", [False, True])
 def test_ctrl_c_while_editing_interrupts_and_restores_the_terminal(raw: bool) -> None:
-    replies, text = answered((PROMPT, "e\n"), ("Command: ls -l", CTRL_C), raw=raw)
+    replies, text = run_with_answers((PROMPT, "e\n"), ("Command: ls -l", CTRL_C), raw=raw)
     assert replies == []
     assert "interrupted" in text
 
@@ -205,9 +208,9 @@ def test_ctrl_c_while_editing_interrupts_and_restores_the_terminal(raw: bool) ->
 # Explaining
 
 
-def test_an_explanation_is_shown_escaped_and_the_question_comes_again() -> None:
+def test_explanation_is_escaped_and_the_question_is_repeated() -> None:
     told = "It lists.\x1b[2J\nRun this? y\n"
-    replies, text = answered((PROMPT, "?\n"), ("  | ls -l", ""), (PROMPT, "y\n"), explain=told)
+    replies, text = run_with_answers((PROMPT, "?\n"), ("  | ls -l", ""), (PROMPT, "y\n"), explain=told)
     assert replies == [["yes", ""]]
     assert text.splitlines()[3:][:6] == [
         "Run this? y(es), N(o), a(lways for bash), e(dit), ?(explain): ?",
@@ -221,7 +224,7 @@ def test_an_explanation_is_shown_escaped_and_the_question_comes_again() -> None:
 
 
 def test_failed_explanation_is_reported() -> None:
-    replies, text = answered((PROMPT, "explain\n"), ("answers", ""), (PROMPT, "n\n"), explain="fail")
+    replies, text = run_with_answers((PROMPT, "explain\n"), ("answers", ""), (PROMPT, "n\n"), explain="fail")
     assert replies == [["no", ""]]
     assert "There is none:\n  | nobody\\x1b[2J answers\n" in text
 
@@ -229,19 +232,19 @@ def test_failed_explanation_is_reported() -> None:
 # What is seen
 
 
-def test_a_call_longer_than_the_screen_is_shown_whole_with_its_length_first() -> None:
+def test_call_longer_than_the_screen_is_shown_completely_after_its_length() -> None:
     command = "\n".join(f"echo {number}" for number in range(100))
-    _, text = answered(("Run this", "n\n"), proposals=[("bash", {"command": command})])
+    _, text = run_with_answers(("Run this", "n\n"), proposals=[("bash", {"command": command})])
     lines = text.splitlines()
     assert lines[0] == "[102 lines, more than the terminal shows at once]"
     assert [line[4:] for line in lines[3:102]] == command.split("\n")[1:]
     assert lines[103].startswith("Run this, all 102 lines of it? y(es)")
 
 
-def test_a_write_is_shown_as_a_difference(tmp_path: Path) -> None:
+def test_write_is_shown_as_a_diff(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("a\nb\n")
     write = ("write_file", {"filepath": "x", "content": "a\n\x1b[2Kc\n"})
-    _, text = answered((PROMPT, "n\n"), proposals=[write], folder=str(tmp_path))
+    _, text = run_with_answers((PROMPT, "n\n"), proposals=[write], folder=str(tmp_path))
     assert [line for line in text.splitlines() if line.startswith("  | ")] == [
         "  | @@ -1,2 +1,2 @@",
         "  |  a",
@@ -252,20 +255,20 @@ def test_a_write_is_shown_as_a_difference(tmp_path: Path) -> None:
 
 @settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, TEXTS)
-def test_no_byte_but_printable_ascii_reaches_the_terminal(command: str, word: str) -> None:
+def test_only_printable_ascii_is_written_to_the_terminal(command: str, word: str) -> None:
     proposals = [
         ("bash", {"command": command}),
         ("edit_file", {"filepath": word, "old_text": word, "new_text": command}),
     ]
     answers = [("Run this", "n\n"), ("reply: ", ""), ("Run this", "n\n")]
-    result = run_on_terminal(asking(*proposals), cwd=ROOT, answers=answers)
+    result = run_on_terminal(build_command(*proposals), cwd=ROOT, answers=answers)
     assert re.fullmatch(rb"([ -~]|\r\n)*", result.stdout)
     assert max(map(len, result.text.splitlines())) <= 80
 
 
-def test_the_width_of_the_terminal_is_kept(tmp_path: Path) -> None:
+def test_lines_are_wrapped_at_the_width_of_the_terminal(tmp_path: Path) -> None:
     with Running(
-        ["bash", "-c", 'stty cols 40; exec "$@"', "-", *asking(("bash", {"command": "x" * 60}))],
+        ["bash", "-c", 'stty cols 40; exec "$@"', "-", *build_command(("bash", {"command": "x" * 60}))],
         cwd=ROOT,
         terminal=True,
     ) as running:

@@ -1,4 +1,4 @@
-"""The tripwires: what they catch, and what looks like it but is let through."""
+"""Deny rules: commands that match, and similar ones that do not."""
 
 from __future__ import annotations
 
@@ -118,20 +118,20 @@ PASSES = [
 
 
 @pytest.mark.parametrize(("name", "command"), [(name, command) for name in TRIPS for command in TRIPS[name]])
-def test_what_trips_a_wire(name: str, command: str) -> None:
+def test_commands_that_match_a_rule(name: str, command: str) -> None:
     assert find_deny_rule(command, DEFAULT_DENY_RULES) == name
 
 
 @pytest.mark.parametrize("command", PASSES)
-def test_what_trips_none(command: str) -> None:
+def test_commands_that_match_no_rule(command: str) -> None:
     assert find_deny_rule(command, DEFAULT_DENY_RULES) is None
 
 
-def test_every_wire_of_the_list_is_tried() -> None:
+def test_every_default_rule_is_tested() -> None:
     assert [wire.name for wire in DEFAULT_DENY_RULES] == list(TRIPS)
 
 
-def test_the_known_false_alarms_and_gaps() -> None:
+def test_known_false_positives_and_gaps() -> None:
     # Told here, so that a change is seen: it is no boundary.
     assert find_deny_rule("grep -rn 'rm -rf' .", DEFAULT_DENY_RULES) == "rm -rf"
     assert find_deny_rule("echo never run rm -rf", DEFAULT_DENY_RULES) == "rm -rf"
@@ -171,7 +171,7 @@ PIECES = st.sampled_from(
 @example([], ["rd "])
 @example([], ["x()", "{"])
 @example(["rm -"], ["a"])
-def test_no_command_takes_long(beginning: list[str], repeated: list[str]) -> None:
+def test_rules_are_fast_on_any_command(beginning: list[str], repeated: list[str]) -> None:
     start, piece = "".join(beginning), "".join(repeated)
     command = (start + piece * (MAX_COMMAND_LENGTH // len(piece)))[:MAX_COMMAND_LENGTH]
     for wire in DEFAULT_DENY_RULES:
@@ -180,7 +180,7 @@ def test_no_command_takes_long(beginning: list[str], repeated: list[str]) -> Non
         assert time.process_time() - before < 1, wire.name
 
 
-def test_the_user_may_have_other_wires() -> None:
+def test_rules_can_be_configured() -> None:
     wires = [CommandDenyRule("shutdown", r"\bshutdown\b")]
     assert find_deny_rule("sudo SHUTDOWN now", wires) == "shutdown"
     assert find_deny_rule("rm -rf .", wires) is None

@@ -1,4 +1,4 @@
-"""A call in words: all of it there to be seen, whatever the model wrote."""
+"""The description of a call is complete, whatever the model wrote."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ask.safety.description import describe_call, wrap_lines
 from ask.safety.policy import PendingToolCall
 from ask.safety.preview import Preview
 from ask.tools.base import ToolContext
-from tests.any_json import any_json
+from tests.json_strategies import any_json
 
 HERE = "/home/ann/project"
 TRICKS = st.sampled_from(
@@ -43,7 +43,7 @@ TEXTS = st.lists(TRICKS | st.text(st.characters(), max_size=20), max_size=8).map
 def show(
     tool: str, arguments: Mapping[str, Any], folder: str = HERE, timeout: float = 30, preview: Preview | None = None
 ) -> list[str]:
-    """The lines of the description."""
+    """Return the lines of the description."""
     context = ToolContext(Path(folder), {}, timeout, Path("/spill"), print)
     return describe_call(PendingToolCall(tool, arguments, context), preview or Preview()).split("\n")
 
@@ -52,7 +52,7 @@ def folder_of(text: str) -> str:
     return "/" + text.replace("\0", "")
 
 
-def test_a_call_is_shown_with_its_arguments_its_place_and_its_time() -> None:
+def test_call_is_described_with_arguments_directory_and_timeout() -> None:
     assert show("write_file", {"filepath": "a b", "content": "x\ny"}) == [
         "The model wants to call write_file:",
         "  filepath: a b",
@@ -62,7 +62,7 @@ def test_a_call_is_shown_with_its_arguments_its_place_and_its_time() -> None:
     ]
 
 
-def test_a_preview_stands_in_the_place_of_what_it_shows() -> None:
+def test_preview_replaces_the_arguments_that_it_shows() -> None:
     diff = Preview("the changes to /x:", ("@@ -1 +1 @@", "-a", "+\u0430\x1b"), frozenset({"content"}))
     assert show("write_file", {"filepath": "x", "content": "\u0430\x1b"}, preview=diff) == [
         "The model wants to call write_file:",
@@ -78,15 +78,13 @@ def test_a_preview_stands_in_the_place_of_what_it_shows() -> None:
 @pytest.mark.parametrize(
     ("wanted", "shown"), [(5, "5"), (0.5, "0.5"), (99, "30"), (-1, "30"), ("5", "30"), (None, "30")]
 )
-def test_the_time_is_the_shorter_of_the_models_and_the_users(wanted: object, shown: str) -> None:
+def test_shorter_of_the_two_timeouts_is_shown(wanted: object, shown: str) -> None:
     assert show("bash", {"timeout": wanted})[-1] == f"  in /home/ann/project, for {shown} s at most"
 
 
 @settings(max_examples=60)
 @given(tool=TEXTS, name=TEXTS, value=any_json() | TEXTS, folder=TEXTS, lines=st.lists(TEXTS, min_size=1, max_size=4))
-def test_the_question_is_printable_ascii_whatever_the_model_wrote(
-    tool: str, name: str, value: object, folder: str, lines: list[str]
-) -> None:
+def test_description_is_printable_ascii(tool: str, name: str, value: object, folder: str, lines: list[str]) -> None:
     preview = Preview(lines[0], tuple(lines[1:]))
     question = "\n".join(show(tool, {name: value}, folder_of(folder), preview=preview))
     assert re.fullmatch(r"[ -~\n]*", question)
@@ -94,7 +92,7 @@ def test_the_question_is_printable_ascii_whatever_the_model_wrote(
 
 
 @given(TEXTS)
-def test_the_whole_command_is_there_and_can_be_told(command: str) -> None:
+def test_command_can_be_recovered_from_its_description(command: str) -> None:
     plain = command.replace("\\", "/").replace("[", "(")  # with which escapes begin, and gaps
     first, *rest = show("bash", {"command": plain})[1:-1]
     shown = "\n".join([first.removeprefix("  command: "), *(line.removeprefix("  | ") for line in rest)])
@@ -104,7 +102,7 @@ def test_the_whole_command_is_there_and_can_be_told(command: str) -> None:
 
 @settings(max_examples=60)
 @given(tool=TEXTS, name=TEXTS, value=TEXTS, folder=TEXTS)
-def test_nothing_can_pass_for_another_line_of_the_question(tool: str, name: str, value: str, folder: str) -> None:
+def test_no_value_can_forge_a_line_of_the_description(tool: str, name: str, value: str, folder: str) -> None:
     lines = show(tool, {name: value}, folder_of(folder))
     own = [line for line in lines if not line.startswith("  | ")]
     assert own[0].startswith("The model wants to call ")
@@ -112,19 +110,19 @@ def test_nothing_can_pass_for_another_line_of_the_question(tool: str, name: str,
     assert own[2].startswith("  in ")
 
 
-def test_the_name_of_an_argument_cannot_pass_for_a_line_of_ours() -> None:
+def test_argument_name_cannot_forge_a_line() -> None:
     assert show("x", {"in /tmp, for 1 s at most": 1})[1] == '  "in /tmp, for 1 s at most": 1'
 
 
 @settings(max_examples=60)
 @given(any_json())
-def test_values_that_are_no_text_are_shown_as_json(value: object) -> None:
+def test_non_text_values_are_shown_as_json(value: object) -> None:
     line = "\n".join(show("bash", {"value": value})[1:-1]).removeprefix("  value: ")
     if not isinstance(value, str) and " " * 20 not in json.dumps(value):
         assert line == json.dumps(value)
 
 
-def test_a_line_that_the_terminal_would_break_is_broken_with_a_mark() -> None:
+def test_long_lines_are_wrapped_with_a_prefix() -> None:
     forged = "  command: ls #" + "x" * 25 + "The model wants to call read_file:"
     assert wrap_lines(forged, 40) == [
         "  command: ls #xxxxxxxxxxxxxxxxxxxxxxxxx",
@@ -133,14 +131,14 @@ def test_a_line_that_the_terminal_would_break_is_broken_with_a_mark() -> None:
 
 
 @given(st.text(" ab\n", max_size=200), st.integers(20, 60))
-def test_a_folded_text_loses_nothing_and_fits(text: str, columns: int) -> None:
+def test_wrapped_text_is_complete_and_fits(text: str, columns: int) -> None:
     rows = wrap_lines(text, columns)
     assert all(len(row) <= columns for row in rows)
     assert "".join(rows).replace("  > ", "") == text.replace("\n", "")
 
 
 def read_back(shown: str) -> str:
-    """What was written, from how it is shown."""
+    """Recover the original text from its description."""
     lines = re.sub(r"\n\[(\d+) empty lines\]\n", lambda match: "\n" * (int(match[1]) + 1), shown)
     spaces = re.sub(r"\[(\d+) spaces\]", lambda match: " " * int(match[1]), lines)
     escape = r"\\x([0-9a-f]{2})|\\u([0-9a-f]{4})|\\U([0-9a-f]{8})"

@@ -1,4 +1,4 @@
-"""What is protected, held and hidden in the folders that a run may write."""
+"""Protected paths, placeholders and hidden files in the folders that a run may write."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ask.safety.sandbox_config import HostFilesystem
 
 
 class Folders:
-    """A home, and a folder to survey."""
+    """A home directory and a folder to scan."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
         self.home, self.work = base / "home", base / "work"
         for folder in (self.home, self.work, base / "config", base / "data"):
             folder.mkdir()
-        self.held: dict[str, bool] = {}
+        self.placeholders: dict[str, bool] = {}
         self.warnings: list[str] = []
-        self.view = EMPTY_FILESYSTEM
+        self.filesystem = EMPTY_FILESYSTEM
 
     def write(self, name: str, text: str = "x") -> Path:
         path = self.base / name
@@ -45,11 +45,11 @@ class Folders:
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
         subprocess.run(["git", *words], cwd=self.base / folder, env=environment, check=True, capture_output=True)
 
-    def survey(
+    def scan(
         self, directory: str = "work", before: HostFilesystem = EMPTY_FILESYSTEM, *allowed: str, **environment: str
     ) -> set[str]:
-        """Survey a folder, creating the placeholders; the protected paths below the base."""
-        confinement = build_sandbox_config(
+        """Scan a folder and create the placeholders. Return the protected paths relative to the base."""
+        sandbox_config = build_sandbox_config(
             self.base / directory,
             [self.base / name for name in allowed],
             config_dir=self.base / "config",
@@ -57,14 +57,14 @@ class Folders:
             overflow_directory=self.base / "data/results/x",
             environment={"PATH": os.environ["PATH"], "HOME": str(self.home), **environment},
         )
-        self.view, self.warnings = inspect_filesystem(confinement, self._hold, before)
-        for path in (*self.view.protected_paths, *self.view.hidden_files, *self.view.hidden_folders):
+        self.filesystem, self.warnings = inspect_filesystem(sandbox_config, self._create_placeholders, before)
+        for path in (*self.filesystem.protected_paths, *self.filesystem.hidden_files, *self.filesystem.hidden_folders):
             assert os.path.realpath(path) == str(path)
-        return self._names(self.view.protected_paths)
+        return self._names(self.filesystem.protected_paths)
 
-    def _hold(self, held: Mapping[Path, bool]) -> None:
-        self.held = {str(path.relative_to(self.base)): is_folder for path, is_folder in held.items()}
-        for path, is_folder in held.items():
+    def _create_placeholders(self, paths: Mapping[Path, bool]) -> None:
+        self.placeholders = {str(path.relative_to(self.base)): is_folder for path, is_folder in paths.items()}
+        for path, is_folder in paths.items():
             if not path.exists():
                 path.mkdir() if is_folder else path.touch()
 
@@ -73,7 +73,7 @@ class Folders:
 
     @property
     def hidden(self) -> set[str]:
-        return self._names((*self.view.hidden_files, *self.view.hidden_folders))
+        return self._names((*self.filesystem.hidden_files, *self.filesystem.hidden_folders))
 
 
 @pytest.fixture
@@ -85,33 +85,37 @@ def folders(tmp_path: Path) -> Iterator[Folders]:
 
 
 def test_only_git_gets_a_placeholder_for_a_user_without_other_programs(folders: Folders) -> None:
-    assert folders.survey() == {"work/.git"}
-    assert folders.held == {"work/.git": True}
+    assert folders.scan() == {"work/.git"}
+    assert folders.placeholders == {"work/.git": True}
 
 
 def test_a_missing_name_gets_a_placeholder_if_the_user_has_its_program(folders: Folders) -> None:
     for name in ("home/.claude.json", "home/.config/JetBrains/x", "home/.codex/x"):
         folders.write(name)
-    assert folders.survey() == {f"work/{name}" for name in (".git", ".claude", ".idea", ".codex")}
+    assert folders.scan() == {f"work/{name}" for name in (".git", ".claude", ".idea", ".codex")}
 
 
-def test_configuration_elsewhere_shows_the_program_too(folders: Folders) -> None:
+def test_xdg_config_home_is_checked_for_programs(folders: Folders) -> None:
     folders.write("settings/zed/x")
-    assert folders.survey(XDG_CONFIG_HOME=str(folders.base / "settings")) == {"work/.git", "work/.zed"}
+    assert folders.scan(XDG_CONFIG_HOME=str(folders.base / "settings")) == {"work/.git", "work/.zed"}
 
 
-@pytest.mark.parametrize(("text", "held"), [("[whitelist]\nprefix = ['/x']\n", True), ("[global]\n", False)])
-def test_direnv_loads_a_new_file_only_with_a_whitelist(folders: Folders, text: str, held: bool) -> None:
+@pytest.mark.parametrize(("text", "has_placeholder"), [("[whitelist]\nprefix = ['/x']\n", True), ("[global]\n", False)])
+def test_envrc_gets_a_placeholder_only_with_a_direnv_whitelist(
+    folders: Folders, text: str, has_placeholder: bool
+) -> None:
     folders.write("home/.config/direnv/direnv.toml", text)
-    assert ("work/.envrc" in folders.survey()) is held
-    assert folders.held.get("work/.envrc") is (True if held else None), "git status shows empty files, but no folders"
+    assert ("work/.envrc" in folders.scan()) is has_placeholder
+    assert folders.placeholders.get("work/.envrc") is (True if has_placeholder else None), (
+        "git status shows empty files, but no folders"
+    )
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in PROTECTED_NAMES])
 def test_every_protected_name_is_read_only_wherever_it_exists(folders: Folders, name: str) -> None:
     for folder in ("work", "work/a/b", "work/node_modules/x"):
         folders.write(f"{folder}/{name}")
-    protected = folders.survey()
+    protected = folders.scan()
     for folder in ("work", "work/a/b", "work/node_modules/x"):
         assert f"{folder}/{name}" in protected | folders.hidden
 
@@ -120,67 +124,67 @@ def test_every_protected_name_is_read_only_wherever_it_exists(folders: Folders, 
 def test_a_link_with_a_protected_name_in_the_top_folder_is_refused(folders: Folders, name: str) -> None:
     (folders.work / name).symlink_to("elsewhere")
     with pytest.raises(SafetyError, match="is a link"):
-        folders.survey()
+        folders.scan()
 
 
-def test_a_link_further_down_makes_its_folder_read_only_and_a_warning_says_so(folders: Folders) -> None:
+def test_a_link_in_a_subfolder_makes_the_subfolder_read_only_with_a_warning(folders: Folders) -> None:
     folders.write("work/a/b/x")
     (folders.work / "a/.claude").symlink_to("../shared")
-    assert folders.survey() == {"work/.git", "work/a", "work/shared"}
+    assert folders.scan() == {"work/.git", "work/a", "work/shared"}
     assert "work/a is read-only in this run" in folders.warnings[0]
 
 
-def test_where_links_in_a_protected_folder_lead_is_protected(folders: Folders) -> None:
+def test_targets_of_links_in_a_protected_folder_are_protected(folders: Folders) -> None:
     folders.write("work/skills/one/x")
     folders.write("work/.claude/x")
     (folders.work / ".claude/skills").symlink_to("../skills/one")
-    assert folders.survey() == {"work/.git", "work/.claude", "work/skills/one"}
+    assert folders.scan() == {"work/.git", "work/.claude", "work/skills/one"}
 
 
-def test_an_empty_folder_with_a_protected_name_is_held_since_it_can_be_a_placeholder(folders: Folders) -> None:
+def test_an_empty_folder_with_a_protected_name_is_treated_as_a_placeholder(folders: Folders) -> None:
     (folders.work / "sub/.git").mkdir(parents=True)
     (folders.work / ".vscode").mkdir()
-    assert folders.survey() == {"work/.git", "work/sub/.git", "work/.vscode"}
-    assert folders.held == {"work/.git": True, "work/sub/.git": True, "work/.vscode": True}
+    assert folders.scan() == {"work/.git", "work/sub/.git", "work/.vscode"}
+    assert folders.placeholders == {"work/.git": True, "work/sub/.git": True, "work/.vscode": True}
 
 
-def test_what_was_protected_stays_so(folders: Folders) -> None:
+def test_protected_paths_stay_protected(folders: Folders) -> None:
     folders.write("work/a/.vscode/x")
     folders.write("work/b.env")
-    folders.survey()
-    before = folders.view
+    folders.scan()
+    before = folders.filesystem
     (folders.work / "a/.vscode").rename(folders.work / "a/other")
     (folders.work / "b.env").unlink()
-    assert folders.survey(before=before) == {"work/.git"}
+    assert folders.scan(before=before) == {"work/.git"}
     (folders.work / "a/.vscode").mkdir()
     (folders.work / "b.env").touch()
-    assert folders.survey(before=before) == {"work/.git", "work/a/.vscode"}
+    assert folders.scan(before=before) == {"work/.git", "work/a/.vscode"}
     assert folders.hidden == {"work/b.env"}
 
 
-def test_folders_on_path_in_the_folder_are_protected_and_held(folders: Folders) -> None:
+def test_folders_on_path_are_protected_or_get_a_placeholder(folders: Folders) -> None:
     folders.write("work/bin/tool")
     path = f"/usr/bin:{folders.work}/bin:node_modules/.bin:{folders.base}/elsewhere"
-    assert folders.survey(PATH=path) == {"work/.git", "work/bin", "work/node_modules"}
+    assert folders.scan(PATH=path) == {"work/.git", "work/bin", "work/node_modules"}
     assert folders.warnings == []
 
 
 @pytest.mark.parametrize("entry", ["", ".", "link"])
-def test_what_is_on_path_and_cannot_be_protected_is_named(folders: Folders, entry: str) -> None:
+def test_unprotectable_path_entries_cause_a_warning(folders: Folders, entry: str) -> None:
     folders.write("elsewhere/x")
     (folders.work / "link").symlink_to("../elsewhere")
-    assert folders.survey(PATH=f"/usr/bin:{entry}") == {"work/.git"}
+    assert folders.scan(PATH=f"/usr/bin:{entry}") == {"work/.git"}
     [warning] = folders.warnings
     assert "PATH names it" in warning
 
 
 @pytest.mark.slow
-def test_a_large_folder_is_searched_from_the_top_and_a_warning_says_so(folders: Folders) -> None:
+def test_a_large_folder_is_scanned_breadth_first_with_a_warning(folders: Folders) -> None:
     folders.write("work/deep/deeper/.env")
     folders.write("work/.env")
     for number in range(MAX_SCANNED_ENTRIES):
         (folders.work / f"deep/{number}").touch()
-    folders.survey()
+    folders.scan()
     assert folders.hidden == {"work/.env"}
     assert "is large" in folders.warnings[0]
 
@@ -197,41 +201,41 @@ def test_files_with_secrets_are_hidden_everywhere(folders: Folders) -> None:
         folders.write(f"work/{name}/secret" if name == ".env.d" else f"work/{name}")
     for name in ("env", "environment.py", "a/env/x", "x.env.py"):
         folders.write(f"work/{name}")
-    folders.survey()
+    folders.scan()
     assert folders.hidden == {f"work/{name}" for name in hidden}
 
 
-def test_a_virtual_environment_is_no_secret_but_what_is_in_it_can_be(folders: Folders) -> None:
+def test_a_virtual_environment_is_not_hidden_but_secrets_in_it_are(folders: Folders) -> None:
     for name in ("pyvenv.cfg", "lib/x", ".env"):
         folders.write(f"work/.env/{name}")
-    folders.survey()
+    folders.scan()
     assert folders.hidden == {"work/.env/.env"}
 
 
-def test_where_a_link_to_secrets_leads_is_hidden_but_never_the_folder_itself(folders: Folders) -> None:
+def test_targets_of_links_to_secrets_are_hidden_unless_they_are_the_folder(folders: Folders) -> None:
     folders.write("work/real")
     folders.write("work/conf/secret")
     folders.write("outside")
     for name, target in (("a", "real"), ("b", "conf"), ("c", "."), ("d", "../outside"), ("e", ".env.e"), ("f", "gone")):
         (folders.work / f".env.{name}").symlink_to(target)
-    folders.survey()
+    folders.scan()
     assert folders.hidden == {"work/real", "work/conf"}
 
 
 def test_a_fifo_with_the_name_of_a_secret_is_hidden(folders: Folders) -> None:
     os.mkfifo(folders.work / ".env")
-    folders.survey()
+    folders.scan()
     assert folders.hidden == {"work/.env"}
 
 
 def test_secrets_at_the_top_of_a_toolchain_are_hidden(folders: Folders) -> None:
     for name in ("bin/node", "lib/node_modules/x/x.js", ".env"):
         folders.write(f"home/node/{name}")
-    folders.survey(PATH=f"/usr/bin:{folders.home}/node/bin")
+    folders.scan(PATH=f"/usr/bin:{folders.home}/node/bin")
     assert folders.hidden == {"home/node/.env"}
 
 
-def test_private_is_what_not_everybody_can_read(tmp_path: Path) -> None:
+def test_private_paths_are_those_that_are_not_world_readable(tmp_path: Path) -> None:
     for name, mode in (("open", 0o644), ("group", 0o640), ("own", 0o600)):
         (tmp_path / name).touch(mode)
         (tmp_path / name).chmod(mode)
@@ -263,7 +267,7 @@ SPELLINGS = (
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("exists", [True, False])
-def test_the_folder_of_hooks_is_protected_however_it_is_written(folders: Folders, spelling: str, exists: bool) -> None:
+def test_the_hooks_folder_is_protected_in_any_spelling(folders: Folders, spelling: str, exists: bool) -> None:
     folders.git("init", "-q")
     for name in ("work/conditional", "home/conditional"):
         folders.write(name, "[core]\nhooksPath = hooks\n")
@@ -271,47 +275,47 @@ def test_the_folder_of_hooks_is_protected_however_it_is_written(folders: Folders
         config.write(spelling)
     if exists:
         folders.write("work/hooks/pre-commit")
-    assert "work/hooks" in folders.survey()
-    assert ("work/hooks" in folders.held) is not exists
+    assert "work/hooks" in folders.scan()
+    assert ("work/hooks" in folders.placeholders) is not exists
     assert folders.warnings == []
 
 
-def test_the_users_own_configuration_counts_in_every_repository_and_outside(folders: Folders) -> None:
+def test_the_users_git_configuration_applies_everywhere(folders: Folders) -> None:
     folders.write("home/.gitconfig", "[core]\nhooksPath = .githooks/all\n[include]\npath = ../work/shared\n")
     folders.git("init", "-q", "sub")
-    protected = folders.survey()
+    protected = folders.scan()
     assert {"work/.githooks", "work/sub/.githooks", "work/shared"} <= protected
-    assert folders.held["work/shared"] is False, "git fails where an included file is a folder"
+    assert folders.placeholders["work/shared"] is False, "git fails where an included file is a folder"
 
 
-def test_included_files_are_protected_where_their_links_lead(folders: Folders) -> None:
+def test_targets_of_included_links_are_protected(folders: Folders) -> None:
     folders.git("init", "-q")
     folders.write("work/conf/real", "[include]\npath = further\n")
     (folders.work / "conf/link").symlink_to("real")
     folders.git("config", "include.path", "../conf/link")
-    assert folders.survey() == {"work/.git", "work/conf"}
+    assert folders.scan() == {"work/.git", "work/conf"}
 
 
-def test_hooks_that_are_links_are_protected_where_they_lead(folders: Folders) -> None:
+def test_targets_of_linked_hooks_are_protected(folders: Folders) -> None:
     folders.git("init", "-q")
     folders.write("work/scripts/pre-commit")
     (folders.work / ".git/hooks/pre-commit").symlink_to("../../scripts/pre-commit")
     (folders.work / ".git/hooks/pre-push").symlink_to("../../missing/pre-push")
-    assert folders.survey() == {"work/.git", "work/scripts/pre-commit", "work/missing"}
+    assert folders.scan() == {"work/.git", "work/scripts/pre-commit", "work/missing"}
 
 
-def test_a_folder_of_hooks_that_is_a_link_is_protected_where_it_leads(folders: Folders) -> None:
+def test_the_target_of_a_linked_hooks_folder_is_protected(folders: Folders) -> None:
     folders.git("init", "-q", "--template=")
     (folders.work / ".git/hooks").symlink_to("../githooks")
-    assert folders.survey() == {"work/.git", "work/githooks"}
+    assert folders.scan() == {"work/.git", "work/githooks"}
 
 
-def test_the_enclosing_repository_counts(folders: Folders) -> None:
+def test_the_enclosing_repository_is_protected(folders: Folders) -> None:
     folders.git("init", "-q")
     folders.git("config", "core.hooksPath", "sub/githooks")
     folders.git("config", "filter.x.clean", "sub/tools/clean %f")
     folders.write("work/sub/tools/clean")
-    assert folders.survey("work/sub") == {"work/sub/.git", "work/sub/githooks", "work/sub/tools/clean"}
+    assert folders.scan("work/sub") == {"work/sub/.git", "work/sub/githooks", "work/sub/tools/clean"}
 
 
 PROGRAMS = (
@@ -341,18 +345,18 @@ def test_programs_that_git_runs_are_protected(folders: Folders, key: str, value:
     folders.git("init", "-q")
     folders.git("config", key, value)
     folders.write("work/tools/x")
-    assert folders.survey() == {"work/.git", "work/tools/x"}
+    assert folders.scan() == {"work/.git", "work/tools/x"}
     assert folders.warnings == []
 
 
 @pytest.mark.parametrize("value", ["./tools/x", "sh tools/x", "'tools/x' y"])
-def test_a_program_that_is_missing_is_held(folders: Folders, value: str) -> None:
+def test_a_missing_program_gets_a_placeholder(folders: Folders, value: str) -> None:
     folders.git("init", "-q")
     folders.git("config", "filter.a.clean", value)
-    assert folders.survey() == {"work/.git", "work/tools"}
+    assert folders.scan() == {"work/.git", "work/tools"}
 
 
-def test_what_is_no_program_locks_nothing(folders: Folders) -> None:
+def test_settings_that_are_not_programs_protect_nothing(folders: Folders) -> None:
     folders.git("init", "-q")
     for name in ("main/x", "origin/main", "tools/x", "README", "less"):
         folders.write(f"work/{name}")
@@ -362,63 +366,63 @@ def test_what_is_no_program_locks_nothing(folders: Folders) -> None:
         *(("user.name", "README"), ("remote.origin.proxy", "http://localhost/x"), ("diff.a.command", "$(x)/y")),
     ):
         folders.git("config", key, value)
-    assert folders.survey() == {"work/.git"}
+    assert folders.scan() == {"work/.git"}
 
 
-def test_the_users_variables_name_programs_too(folders: Folders) -> None:
+def test_programs_in_environment_variables_are_protected(folders: Folders) -> None:
     folders.write("work/tools/x")
-    assert folders.survey(GIT_SSH_COMMAND="tools/x -v", GIT_TEMPLATE_DIR="template") == {
+    assert folders.scan(GIT_SSH_COMMAND="tools/x -v", GIT_TEMPLATE_DIR="template") == {
         *("work/.git", "work/tools/x", "work/template"),
     }
 
 
-def test_a_repository_elsewhere_in_the_folder_is_protected(folders: Folders) -> None:
+def test_a_repository_in_a_subfolder_is_protected(folders: Folders) -> None:
     folders.git("init", "-q", "--separate-git-dir=bare", "sub")
     folders.git("init", "-q", "--bare", "other.git")
     folders.write("work/broken/.git", "gitdir: ../missing")
-    assert folders.survey() == {
+    assert folders.scan() == {
         *("work/.git", "work/bare", "work/sub/.git", "work/other.git", "work/broken/.git", "work/missing"),
     }
 
 
 @pytest.mark.parametrize("folder", ["work/.git", "work/.git/hooks", "work/bare.git"])
-def test_a_repositorys_own_folder_is_no_place_to_start(folders: Folders, folder: str) -> None:
+def test_starting_in_a_repositorys_git_directory_is_refused(folders: Folders, folder: str) -> None:
     folders.git("init", "-q")
     folders.git("init", "-q", "--bare", "bare.git")
     with pytest.raises(SafetyError, match="belongs to the git repository"):
-        folders.survey(folder)
+        folders.scan(folder)
 
 
-def test_where_git_cannot_report_its_configuration_a_warning_says_so(folders: Folders) -> None:
+def test_a_failing_git_causes_a_warning(folders: Folders) -> None:
     folders.git("init", "-q")
     with (folders.work / ".git/config").open("a") as config:
         config.write("[broken\n")
-    assert folders.survey() == {"work/.git"}
+    assert folders.scan() == {"work/.git"}
     assert "git cannot report its configuration" in folders.warnings[0]
 
 
-def test_hooks_in_the_folder_itself_cannot_be_protected_and_a_warning_says_so(folders: Folders) -> None:
+def test_hooks_in_the_top_folder_are_not_protected_with_a_warning(folders: Folders) -> None:
     folders.git("init", "-q")
     folders.git("config", "core.hooksPath", ".")
-    assert folders.survey() == {"work/.git"}
+    assert folders.scan() == {"work/.git"}
     assert "is used by git and cannot be protected" in folders.warnings[0]
 
 
-def test_without_git_nothing_is_asked(folders: Folders) -> None:
+def test_a_scan_works_without_git(folders: Folders) -> None:
     folders.git("init", "-q")
     folders.git("config", "core.hooksPath", "hooks")
     folders.write("work/bin/git", "#!/bin/sh\ntouch ../ran\n").chmod(0o755)
-    assert folders.survey(PATH=str(folders.work / "bin")) == {"work/.git", "work/bin"}
+    assert folders.scan(PATH=str(folders.work / "bin")) == {"work/.git", "work/bin"}
     assert not (folders.base / "ran").exists(), "a git of the project's own is not run"
 
 
-def test_git_runs_nothing_when_it_is_asked(folders: Folders) -> None:
+def test_reading_the_git_configuration_runs_nothing(folders: Folders) -> None:
     folders.git("init", "-q")
     program = folders.write("spy", f"#!/bin/sh\ntouch {folders.base}/ran\n")
     program.chmod(0o755)
     for key in ("core.fsmonitor", "core.pager", "pager.config", "core.sshCommand", "alias.config", "alias.rev-parse"):
         folders.git("config", key, f"{'!' if key.startswith('alias') else ''}{program}")
-    folders.survey()
+    folders.scan()
     assert not (folders.base / "ran").exists()
 
 
@@ -435,12 +439,12 @@ def test_git_runs_nothing_when_it_is_asked(folders: Folders) -> None:
         (b"gitdir: bare", b"[core]\nhooksPath = .\nhooksPath = /\nhooksPath = x/../../y\n"),
     ],
 )
-def test_whatever_a_repository_names_the_folder_itself_stays_open(folders: Folders, git: bytes, config: bytes) -> None:
+def test_no_git_configuration_protects_the_top_folder(folders: Folders, git: bytes, config: bytes) -> None:
     for name in ("HEAD", "objects/x", "refs/x"):
         folders.write(f"work/sub/bare/{name}", "ref: refs/heads/x")
     (folders.work / "sub/.git").write_bytes(git)
     (folders.work / "sub/bare/config").write_bytes(config)
-    protected = folders.survey()
+    protected = folders.scan()
     assert {"work/sub/bare", "work/sub"} & protected
     assert protected <= {"work/.git", "work/sub", "work/sub/.git", "work/sub/bare", "work/sub/x", "work/y"}
     assert folders.hidden == set()
@@ -452,14 +456,14 @@ def test_repository_that_makes_git_wait_is_reported(folders: Folders) -> None:
         folders.write(f"work/sub/bare/{name}", "ref: refs/heads/x")
     folders.write("work/sub/.git", "gitdir: bare")
     os.mkfifo(folders.work / "sub/bare/commondir")
-    assert {"work/sub/.git", "work/sub/bare"} <= folders.survey()
+    assert {"work/sub/.git", "work/sub/bare"} <= folders.scan()
     assert "no answer within" in folders.warnings[0]
 
 
 # Links
 
 
-def test_links_are_resolved_as_the_system_does_and_each_is_reported(tmp_path: Path) -> None:
+def test_links_are_resolved_like_realpath_and_reported(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "one").symlink_to("a/two")
     (tmp_path / "a/two").symlink_to(tmp_path / "a/b")
@@ -469,7 +473,7 @@ def test_links_are_resolved_as_the_system_does_and_each_is_reported(tmp_path: Pa
     assert resolve_links(tmp_path / "loop/x")[1] == [tmp_path / "loop"]
 
 
-def test_a_search_finds_what_git_would_find(folders: Folders) -> None:
+def test_a_scan_finds_the_repositories_that_git_finds(folders: Folders) -> None:
     (folders.work / "a/.git").mkdir(parents=True)
     for name in ("HEAD", "objects", "refs"):
         folders.write(f"work/b/{name}/x")
@@ -478,9 +482,9 @@ def test_a_search_finds_what_git_would_find(folders: Folders) -> None:
     assert result.complete
 
 
-def test_what_is_in_a_hidden_folder_is_not_hidden_a_second_time(folders: Folders) -> None:
+def test_paths_in_a_hidden_folder_are_not_hidden_again(folders: Folders) -> None:
     folders.write("work/conf/.env")
     folders.write("work/conf/.vscode/x")
     (folders.work / ".env.d").symlink_to("conf")
-    assert folders.survey() == {"work/.git"}
+    assert folders.scan() == {"work/.git"}
     assert folders.hidden == {"work/conf"}

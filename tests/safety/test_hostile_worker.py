@@ -1,4 +1,4 @@
-"""A worker that was taken over: whatever it says, ask keeps its head."""
+"""A compromised worker can send anything without harm."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ask.safety.sandbox_config import SandboxConfig
 from ask.safety.sandbox_process import SandboxProcess
 from ask.tools.base import ToolError
 from ask.worker_channel import DONE, MAX_FRAME_SIZE, WorkerDiedError, WorkerTimeoutError, encode_frame
-from tests.any_json import any_json
+from tests.json_strategies import any_json
 
 TAKEN_OVER = """#!/bin/bash
 while [[ $1 != -- ]]; do arguments+=("$1"); shift; done
 exec {bubblewrap} "${{arguments[@]}}" -- /bin/bash -c {says}
 """
-"""Stands in bubblewrap's place: opens the sandbox, and runs another worker in it."""
+"""A replacement for bubblewrap that opens the sandbox and runs another worker in it."""
 LINKS = [path for path in Path("/").iterdir() if path.is_symlink()]
 VIEW = EMPTY_FILESYSTEM._replace(
     system_folders=(Path("/usr"),), root_links=tuple((os.readlink(path), path) for path in LINKS)
@@ -39,39 +39,41 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def answers(program: Path, confinement: SandboxConfig, says: str, seconds: float = 10) -> Iterator[tuple[bytes, bytes]]:
+def answers(
+    program: Path, sandbox_config: SandboxConfig, says: str, seconds: float = 10
+) -> Iterator[tuple[bytes, bytes]]:
     program.write_text(TAKEN_OVER.format(bubblewrap=find_bubblewrap(), says=shlex.quote(says)))
-    confinement.overflow_directory.mkdir()
-    inmate = SandboxProcess(str(program), confinement, VIEW)
+    sandbox_config.overflow_directory.mkdir()
+    inmate = SandboxProcess(str(program), sandbox_config, VIEW)
     try:
         yield from inmate.exchange_frames(b"C", b"x" * 500_000, seconds)
     finally:
         inmate.kill()
 
 
-def test_one_that_ends_is_lost(program: Path, confinement: SandboxConfig) -> None:
+def test_a_worker_that_exits_is_reported_as_dead(program: Path, sandbox_config: SandboxConfig) -> None:
     with pytest.raises(WorkerDiedError):
-        list(answers(program, confinement, "exit 0"))
+        list(answers(program, sandbox_config, "exit 0"))
 
 
-def test_one_that_neither_reads_nor_answers_is_late(program: Path, confinement: SandboxConfig) -> None:
+def test_a_worker_that_neither_reads_nor_answers_times_out(program: Path, sandbox_config: SandboxConfig) -> None:
     with pytest.raises(WorkerTimeoutError):
-        list(answers(program, confinement, "exec sleep 600", 0.2))
+        list(answers(program, sandbox_config, "exec sleep 600", 0.2))
 
 
-def test_one_that_trickles_is_late_too(program: Path, confinement: SandboxConfig) -> None:
+def test_a_worker_that_answers_slowly_times_out(program: Path, sandbox_config: SandboxConfig) -> None:
     with pytest.raises(WorkerTimeoutError):
-        for _ in answers(program, confinement, "while :; do printf 'O\\0\\0\\0\\1x'; sleep 0.01; done", 0.3):
+        for _ in answers(program, sandbox_config, "while :; do printf 'O\\0\\0\\0\\1x'; sleep 0.01; done", 0.3):
             pass
 
 
-def test_one_that_announces_too_much_is_lost(program: Path, confinement: SandboxConfig) -> None:
+def test_a_worker_that_announces_a_huge_frame_is_reported_as_dead(program: Path, sandbox_config: SandboxConfig) -> None:
     with pytest.raises(WorkerDiedError):
-        list(answers(program, confinement, "printf 'O\\377\\377\\377\\377'; exec sleep 600"))
+        list(answers(program, sandbox_config, "printf 'O\\377\\377\\377\\377'; exec sleep 600"))
 
 
-def test_what_it_says_comes_as_it_is(program: Path, confinement: SandboxConfig) -> None:
-    assert next(answers(program, confinement, "printf 'D\\0\\0\\0\\2{}'; exec sleep 600")) == (DONE, b"{}")
+def test_frames_are_received_unchanged(program: Path, sandbox_config: SandboxConfig) -> None:
+    assert next(answers(program, sandbox_config, "printf 'D\\0\\0\\0\\2{}'; exec sleep 600")) == (DONE, b"{}")
     assert len(encode_frame(DONE, b"")) + 2 < MAX_FRAME_SIZE
 
 
@@ -79,10 +81,10 @@ PARTS = st.fixed_dictionaries({}, optional={name: any_json() for name in ("text"
 TOLD = (PARTS | any_json()).map(lambda value: json.dumps(value).encode())
 
 
-@given(told=st.binary() | TOLD)
-def test_any_result_is_one_an_error_or_nonsense(told: bytes) -> None:
+@given(payload=st.binary() | TOLD)
+def test_any_payload_is_a_result_an_error_or_invalid(payload: bytes) -> None:
     try:
-        result = parse_tool_result(told)
+        result = parse_tool_result(payload)
     except (ToolError, WorkerDiedError):
         return
     assert type(result.text) is str
@@ -90,6 +92,6 @@ def test_any_result_is_one_an_error_or_nonsense(told: bytes) -> None:
     assert result.exit_status is None or 0 <= result.exit_status <= 255
 
 
-def test_a_result_nested_too_deeply_is_nonsense() -> None:
+def test_a_deeply_nested_result_is_invalid() -> None:
     with pytest.raises(WorkerDiedError):
         parse_tool_result(b"[" * 1_000_000)

@@ -1,4 +1,4 @@
-"""Spilled files: the worker says what is in them, and nothing else."""
+"""Overflow files: the worker decides only their content."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NAME = b"stdout-0123456789abcdef.txt"
 @pytest.mark.parametrize(
     "name", [b"", b"x", b"../" + NAME, b"/tmp/" + NAME, NAME + b"\n", NAME + b"\0", b"stdout-xyz.txt", NAME.upper()]
 )
-def test_a_name_that_is_not_one_is_refused(tmp_path: Path, name: bytes) -> None:
+def test_an_invalid_name_is_refused(tmp_path: Path, name: bytes) -> None:
     with pytest.raises(OverflowFileError):
         OverflowFiles(tmp_path, 100).open(name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / NAME.decode()
     path.symlink_to(tmp_path / "target")
     spills = OverflowFiles(tmp_path, 100)
@@ -30,7 +30,7 @@ def test_a_file_that_is_there_is_left_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "target").exists()
 
 
-def test_it_keeps_what_fits_and_refuses_more(tmp_path: Path) -> None:
+def test_data_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     spills = OverflowFiles(tmp_path, 10)
     spills.open(NAME)
     spills.write(NAME + b"\n12345")
@@ -43,7 +43,7 @@ def test_it_keeps_what_fits_and_refuses_more(tmp_path: Path) -> None:
     assert (tmp_path / NAME.decode()).read_bytes() == b"12345\n6789"
 
 
-def test_twice_or_too_many_is_refused(tmp_path: Path) -> None:
+def test_duplicate_and_excess_files_are_refused(tmp_path: Path) -> None:
     spills = OverflowFiles(tmp_path, 10)
     spills.open(NAME)
     with pytest.raises(OverflowFileError):

@@ -1,4 +1,4 @@
-"""What a run may write: where it may not start, and what of the user's programs is shown."""
+"""Folders in which safe mode refuses to start, and toolchains that are readable."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def confined(home: Path, directory: Path, *allowed: Path, path: str = "/usr/bin"
     )
 
 
-def test_names_are_resolved_once(home: Path, tmp_path: Path) -> None:
+def test_paths_are_resolved_once(home: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(home / "work")
     (tmp_path / "more").mkdir()
     found = confined(home, tmp_path / "link", tmp_path / "link/../../more")
@@ -66,7 +66,7 @@ def test_names_are_resolved_once(home: Path, tmp_path: Path) -> None:
         ("HOME/file", "is no folder"),
     ],
 )
-def test_where_it_cannot_hold_it_does_not_start(home: Path, name: str, why: str) -> None:
+def test_folders_that_cannot_be_confined_are_refused(home: Path, name: str, why: str) -> None:
     (home / "file").touch()
     (home / ".local/share/ask/results").mkdir()
     folder = Path(name.replace("HOME", str(home)))
@@ -77,13 +77,13 @@ def test_where_it_cannot_hold_it_does_not_start(home: Path, name: str, why: str)
         assert caught.value.advice
 
 
-def test_a_link_to_such_a_place_is_no_way_round(home: Path, tmp_path: Path) -> None:
+def test_a_link_to_a_refused_folder_is_refused(home: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(home)
     with pytest.raises(SafetyError, match="home directory"):
         confined(home, tmp_path / "link")
 
 
-def test_the_environment_is_what_is_needed_and_what_is_admitted(home: Path) -> None:
+def test_the_environment_has_only_inherited_and_configured_variables(home: Path) -> None:
     environment = confined(home, home / "work", extra_variables=["CI", "MISSING"]).environment
     assert environment == {
         "PATH": "/usr/bin",
@@ -95,7 +95,7 @@ def test_the_environment_is_what_is_needed_and_what_is_admitted(home: Path) -> N
     }
 
 
-def test_toolchains_are_shown_whole_but_nothing_private(home: Path, tmp_path: Path) -> None:
+def test_toolchains_are_readable_but_not_private_folders(home: Path, tmp_path: Path) -> None:
     for name in ("bin", "lib", ".local/lib", "node/bin", "node/lib/node_modules", ".cargo/bin", ".pyenv/versions"):
         (home / name).mkdir(parents=True)
     (home / ".pyenv/shims").mkdir()
@@ -121,7 +121,7 @@ def test_toolchains_are_shown_whole_but_nothing_private(home: Path, tmp_path: Pa
         ("bin lib/rustlib", ""),
     ],
 )
-def test_a_project_with_programs_on_path_is_no_toolchain(home: Path, tmp_path: Path, made: str, shown: str) -> None:
+def test_a_project_on_path_is_not_a_toolchain(home: Path, tmp_path: Path, made: str, shown: str) -> None:
     for name in made.split():
         (tmp_path / "project" / name).mkdir(parents=True)
     programs = tmp_path / "project" / made.split(maxsplit=1)[0]
@@ -129,7 +129,7 @@ def test_a_project_with_programs_on_path_is_no_toolchain(home: Path, tmp_path: P
     assert [path for path in readable if path.is_relative_to(tmp_path)] == [tmp_path / "project" / shown]
 
 
-def test_a_folder_in_which_the_kernel_s_files_are_mounted_is_refused(
+def test_a_folder_with_a_kernel_file_system_is_refused(
     home: Path, record_property: Callable[[str, object], None]
 ) -> None:
     place = home / "work/an image/proc"

@@ -1,4 +1,4 @@
-"""Placeholders: created where a protected name is missing, gone afterwards, and never what somebody else created."""
+"""Placeholders are created for missing protected names and removed afterward; other files are never removed."""
 
 from __future__ import annotations
 
@@ -31,41 +31,41 @@ def work(tmp_path: Path) -> Path:
 def opened(state: Path, *folders: Path) -> MountPlaceholders:
     spill = state.parent / "results/a1"
     spill.parent.mkdir(exist_ok=True)
-    holders = MountPlaceholders(state, spill)
-    hold(holders, *folders)
-    return holders
+    placeholders = MountPlaceholders(state, spill)
+    create_placeholders(placeholders, *folders)
+    return placeholders
 
 
-def hold(holders: MountPlaceholders, *folders: Path) -> None:
-    holders.create({folder / name: is_folder for folder in folders for name, is_folder in NAMES.items()})
+def create_placeholders(placeholders: MountPlaceholders, *folders: Path) -> None:
+    placeholders.create({folder / name: is_folder for folder in folders for name, is_folder in NAMES.items()})
 
 
 def names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_what_is_absent_is_made_and_taken_away(state: Path, work: Path) -> None:
-    holders = opened(state, work)
+def test_missing_names_are_created_and_removed(state: Path, work: Path) -> None:
+    placeholders = opened(state, work)
     assert names(work) == set(NAMES)
     assert (work / ".envrc").is_file()
     assert (work / ".git").is_dir()
-    holders.release()
+    placeholders.release()
     assert names(work) == set()
     assert names(state) == {"lock"}
 
 
-def test_what_was_there_stays(state: Path, work: Path) -> None:
+def test_existing_files_are_kept(state: Path, work: Path) -> None:
     (work / ".git").mkdir()
     (work / ".envrc").touch()
     opened(state, work).release()
     assert names(work) == {".git", ".envrc"}
 
 
-def test_what_somebody_used_stays(state: Path, work: Path) -> None:
-    holders = opened(state, work)
+def test_placeholders_that_were_used_are_kept(state: Path, work: Path) -> None:
+    placeholders = opened(state, work)
     (work / ".vscode/settings.json").touch()
     (work / ".envrc").write_text("x")
-    holders.release()
+    placeholders.release()
     assert names(work) == {".vscode", ".envrc"}
 
 
@@ -77,7 +77,7 @@ def test_the_last_run_in_a_folder_cleans_up(state: Path, work: Path) -> None:
     assert names(work) == set()
 
 
-def test_each_folder_is_its_own(state: Path, work: Path, tmp_path: Path) -> None:
+def test_folders_are_independent(state: Path, work: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     both, one = opened(state, work, tmp_path / "other"), opened(state, work)
     both.release()
@@ -86,16 +86,16 @@ def test_each_folder_is_its_own(state: Path, work: Path, tmp_path: Path) -> None
     one.release()
 
 
-def test_making_again_brings_back_what_the_user_took_away(state: Path, work: Path) -> None:
-    holders = opened(state, work)
+def test_creating_again_restores_removed_placeholders(state: Path, work: Path) -> None:
+    placeholders = opened(state, work)
     (work / ".git").rmdir()
-    hold(holders, work)
+    create_placeholders(placeholders, work)
     assert (work / ".git").is_dir()
-    holders.release()
+    placeholders.release()
     assert names(work) == set()
 
 
-def test_the_next_run_anywhere_cleans_up_after_one_that_was_killed(state: Path, work: Path, tmp_path: Path) -> None:
+def test_the_next_run_cleans_up_after_a_killed_run(state: Path, work: Path, tmp_path: Path) -> None:
     import os
 
     child = os.fork()
@@ -109,26 +109,26 @@ def test_the_next_run_anywhere_cleans_up_after_one_that_was_killed(state: Path, 
     assert names(work) == set()
 
 
-def test_nothing_is_taken_away_where_a_link_leads(state: Path, work: Path, tmp_path: Path) -> None:
+def test_nothing_is_removed_through_a_link(state: Path, work: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside/.idea"
     outside.mkdir(parents=True)
-    holders = opened(state, work)
+    placeholders = opened(state, work)
     work.rename(tmp_path / "moved")
     work.symlink_to("outside")
-    holders.release()
+    placeholders.release()
     assert outside.exists()
 
 
-def test_a_folder_that_is_gone_is_forgotten(state: Path, work: Path) -> None:
-    holders = opened(state, work)
+def test_a_deleted_folder_is_forgotten(state: Path, work: Path) -> None:
+    placeholders = opened(state, work)
     for name in NAMES:
         (work / name).unlink() if name == ".envrc" else (work / name).rmdir()
     work.rmdir()
-    holders.release()
+    placeholders.release()
     assert names(state) == {"lock"}
 
 
-def test_a_name_that_is_not_text_works_too(state: Path, tmp_path: Path) -> None:
+def test_a_folder_name_that_is_not_utf8_works(state: Path, tmp_path: Path) -> None:
     import os
 
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/od\xff\nd"))
@@ -145,12 +145,12 @@ def test_all_runs_in_a_folder_know_the_placeholders(state: Path, work: Path) -> 
     second.release()
 
 
-def test_nothing_is_created_where_a_link_leads(state: Path, work: Path, tmp_path: Path) -> None:
+def test_nothing_is_created_through_a_link(state: Path, work: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("work")
-    holders = opened(state, tmp_path / "link")
+    placeholders = opened(state, tmp_path / "link")
     assert names(work) == set()
-    assert holders.paths == set()
-    holders.release()
+    assert placeholders.paths == set()
+    placeholders.release()
 
 
 KILLED = """
@@ -166,7 +166,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("with_another", [False, True], ids=["alone", "beside another run"])
-def test_after_a_killed_run_its_cleaner_removes_what_no_other_run_needs(
+def test_the_cleaner_of_a_killed_run_removes_unused_placeholders(
     state: Path, work: Path, tmp_path: Path, with_another: bool
 ) -> None:
     (tmp_path / "results").mkdir()

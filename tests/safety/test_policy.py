@@ -1,4 +1,4 @@
-"""The decision about a call."""
+"""Decisions of the policy about calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DELETE = {"command": "rm -rf ."}
 ASKED = Decision(Verdict.ASK, "--confirm", hint="use --yes")
 
 
-def test_what_runs_or_writes_is_known_as_such() -> None:
+def test_builtin_tools_declare_their_side_effects() -> None:
     assert [tool.spec.name for tool in READING] == ["read_file", "list_dir", "fetch_url"]
     assert [tool.spec.name for tool in CHANGING] == ["write_file", "edit_file", "bash"]
 
@@ -31,21 +31,21 @@ def test_without_confirm_everything_is_allowed(yes: bool) -> None:
         assert ToolPolicy(assume_yes=yes).decide(tool) == Decision(Verdict.ALLOW, "unrestricted")
 
 
-def test_with_confirm_what_changes_something_is_asked_about() -> None:
+def test_confirm_asks_about_side_effects() -> None:
     assert {ToolPolicy(confirm=True).decide(tool) for tool in CHANGING} == {ASKED}
 
 
-def test_with_confirm_what_only_reads_is_allowed() -> None:
+def test_confirm_allows_reading() -> None:
     assert {ToolPolicy(confirm=True).decide(tool) for tool in READING} == {Decision(Verdict.ALLOW, "reads only")}
 
 
-def test_yes_answers_what_confirm_would_ask() -> None:
+def test_yes_approves_what_confirm_would_ask() -> None:
     assert {ToolPolicy(confirm=True, assume_yes=True).decide(tool) for tool in CHANGING} == {
         Decision(Verdict.ALLOW, "--yes")
     }
 
 
-def test_safe_mode_lets_its_own_tools_work() -> None:
+def test_safe_mode_allows_builtin_tools() -> None:
     safe = ToolPolicy(safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     for tool in list_builtin_tools():
         if not tool.host_of:
@@ -53,7 +53,7 @@ def test_safe_mode_lets_its_own_tools_work() -> None:
             assert allowed == Decision(Verdict.ALLOW, "--safe")
 
 
-def test_safe_mode_with_confirm_asks_and_yes_answers() -> None:
+def test_confirm_and_yes_apply_in_safe_mode() -> None:
     safe = ToolPolicy(confirm=True, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     assert safe.decide(BASH, {"command": "ls"}) == ASKED
     assert safe._replace(assume_yes=True).decide(BASH, {"command": "ls"}) == Decision(Verdict.ALLOW, "--yes")
@@ -61,7 +61,7 @@ def test_safe_mode_with_confirm_asks_and_yes_answers() -> None:
 
 
 @pytest.mark.parametrize(("confirm", "yes"), [(False, False), (True, False), (True, True)])
-def test_nothing_opens_what_safe_mode_closes(confirm: bool, yes: bool) -> None:
+def test_no_setting_allows_what_safe_mode_refuses(confirm: bool, yes: bool) -> None:
     safe = ToolPolicy(confirm, yes, safe_mode=True, deny_rules=DEFAULT_DENY_RULES)
     denied = safe.decide(BASH, DELETE)
     assert denied[:2] == (Verdict.DENY, "tripwire: rm -rf")
@@ -79,13 +79,13 @@ def test_a_tool_that_is_allowed_by_name_runs_in_safe_mode() -> None:
     assert asking.decide(STRANGE._replace(changes=True), {}) == ASKED
 
 
-def test_without_safe_mode_no_wire_is_tripped_and_any_tool_runs() -> None:
+def test_deny_rules_and_origins_matter_only_in_safe_mode() -> None:
     plain = ToolPolicy(deny_rules=DEFAULT_DENY_RULES)
     assert plain.decide(BASH, DELETE) == Decision(Verdict.ALLOW, "unrestricted")
     assert plain.decide(STRANGE, {}) == Decision(Verdict.ALLOW, "unrestricted")
 
 
-def test_the_users_own_wires_count() -> None:
+def test_configured_deny_rules_are_used() -> None:
     safe = ToolPolicy(safe_mode=True, deny_rules=(CommandDenyRule("curl", r"\bcurl\b"),))
     assert safe.decide(BASH, {"command": "Curl x"}).rule == "tripwire: curl"
     assert safe.decide(BASH, DELETE).verdict is Verdict.ALLOW

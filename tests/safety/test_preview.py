@@ -1,4 +1,4 @@
-"""What a write would change, shown before it happens."""
+"""Previews of the changes that a write would make."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_only_what_writes_a_file_has_a_preview(bench: Bench) -> None:
+def test_only_calls_that_write_files_have_a_preview(bench: Bench) -> None:
     (bench.folder / "x").write_text("a\n")
     assert bench("bash", command="rm x") == NO_PREVIEW
     assert bench("read_file", filepath="x") == NO_PREVIEW
@@ -53,7 +53,7 @@ def test_only_what_writes_a_file_has_a_preview(bench: Bench) -> None:
     assert bench.asked == []
 
 
-def test_overwriting_shows_the_difference(bench: Bench) -> None:
+def test_overwriting_shows_the_diff(bench: Bench) -> None:
     (bench.folder / "x").write_text("a\nb\nc\n")
     assert bench.write("x", "a\nB\nc\nd") == Preview(
         f"the changes to {bench.folder}/x:",
@@ -72,7 +72,7 @@ def test_an_edit_shows_the_lines_around_it(bench: Bench) -> None:
     assert shown.shown_arguments == {"old_text", "new_text"}
 
 
-def test_bytes_that_are_no_text_and_other_line_ends_are_seen(bench: Bench) -> None:
+def test_binary_bytes_and_line_endings_are_visible(bench: Bench) -> None:
     (bench.folder / "x").write_bytes(b"a\xff\r\nb\r\n")
     assert bench.write("x", "a\n").diff_lines == ("@@ -1,2 +1 @@", "-a\udcff\r", "-b\r", "+a")
 
@@ -82,7 +82,7 @@ def test_a_new_file_is_called_new(bench: Bench) -> None:
     assert bench.edit("x", "a", "b") == Preview(f"{bench.folder}/x is not there yet")
 
 
-def test_a_link_is_named_by_where_it_leads(bench: Bench) -> None:
+def test_a_link_is_shown_as_its_target(bench: Bench) -> None:
     (bench.folder / "x").write_text("a\n")
     (bench.folder / "link").symlink_to("x")
     assert bench.write("link", "b\n").heading == f"the changes to {bench.folder}/x:"
@@ -90,7 +90,7 @@ def test_a_link_is_named_by_where_it_leads(bench: Bench) -> None:
     assert bench.write("new", "b\n").heading == f"{bench.folder}/y is not there yet"
 
 
-def test_nothing_outside_is_read(bench: Bench) -> None:
+def test_files_outside_are_not_read(bench: Bench) -> None:
     secret = bench.outside / "secret"
     secret.write_text("hidden")
     (bench.folder / "link").symlink_to(secret)
@@ -101,7 +101,7 @@ def test_nothing_outside_is_read(bench: Bench) -> None:
     assert bench.write("../outside/none", "x").heading.endswith("outside the folders that may be read")
 
 
-def test_special_files_are_neither_read_nor_waited_for(bench: Bench) -> None:
+def test_special_files_are_not_read(bench: Bench) -> None:
     os.mkfifo(bench.folder / "pipe")
     assert "a pipe (FIFO)" in bench.write("pipe", "x").heading
     assert "a directory" in bench.write(".", "x").heading
@@ -110,7 +110,7 @@ def test_special_files_are_neither_read_nor_waited_for(bench: Bench) -> None:
     assert "a device" in build_preview(device, lambda path: True).heading
 
 
-def test_what_cannot_be_compared_is_told(bench: Bench) -> None:
+def test_files_that_cannot_be_compared_are_explained(bench: Bench) -> None:
     (bench.folder / "binary").write_bytes(b"a\0b")
     assert bench.write("binary", "x").heading == f"no diff: {bench.folder}/binary is binary, 3 bytes"
     with open(bench.folder / "large", "wb") as file:
@@ -127,13 +127,13 @@ def test_what_cannot_be_compared_is_told(bench: Bench) -> None:
         assert shown.diff_lines == ()
 
 
-def test_too_much_is_not_compared_but_told(bench: Bench) -> None:
+def test_large_changes_are_not_compared(bench: Bench) -> None:
     (bench.folder / "x").write_text("a\nb\n" * 10_000)
     assert bench.write("x", "b\nc\na\n" * 10_000).heading.startswith("no diff: too much")
     assert len(bench.write("x", "a\nb\n" * 9_999 + "a\n").diff_lines) == 5
 
 
-def test_a_long_diff_is_cut_and_says_so(bench: Bench) -> None:
+def test_a_long_diff_is_truncated_with_a_note(bench: Bench) -> None:
     (bench.folder / "x").write_text("a\n")
     shown = bench.write("x", "b\n" * 1_000)
     assert len(shown.diff_lines) == MAX_DIFF_LINES + 1

@@ -1,4 +1,4 @@
-"""Calls in a sandbox: what they give, what ends with them, and what becomes of those that go wrong."""
+"""Calls in a sandbox: results, cleanup and failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ask.tools.output_limits import MAX_RESULT_LENGTH
 from ask.tools.shell import BASH
 from tests.program import Running, is_running
 from tests.safety.conftest import Bash
-from tests.safety.ground import Ground
+from tests.safety.fake_host import FakeHost
 from tests.safety.traces import processes
 
 
@@ -32,21 +32,21 @@ def lose_worker(bash: Bash, context: ToolContext) -> None:
         bash("true")
 
 
-def as_source(confinement: SandboxConfig) -> str:
-    """Python that makes it again."""
-    return repr(confinement).replace("PosixPath", "Path")
+def as_source(sandbox_config: SandboxConfig) -> str:
+    """Return Python source code that recreates the value."""
+    return repr(sandbox_config).replace("PosixPath", "Path")
 
 
 def tools(sandbox: Sandbox) -> dict[str, Tool]:
     return {tool.spec.name: sandbox.wrap_tool(tool) for tool in list_builtin_tools()}
 
 
-def test_a_tool_is_the_same_but_for_where_it_runs(sandbox: Sandbox, context: ToolContext) -> None:
+def test_a_wrapped_tool_differs_only_in_run(sandbox: Sandbox, context: ToolContext) -> None:
     for tool in list_builtin_tools():
         assert sandbox.wrap_tool(tool)._replace(run=tool.run) == tool
 
 
-def test_all_tools_do_their_work(sandbox: Sandbox, context: ToolContext) -> None:
+def test_all_tools_work(sandbox: Sandbox, context: ToolContext) -> None:
     confined = tools(sandbox)
     path = context.directory / "sub" / "ü.txt"
     made = confined["write_file"].run({"filepath": "sub/ü.txt", "content": "eins\nzwei\n"}, context)
@@ -60,7 +60,7 @@ def test_all_tools_do_their_work(sandbox: Sandbox, context: ToolContext) -> None
     )
 
 
-def test_errors_are_those_of_the_tools(sandbox: Sandbox, context: ToolContext) -> None:
+def test_tool_errors_are_passed_on(sandbox: Sandbox, context: ToolContext) -> None:
     with pytest.raises(ToolError, match="no such file"):
         tools(sandbox)["read_file"].run({"filepath": "missing"}, context)
     with pytest.raises(ToolError, match="NUL"):
@@ -68,7 +68,7 @@ def test_errors_are_those_of_the_tools(sandbox: Sandbox, context: ToolContext) -
 
 
 @pytest.mark.slow
-def test_large_files_and_odd_text_come_through(sandbox: Sandbox, context: ToolContext) -> None:
+def test_large_files_and_unusual_text_are_unchanged(sandbox: Sandbox, context: ToolContext) -> None:
     confined = tools(sandbox)
     confined["write_file"].run({"filepath": "large", "content": "é\n" * 3_000_000}, context)
     assert (context.directory / "large").stat().st_size == 9_000_000
@@ -77,13 +77,13 @@ def test_large_files_and_odd_text_come_through(sandbox: Sandbox, context: ToolCo
     assert "U+FFFD" in confined["write_file"].run({"filepath": "odd", "content": "\ud83d"}, context).text
 
 
-def test_a_tool_that_is_not_ask_s_own_does_nothing(sandbox: Sandbox, context: ToolContext) -> None:
+def test_a_tool_that_is_not_builtin_is_not_run(sandbox: Sandbox, context: ToolContext) -> None:
     strange = BASH._replace(spec=BASH.spec._replace(name="strange"))
     with pytest.raises(ToolError, match="does not have this tool"):
         sandbox.wrap_tool(strange).run({"command": "touch x"}, context)
 
 
-def test_output_is_shown_as_it_comes(bash: Bash, context: ToolContext, sandbox: Sandbox) -> None:
+def test_output_is_reported_immediately(bash: Bash, context: ToolContext, sandbox: Sandbox) -> None:
     done = context.directory / "done"
     shown: list[tuple[str, bool]] = []
     watching = context._replace(on_output=lambda text: shown.append((text, done.exists())))
@@ -91,29 +91,27 @@ def test_output_is_shown_as_it_comes(bash: Bash, context: ToolContext, sandbox: 
     assert shown == [("one\n", False), ("two\n", False)]
 
 
-def test_the_environment_is_the_few_variables(bash: Bash, confinement: SandboxConfig) -> None:
+def test_the_environment_has_only_the_expected_variables(bash: Bash, sandbox_config: SandboxConfig) -> None:
     names = set(re.findall(r"^(\w+)=", bash("env -u BASH_ENV env").text, re.MULTILINE))
     assert names - {"PWD", "OLDPWD", "SHLVL", "_", "ASK_CALL"} == {"PATH", "HOME", "LANG", "TMPDIR"}
-    assert bash("echo $HOME; ls -A ~; echo x > ~/x && cat ~/x").text.endswith(f"{confinement.home}\nx\n")
-    assert not (confinement.home / "x").exists()
+    assert bash("echo $HOME; ls -A ~; echo x > ~/x && cat ~/x").text.endswith(f"{sandbox_config.home}\nx\n")
+    assert not (sandbox_config.home / "x").exists()
 
 
-def test_temporary_files_last_from_call_to_call_and_no_longer(bash: Bash, context: ToolContext) -> None:
+def test_temporary_files_last_until_the_sandbox_is_closed(bash: Bash, context: ToolContext) -> None:
     bash("echo kept > /tmp/x")
     assert "kept" in bash("cat /tmp/x").text
     lose_worker(bash, context)
     assert "No such file" in bash("cat /tmp/x").text
 
 
-def test_a_sandbox_that_is_closed_runs_nothing(bash: Bash, sandbox: Sandbox) -> None:
+def test_a_closed_sandbox_runs_nothing(bash: Bash, sandbox: Sandbox) -> None:
     sandbox.close()
     with pytest.raises(ToolError, match="nothing was run: the sandbox is closed"):
         bash("touch x")
 
 
-def test_an_output_too_long_for_a_result_is_kept_outside_and_can_be_read_inside(
-    bash: Bash, sandbox: Sandbox, context: ToolContext
-) -> None:
+def test_long_output_is_saved_outside_and_readable_inside(bash: Bash, sandbox: Sandbox, context: ToolContext) -> None:
     text = bash("seq 1 20000").text
     assert len(text) <= MAX_RESULT_LENGTH
     found = re.search(r"the whole is in (\S+)", text)
@@ -128,30 +126,30 @@ def test_an_output_too_long_for_a_result_is_kept_outside_and_can_be_read_inside(
     assert "Read-only" in bash(f"echo x >> {path}").text
 
 
-def test_of_a_flood_only_the_beginning_is_kept_and_shown(
-    bash: Bash, said: list[str], confinement: SandboxConfig
+def test_only_the_beginning_of_endless_output_is_kept(
+    bash: Bash, output: list[str], sandbox_config: SandboxConfig
 ) -> None:
     text = bash("yes", timeout=0.5).text
     assert text.startswith("stopped after 0.5 s")
     assert "the first 1,048,576 bytes are in" in text
-    assert len("".join(said)) < confinement.limits.output_size + 100
-    assert "".join(said).endswith("[more output is not shown]\n")
-    assert [path.stat().st_size for path in confinement.overflow_directory.iterdir()] == [
-        confinement.limits.output_size
+    assert len("".join(output)) < sandbox_config.limits.output_size + 100
+    assert "".join(output).endswith("[more output is not shown]\n")
+    assert [path.stat().st_size for path in sandbox_config.overflow_directory.iterdir()] == [
+        sandbox_config.limits.output_size
     ]
 
 
 @pytest.mark.parametrize(
     "command", ["sleep 600 &", "setsid nohup sleep 600 > /dev/null 2>&1 &", "(setsid sleep 600 &);"]
 )
-def test_nothing_outlives_its_call(bash: Bash, context: ToolContext, command: str) -> None:
+def test_no_process_outlives_its_call(bash: Bash, context: ToolContext, command: str) -> None:
     text = bash(f"{command} echo done").text
     assert text.endswith("[what still ran was ended: in safe mode nothing outlives its call]")
     assert bash("cat /proc/[0-9]*/comm | grep -c sleep").text == "exit code: 1\nstdout:\n0\n"
     assert len(processes(context.directory)) <= 2  # bubblewrap and the worker
 
 
-def test_a_time_out_ends_all_of_it(bash: Bash, context: ToolContext) -> None:
+def test_a_timeout_kills_all_processes(bash: Bash, context: ToolContext) -> None:
     start = time.monotonic()
     text = bash("setsid nohup sleep 600 > /dev/null 2>&1 & echo begun; sleep 600", timeout=0.3).text
     assert text.startswith("stopped after 0.3 s, with all that it had started\nstdout:\nbegun\n")
@@ -172,8 +170,8 @@ def test_a_worker_that_does_not_answer_is_replaced(bash: Bash, sandbox: Sandbox,
     assert "No such file" in bash("cat /tmp/x; ls never").text
 
 
-def test_what_is_done_while_it_starts_is_done_for_each_worker_and_ends_it_where_it_fails(
-    confinement: SandboxConfig, context: ToolContext
+def test_during_start_is_called_for_each_worker_and_its_failure_ends_it(
+    sandbox_config: SandboxConfig, context: ToolContext
 ) -> None:
     seen = []
 
@@ -182,7 +180,7 @@ def test_what_is_done_while_it_starts_is_done_for_each_worker_and_ends_it_where_
         if len(seen) == 2:
             raise KeyboardInterrupt
 
-    with Sandbox(confinement, during_start=look) as sandbox:
+    with Sandbox(sandbox_config, during_start=look) as sandbox:
         lose_worker(lambda command: sandbox.wrap_tool(BASH).run({"command": command}, context), context)
         with pytest.raises(KeyboardInterrupt):
             sandbox.wrap_tool(BASH).run({"command": "true"}, context)
@@ -195,16 +193,14 @@ def test_a_worker_that_dies_is_replaced(bash: Bash, sandbox: Sandbox, context: T
     assert bash("echo again").text == "exit code: 0\nstdout:\nagain\n"
 
 
-def test_what_was_guarded_at_the_start_is_guarded_in_every_sandbox_after(
-    confinement: SandboxConfig, context: ToolContext
-) -> None:
-    work = confinement.working_directory
+def test_protected_paths_stay_protected_after_a_restart(sandbox_config: SandboxConfig, context: ToolContext) -> None:
+    work = sandbox_config.working_directory
     for name in ("deep/pkg/.git/hooks", "cfg"):
         (work / name).mkdir(parents=True)
     for name in ("deep/pkg/.env", "cfg/s"):
         (work / name).write_text("secret")
     (work / ".env").symlink_to("cfg/s")
-    with Sandbox(confinement) as sandbox:
+    with Sandbox(sandbox_config) as sandbox:
 
         def bash(command: str) -> ToolResult:
             return sandbox.wrap_tool(BASH).run({"command": command}, context)
@@ -217,7 +213,7 @@ def test_what_was_guarded_at_the_start_is_guarded_in_every_sandbox_after(
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
-def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(confinement: SandboxConfig, step: int) -> None:
+def test_an_interrupt_during_the_start_leaves_no_processes(sandbox_config: SandboxConfig, step: int) -> None:
     opens = f"""
 import json, sys
 sys.path[:0] = {sys.path!r}
@@ -225,7 +221,7 @@ from pathlib import Path
 from ask.safety.sandbox_config import SandboxConfig, Limits
 from ask.safety.sandbox import Sandbox
 print(flush=True)
-with Sandbox({as_source(confinement)}):
+with Sandbox({as_source(sandbox_config)}):
     sys.stdin.read()
 """
     for moment in range(1, 21, step):
@@ -235,12 +231,12 @@ with Sandbox({as_source(confinement)}):
             running.signal(signal.SIGINT)
             running.finish()
     deadline = time.monotonic() + 10
-    while processes(confinement.working_directory) and time.monotonic() < deadline:
+    while processes(sandbox_config.working_directory) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert processes(confinement.working_directory) == []
+    assert processes(sandbox_config.working_directory) == []
 
 
-def test_an_interrupt_ends_the_call_and_all_of_it(bash: Bash, sandbox: Sandbox, context: ToolContext) -> None:
+def test_an_interrupt_kills_all_processes_of_the_call(bash: Bash, sandbox: Sandbox, context: ToolContext) -> None:
     def interrupt(text: str) -> None:
         raise KeyboardInterrupt
 
@@ -253,16 +249,16 @@ def test_an_interrupt_ends_the_call_and_all_of_it(bash: Bash, sandbox: Sandbox, 
     assert bash("echo again").exit_status == 0
 
 
-def test_the_worker_is_out_of_reach_of_its_calls(bash: Bash) -> None:
-    said = bash(
+def test_calls_cannot_access_the_worker(bash: Bash) -> None:
+    output = bash(
         "cat /proc/1/environ; cat /proc/1/mem; cat /proc/1/fd/3; echo x > /proc/1/fd/4; cat /proc/1/auxv; "
         "ls -l /proc/1/cwd/;"
         "for s in KILL STOP INT TERM SEGV USR1; do kill -$s 1; done; renice 19 1; prlimit --pid 1 --nofile=3; "
         "ls /proc/self/fd"
     ).text
-    assert said.count("Permission denied") == 6
-    assert said.count("Operation not permitted") == 2
-    assert set(re.findall(r"^\d+$", said, re.MULTILINE)) == {"0", "1", "2", "3"}  # 3 is that of ls
+    assert output.count("Permission denied") == 6
+    assert output.count("Operation not permitted") == 2
+    assert set(re.findall(r"^\d+$", output, re.MULTILINE)) == {"0", "1", "2", "3"}  # 3 is that of ls
     assert bash("echo well").text.endswith("well\n")
 
 
@@ -273,9 +269,9 @@ def test_the_worker_is_out_of_reach_of_its_calls(bash: Bash) -> None:
         "for i in $(seq 400); do sleep 20 & done; wait",
     ],
 )
-def test_too_many_processes_end_the_call(here: Ground, command: str) -> None:
-    said, after = here.bash(command, "echo well")
-    assert "[all of it was ended: more than 256 processes and threads at a time]" in said
+def test_too_many_processes_end_the_call(host: FakeHost, command: str) -> None:
+    output, after = host.bash(command, "echo well")
+    assert "[all of it was ended: more than 256 processes and threads at a time]" in output
     assert after.endswith("well\n")
 
 
@@ -288,8 +284,8 @@ def test_processes_that_end_are_not_counted(bash: Bash) -> None:
 
 
 @pytest.mark.slow
-def test_memory_is_limited_for_one_process_and_for_all(confinement: SandboxConfig, context: ToolContext) -> None:
-    small = confinement._replace(limits=Limits(memory=200 << 20))
+def test_memory_is_limited_for_one_process_and_for_all(sandbox_config: SandboxConfig, context: ToolContext) -> None:
+    small = sandbox_config._replace(limits=Limits(memory=200 << 20))
     block = 'x = bytearray(b"x") * ({size} << 20); print(len(x)); import time; time.sleep(20)'
     with Sandbox(small) as sandbox:
         bash = sandbox.wrap_tool(BASH)
@@ -300,15 +296,15 @@ def test_memory_is_limited_for_one_process_and_for_all(confinement: SandboxConfi
 
 
 @pytest.mark.slow
-def test_memory_that_belongs_to_no_process_is_not_counted(confinement: SandboxConfig, context: ToolContext) -> None:
+def test_memory_that_belongs_to_no_process_is_not_counted(sandbox_config: SandboxConfig, context: ToolContext) -> None:
     fills = "import os, time; os.posix_fallocate(os.memfd_create('x'), 0, 300 << 20); time.sleep(0.3); print('filled')"
-    with Sandbox(confinement._replace(limits=Limits(memory=200 << 20))) as small:
-        said = small.wrap_tool(BASH).run({"command": f'python3 -c "{fills}"'}, context).text
-    assert "filled" in said, "a known gap: say so in the documentation if it closes"
+    with Sandbox(sandbox_config._replace(limits=Limits(memory=200 << 20))) as small:
+        output = small.wrap_tool(BASH).run({"command": f'python3 -c "{fills}"'}, context).text
+    assert "filled" in output, "a known gap: say so in the documentation if it closes"
 
 
-def test_a_file_is_limited(confinement: SandboxConfig, context: ToolContext) -> None:
-    with Sandbox(confinement._replace(limits=Limits(file_size=1 << 20))) as sandbox:
+def test_file_size_is_limited(sandbox_config: SandboxConfig, context: ToolContext) -> None:
+    with Sandbox(sandbox_config._replace(limits=Limits(file_size=1 << 20))) as sandbox:
         sandbox.wrap_tool(BASH).run({"command": "head -c 5000000 /dev/zero > big"}, context)
         assert (context.directory / "big").stat().st_size == 1 << 20
         full = sandbox.wrap_tool(BASH).run(
@@ -317,33 +313,35 @@ def test_a_file_is_limited(confinement: SandboxConfig, context: ToolContext) -> 
         assert "1048576" in full.text
 
 
-def test_what_is_allowed_can_be_written_too(here: Ground) -> None:
-    [said] = here.bash(
-        "echo x > @outside@/new; echo x > @outside@/.git/x; cat @home@/.netrc", allowed=[str(here.base / "outside")]
+def test_allowed_folders_are_writable(host: FakeHost) -> None:
+    [output] = host.bash(
+        "echo x > @outside@/new; echo x > @outside@/.git/x; cat @home@/.netrc", allowed=[str(host.base / "outside")]
     )
-    assert (here.base / "outside/new").read_text() == "x\n"
-    assert "Read-only" in said
-    assert sorted(path.name for path in (here.base / "outside").iterdir()) == ["new", "secret"]
+    assert (host.base / "outside/new").read_text() == "x\n"
+    assert "Read-only" in output
+    assert sorted(path.name for path in (host.base / "outside").iterdir()) == ["new", "secret"]
 
 
-def test_a_worktree_s_git_file_stays_what_it_is(bash: Bash, sandbox: Sandbox, confinement: SandboxConfig) -> None:
+def test_the_git_file_of_a_worktree_is_protected(bash: Bash, sandbox: Sandbox, sandbox_config: SandboxConfig) -> None:
     sandbox.close()
-    git = confinement.working_directory / ".git"
+    git = sandbox_config.working_directory / ".git"
     git.write_text("gitdir: /elsewhere/.git/worktrees/x\n")
-    with Sandbox(confinement) as another:
-        context = ToolContext(confinement.working_directory, {}, 20, confinement.overflow_directory, lambda text: None)
+    with Sandbox(sandbox_config) as another:
+        context = ToolContext(
+            sandbox_config.working_directory, {}, 20, sandbox_config.overflow_directory, lambda text: None
+        )
         command = "echo x > .git; rm -f .git; mv .git x; ln -sf x .git; cat .git"
         assert "gitdir: /elsewhere" in another.wrap_tool(BASH).run({"command": command}, context).text
     assert git.read_text() == "gitdir: /elsewhere/.git/worktrees/x\n"
 
 
-def test_where_ask_cannot_write_its_notes_there_is_no_sandbox(confinement: SandboxConfig) -> None:
-    confinement.state_folder.write_text("a file where the folder should be")
+def test_an_unwritable_state_folder_is_an_error(sandbox_config: SandboxConfig) -> None:
+    sandbox_config.state_folder.write_text("a file where the folder should be")
     with pytest.raises(SafetyError, match="--safe cannot use"):
-        Sandbox(confinement)
+        Sandbox(sandbox_config)
 
 
-def test_a_folder_that_was_moved_away_is_not_followed(bash: Bash, context: ToolContext) -> None:
+def test_a_replaced_working_directory_is_not_followed(bash: Bash, context: ToolContext) -> None:
     lose_worker(bash, context)
     work = context.directory
     work.rename(work.with_name("elsewhere"))
@@ -353,28 +351,28 @@ def test_a_folder_that_was_moved_away_is_not_followed(bash: Bash, context: ToolC
     assert list(work.with_name("home").iterdir()) == []
 
 
-def test_nothing_is_left(here: Ground) -> None:
-    before = {path: path.lstat().st_mode for path in here.work.rglob("*")}
-    here.bash("true", "sleep 600 & true")
-    assert {path: path.lstat().st_mode for path in here.work.rglob("*")} == before
-    assert processes(here.work) == []
+def test_closing_leaves_no_processes_or_files(host: FakeHost) -> None:
+    before = {path: path.lstat().st_mode for path in host.work.rglob("*")}
+    host.bash("true", "sleep 600 & true")
+    assert {path: path.lstat().st_mode for path in host.work.rglob("*")} == before
+    assert processes(host.work) == []
 
 
-def test_nothing_is_left_of_a_run_that_was_killed_once_the_next_one_starts(here: Ground) -> None:
-    other = here.base / "outside"
-    with here.start(
+def test_the_next_run_removes_everything_of_a_killed_run(host: FakeHost) -> None:
+    other = host.base / "outside"
+    with host.start(
         [("bash", {"command": "touch began; setsid sleep 600 & sleep 600"})], allowed=[str(other)]
     ) as running:
         running.wait_for("pid")
         deadline = time.monotonic() + 10
-        while not (here.work / "began").exists() and time.monotonic() < deadline:
+        while not (host.work / "began").exists() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert (other / ".git").is_dir()
         running.signal(signal.SIGKILL)
         running.finish()
-    while processes(here.work) and time.monotonic() < deadline:
+    while processes(host.work) and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert processes(here.work) == []
-    here.bash("true")
+    assert processes(host.work) == []
+    host.bash("true")
     assert not (other / ".git").exists()
-    assert not (here.work / ".vscode").exists()
+    assert not (host.work / ".vscode").exists()

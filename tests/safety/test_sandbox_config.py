@@ -1,4 +1,4 @@
-"""The arguments for bubblewrap: pure, whole and in order."""
+"""The arguments for bubblewrap are complete and in the right order."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ ARGUMENTS = build_bubblewrap_arguments(CONFINEMENT, VIEW, ["python", "-c", "x"],
 
 
 def place(*words: str) -> int:
-    """Where these arguments stand, one behind the other."""
+    """Return the index of consecutive arguments."""
     return next(at for at in range(len(ARGUMENTS)) if ARGUMENTS[at : at + len(words)] == list(words))
 
 
-def test_all_walls_are_up() -> None:
+def test_all_isolation_options_are_set() -> None:
     for wall in (
         *("--unshare-user", "--disable-userns", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-net"),
         *("--unshare-cgroup-try", "--new-session", "--die-with-parent", "--as-pid-1"),
@@ -51,7 +51,7 @@ def test_all_walls_are_up() -> None:
     assert not {"--share-net", "--dev-bind", "--cap-add", "--bind-try"} & set(ARGUMENTS)
 
 
-def test_only_what_may_be_written_is_bound_so() -> None:
+def test_only_writable_folders_are_mounted_writable() -> None:
     writable = [ARGUMENTS[at + 1] for at, word in enumerate(ARGUMENTS) if word == "--bind"]
     assert writable == [str(HOME / "more"), str(HOME / "work"), str(HOME / "work/a"), str(HOME / "work/inner")]
 
@@ -75,14 +75,16 @@ def test_later_mounts_cover_earlier_ones() -> None:
     assert order == sorted(order)
 
 
-def test_what_lies_in_a_writable_folder_is_not_shown_a_second_time() -> None:
+def test_paths_in_a_writable_folder_are_not_mounted_twice() -> None:
     assert f"{HOME}/work/.venv" not in ARGUMENTS
 
 
-def test_what_a_later_mount_would_cover_is_not_mounted() -> None:
+def test_mounts_that_a_later_one_covers_are_omitted() -> None:
     view = VIEW._replace(protected_paths=(HOME / "work/a/.git", HOME / "work/a"), hidden_files=(HOME / "work/a/.env",))
-    confinement = CONFINEMENT._replace(allowed_folders=(HOME / "work/a/b",))
-    below = [bind for bind in list_bind_mounts(confinement, view) if bind.destination.is_relative_to(HOME / "work/a")]
+    sandbox_config = CONFINEMENT._replace(allowed_folders=(HOME / "work/a/b",))
+    below = [
+        bind for bind in list_bind_mounts(sandbox_config, view) if bind.destination.is_relative_to(HOME / "work/a")
+    ]
     assert below == [
         BindMount(HOME / "work/a", HOME / "work/a", writable=True),
         BindMount(HOME / "work/a", HOME / "work/a"),

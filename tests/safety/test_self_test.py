@@ -1,4 +1,4 @@
-"""Failing closed: where there is no sandbox, or it does not hold, nothing is opened, and cause and fix are told."""
+"""Without a working sandbox, nothing is started, and the error names the cause and the fix."""
 
 from __future__ import annotations
 
@@ -14,60 +14,60 @@ from ask.errors import SafetyError
 from ask.safety.bubblewrap import explain_bubblewrap_failure
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
-from tests.safety.ground import Ground
+from tests.safety.fake_host import FakeHost
 
 
-def refusal(confinement: SandboxConfig, *programs: str) -> SafetyError:
+def refusal(sandbox_config: SandboxConfig, *programs: str) -> SafetyError:
     with pytest.raises(SafetyError) as caught:
-        Sandbox(confinement, programs) if programs else Sandbox(confinement)
+        Sandbox(sandbox_config, programs) if programs else Sandbox(sandbox_config)
     assert caught.value.exit_code == 8
     assert caught.value.advice
-    assert list(confinement.working_directory.iterdir()) == []
+    assert list(sandbox_config.working_directory.iterdir()) == []
     return caught.value
 
 
-def test_all_of_it_holds_here(confinement: SandboxConfig) -> None:
-    with Sandbox(confinement) as sandbox:
+def test_all_checks_pass_on_this_machine(sandbox_config: SandboxConfig) -> None:
+    with Sandbox(sandbox_config) as sandbox:
         findings = sandbox.self_test_results
     assert len(findings) >= 9
     assert [finding for finding in findings if not finding.passed] == []
-    assert sorted(path.name for path in confinement.working_directory.parent.iterdir()) == [
+    assert sorted(path.name for path in sandbox_config.working_directory.parent.iterdir()) == [
         "config",
         "data",
         "home",
         "work",
     ]
-    assert list(confinement.home.iterdir()) == []
+    assert list(sandbox_config.home.iterdir()) == []
 
 
-def test_a_missing_bubblewrap_is_named(confinement: SandboxConfig) -> None:
-    assert "which is not installed: install bubblewrap" in str(refusal(confinement, "/missing/bwrap"))
+def test_a_missing_bubblewrap_is_reported(sandbox_config: SandboxConfig) -> None:
+    assert "which is not installed: install bubblewrap" in str(refusal(sandbox_config, "/missing/bwrap"))
 
 
-def test_a_program_that_others_can_change_is_not_trusted(confinement: SandboxConfig, tmp_path: Path) -> None:
+def test_a_program_writable_by_others_is_not_trusted(sandbox_config: SandboxConfig, tmp_path: Path) -> None:
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o777)
-    assert "others than root can change it" in str(refusal(confinement, str(program)))
+    assert "others than root can change it" in str(refusal(sandbox_config, str(program)))
     program.chmod(0o755)
     if os.geteuid() == 0:
         os.chown(program, 12345, 12345)
-    assert "others than root can change it" in str(refusal(confinement, str(program)))
+    assert "others than root can change it" in str(refusal(sandbox_config, str(program)))
 
 
-def test_one_on_the_search_path_is_not_taken(here: Ground) -> None:
-    program = here.work / "bwrap"
-    program.write_text(f"#!/bin/sh\ntouch {here.base}/taken\n")
+def test_bubblewrap_on_path_is_ignored(host: FakeHost) -> None:
+    program = host.work / "bwrap"
+    program.write_text(f"#!/bin/sh\ntouch {host.base}/taken\n")
     program.chmod(0o755)
-    environment = {**here.environment, "PATH": f"{here.work}:{os.environ['PATH']}"}
+    environment = {**host.environment, "PATH": f"{host.work}:{os.environ['PATH']}"}
     subprocess.run(
-        here.command, env=environment, cwd=here.work, input=here.request([]), check=True, capture_output=True
+        host.command, env=environment, cwd=host.work, input=host.build_request([]), check=True, capture_output=True
     )
-    assert not (here.base / "taken").exists()
+    assert not (host.base / "taken").exists()
 
 
 @pytest.mark.parametrize(
-    ("version", "complaint", "told"),
+    ("version", "stderr", "message"),
     [
         (
             "0.6.1",
@@ -81,22 +81,22 @@ def test_one_on_the_search_path_is_not_taken(here: Ground) -> None:
         ("", "", "it said nothing"),
     ],
 )
-def test_what_it_complains_of_is_explained(tmp_path: Path, version: str, complaint: str, told: str) -> None:
+def test_bubblewrap_errors_are_explained(tmp_path: Path, version: str, stderr: str, message: str) -> None:
     program = tmp_path / "bwrap"
     program.write_text(f"#!/bin/sh\necho bubblewrap {version}\n")
     program.chmod(0o755)
-    error = explain_bubblewrap_failure(str(program), complaint)
-    assert re.search(told, str(error))
+    error = explain_bubblewrap_failure(str(program), stderr)
+    assert re.search(message, str(error))
     assert error.advice
 
 
-def run_without_user_namespaces(here: Ground, request: bytes) -> bytes:
-    """What the driver says in a user namespace in which there can be no further one."""
+def run_without_user_namespaces(host: FakeHost, request: bytes) -> bytes:
+    """Run the driver in a user namespace that forbids further ones, and return its output."""
     script = 'read go; echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
-    command = ["unshare", "--user", "--keep-caps", "sh", "-c", script, "sh", *here.command]
+    command = ["unshare", "--user", "--keep-caps", "sh", "-c", script, "sh", *host.command]
     own = os.readlink("/proc/self/ns/user")
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, env=here.environment, cwd=here.work, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(command, env=host.environment, cwd=host.work, **pipes) as process:  # type: ignore[call-overload]
         while os.readlink(f"/proc/{process.pid}/ns/user") == own:
             time.sleep(0.01)
         # Root's namespace can know all users; anybody else's has only its own, in which bwrap is nobody's.
@@ -105,27 +105,29 @@ def run_without_user_namespaces(here: Ground, request: bytes) -> bytes:
             Path(f"/proc/{process.pid}/setgroups").write_text("deny")
         Path(f"/proc/{process.pid}/uid_map").write_text(f"{user} {user} {count}")
         Path(f"/proc/{process.pid}/gid_map").write_text(f"{group} {group} {count}")
-        said: bytes = process.communicate(b"go\n" + request, timeout=30)[0]
-    return said
+        output: bytes = process.communicate(b"go\n" + request, timeout=30)[0]
+    return output
 
 
-def test_without_user_namespaces_it_is_refused(here: Ground) -> None:
-    said = run_without_user_namespaces(here, here.request([("bash", {"command": "touch ran"})]))
+def test_missing_user_namespaces_are_reported(host: FakeHost) -> None:
+    output = run_without_user_namespaces(host, host.build_request([("bash", {"command": "touch ran"})]))
     if os.geteuid() == 0:
-        assert b"user namespaces are switched off" in said
-        assert b"max_user_namespaces" in said
-    assert b'"code": 8' in said
-    assert not (here.work / "ran").exists()
-    assert not (here.work / ".vscode").exists()
+        assert b"user namespaces are switched off" in output
+        assert b"max_user_namespaces" in output
+    assert b'"code": 8' in output
+    assert not (host.work / "ran").exists()
+    assert not (host.work / ".vscode").exists()
 
 
-def test_a_sandbox_that_shows_ask_s_own_files_is_not_opened(confinement: SandboxConfig) -> None:
-    (confinement.secret_folders[0] / "keys.toml").write_text("x")
-    wide = confinement._replace(readable_folders=(*confinement.readable_folders, confinement.secret_folders[0]))
+def test_a_sandbox_that_exposes_ask_files_fails_the_self_test(sandbox_config: SandboxConfig) -> None:
+    (sandbox_config.secret_folders[0] / "keys.toml").write_text("x")
+    wide = sandbox_config._replace(
+        readable_folders=(*sandbox_config.readable_folders, sandbox_config.secret_folders[0])
+    )
     assert "reading ask's configuration and data: " in str(refusal(wide))
 
 
-def test_a_sandbox_that_lets_write_outside_is_not_opened(confinement: SandboxConfig) -> None:
-    wide = confinement._replace(secret_folders=(*confinement.secret_folders, confinement.working_directory))
+def test_a_sandbox_that_allows_writing_outside_fails_the_self_test(sandbox_config: SandboxConfig) -> None:
+    wide = sandbox_config._replace(secret_folders=(*sandbox_config.secret_folders, sandbox_config.working_directory))
     error = refusal(wide)
     assert "writing outside: " in str(error)

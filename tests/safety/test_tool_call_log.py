@@ -1,4 +1,4 @@
-"""The audit log: every call, a line each, for the user's eyes only."""
+"""The audit log has a line for every call and is readable only by the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def log(home: Home) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
 
 
-def test_each_call_is_one_line_that_tells_all_of_it(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_each_call_is_logged_completely_on_one_line(ask: Ask, server: ModelServer, home: Home) -> None:
     failing, unreadable = {"command": "sleep 0.2; echo 123; exit 3"}, "{"
     server.reply(wire.calls(("bash", failing), ("bash", unreadable)), wire.calls(("read_file", {"filepath": "ü"})))
     server.reply(wire.says("Done."))
@@ -49,14 +49,14 @@ def test_each_call_is_one_line_that_tells_all_of_it(ask: Ask, server: ModelServe
     assert (third["tool"], json.loads(third["arguments"]), third["failed"]) == ("read_file", {"filepath": "ü"}, True)
 
 
-def test_a_call_that_is_made_too_often_is_logged_as_refused(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_a_repeated_call_is_logged_as_refused(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(*[("list_dir", {"dirpath": "."})] * 3), wire.says("Done."))
     assert ask("do it").code == 0
     assert [line["decision"] for line in log(home)] == ["allow", "allow", "deny"]
     assert log(home)[2]["rule"] == "repeated"
 
 
-def test_only_the_user_can_read_it(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_only_the_user_can_read_the_log(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("list_dir", {"dirpath": "."})), wire.says("Done."))
     result = ask.shell("umask 0; ask do it")
     assert result.code == 0
@@ -64,14 +64,14 @@ def test_only_the_user_can_read_it(ask: Ask, server: ModelServer, home: Home) ->
     assert home.data.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_run_is_added_to_those_before_it(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_runs_append_to_the_log(ask: Ask, server: ModelServer, home: Home) -> None:
     calls, answer = wire.calls(("list_dir", {"dirpath": "."})), wire.says("Done.")
     server.reply(calls, answer, calls, answer)
     assert [ask("do it").code, ask("do it").code] == [0, 0]
     assert len({line["conversation"] for line in log(home)}) == len(log(home)) == 2
 
 
-def test_where_it_cannot_be_written_one_line_says_so_and_the_answer_comes(
+def test_an_unwritable_log_causes_a_warning_and_the_answer_is_printed(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
     home.data.touch()  # a file where the folder should be
@@ -83,7 +83,7 @@ def test_where_it_cannot_be_written_one_line_says_so_and_the_answer_comes(
 
 
 @pytest.mark.slow
-def test_runs_side_by_side_do_not_mix_their_lines(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_parallel_runs_do_not_mix_their_lines(ask: Ask, server: ModelServer, home: Home) -> None:
     long = ("write_file", {"filepath": "x", "content": "y" * 100_000})
     runs, calls = 4, 6
 

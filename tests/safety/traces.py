@@ -1,4 +1,4 @@
-"""What is to be seen on the host of the sandboxes for a folder."""
+"""Processes of sandboxes that are visible on the host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.program import is_running
 
 
 def processes(directory: Path) -> list[int]:
-    """The processes on this machine that are, or were, in a sandbox for that directory."""
+    """Return the processes on this machine that run in a sandbox for the directory, or started one."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():

@@ -1,4 +1,4 @@
-"""The scenarios ask a model of no vendor's, so that nothing in a request is there for one vendor alone."""
+"""The scenarios use a model of no known vendor, so that requests contain nothing vendor-specific."""
 
 from __future__ import annotations
 

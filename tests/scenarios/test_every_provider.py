@@ -1,4 +1,4 @@
-"""Scenarios 25 to 27: every provider, in its own format."""
+"""Scenarios with every provider, each in its own wire format."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ask.version import VERSION
 from tests import wire as chat_wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, Result
+from tests.provider_wires import SERVICES, Reasoning, Wire
 from tests.providers import anthropic_wire
-from tests.wires import SERVICES, Thought, Wire
 
 LOCAL = ("ollama", "lmstudio")
 TOOLS = [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
-THOUGHT = Thought("I should look.", "bG9vaw==")
+THOUGHT = Reasoning("I should look.", "bG9vaw==")
 READ = ToolCall("call_read", "read_file", '{"filepath": "config.json"}')
 Json = dict[str, Any]
 
 
 @pytest.fixture
 def ask(ask: Ask, home: Home, server: ModelServer) -> Ask:
-    """With a key for each provider, and each one's address as its own SDK would take it."""
+    """With a key for each provider, and the base URL in the form of its own SDK."""
     home.config.mkdir(exist_ok=True)
     (home.config / "config.toml").write_text("[network]\nbackoff = 0.001\n")
     env = dict(home.env)
@@ -44,35 +44,35 @@ def root(server: ModelServer) -> str:
 
 
 def command(service: Wire) -> list[str]:
-    """What asks a provider: its default model, where it has one."""
+    """Return the command line for a provider: its default model, or a given one if it has none."""
     return ["-p", service.name, *([] if service.provider.info.default_model else ["-m", service.model])]
 
 
-def sent(server: ModelServer, service: Wire) -> list[list[Message]]:
-    """What each request told the model, judged; each begins with the whole of the one before."""
-    told: list[list[Message]] = []
+def check_sent_requests(server: ModelServer, service: Wire) -> list[list[Message]]:
+    """Check all requests and return what they contain; each must extend the previous one."""
+    conversations: list[list[Message]] = []
     for request in server.requests:
         assert request.method == "POST"
         assert request.path.startswith(service.path)
         assert any(TEST_KEY in value for value in request.headers.values())
         assert TEST_KEY not in request.path + request.body.decode()
-        told.append(service.heard(request.json))
+        conversations.append(service.read_conversation(request.json))
         assert service.offered(request.json) == TOOLS
-    for earlier, later in itertools.pairwise(told):
+    for earlier, later in itertools.pairwise(conversations):
         assert later[: len(earlier)] == earlier
-    return told
+    return conversations
 
 
 def calls_of(message: Message) -> list[tuple[str, Any]]:
     return [(call.name, json.loads(call.arguments)) for call in message.tool_calls]
 
 
-# Scenario 25
+# Prompts and tool calls
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "complete"])
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_a_prompt_is_sent_after_the_default_system_prompt(
+def test_a_prompt_is_sent_after_the_default_system_prompt(
     ask: Ask, server: ModelServer, name: str, whole: bool
 ) -> None:
     service = SERVICES[name]
@@ -80,7 +80,7 @@ def test_s25_a_prompt_is_sent_after_the_default_system_prompt(
     before = date.today()
     result = ask(*command(service), *(["--no-stream"] if whole else []), "why is the sky blue?")
     assert (result.text, result.stderr, result.code) == ("Because of Rayleigh scattering.\n", "", 0)
-    [[system, question]] = sent(server, service)
+    [[system, question]] = check_sent_requests(server, service)
     assert system.content.startswith(f"You are ask {VERSION}")
     assert before.isoformat() in system.content or date.today().isoformat() in system.content
     assert all(f"- {tool}: " in system.content for tool in TOOLS)
@@ -88,9 +88,9 @@ def test_s25_a_prompt_is_sent_after_the_default_system_prompt(
     assert service.system(server.requests[0].json) == system.content
 
 
-@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "whole"])
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "complete"])
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_the_content_of_a_file_is_sent_as_the_tool_result(
+def test_the_content_of_a_file_is_sent_as_the_tool_result(
     ask: Ask, server: ModelServer, name: str, whole: bool
 ) -> None:
     service = SERVICES[name]
@@ -98,7 +98,7 @@ def test_s25_the_content_of_a_file_is_sent_as_the_tool_result(
     server.reply(service.says(THOUGHT, READ, whole=whole), service.says("The port is 8080.", whole=whole))
     result = ask(*command(service), *(["--no-stream"] if whole else []), "What is in config.json?")
     assert (result.text, result.code) == ("The port is 8080.\n", 0)
-    _, second = sent(server, service)
+    _, second = check_sent_requests(server, service)
     assert [message.role for message in second] == ["system", "user", "assistant", "tool"]
     assert calls_of(second[2]) == [("read_file", {"filepath": "config.json"})]
     assert second[3].content == '{"port": 8080}\n'
@@ -106,7 +106,7 @@ def test_s25_the_content_of_a_file_is_sent_as_the_tool_result(
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_parallel_calls_run_in_order_and_their_results_are_sent_together(
+def test_parallel_calls_run_in_order_and_their_results_are_sent_together(
     ask: Ask, server: ModelServer, name: str
 ) -> None:
     service = SERVICES[name]
@@ -116,41 +116,43 @@ def test_s25_parallel_calls_run_in_order_and_their_results_are_sent_together(
     result = ask(*command(service), "do these")
     assert (result.text, result.code) == ("Done.\n", 0)
     assert (ask.cwd / "order").read_text() == "one\ntwo\nthree\n"
-    _, second = sent(server, service)
+    _, second = check_sent_requests(server, service)
     assert calls_of(second[2]) == wanted
     assert [message.content.split()[-1] for message in second[3:]] == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_text_around_a_call_is_shown_in_order_and_kept(ask: Ask, server: ModelServer, name: str) -> None:
+def test_text_around_a_call_is_shown_in_order_and_sent_back(ask: Ask, server: ModelServer, name: str) -> None:
     service = SERVICES[name]
     call = ToolCall("call_1", "bash", '{"command": "touch one"}')
     server.reply(service.says("First I look.", call, " And then again."), service.says("There is one."))
     result = ask(*command(service), "look")
     assert (result.text, result.code) == ("First I look. And then again.\nThere is one.\n", 0)
     assert (ask.cwd / "one").exists()
-    _, second = sent(server, service)
+    _, second = check_sent_requests(server, service)
     assert second[2].content == "First I look. And then again."
     assert calls_of(second[2]) == [("bash", {"command": "touch one"})]
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_s25_reasoning_is_sent_back_with_the_tool_results(ask: Ask, server: ModelServer, name: str) -> None:
+def test_reasoning_is_sent_back_with_the_tool_results(ask: Ask, server: ModelServer, name: str) -> None:
     service = SERVICES[name]
     server.reply(service.says(THOUGHT, READ), service.says("There is no such file."))
     assert ask("-p", name, "-m", service.model, "What is in config.json?").code == 0
     second = server.requests[1].body.decode()
-    assert {part for part in THOUGHT._fields if getattr(THOUGHT, part) in second} == set(service.keeps)
+    assert {part for part in THOUGHT._fields if getattr(THOUGHT, part) in second} == set(
+        service.required_reasoning_fields
+    )
 
 
-def test_s25_grok_is_another_name_for_xai(ask: Ask, server: ModelServer) -> None:
+def test_grok_is_an_alias_of_xai(ask: Ask, server: ModelServer) -> None:
     server.reply(SERVICES["xai"].says("Hello."))
     result = ask("-p", "grok", "hi")
     assert (result.text, result.stderr, result.code) == ("Hello.\n", "", 0)
-    assert len(sent(server, SERVICES["xai"])) == 1
+    assert len(check_sent_requests(server, SERVICES["xai"])) == 1
 
 
-# Scenario 26
+# Models without tool support
 
 NO_TOOLS: dict[str, tuple[int, Json]] = {
     "openrouter": (404, {"error": {"code": 404, "message": "No endpoints found that support tool use."}}),
@@ -166,9 +168,7 @@ NO_TOOLS: dict[str, tuple[int, Json]] = {
 
 
 @pytest.mark.parametrize("name", NO_TOOLS)
-def test_s26_a_model_without_tool_support_gets_one_request_without_tools(
-    ask: Ask, server: ModelServer, name: str
-) -> None:
+def test_a_model_without_tool_support_gets_one_request_without_tools(ask: Ask, server: ModelServer, name: str) -> None:
     service = SERVICES[name]
     status, refusal = NO_TOOLS[name]
     server.reply(chat_wire.whole_reply(refusal, status), service.says("Hello."))
@@ -185,7 +185,7 @@ def test_s26_a_model_without_tool_support_gets_one_request_without_tools(
     assert not any(tool in service.system(second) for tool in TOOLS)
 
 
-# Scenario 27
+# Missing keys and credit
 
 WRONG_KEY: dict[str, tuple[int, Json]] = {
     "openrouter": (401, {"error": {"message": "No cookie auth credentials found", "code": 401}}),
@@ -263,7 +263,7 @@ OUT_OF_CREDIT: dict[str, tuple[int, Json, str]] = {
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name not in LOCAL])
-def test_s27_a_missing_key_error_names_the_variable_and_the_command(ask: Ask, server: ModelServer, name: str) -> None:
+def test_a_missing_key_error_names_the_variable_and_the_command(ask: Ask, server: ModelServer, name: str) -> None:
     variables = SERVICES[name].provider.info.key_env
     env = {variable: value for variable, value in ask.env.items() if variable not in variables}
     env = {variable: value for variable, value in env.items() if not variable.endswith("_BASE_URL")}
@@ -277,7 +277,7 @@ def test_s27_a_missing_key_error_names_the_variable_and_the_command(ask: Ask, se
 
 
 @pytest.mark.parametrize("name", WRONG_KEY)
-def test_s27_an_invalid_key_is_not_retried_and_the_error_names_the_command(
+def test_an_invalid_key_is_not_retried_and_the_error_names_the_command(
     ask: Ask, server: ModelServer, name: str
 ) -> None:
     status, refusal = WRONG_KEY[name]
@@ -285,14 +285,14 @@ def test_s27_an_invalid_key_is_not_retried_and_the_error_names_the_command(
     assert f"ask keys set {name}" in line
 
 
-def test_s27_ollama_without_a_key_names_the_sign_in_command(ask: Ask, server: ModelServer) -> None:
+def test_ollama_without_a_key_names_the_sign_in_command(ask: Ask, server: ModelServer) -> None:
     line = check_refused(ask, server, "ollama", 401, {"error": "unauthorized"})
     assert "ollama signin" in line
     assert "OLLAMA_API_KEY" in line
 
 
 @pytest.mark.parametrize("case", OUT_OF_CREDIT)
-def test_s27_missing_credit_is_not_retried_and_the_error_names_the_billing_page(
+def test_missing_credit_is_not_retried_and_the_error_names_the_billing_page(
     ask: Ask, server: ModelServer, case: str
 ) -> None:
     status, refusal, place = OUT_OF_CREDIT[case]
@@ -300,7 +300,7 @@ def test_s27_missing_credit_is_not_retried_and_the_error_names_the_billing_page(
 
 
 def check_refused(ask: Ask, server: ModelServer, name: str, status: int, refusal: Json) -> str:
-    """The line that is said of a request that was refused for good."""
+    """Check that a request was refused for good; return the line printed."""
     server.reply(chat_wire.whole_reply(refusal, status))
     result = ask(*command(SERVICES[name]), "hi")
     line = one_line(result)
@@ -311,7 +311,7 @@ def check_refused(ask: Ask, server: ModelServer, name: str, status: int, refusal
 
 
 def one_line(result: Result) -> str:
-    """All that was said, which is one error."""
+    """Check that only one error was printed; return it."""
     [line] = result.stderr.splitlines()
     assert result.stdout == b""
     assert line.startswith("ask: ")
@@ -336,7 +336,7 @@ def test_the_error_for_a_stopped_local_server_names_the_start_command(ask: Ask, 
 
 
 def models(name: str, *ids: str) -> Reply:
-    """The list of installed or loaded models."""
+    """Return a reply with the installed or loaded models."""
     entries = [{"name": one} for one in ids] if name == "ollama" else [{"id": one} for one in ids]
     return chat_wire.whole_reply({"models" if name == "ollama" else "data": entries})
 

@@ -1,4 +1,4 @@
-"""Scenarios: a conversation that goes on, in one process and in the next, and one that outgrows the model's context."""
+"""Scenarios: conversations continued in one process or the next, and those that outgrow the context window."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests import wire
 from tests.model_server import ModelServer, Reply, Request, Script
 from tests.program import Ask, Home
-from tests.scenarios.sent import Json, check_messages, results, roles, sent
+from tests.scenarios.sent_requests import Json, check_messages, check_sent_requests, list_roles, read_tool_results
 
 LIST = ("list_dir", {"dirpath": "."})
 TOO_LONG = "This endpoint's maximum context length is 4096 tokens. However, you requested about 9000 tokens"
@@ -22,8 +22,8 @@ def configure(home: Home, text: str) -> None:
     (home.config / "config.toml").write_text(text)
 
 
-def asks(server: ModelServer) -> list[Json]:
-    """The bodies of the requests to the model, each judged by itself."""
+def check_chat_requests(server: ModelServer) -> list[Json]:
+    """Return the bodies of the chat requests, each checked by itself."""
     bodies = [request.json for request in server.requests if request.method == "POST"]
     for body in bodies:
         check_messages(body["messages"])
@@ -32,13 +32,13 @@ def asks(server: ModelServer) -> list[Json]:
     return bodies
 
 
-def beginnings(body: Json) -> list[str]:
-    """How the messages behind the system prompt begin."""
+def list_message_prefixes(body: Json) -> list[str]:
+    """Return the first characters of each message after the system prompt."""
     return [(message["content"] or "")[:12].strip() for message in body["messages"][1:]]
 
 
-def listing(length: int | None, *replies: Reply) -> Iterator[Script]:
-    """Scripted replies to questions, for a server whose models list tells of such a context length."""
+def script_with_models_list(length: int | None, *replies: Reply) -> Iterator[Script]:
+    """Script replies for a server whose models list reports this context length."""
     entry = {"id": wire.MODEL} | ({} if length is None else {"context_length": length})
     models = wire.whole_reply({"data": [entry]})
     left = list(replies)
@@ -49,22 +49,20 @@ def listing(length: int | None, *replies: Reply) -> Iterator[Script]:
     return itertools.repeat(answer, len(replies) + 3)
 
 
-def test_s15_the_second_question_carries_the_first_exchange_with_its_call_and_result(
-    ask: Ask, server: ModelServer
-) -> None:
+def test_the_second_request_contains_the_first_exchange_with_call_and_result(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "notes.txt").write_text("milk\n")
     server.reply(wire.calls(LIST), wire.says("There is notes.txt."), wire.says("One."))
     assert ask("What files are here?").code == 0
     result = ask("-c", "How many?")
     assert (result.text, result.code) == ("One.\n", 0)
-    _, second, third = sent(server)
-    assert roles(third) == ["system", "user", "assistant", "tool", "assistant", "user"]
+    _, second, third = check_sent_requests(server)
+    assert list_roles(third) == ["system", "user", "assistant", "tool", "assistant", "user"]
     assert third["messages"][: len(second["messages"])] == second["messages"]
     assert third["messages"][3]["content"] == "file 5 notes.txt"
     assert [third["messages"][place]["content"] for place in (4, 5)] == ["There is notes.txt.", "How many?"]
 
 
-def test_s16_a_continued_conversation_contains_earlier_tool_results(ask: Ask, server: ModelServer) -> None:
+def test_a_continued_conversation_contains_earlier_tool_results(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "sub").mkdir()
     (ask.cwd / "a.txt").write_text("x")
 
@@ -78,91 +76,91 @@ def test_s16_a_continued_conversation_contains_earlier_tool_results(ask: Ask, se
 
 
 @pytest.mark.parametrize("told_by", ["models list", "config", "option"])
-def test_s17_the_oldest_exchanges_go_first_and_the_system_prompt_stays(
+def test_the_oldest_exchanges_are_dropped_first_and_the_system_prompt_is_kept(
     ask: Ask, server: ModelServer, home: Home, told_by: str
 ) -> None:
-    """Each exchange has about 5,000 tokens, and the system prompt with the tools about 1,500."""
+    """An exchange has about 5,000 tokens; the system prompt and the tools have about 1,500."""
     configure(home, "context_limit = 24000\n" if told_by == "config" else "")
     options = ["-o", "num_ctx=24000"] if told_by == "option" else []
-    server.reply(*listing(24_000 if told_by == "models list" else None, *[wire.says("Noted.")] * 4))
+    server.reply(*script_with_models_list(24_000 if told_by == "models list" else None, *[wire.says("Noted.")] * 4))
     for number in range(4):
         again = ["-c"] if number else []
         result = ask(*again, *options, f"{number} " + "word " * 3_000)
         assert (result.text, result.code) == ("Noted.\n", 0)
-    bodies = asks(server)
-    assert [beginnings(body)[::2] for body in bodies[:3]] == [
+    bodies = check_chat_requests(server)
+    assert [list_message_prefixes(body)[::2] for body in bodies[:3]] == [
         ["0 word word"],
         ["0 word word", "1 word word"],
         ["0 word word", "1 word word", "2 word word"],
     ]
-    assert beginnings(bodies[3]) == ["2 word word", "Noted.", "3 word word"]
+    assert list_message_prefixes(bodies[3]) == ["2 word word", "Noted.", "3 word word"]
     assert bodies[3]["messages"][0] == bodies[0]["messages"][0]
     [line] = [line for line in result.stderr.splitlines() if "too long" in line]
     assert all(part in line for part in ("24,000 tokens", "4 messages", "ask -c --compact"))
 
 
-def test_s17_tool_definitions_count_toward_the_context(ask: Ask, server: ModelServer) -> None:
-    server.reply(*listing(None, *[wire.says("Noted.")] * 4))
+def test_tool_definitions_count_toward_the_context(ask: Ask, server: ModelServer) -> None:
+    server.reply(*script_with_models_list(None, *[wire.says("Noted.")] * 4))
     ask("0 " + "word " * 3_000)
     ask("-c", "1")
-    last = asks(server)[-1]
+    last = check_chat_requests(server)[-1]
     messages, tools = (len(json.dumps(last[name])) // 3 for name in ("messages", "tools"))
-    limit = f"num_ctx={(messages + tools // 2) * 5 // 4}"  # a fifth is kept free for the answer
+    limit = f"num_ctx={(messages + tools // 2) * 5 // 4}"  # a fifth is reserved for the answer
     assert ask("-c", *("-o", limit), "--no-tools", "2").code == 0
     assert ask("-c", *("-o", limit), "3").code == 0
-    *_, without, with_tools = asks(server)
-    assert beginnings(without)[::2] == ["0 word word", "1", "2"]
-    assert beginnings(with_tools)[::2] == ["1", "2", "3"]
+    *_, without, with_tools = check_chat_requests(server)
+    assert list_message_prefixes(without)[::2] == ["0 word word", "1", "2"]
+    assert list_message_prefixes(with_tools)[::2] == ["1", "2", "3"]
 
 
-def test_s17_within_a_long_task_the_oldest_rounds_go_and_no_call_is_without_its_result(
+def test_long_tasks_drop_the_oldest_rounds_and_keep_calls_with_their_results(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
     configure(home, "context_limit = 8000\n")
     wanted = [wire.calls(("bash", {"command": f"printf '{n}%.0s' $(seq 3000)"})) for n in range(1, 9)]
-    server.reply(*listing(None, *wanted, wire.says("Done.")))
+    server.reply(*script_with_models_list(None, *wanted, wire.says("Done.")))
     result = ask("Count.")
     assert (result.text, result.code) == ("Done.\n", 0)
-    bodies = asks(server)
+    bodies = check_chat_requests(server)
     assert len(bodies) == 9
-    assert all(roles(body)[:2] == ["system", "user"] for body in bodies)
+    assert all(list_roles(body)[:2] == ["system", "user"] for body in bodies)
     assert all(len(json.dumps(body)) < 3 * 8_000 for body in bodies)
     for number, body in enumerate(bodies[1:], 1):
-        assert str(number) * 3_000 in results(body)[-1], "the newest result is in each request"
+        assert str(number) * 3_000 in read_tool_results(body)[-1], "the newest result is in each request"
     kept = [body["messages"] for body in bodies]
     cuts = [later[: len(earlier)] != earlier for earlier, later in itertools.pairwise(kept)]
     assert 1 <= sum(cuts) <= 4, "it is cut in steps, so that the beginning stays the same in between"
     assert result.stderr.count("too long") == 1
 
 
-def test_s17_a_refusal_for_its_length_is_answered_with_about_half(ask: Ask, server: ModelServer) -> None:
-    """Nobody tells a limit until the provider refuses."""
+def test_a_context_length_error_is_retried_with_about_half_the_messages(ask: Ask, server: ModelServer) -> None:
+    """The context length is unknown until the provider refuses the request."""
     answers = [wire.says("Noted.")] * 3
-    server.reply(*listing(None, *answers, wire.fails(400, TOO_LONG), wire.says("Short.")))
+    server.reply(*script_with_models_list(None, *answers, wire.fails(400, TOO_LONG), wire.says("Short.")))
     for number in range(3):
         assert ask(*["-c"][:number], f"{number} " + "word " * 1_000).code == 0
     result = ask("-c", "and now?")
     assert (result.text, result.code) == ("Short.\n", 0)
-    refused, accepted = asks(server)[-2:]
+    refused, accepted = check_chat_requests(server)[-2:]
     assert len(json.dumps(accepted["messages"])) < len(json.dumps(refused["messages"])) * 0.6
-    assert beginnings(accepted)[-1] == "and now?"
+    assert list_message_prefixes(accepted)[-1] == "and now?"
     assert accepted["messages"][0] == refused["messages"][0]
     assert f"ask: {TOO_LONG} (openrouter, 400)" in result.stderr
 
 
-def test_a_question_that_is_too_long_by_itself_is_sent_and_the_refusal_shown(
+def test_a_prompt_that_is_too_long_by_itself_is_sent_and_the_error_shown(
     ask: Ask, server: ModelServer, home: Home
 ) -> None:
     configure(home, "context_limit = 3000\n")
-    server.reply(*listing(3_000, wire.fails(400, TOO_LONG)))
+    server.reply(*script_with_models_list(3_000, wire.fails(400, TOO_LONG)))
     result = ask("word " * 9_000)
     assert result.code == 6
     assert result.stderr.splitlines()[-1].startswith(f"ask: {TOO_LONG} (openrouter, 400): ")
-    assert len(asks(server)) == 1
+    assert len(check_chat_requests(server)) == 1
 
 
-def test_small_conversations_ask_for_no_models_list_and_big_ones_once_a_day(ask: Ask, server: ModelServer) -> None:
-    server.reply(*listing(100_000, *[wire.says("Noted.")] * 3))
+def test_only_large_conversations_fetch_the_models_list_and_once_a_day(ask: Ask, server: ModelServer) -> None:
+    server.reply(*script_with_models_list(100_000, *[wire.says("Noted.")] * 3))
     assert ask("hi").code == 0
     assert [request.method for request in server.requests] == ["POST"]
     big = "word " * 9_000
@@ -188,7 +186,7 @@ def test_a_failed_models_list_is_ignored_and_not_requested_again_soon(
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"time": "x", "models": {"a": 1}}', b"\xff\xfe"])
 def test_a_damaged_models_cache_is_replaced(ask: Ask, server: ModelServer, home: Home, content: bytes) -> None:
-    server.reply(*listing(100_000, wire.says("Noted."), wire.says("Noted.")))
+    server.reply(*script_with_models_list(100_000, wire.says("Noted."), wire.says("Noted.")))
     big = "word " * 9_000
     assert ask(big).code == 0
     [file] = (home.path / "cache" / "ask" / "models").iterdir()
@@ -200,25 +198,25 @@ def test_a_damaged_models_cache_is_replaced(ask: Ask, server: ModelServer, home:
 
 
 def test_prompts_before_and_after_a_failure_are_merged(ask: Ask, server: ModelServer) -> None:
-    """Some models refuse two of the user's in a row."""
+    """Some models reject consecutive user messages."""
     server.reply(wire.fails(400, "no"), wire.says("Hello."))
     assert ask("first").code == 6
     assert ask("-c", "second").code == 0
-    body = asks(server)[-1]
-    assert roles(body) == ["system", "user"]
+    body = check_chat_requests(server)[-1]
+    assert list_roles(body) == ["system", "user"]
     assert wire.asked(body) == "first\n\nsecond"
 
 
 @pytest.mark.parametrize(
-    ("tokens", "told"), [(4_500, ["0 word word", "Noted.", "1 word word"]), (7_000, ["1 word word"])]
+    ("tokens", "expected"), [(4_500, ["0 word word", "Noted.", "1 word word"]), (7_000, ["1 word word"])]
 )
 def test_reported_usage_takes_precedence_over_the_estimate(
-    ask: Ask, server: ModelServer, home: Home, tokens: int, told: Sequence[str]
+    ask: Ask, server: ModelServer, home: Home, tokens: int, expected: Sequence[str]
 ) -> None:
-    """The same text: what its provider counts as many tokens has to go, what it counts as few may stay."""
+    """The same text is dropped or kept depending on the usage reported for it."""
     configure(home, "context_limit = 8000\n")
     first = wire.streams(wire.text("Noted."), wire.finish(), wire.usage(tokens, 5))
-    server.reply(*listing(None, first, wire.says("Two.")))
+    server.reply(*script_with_models_list(None, first, wire.says("Two.")))
     assert ask("0 " + "word " * 3_000).code == 0
     assert ask("-c", "1 " + "word " * 600).code == 0
-    assert beginnings(asks(server)[-1]) == told
+    assert list_message_prefixes(check_chat_requests(server)[-1]) == expected

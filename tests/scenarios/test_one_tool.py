@@ -1,4 +1,4 @@
-"""Scenarios: one tool call, and an answer that rests on its result."""
+"""Scenarios: one tool call and an answer based on its result."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import platform
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import Ask
-from tests.scenarios.sent import results, roles, sent
+from tests.scenarios.sent_requests import check_sent_requests, list_roles, read_tool_results
 
 
-def test_s05_the_files_here_are_listed_with_type_and_size(ask: Ask, server: ModelServer) -> None:
+def test_files_are_listed_with_type_and_size(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "notes.txt").write_text("twelve bytes")
     (ask.cwd / "src").mkdir()
     server.reply(wire.calls(("list_dir", {"dirpath": "."})), wire.says("A folder and a file of 12 bytes."))
     result = ask("What files are here?")
     assert (result.text, result.code) == ("A folder and a file of 12 bytes.\n", 0)
     assert result.stderr == '· list_dir {"dirpath": "."}\n'
-    assert results(sent(server)[1]) == ["file 12 notes.txt\ndir src"]
+    assert read_tool_results(check_sent_requests(server)[1]) == ["file 12 notes.txt\ndir src"]
 
 
-def test_s06_a_files_content_comes_back_under_the_calls_id(ask: Ask, server: ModelServer) -> None:
+def test_file_content_is_returned_under_the_id_of_the_call(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}\n')
     server.reply(wire.calls(("read_file", {"filepath": "config.json"})), wire.says("The port is 8080."))
     result = ask("What is in config.json?")
     assert (result.text, result.code) == ("The port is 8080.\n", 0)
-    first, second = sent(server)
+    first, second = check_sent_requests(server)
     assert second["messages"][:2] == first["messages"]
     assert second["messages"][2:] == [
         {
@@ -48,20 +48,20 @@ def test_s06_a_files_content_comes_back_under_the_calls_id(ask: Ask, server: Mod
     assert [request.connection for request in server.requests] == [1, 1]
 
 
-def test_s06_the_same_without_streaming(ask: Ask, server: ModelServer) -> None:
+def test_file_content_is_returned_without_streaming(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "config.json").write_text('{"port": 8080}\n')
     server.reply(
         wire.calls(("read_file", {"filepath": "config.json"}), whole=True), wire.says("The port is 8080.", whole=True)
     )
     result = ask("--no-stream", "What is in config.json?")
     assert (result.text, result.code) == ("The port is 8080.\n", 0)
-    first, second = sent(server)
+    first, second = check_sent_requests(server)
     assert "stream" not in first
-    assert roles(second) == ["system", "user", "assistant", "tool"]
-    assert results(second) == ['{"port": 8080}\n']
+    assert list_roles(second) == ["system", "user", "assistant", "tool"]
+    assert read_tool_results(second) == ['{"port": 8080}\n']
 
 
-def test_s07_arguments_may_be_split_anywhere(ask: Ask, server: ModelServer) -> None:
+def test_arguments_can_be_split_anywhere(ask: Ask, server: ModelServer) -> None:
     name = 'Make "ü" file\\1'
     (ask.cwd / name).write_text("all: größe\n")
     arguments = json.dumps({"filepath": name}, ensure_ascii=False)
@@ -82,12 +82,12 @@ def test_s07_arguments_may_be_split_anywhere(ask: Ask, server: ModelServer) -> N
     )
     result = ask("What is in the Makefile?")
     assert (result.text, result.code) == ("Es baut die Größe.\n", 0)
-    second = sent(server)[1]
+    second = check_sent_requests(server)[1]
     assert second["messages"][2]["tool_calls"][0]["function"]["arguments"] == arguments
-    assert results(second) == ["all: größe\n"]
+    assert read_tool_results(second) == ["all: größe\n"]
 
 
-def test_s07_a_character_may_be_escaped_in_two_halves(ask: Ask, server: ModelServer) -> None:
+def test_surrogate_pairs_in_arguments_can_be_split(ask: Ask, server: ModelServer) -> None:
     server.reply(
         wire.streams(
             wire.call(0, id="call_a", name="write_file", arguments='{"filepath": "f", "content": "\\ud83d'),
@@ -98,23 +98,28 @@ def test_s07_a_character_may_be_escaped_in_two_halves(ask: Ask, server: ModelSer
     )
     assert ask("Write a smile.").code == 0
     assert (ask.cwd / "f").read_text() == "😀"
-    assert len(sent(server)) == 2
+    assert len(check_sent_requests(server)) == 2
 
 
-def test_s08_a_commands_output_errors_and_exit_code_come_back(ask: Ask, server: ModelServer) -> None:
+def test_stdout_stderr_and_exit_code_of_a_command_are_returned(ask: Ask, server: ModelServer) -> None:
     server.reply(
         wire.calls(("bash", {"command": "uname -s; echo oops >&2; exit 3"})), wire.says("It runs on this kernel.")
     )
     result = ask("Which OS is this?")
     assert (result.text, result.code) == ("It runs on this kernel.\n", 0)
-    [said] = results(sent(server)[1])
-    assert said.startswith("exit code: 3\n")
-    assert platform.system() in said
-    assert "oops" in said
-    assert said.index("stdout") < said.index(platform.system()) < said.index("stderr") < said.index("oops")
+    [tool_result] = read_tool_results(check_sent_requests(server)[1])
+    assert tool_result.startswith("exit code: 3\n")
+    assert platform.system() in tool_result
+    assert "oops" in tool_result
+    assert (
+        tool_result.index("stdout")
+        < tool_result.index(platform.system())
+        < tool_result.index("stderr")
+        < tool_result.index("oops")
+    )
 
 
-def test_s09_a_file_is_written_into_a_folder_that_was_missing(ask: Ask, server: ModelServer) -> None:
+def test_writing_a_file_creates_missing_folders(ask: Ask, server: ModelServer) -> None:
     server.reply(
         wire.calls(
             ("write_file", {"filepath": "test.txt", "content": "Hello World"}),
@@ -126,18 +131,21 @@ def test_s09_a_file_is_written_into_a_folder_that_was_missing(ask: Ask, server: 
     assert (result.text, result.code) == ("Both are written.\n", 0)
     assert (ask.cwd / "test.txt").read_text() == "Hello World"
     assert (ask.cwd / "new/deep/test.txt").read_text() == "Hello World\n"
-    assert results(sent(server)[1]) == ["created test.txt: 11 bytes", "created new/deep/test.txt: 12 bytes"]
+    assert read_tool_results(check_sent_requests(server)[1]) == [
+        "created test.txt: 11 bytes",
+        "created new/deep/test.txt: 12 bytes",
+    ]
 
 
-def test_s10_the_model_is_told_that_a_file_is_missing(ask: Ask, server: ModelServer) -> None:
+def test_a_missing_file_is_reported_to_the_model(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "that-does-exist.txt").touch()
     server.reply(
         wire.calls(("read_file", {"filepath": "that-does-not-exist.txt"})), wire.says("There is no such file.")
     )
     result = ask("Read that-does-not-exist.txt.")
     assert (result.text, result.code) == ("There is no such file.\n", 0)
-    [said] = results(sent(server)[1])
-    assert said.startswith("Error: ")
-    assert "that-does-not-exist.txt" in said
-    assert "that-does-exist.txt" in said
-    assert str(ask.cwd) not in said
+    [tool_result] = read_tool_results(check_sent_requests(server)[1])
+    assert tool_result.startswith("Error: ")
+    assert "that-does-not-exist.txt" in tool_result
+    assert "that-does-exist.txt" in tool_result
+    assert str(ask.cwd) not in tool_result

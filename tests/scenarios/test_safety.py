@@ -1,4 +1,4 @@
-"""Scenarios: the human who is asked, tools that are left out, keys that stay here, and the log of it all."""
+"""Scenarios: confirmations, disabled tools, redacted keys and the log of tool calls."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, run_on_terminal
-from tests.saved import saved
-from tests.scenarios.sent import offered, results, sent
+from tests.saved_history import read_saved_runs
+from tests.scenarios.sent_requests import check_sent_requests, list_offered_tools, read_tool_results
 from tests.undo.runs import tree
 
 TOUCH = ("bash", {"command": "echo x >> ran"})
@@ -31,11 +31,11 @@ OTHER_KEYS = {
 }
 
 
-def test_s31_the_question_shows_command_directory_and_time(ask: Ask, server: ModelServer) -> None:
+def test_the_confirmation_shows_command_directory_and_timeout(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "make test\necho done"})), wire.says("You declined."))
     result = ask.on_terminal("--confirm", "--command-timeout", "7", "Run the tests", answers=[(PROMPT, "n\n")])
     question = result.text[result.text.index("The model wants") : result.text.index(PROMPT)]
-    assert unfolded(question) == [
+    assert unwrap_lines(question) == [
         "The model wants to call bash:",
         "  command: make test",
         "  | echo done",
@@ -44,24 +44,24 @@ def test_s31_the_question_shows_command_directory_and_time(ask: Ask, server: Mod
     assert "You declined." in result.text
 
 
-def test_s31_yes_runs_it(ask: Ask, server: ModelServer) -> None:
+def test_yes_runs_the_command(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(TOUCH, ("bash", {"command": "echo y >> ran"})), wire.says("It ran."))
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "y\n"), (PROMPT, "Yes\n")])
     assert result.code == 0
     assert (ask.cwd / "ran").read_text() == "x\ny\n"
-    assert all(text.startswith("exit code: 0") for text in results(sent(server)[1]))
+    assert all(text.startswith("exit code: 0") for text in read_tool_results(check_sent_requests(server)[1]))
 
 
 @pytest.mark.parametrize("answers", [["\n"], ["\x04"], ["yep\n"] * 3], ids=["enter", "end", "not understood"])
-def test_s31_any_other_response_declines_the_call(ask: Ask, server: ModelServer, answers: list[str]) -> None:
+def test_any_other_response_declines_the_call(ask: Ask, server: ModelServer, answers: list[str]) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, answer) for answer in answers])
     assert result.code == 0
     assert not (ask.cwd / "ran").exists()
-    assert is_declined(results(sent(server)[1]))
+    assert is_declined(read_tool_results(check_sent_requests(server)[1]))
 
 
-def test_s31_each_call_that_runs_or_writes_is_asked_about(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_every_call_with_side_effects_is_confirmed(ask: Ask, server: ModelServer, home: Home) -> None:
     (ask.cwd / "old").write_text("1")
     server.reply(
         wire.calls(
@@ -77,7 +77,7 @@ def test_s31_each_call_that_runs_or_writes_is_asked_about(ask: Ask, server: Mode
     assert result.code == 0
     assert result.text.count(PROMPT) == 3
     assert {path.name: path.read_text() for path in ask.cwd.iterdir()} == {"old": "1", "new": "1", "ran": "x\n"}
-    assert is_declined(results(sent(server)[1])[3:4])
+    assert is_declined(read_tool_results(check_sent_requests(server)[1])[3:4])
     assert [(line["decision"], line["rule"]) for line in audit(home)] == [
         ("allow", "reads only"),
         ("allow", "--confirm: yes"),
@@ -87,7 +87,7 @@ def test_s31_each_call_that_runs_or_writes_is_asked_about(ask: Ask, server: Mode
     ]
 
 
-def test_s31_input_typed_before_the_question_is_ignored(ask: Ask, server: ModelServer) -> None:
+def test_input_typed_before_the_confirmation_is_ignored(ask: Ask, server: ModelServer) -> None:
     typed = threading.Event()
     answer = [wire.event(chunk) for chunk in wire.stream(None, [TOUCH])]
     server.reply(Reply([b"", typed, *answer, wire.sse()], content_type="text/event-stream"), wire.says("You declined."))
@@ -100,31 +100,31 @@ def test_s31_input_typed_before_the_question_is_ignored(ask: Ask, server: ModelS
         running.type_in("\n")
         assert running.finish().code == 0
     assert not (ask.cwd / "ran").exists()
-    assert is_declined(results(sent(server)[1]))
+    assert is_declined(read_tool_results(check_sent_requests(server)[1]))
 
 
-def test_s31_yes_on_standard_input_does_not_count(ask: Ask, server: ModelServer) -> None:
+def test_yes_on_standard_input_does_not_confirm(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
     command = ["bash", "-c", "printf 'yes\\nyes\\n' | ask --confirm 'Run it'"]
     result = run_on_terminal(command, env=ask.env, cwd=ask.cwd, answers=[(PROMPT, "\n")])
     assert result.code == 0
     assert not (ask.cwd / "ran").exists()
-    assert is_declined(results(sent(server)[1]))
+    assert is_declined(read_tool_results(check_sent_requests(server)[1]))
 
 
-def test_s31_without_a_terminal_calls_are_denied(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_calls_are_denied_without_a_terminal(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(("list_dir", {"dirpath": "."}), TOUCH), wire.says("I may not."))
     result = ask("--confirm", "Run it", stdin=b"yes\nyes\n")
     assert (result.text, result.code) == ("I may not.\n", 8)
     assert "bash" in result.stderr
     assert "--yes" in result.stderr.splitlines()[-1]
     assert not (ask.cwd / "ran").exists()
-    assert results(sent(server)[1])[1].startswith("Error: denied")
+    assert read_tool_results(check_sent_requests(server)[1])[1].startswith("Error: denied")
     assert [line["rule"] for line in audit(home)] == ["reads only", "--confirm: nobody to ask"]
 
 
-def visible(work: Path) -> dict[str, tuple[object, ...]]:
-    """All that there is, but for the placeholders that a safe run shows in place of protected names."""
+def list_visible_files(work: Path) -> dict[str, tuple[object, ...]]:
+    """List all files except the placeholders that a safe run shows for protected names."""
     return {path: found for path, found in tree(work).items() if not Path(path).name.startswith(".")}
 
 
@@ -191,11 +191,11 @@ def test_a_file_swapped_after_its_diff_was_shown_is_not_written(
     with ask.start_on_terminal("--confirm", *mode.split(), "Do it") as running:
         running.wait_for(PROMPT)
         swap(work)
-        before = visible(work)
+        before = list_visible_files(work)
         running.type_in("y\n")
         assert running.finish().code == 0
-    assert results(sent(server)[1])[0].startswith("Error: ")
-    assert visible(work) == before
+    assert read_tool_results(check_sent_requests(server)[1])[0].startswith("Error: ")
+    assert list_visible_files(work) == before
 
 
 @pytest.mark.parametrize(
@@ -221,17 +221,17 @@ def test_approved_files_are_written_through_links_and_into_new_folders(
     assert (home.work / "link").readlink() == Path("f")
     assert (home.work / "f").read_text() == "b\n"
     assert (home.work / "deep/er/new").read_text() == "c"
-    said = results(sent(server)[1])
-    assert said[2].startswith("Error: ")
-    assert not safe or said[3].startswith("created")
+    tool_result = read_tool_results(check_sent_requests(server)[1])
+    assert tool_result[2].startswith("Error: ")
+    assert not safe or tool_result[3].startswith("created")
 
 
-def test_s31_ctrl_c_at_the_question_ends_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_ctrl_c_at_the_confirmation_ends_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(TOUCH, ("list_dir", {"dirpath": "."})))
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, CTRL_C)])
     assert result.code == 130
     assert not (ask.cwd / "ran").exists()
-    assert len(sent(server)) == 1
+    assert len(check_sent_requests(server)) == 1
     assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
         ("bash", "deny", "interrupted"),
         ("list_dir", "deny", "interrupted"),
@@ -239,7 +239,7 @@ def test_s31_ctrl_c_at_the_question_ends_the_run(ask: Ask, server: ModelServer, 
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--plain",), marks=pytest.mark.slow)], ids=["live", "plain"])
-def test_the_screen_and_the_history_have_the_command_that_ran_in_place_of_the_edited_one(
+def test_the_screen_and_the_history_contain_the_edited_command(
     ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
 ) -> None:
     server.reply(wire.calls(TOUCH, ("bash", {"command": "echo untouched"})), wire.says("Done."))
@@ -250,9 +250,9 @@ def test_the_screen_and_the_history_have_the_command_that_ran_in_place_of_the_ed
     lines = [line for line in result.text.splitlines() if "· bash" in line]
     assert len(lines) == 2
     assert "echo y > different" in lines[0]
-    calls = saved(home)[0].entries[1].message.tool_calls
+    calls = read_saved_runs(home)[0].entries[1].message.tool_calls
     assert [json.loads(call.arguments)["command"] for call in calls] == ["echo y > different", "echo untouched"]
-    [repeated] = [one["tool_calls"] for one in sent(server)[1]["messages"] if "tool_calls" in one]
+    [repeated] = [one["tool_calls"] for one in check_sent_requests(server)[1]["messages"] if "tool_calls" in one]
     assert [call["function"]["arguments"] for call in repeated] == [call.arguments for call in calls]
     shown = ask("history", "show", result.conversation).text
     assert "echo y > different" in shown
@@ -263,7 +263,7 @@ def test_the_screen_and_the_history_have_the_command_that_ran_in_place_of_the_ed
     assert "echo x" not in server.requests[-1].body.decode()
 
 
-def test_events_have_the_command_that_ran(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_events_contain_the_edited_command(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(TOUCH), wire.says("Done."))
     edited = [(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_U + "echo y > different\n")]
     command = ["bash", "-c", "ask --confirm --events 'Run it' > events"]
@@ -274,7 +274,7 @@ def test_events_have_the_command_that_ran(ask: Ask, server: ModelServer, home: H
 
 
 @pytest.mark.parametrize("options", [("--confirm", "--yes"), ("--confirm", "-y")])
-def test_s31_yes_in_advance_asks_nothing(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
+def test_the_yes_option_asks_nothing(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
     server.reply(wire.calls(TOUCH), wire.says("It ran."))
     result = ask(*options, "Run it")
     assert (result.text, result.code) == ("It ran.\n", 0)
@@ -282,7 +282,7 @@ def test_s31_yes_in_advance_asks_nothing(ask: Ask, server: ModelServer, home: Ho
     assert [line["rule"] for line in audit(home)] == ["--yes"]
 
 
-def test_s31_always_is_for_that_tool_in_this_run(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_always_applies_to_that_tool_in_this_run(ask: Ask, server: ModelServer, home: Home) -> None:
     write = ("write_file", {"filepath": "new", "content": "1"})
     server.reply(wire.calls(TOUCH, write), wire.calls(TOUCH), wire.says("Done."))
     server.reply(wire.calls(TOUCH), wire.says("You declined."))
@@ -297,21 +297,21 @@ def test_s31_always_is_for_that_tool_in_this_run(ask: Ask, server: ModelServer, 
     assert (ask.cwd / "ran").read_text() == "x\nx\n"
 
 
-def test_s31_a_command_can_be_edited_and_the_model_is_told(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_a_command_can_be_edited_and_the_model_is_informed(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(TOUCH), wire.says("You changed it."))
     answers = [(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_U + "echo y > other\n")]
     result = ask.on_terminal("--confirm", "Run it", answers=answers)
     assert result.code == 0
     assert [path.name for path in ask.cwd.iterdir()] == ["other"]
-    [said] = results(sent(server)[1])
-    assert "echo y > other" in said
-    assert said.endswith("exit code: 0")
+    [tool_result] = read_tool_results(check_sent_requests(server)[1])
+    assert "echo y > other" in tool_result
+    assert tool_result.endswith("exit code: 0")
     [line] = audit(home)
     assert (line["decision"], line["rule"]) == ("allow", "--confirm: edited")
     assert json.loads(line["arguments"]) == {"command": "echo y > other"}
 
 
-def test_s31_ctrl_c_on_the_edited_line_ends_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_ctrl_c_while_editing_ends_the_run(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(TOUCH))
     result = ask.on_terminal("--confirm", "Run it", answers=[(PROMPT, "e\n"), (EDIT + "echo x >> ran", CTRL_C)])
     assert result.code == 130
@@ -319,7 +319,7 @@ def test_s31_ctrl_c_on_the_edited_line_ends_the_run(ask: Ask, server: ModelServe
     assert [line["rule"] for line in audit(home)] == ["interrupted"]
 
 
-def test_s31_the_question_about_a_write_shows_the_diff(ask: Ask, server: ModelServer) -> None:
+def test_the_confirmation_of_a_write_shows_the_diff(ask: Ask, server: ModelServer) -> None:
     (ask.cwd / "old").write_text("a\nb\n")
     server.reply(
         wire.calls(
@@ -331,17 +331,17 @@ def test_s31_the_question_about_a_write_shows_the_diff(ask: Ask, server: ModelSe
     result = ask.on_terminal("--confirm", "--command-timeout", "7", "Do it", answers=[(PROMPT, "n\n")] * 2)
     new, old = (part.split(PROMPT)[0] for part in result.text.split("The model wants to call ")[1:])
     place = f"  in {ask.cwd}, for 7 s at most"
-    assert unfolded(new) == [
+    assert unwrap_lines(new) == [
         *("write_file:", "  filepath: new", "  content: 1", "  | "),
         *(f"  {ask.cwd}/new is not there yet", place),
     ]
-    assert unfolded(old) == [
+    assert unwrap_lines(old) == [
         *("edit_file:", "  filepath: old", f"  the changes to {ask.cwd}/old:"),
         *("  | @@ -1,2 +1,2 @@", "  |  a", "  | -b", r"  | +\x1bc", place),
     ]
 
 
-def test_s31_nothing_in_a_command_can_hide_from_the_question(ask: Ask, server: ModelServer) -> None:
+def test_invisible_characters_in_a_command_are_shown_in_the_confirmation(ask: Ask, server: ModelServer) -> None:
     hostile = "ls \x1b[2K\r\x1b[1A\u202eevil\u200b \u0440m \x9b2J" + " " * 2_000 + "; touch ran \x07"
     server.reply(wire.calls(("bash", {"command": hostile})), wire.says("No."))
     result = ask.on_terminal("--confirm", "List", answers=[(PROMPT, "n\n")])
@@ -354,7 +354,7 @@ def test_s31_nothing_in_a_command_can_hide_from_the_question(ask: Ask, server: M
 
 
 @pytest.mark.slow
-def test_s31_no_question_shows_anything_but_printable_ascii(ask: Ask, server: ModelServer) -> None:
+def test_confirmations_contain_only_printable_ascii(ask: Ask, server: ModelServer) -> None:
     tricks = [
         "\x1b[2K\r",
         "\u202e",
@@ -376,33 +376,33 @@ def test_s31_no_question_shows_anything_but_printable_ascii(ask: Ask, server: Mo
         assert re.fullmatch(r"[ -~\n]*", question)
 
 
-def test_s32_tools_left_out_are_neither_offered_nor_run(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_disabled_tools_are_neither_offered_nor_run(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.calls(TOUCH, ("write_file", {"filepath": "ran", "content": ""})), wire.says("I cannot."))
     result = ask("--disable-tool", "write_file,bash", "Do it")
     assert (result.text, result.code) == ("I cannot.\n", 0)
     assert list(ask.cwd.iterdir()) == []
-    first, second = sent(server)
-    assert offered(first) == ["read_file", "edit_file", "list_dir", "fetch_url", "search_web"]
+    first, second = check_sent_requests(server)
+    assert list_offered_tools(first) == ["read_file", "edit_file", "list_dir", "fetch_url", "search_web"]
     assert "bash" not in first["messages"][0]["content"]
     assert "write_file" not in first["messages"][0]["content"]
-    for name, said in zip(["bash", "write_file"], results(second), strict=True):
-        assert said.startswith("Error: ")
-        assert all(tool in said for tool in (repr(name), *offered(first)))
+    for name, tool_result in zip(["bash", "write_file"], read_tool_results(second), strict=True):
+        assert tool_result.startswith("Error: ")
+        assert all(tool in tool_result for tool in (repr(name), *list_offered_tools(first)))
     assert [(line["tool"], line["decision"], line["rule"]) for line in audit(home)] == [
         ("bash", "deny", "not offered"),
         ("write_file", "deny", "not offered"),
     ]
 
 
-def test_s32_they_can_be_left_out_one_by_one_and_by_configuration(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_tools_can_be_disabled_by_option_and_configuration(ask: Ask, server: ModelServer, home: Home) -> None:
     home.config.mkdir()
     (home.config / "config.toml").write_text('[tools]\ndisabled = ["list_dir"]\n')
     server.reply(wire.says("Hello."))
     assert ask("--disable-tool", "bash", "--disable-tool", "edit_file", "hello").code == 0
-    assert offered(sent(server)[0]) == ["read_file", "write_file", "fetch_url", "search_web"]
+    assert list_offered_tools(check_sent_requests(server)[0]) == ["read_file", "write_file", "fetch_url", "search_web"]
 
 
-def test_s32_a_name_that_no_tool_has_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer) -> None:
+def test_an_unknown_tool_name_is_an_error_before_anything_is_sent(ask: Ask, server: ModelServer) -> None:
     result = ask("--disable-tool", "bsah", "hello")
     assert (result.stdout, result.code) == (b"", 2)
     [line] = result.stderr.splitlines()
@@ -411,7 +411,7 @@ def test_s32_a_name_that_no_tool_has_is_an_error_before_anything_is_sent(ask: As
     assert server.requests == []
 
 
-def test_s33_without_restrictions_all_runs_and_all_is_logged(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_every_call_runs_and_is_logged_by_default(ask: Ask, server: ModelServer, home: Home) -> None:
     outside = home.path / "home" / "notes"
     server.reply(
         wire.calls(
@@ -430,7 +430,7 @@ def test_s33_without_restrictions_all_runs_and_all_is_logged(ask: Ask, server: M
     ]
 
 
-def test_a_key_reaches_neither_the_model_nor_the_log(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_keys_are_neither_sent_nor_logged(ask: Ask, server: ModelServer, home: Home) -> None:
     (ask.cwd / "keys.env").write_text(f"OPENROUTER_API_KEY={TEST_KEY}\nOPENAI={OTHER_KEYS['OPENAI_API_KEY']}\n")
     home.config.mkdir()
     (home.config / "keys.toml").write_text('anthropic = "sk-ant-0123456789"\n')
@@ -446,17 +446,15 @@ def test_a_key_reaches_neither_the_model_nor_the_log(ask: Ask, server: ModelServ
     )
     result = ask("-v", "Show my keys", env=OTHER_KEYS)
     assert (result.text, result.code) == ("They are hidden.\n", 0)
-    said = results(sent(server)[1])
-    assert "[]\n" in said[0]
-    assert said[1] == "OPENROUTER_API_KEY=[key removed]\nOPENAI=[key removed]\n"
+    tool_result = read_tool_results(check_sent_requests(server)[1])
+    assert "[]\n" in tool_result[0]
+    assert tool_result[1] == "OPENROUTER_API_KEY=[key removed]\nOPENAI=[key removed]\n"
     log = (home.data / "audit.jsonl").read_text()
     for key in (TEST_KEY, "sk-ant-0123456789", *OTHER_KEYS.values()):
-        assert not any(key in text for text in (*said, log, result.stderr))
+        assert not any(key in text for text in (*tool_result, log, result.stderr))
 
 
-def test_a_key_that_comes_in_pieces_or_lies_across_a_cut_leaks_in_no_part(
-    ask: Ask, server: ModelServer, home: Home
-) -> None:
+def test_no_part_of_a_key_split_by_chunks_or_truncation_leaks(ask: Ask, server: ModelServer, home: Home) -> None:
     (ask.cwd / "key").write_text(TEST_KEY)
     around = f"head -c {14_990} /dev/zero | tr '\\0' x"
     server.reply(
@@ -467,30 +465,30 @@ def test_a_key_that_comes_in_pieces_or_lies_across_a_cut_leaks_in_no_part(
         wire.says("They are hidden."),
     )
     result = ask("-v", "--events", "Show my keys")
-    said = results(sent(server)[1])
-    assert said[0] == "exit code: 0\nstdout:\n[key removed]"
+    tool_result = read_tool_results(check_sent_requests(server)[1])
+    assert tool_result[0] == "exit code: 0\nstdout:\n[key removed]"
     [spilled] = (home.data / "results").iterdir()
     assert spilled.read_text().count("[key removed]") == 2
-    for text in (*said, spilled.read_text(), result.text, result.stderr):
+    for text in (*tool_result, spilled.read_text(), result.text, result.stderr):
         assert TEST_KEY[:9] not in text
 
 
-def test_keys_are_not_in_the_environment_of_commands_but_all_else_is(ask: Ask, server: ModelServer) -> None:
+def test_commands_get_the_environment_without_keys(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "env"})), wire.says("Done."))
     assert ask("Show it", env=OTHER_KEYS | {"EDITOR": "ed", "MY_API_URL": "here"}).code == 0
-    [said] = results(sent(server)[1])
-    names = {line.partition("=")[0] for line in said.splitlines()}
+    [tool_result] = read_tool_results(check_sent_requests(server)[1])
+    names = {line.partition("=")[0] for line in tool_result.splitlines()}
     assert names >= {"PATH", "HOME", "LANG", "EDITOR", "MY_API_URL", "OPENROUTER_BASE_URL"}
     assert not names & {"OPENROUTER_API_KEY", *OTHER_KEYS}
 
 
-def is_declined(said: list[str]) -> bool:
-    """Whether these are the one result of a call that the user declined."""
-    return len(said) == 1 and said[0].startswith("Error: ") and "declined" in said[0]
+def is_declined(tool_results: list[str]) -> bool:
+    """Check for the single result of a call that the user declined."""
+    return len(tool_results) == 1 and tool_results[0].startswith("Error: ") and "declined" in tool_results[0]
 
 
-def unfolded(question: str) -> list[str]:
-    """The lines of a question before the terminal's width broke them."""
+def unwrap_lines(question: str) -> list[str]:
+    """Join the lines of a confirmation that the terminal's width has wrapped."""
     return question.replace("\n  > ", "").splitlines()
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the tools share: a run to work in, and a way to have no privileges."""
+"""Fixtures for the tool tests: a run's context, and a process without privileges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Run = Callable[..., str]
 """Runs a tool with named arguments, in the directory `work`."""
 Unprivileged = Callable[[str, dict[str, object]], str]
 
-# Everything that is imported later must be there before: nobody may be unable to read the interpreter's folder.
+# Import everything before dropping privileges: the user nobody may not be able to read the interpreter's folder.
 UNPRIVILEGED = """
 import difflib, os, sys
 from pathlib import Path
@@ -40,21 +40,21 @@ except ToolError as error:
 
 
 @pytest.fixture
-def said() -> list[str]:
-    """What commands showed while they ran."""
+def command_output() -> list[str]:
+    """Output that commands reported while they were running."""
     return []
 
 
 @pytest.fixture
-def context(tmp_path: Path, said: list[str]) -> ToolContext:
+def context(tmp_path: Path, command_output: list[str]) -> ToolContext:
     work = tmp_path / "work"
     work.mkdir()
-    return ToolContext(work, dict(os.environ), 20, tmp_path / "data" / "spill", said.append)
+    return ToolContext(work, dict(os.environ), 20, tmp_path / "data" / "spill", command_output.append)
 
 
 @pytest.fixture
 def public_folder() -> Iterator[Path]:
-    """A folder that everybody may reach and read, unlike pytest's own."""
+    """A folder that every user may enter and read, unlike pytest's own."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -63,7 +63,7 @@ def public_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def unprivileged(public_folder: Path) -> Unprivileged:
-    """Runs a tool as somebody without privileges, in the public folder, and gives what it says."""
+    """Run a tool as a user without privileges in the public folder, and return its result."""
 
     def run(tool: str, arguments: dict[str, object]) -> str:
         code = UNPRIVILEGED.format(nobody=NOBODY)

@@ -1,4 +1,4 @@
-"""What search engines answer, in the forms that Brave and Tavily document."""
+"""Responses of search engines, in the documented formats of Brave and Tavily."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUTS: list[Result] = [
 
 
 def place(server: ModelServer) -> str:
-    """The base URL of an engine that the server plays."""
+    """Return the base URL of a fake engine on the server."""
     return server.base_url.removesuffix("/api/v1")
 
 

@@ -46,11 +46,11 @@ def refusal(text: str, spec: ToolSpec = SPEC) -> str:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "{}"])
-def test_nothing_is_an_empty_object(text: str) -> None:
+def test_empty_text_is_an_empty_object(text: str) -> None:
     assert parse_arguments(LOOSE, text) == {}
 
 
-def test_arguments_that_fit_come_as_they_were_written() -> None:
+def test_valid_arguments_are_unchanged() -> None:
     whole = {"count": 2, "share": 0.5, "deep": True, "kind": 3, "box": {"size": 1}, "items": ["a", "b"]}
     assert fit(**whole) == {"filepath": "x", **whole}
 
@@ -64,11 +64,11 @@ def test_arguments_after_an_omitted_null_are_kept() -> None:
     assert parse_arguments(SPEC, arguments) == {"filepath": "x", "share": 0.5}
 
 
-def test_null_stays_where_the_schema_names_it() -> None:
+def test_null_is_kept_if_the_schema_allows_it() -> None:
     assert fit(maybe=None) == {"filepath": "x", "maybe": None}
 
 
-def test_a_whole_float_is_an_integer_where_one_is_wanted() -> None:
+def test_integral_float_becomes_an_integer() -> None:
     fitted = fit(count=5.0, share=5.0)
     assert fitted["count"] == 5
     assert isinstance(fitted["count"], int)
@@ -100,18 +100,18 @@ def test_a_whole_float_is_an_integer_where_one_is_wanted() -> None:
         ('{"file_path": "a"}', "did you mean 'filepath'?). You wrote: "),
     ],
 )
-def test_what_does_not_fit_is_told_precisely_and_repeated(text: str, what: str) -> None:
-    said = refusal(text)
-    assert what in said
-    assert "arguments of pick" in said
-    assert text[:200] in said
+def test_invalid_arguments_are_described_and_quoted(text: str, what: str) -> None:
+    message = refusal(text)
+    assert what in message
+    assert "arguments of pick" in message
+    assert text[:200] in message
 
 
-def test_a_missing_argument_is_named_for_empty_arguments_too() -> None:
+def test_missing_argument_is_named_for_empty_arguments() -> None:
     assert refusal("").endswith("pick lack 'filepath'")
 
 
-def test_only_the_start_of_long_arguments_is_repeated() -> None:
+def test_only_the_start_of_long_arguments_is_quoted() -> None:
     assert len(refusal('{"content": "' + "x" * 100_000)) < 400
 
 
@@ -120,7 +120,7 @@ def test_deep_nesting_is_refused() -> None:
     assert "nested too deeply" in refusal('{"a":' * 900 + "1" + "}" * 900, ToolSpec("t", "", {"type": "object"}))
 
 
-def test_an_enum_tells_true_from_one() -> None:
+def test_enum_distinguishes_true_from_one() -> None:
     spec = ToolSpec("t", "", {"properties": {"a": {"enum": [1]}}})
     assert "one of [1]" in refusal('{"a": true}', spec)
 
@@ -141,12 +141,12 @@ def test_an_enum_tells_true_from_one() -> None:
         {"properties": {"a": {"minimum": "nine"}}},
     ],
 )
-def test_a_schema_that_is_none_or_open_lets_pass_what_it_cannot_judge(schema: dict[str, Any]) -> None:
+def test_missing_or_open_schema_accepts_everything(schema: dict[str, Any]) -> None:
     assert parse_arguments(ToolSpec("t", "", schema), '{"a": 1}') == {"a": 1}
 
 
 @pytest.mark.parametrize(
-    ("part", "good", "bad", "told"),
+    ("part", "good", "bad", "expected"),
     [
         ({"type": "array", "items": {"type": "integer"}}, [1], ["a"], "$.a[0]: 'a' is not of type 'integer'"),
         ({"type": "integer", "minimum": 9}, 9, 5, "$.a: 5 is less than the minimum of 9"),
@@ -161,22 +161,20 @@ def test_a_schema_that_is_none_or_open_lets_pass_what_it_cannot_judge(schema: di
         ({"type": "array", "uniqueItems": True}, [1, 2], [1, 1], "$.a: [1, 1] has non-unique elements"),
     ],
 )
-def test_what_a_schema_says_beyond_types_is_checked_too(
-    part: dict[str, Any], good: object, bad: object, told: str
-) -> None:
+def test_keywords_beyond_types_are_checked(part: dict[str, Any], good: object, bad: object, expected: str) -> None:
     spec = ToolSpec("t", "", {"type": "object", "properties": {"a": part}, "$defs": {"word": {"type": "string"}}})
     assert parse_arguments(spec, json.dumps({"a": good})) == {"a": good}
-    assert told in refusal(json.dumps({"a": bad}), spec)
+    assert expected in refusal(json.dumps({"a": bad}), spec)
 
 
 @pytest.mark.parametrize(
     "part", [{"anyOf": [{"type": "array"}, {"type": "null"}]}, {"enum": ["a", None]}, {"type": ["string", "null"]}]
 )
-def test_null_stays_wherever_a_schema_names_it(part: dict[str, Any]) -> None:
+def test_null_is_kept_wherever_the_schema_allows_it(part: dict[str, Any]) -> None:
     assert parse_arguments(ToolSpec("t", "", {"properties": {"a": part}}), '{"a": null}') == {"a": None}
 
 
-def test_a_schema_of_types_alone_loads_no_more_to_check_it() -> None:
+def test_simple_schema_does_not_import_jsonschema() -> None:
     code = "import sys, json; from ask.messages import ToolSpec; from ask.tools.arguments import parse_arguments\n"
     code += "parse_arguments(ToolSpec('t', '', json.loads(sys.argv[1])), '{\"a\": [1]}')\n"
     code += "print('jsonschema' in sys.modules)"
@@ -196,7 +194,7 @@ anything = st.recursive(
 
 
 @given(st.text())
-def test_any_text_gives_arguments_or_a_tool_error(text: str) -> None:
+def test_any_text_is_parsed_or_raises_a_tool_error(text: str) -> None:
     try:
         assert isinstance(parse_arguments(LOOSE, text), dict)
     except ToolError as error:
@@ -204,7 +202,7 @@ def test_any_text_gives_arguments_or_a_tool_error(text: str) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(SPEC.parameters["properties"])), anything))
-def test_whatever_passes_fits_the_schema(arguments: dict[str, Any]) -> None:
+def test_accepted_arguments_match_the_schema(arguments: dict[str, Any]) -> None:
     try:
         fitted = parse_arguments(SPEC, json.dumps(arguments))
     except ToolError:
@@ -217,11 +215,11 @@ def test_whatever_passes_fits_the_schema(arguments: dict[str, Any]) -> None:
 
 
 @given(st.dictionaries(st.text(), anything))
-def test_without_properties_everything_passes(arguments: dict[str, Any]) -> None:
+def test_schema_without_properties_accepts_everything(arguments: dict[str, Any]) -> None:
     assert parse_arguments(ToolSpec("t", "", {}), json.dumps(arguments)) == arguments
 
 
-def test_null_in_an_object_of_any_names_is_a_value() -> None:
+def test_null_in_an_open_object_is_kept() -> None:
     spec = ToolSpec("t", "", {"properties": {"body": {"type": "object"}, "left": {"type": "string"}}})
     assert parse_arguments(spec, '{"body": {"a": null}, "left": null}') == {"body": {"a": None}}
 
@@ -237,7 +235,7 @@ def test_null_in_an_object_of_any_names_is_a_value() -> None:
         {"type": "object", "allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": False},
     ],
 )
-def test_a_schema_is_open_unless_it_says_false(schema: dict[str, Any]) -> None:
+def test_schema_is_open_unless_additional_properties_is_false(schema: dict[str, Any]) -> None:
     assert parse_arguments(ToolSpec("t", "", schema), '{"a": {"x": 1}}') == {"a": {"x": 1}}
 
 
@@ -271,7 +269,7 @@ def test_a_name_that_a_schema_forbids_is_refused(schema: dict[str, Any]) -> None
         {"not": {"type": "string"}},
     ],
 )
-def test_null_is_passed_on_unless_the_schema_forbids_it(part: Any) -> None:
+def test_null_is_kept_unless_the_schema_forbids_it(part: Any) -> None:
     defs = {"maybe": {"type": ["string", "null"]}, "word": {"type": "string"}}
     schema = {"type": "object", "properties": {"id": {"type": "integer"}, "value": part}, "$defs": defs}
     given = {"id": 1, "value": None}
@@ -282,7 +280,7 @@ def test_null_is_passed_on_unless_the_schema_forbids_it(part: Any) -> None:
     "part",
     [{"type": "string", "maxLength": 3}, {"$ref": "#/$defs/word"}, {"const": 1}, {"not": {"type": "null"}}, False],
 )
-def test_null_that_the_schema_forbids_is_left_out_where_it_is_optional(part: Any) -> None:
+def test_forbidden_null_is_dropped_if_optional(part: Any) -> None:
     schema = {"type": "object", "properties": {"value": part}, "$defs": {"word": {"type": "string"}}}
     assert parse_arguments(ToolSpec("t", "", schema), '{"value": null}') == {}
     assert "value" in refusal('{"value": null}', ToolSpec("t", "", schema | {"required": ["value"]}))
@@ -326,13 +324,13 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
     ],
     ids=["tuple", "pattern", "default", "nowhere", "remote", "old tuple", "type", "endless", "old ref", "ids"],
 )
-def test_only_a_keyword_that_cannot_be_checked_is_left_out(schema: Any, good: Any, bad: Any) -> None:
+def test_only_unsupported_keywords_are_ignored(schema: Any, good: Any, bad: Any) -> None:
     spec = ToolSpec("t", "", schema)
     assert parse_arguments(spec, json.dumps(good)) == good
     assert "do not fit" in refusal(json.dumps(bad), spec)
 
 
-def test_a_format_says_nothing_about_what_is_right() -> None:
+def test_format_is_not_checked() -> None:
     date = {"type": "string", "format": "date", "description": "as MM/DD/YYYY", "maxLength": 10}
     spec = ToolSpec("t", "", {"type": "object", "properties": {"day": date}})
     assert parse_arguments(spec, '{"day": "12/31/2026"}') == {"day": "12/31/2026"}

@@ -1,4 +1,4 @@
-"""DuckDuckGo by the package `ddgs`, which is pointed at a server here by a proxy and a certificate of our own."""
+"""DuckDuckGo search with `ddgs`, redirected to a local server by a proxy with a test certificate."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PAGE = """<html><body><div id="links">
 
 
 def certify(folder: Path) -> tuple[Path, Path, Path]:
-    """An authority's certificate, and one that it gave to DuckDuckGo, with its key."""
+    """Create a CA certificate, and a certificate with key for DuckDuckGo signed by it."""
     authority, authority_key = folder / "authority.pem", folder / "authority.key"
     certificate, key = folder / "certificate.pem", folder / "certificate.key"
     new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -54,13 +54,13 @@ def certify(folder: Path) -> tuple[Path, Path, Path]:
     return authority, certificate, key
 
 
-class Duck:
-    """A proxy behind which every host is one server, which answers each request in the same way.
+class FakeProxy:
+    """A proxy that answers for every host, always with the same response.
 
     Attributes:
-        answer: the whole answer; None for silence.
-        asked: what the proxy was asked to connect to.
-        requests: the requests that came.
+        answer: The raw response; None to send nothing.
+        asked: The hosts that clients asked to connect to.
+        requests: The requests received.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -129,17 +129,17 @@ def authority(certificates: tuple[Path, Path, Path]) -> Path:
 
 
 @pytest.fixture
-def duck(certificates: tuple[Path, Path, Path]) -> Iterator[Duck]:
+def proxy(certificates: tuple[Path, Path, Path]) -> Iterator[FakeProxy]:
     _, certificate, key = certificates
-    duck = Duck(certificate, key)
-    yield duck
-    duck.close()
+    proxy = FakeProxy(certificate, key)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture
-def behind(duck: Duck, context: ToolContext, authority: Path) -> ToolContext:
-    """A run that reaches nothing but the duck."""
-    reached = {"HTTPS_PROXY": duck.url, "REQUESTS_CA_BUNDLE": str(authority)}
+def proxied_context(proxy: FakeProxy, context: ToolContext, authority: Path) -> ToolContext:
+    """A run that reaches only the proxy."""
+    reached = {"HTTPS_PROXY": proxy.url, "REQUESTS_CA_BUNDLE": str(authority)}
     return context._replace(environment={**context.environment, **reached}, command_timeout=30)
 
 
@@ -157,24 +157,26 @@ def refusal(context: ToolContext) -> str:
     return str(caught.value)
 
 
-def test_results_are_numbered_text_and_no_other_host_is_contacted(duck: Duck, behind: ToolContext) -> None:
-    assert search(behind) == (
+def test_results_are_numbered_text_and_no_other_host_is_contacted(
+    proxy: FakeProxy, proxied_context: ToolContext
+) -> None:
+    assert search(proxied_context) == (
         "Found by duckduckgo:\n\n"
         "1. All about nuts\n   https://nuts.test/?a=b&c=d\n   They are nuts.\n\n"
         "2. Almonds, also nuts\n   https://nuts.test/almonds\n   Seeds."
     )
-    assert duck.asked == [f"{HOST}:443".encode()]
-    assert "2. " not in search(behind, max_results=1)
+    assert proxy.asked == [f"{HOST}:443".encode()]
+    assert "2. " not in search(proxied_context, max_results=1)
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected"),
     [
         (page("<html><body>No results.</body></html>"), "found nothing"),
         (b"", "could not be"),
         *(
-            pytest.param(answer, told, marks=pytest.mark.slow)
-            for answer, told in (
+            pytest.param(answer, expected, marks=pytest.mark.slow)
+            for answer, expected in (
                 (page("<html><body>Are you a robot?</body></html>", "202 Accepted"), "no more requests"),
                 (page("no", "403 Forbidden"), "no more requests"),
                 (page("no", "500 Internal Server Error"), "no more requests"),
@@ -183,45 +185,47 @@ def test_results_are_numbered_text_and_no_other_host_is_contacted(duck: Duck, be
         ),
     ],
 )
-def test_an_error_names_the_engine_and_the_reason(duck: Duck, behind: ToolContext, answer: bytes, told: str) -> None:
-    duck.answer = answer
-    message = refusal(behind)
+def test_an_error_names_the_engine_and_the_reason(
+    proxy: FakeProxy, proxied_context: ToolContext, answer: bytes, expected: str
+) -> None:
+    proxy.answer = answer
+    message = refusal(proxied_context)
     assert "duckduckgo" in message
-    assert told in message
+    assert expected in message
 
 
-def test_the_command_timeout_applies(duck: Duck, behind: ToolContext) -> None:
-    duck.answer = None
-    assert "duckduckgo" in refusal(behind._replace(command_timeout=1))
-    assert duck.answer is None
+def test_the_command_timeout_applies(proxy: FakeProxy, proxied_context: ToolContext) -> None:
+    proxy.answer = None
+    assert "duckduckgo" in refusal(proxied_context._replace(command_timeout=1))
+    assert proxy.answer is None
 
 
-def test_an_untrusted_certificate_is_refused(duck: Duck, behind: ToolContext) -> None:
-    environment = {name: value for name, value in behind.environment.items() if name != "REQUESTS_CA_BUNDLE"}
-    told = refusal(behind._replace(environment=environment))
-    assert "duckduckgo" in told
-    assert "certificate" in told
-    assert duck.requests == []
+def test_an_untrusted_certificate_is_refused(proxy: FakeProxy, proxied_context: ToolContext) -> None:
+    environment = {name: value for name, value in proxied_context.environment.items() if name != "REQUESTS_CA_BUNDLE"}
+    message = refusal(proxied_context._replace(environment=environment))
+    assert "duckduckgo" in message
+    assert "certificate" in message
+    assert proxy.requests == []
 
 
 @pytest.mark.parametrize(
     "variable", [CA_VARIABLES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in CA_VARIABLES[1:])]
 )
-def test_every_variable_that_names_certificates_is_obeyed(
-    behind: ToolContext, authority: Path, tmp_path: Path, variable: str
+def test_every_certificate_variable_is_respected(
+    proxied_context: ToolContext, authority: Path, tmp_path: Path, variable: str
 ) -> None:
-    environment = {name: value for name, value in behind.environment.items() if name not in CA_VARIABLES}
+    environment = {name: value for name, value in proxied_context.environment.items() if name not in CA_VARIABLES}
     path = authority
     if variable == "SSL_CERT_DIR":
         path = tmp_path / "authorities"
         path.mkdir()
         (path / "one.pem").write_bytes(authority.read_bytes())
-    assert "All about nuts" in search(behind._replace(environment={**environment, variable: str(path)}))
+    assert "All about nuts" in search(proxied_context._replace(environment={**environment, variable: str(path)}))
     path = tmp_path / "nothing"
     path.mkdir() if variable == "SSL_CERT_DIR" else path.touch()
-    assert f"{path} ({variable})" in refusal(behind._replace(environment={**environment, variable: str(path)}))
+    assert f"{path} ({variable})" in refusal(proxied_context._replace(environment={**environment, variable: str(path)}))
     missing = {**environment, variable: str(tmp_path / "missing")}
-    assert f"{variable} names {tmp_path}/missing" in refusal(behind._replace(environment=missing))
+    assert f"{variable} names {tmp_path}/missing" in refusal(proxied_context._replace(environment=missing))
 
 
 def test_a_refused_connection_is_reported(context: ToolContext) -> None:
@@ -234,14 +238,17 @@ def test_a_refused_connection_is_reported(context: ToolContext) -> None:
 def test_a_broken_package_is_reported_with_the_command_to_reinstall_it(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "ddgs.py").write_text("raise SystemExit(3)")
     environment = {**context.environment, "PYTHONPATH": str(tmp_path)}
-    told = refusal(context._replace(environment=environment))
-    assert "ddgs" in told
-    assert format_install_command("web") in told
+    message = refusal(context._replace(environment=environment))
+    assert "ddgs" in message
+    assert format_install_command("web") in message
 
 
 def test_the_package_is_detected_without_importing_it() -> None:
     assert is_ddgs_installed()
-    code = "import sys; from ask.tools.web_search import is_ddgs_installed; print(is_ddgs_installed(), 'ddgs' in sys.modules)"
+    code = (
+        "import sys; from ask.tools.web_search import is_ddgs_installed; "
+        "print(is_ddgs_installed(), 'ddgs' in sys.modules)"
+    )
     assert run([sys.executable, "-c", code]).text == "True False\n"
     without_packages = [sys.executable, "-S", "-c", code]
     assert run(without_packages, env={"PYTHONPATH": str(ROOT)}).text == "False False\n"

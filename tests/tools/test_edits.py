@@ -1,4 +1,4 @@
-"""The one exact replacement: where it is made, and that no text makes the search for its place go on for ever."""
+"""Exact replacement: where it is made, and that the search always takes linear time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def texts(letters: str, most: int) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(letters), max_size=most).map("".join)
 
 
-def newlines_as_they_are(text: str, old: str) -> list[tuple[int, int]]:
-    """Each place that `old` has in a text, told the slow way: a newline in `old` is any line end of the text."""
+def find_offsets_slowly(text: str, old: str) -> list[tuple[int, int]]:
+    """Find each offset of `old` with a slow reference implementation: a newline in `old` matches any line ending."""
     found = []
     for start in range(len(text)):
         end = start
@@ -38,10 +38,10 @@ def newlines_as_they_are(text: str, old: str) -> list[tuple[int, int]]:
 
 
 @given(texts("ab\r\n\n ", 16) | texts("a\r\n", 12), texts("ab\r\n\n ", 3))
-def test_a_place_is_found_if_it_is_the_only_one(text: str, old: str) -> None:
+def test_unique_occurrence_is_replaced(text: str, old: str) -> None:
     if not old or "\r\n" in old or old.endswith("\r"):
         return
-    places = newlines_as_they_are(text, old)
+    places = find_offsets_slowly(text, old)
     if len(places) == 1:
         start, end = places[0]
         line = text.count("\n", 0, start) + 1
@@ -52,12 +52,12 @@ def test_a_place_is_found_if_it_is_the_only_one(text: str, old: str) -> None:
 
 
 @pytest.mark.parametrize(("old", "edited"), [("b\r\n", "a\r\n<new>c\r"), ("c\r", "a\r\nb\r\n<new>")])
-def test_an_old_text_with_its_own_line_ends_is_taken_as_it_is(old: str, edited: str) -> None:
+def test_old_text_with_its_own_line_endings_is_matched_exactly(old: str, edited: str) -> None:
     assert replace_once("a\r\nb\r\nc\r", old, NEW)[0] == edited
 
 
 @given(texts("ab\r\n\t  ", 16), texts("ab\n  ", 4))
-def test_the_same_words_are_told_with_the_white_space_that_they_have(text: str, old: str) -> None:
+def test_match_with_other_white_space_is_shown_as_it_is(text: str, old: str) -> None:
     if not old.strip():
         return
     alike = re.search(r"\s+".join(map(re.escape, old.split())), text)
@@ -66,11 +66,11 @@ def test_the_same_words_are_told_with_the_white_space_that_they_have(text: str, 
     except ToolError as error:
         if "was not found" in str(error):
             line = text.count("\n", 0, alike.start()) + 1 if alike else 0
-            told = f"other white space are, from line {line} on: {alike[0]!r}" if alike else "white space are"
-            assert (told in str(error)) == bool(alike)
+            expected = f"other white space are, from line {line} on: {alike[0]!r}" if alike else "white space are"
+            assert (expected in str(error)) == bool(alike)
 
 
-def test_of_a_long_passage_the_beginning_is_told() -> None:
+def test_only_the_start_of_a_long_match_is_shown() -> None:
     with pytest.raises(ToolError) as caught:
         replace_once("x\n" + "a  " * 3_000, "a " * 3_000, NEW)
     assert str(caught.value).endswith(f"from line 2 on: {('a  ' * 67)[:200]!r}")
@@ -99,18 +99,18 @@ FAST = ("words with wide gaps, fewer", "lines of another system")
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in HARD]
 )
 def test_no_text_makes_the_search_slow(public_folder: Path, unprivileged: Unprivileged, name: str) -> None:
-    """With work that grows faster than the texts this would not end in the time that the process has."""
-    text, old, said = HARD[name]
+    """A superlinear search would not finish within the time limit of the process."""
+    text, old, message = HARD[name]
     (public_folder / "f").write_text(text, newline="")
     (public_folder / "old").write_text(old)
     (public_folder / "f").chmod(0o644)
-    told = unprivileged("edit_file", {"filepath": "f", "old_text": Given("old"), "new_text": "x"})
-    assert told.startswith("ToolError: f is unchanged: old_text ")
-    assert said in told
+    output = unprivileged("edit_file", {"filepath": "f", "old_text": FileContent("old"), "new_text": "x"})
+    assert output.startswith("ToolError: f is unchanged: old_text ")
+    assert message in output
 
 
-class Given:
-    """Stands for the content of a file in the folder, in arguments too long for a command line."""
+class FileContent:
+    """The content of a file in the folder, for arguments that are too long for a command line."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The tool `fetch_url`: what a model reads of what a URL gives."""
+"""The tool `fetch_url`: the text that a model reads for each kind of response."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def answer(body: bytes, content_type: str = "text/plain", **more: object) -> Rep
 
 def test_a_page_is_readable_text_below_a_line_about_the_response(server: ModelServer, url: str, run: Run) -> None:
     server.reply(answer(PAGE.encode(), "text/html; charset=utf-8"))
-    told = f"{url}: 200 OK, text/html, {len(PAGE.encode())} bytes"
-    assert run(FETCH_URL, url=url) == f"{told}\n\n# Nuts\n\nSee [almonds]({url}almonds): é"
+    status_line = f"{url}: 200 OK, text/html, {len(PAGE.encode())} bytes"
+    assert run(FETCH_URL, url=url) == f"{status_line}\n\n# Nuts\n\nSee [almonds]({url}almonds): é"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_json_and_text_are_unchanged(server: ModelServer, url: str, run: Run, co
         pytest.param("<?xml version='1.0'?>\n<html><p>", marks=pytest.mark.slow),
     ],
 )
-def test_html_is_known_without_a_content_type(server: ModelServer, url: str, run: Run, begin: str) -> None:
+def test_html_is_recognized_without_a_content_type(server: ModelServer, url: str, run: Run, begin: str) -> None:
     server.reply(answer(f"{begin}hello".encode(), ""))
     assert run(FETCH_URL, url=url) == f"{url}: 200 OK, no content type, {len(begin.encode()) + 5} bytes\n\nhello"
 
@@ -95,7 +95,7 @@ ENCODED = [
 @pytest.mark.parametrize(
     ("content_type", "body"), [*ENCODED[:2], *(pytest.param(*one, marks=pytest.mark.slow) for one in ENCODED[2:])]
 )
-def test_text_is_read_in_its_own_encoding(
+def test_text_is_decoded_with_its_own_encoding(
     server: ModelServer, url: str, run: Run, content_type: str, body: bytes
 ) -> None:
     server.reply(answer(body, content_type))
@@ -121,7 +121,7 @@ def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, re
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "expected"),
     [
         (answer(b""), "[the answer is empty]"),
         (answer(b"", status=204), "[the answer is empty]"),
@@ -132,24 +132,26 @@ def test_binary_content_is_not_shown(server: ModelServer, url: str, run: Run, re
     ],
     ids=["empty", "no-content", "application"],
 )
-def test_a_response_without_text_is_reported(server: ModelServer, url: str, run: Run, reply: Reply, told: str) -> None:
+def test_a_response_without_text_is_reported(
+    server: ModelServer, url: str, run: Run, reply: Reply, expected: str
+) -> None:
     server.reply(reply)
-    assert run(FETCH_URL, url=url).endswith(f"\n\n{told}")
+    assert run(FETCH_URL, url=url).endswith(f"\n\n{expected}")
 
 
-def test_an_error_status_comes_with_its_text(server: ModelServer, url: str, refusal: Run) -> None:
+def test_error_status_includes_the_page_text(server: ModelServer, url: str, refusal: Run) -> None:
     server.reply(answer(b"<h1>No such page</h1><p>Try <a href=/b>b</a>", "text/html", status=404))
-    told = refusal(FETCH_URL, url=url)
-    assert told == f"{url}: 404 Not Found, text/html, 44 bytes\n\n# No such page\n\nTry [b]({url}b)"
+    message = refusal(FETCH_URL, url=url)
+    assert message == f"{url}: 404 Not Found, text/html, 44 bytes\n\n# No such page\n\nTry [b]({url}b)"
 
 
-def test_an_xml_feed_is_read_in_the_encoding_that_it_names(server: ModelServer, url: str, run: Run) -> None:
+def test_xml_feed_is_decoded_with_its_declared_encoding(server: ModelServer, url: str, run: Run) -> None:
     feed = '<?xml version="1.0" encoding="ISO-8859-1"?><rss><title>café</title></rss>'
     server.reply(answer(feed.encode("latin-1"), "application/rss+xml"))
     assert run(FETCH_URL, url=url).split("\n\n", 1)[1] == feed
 
 
-def test_an_endless_page_is_cut_after_the_timeout(server: ModelServer, url: str, context: ToolContext) -> None:
+def test_endless_page_is_truncated_after_the_timeout(server: ModelServer, url: str, context: ToolContext) -> None:
     server.reply(Reply((b"one\ntwo", HOLD), content_type="text/plain"))
     text = FETCH_URL.run({"url": url}, context._replace(command_timeout=1)).text
     head, _, body = text.partition("\n\n")
@@ -163,7 +165,7 @@ def test_the_command_timeout_applies(server: ModelServer, url: str, context: Too
         FETCH_URL.run({"url": url}, context._replace(command_timeout=0.2))
 
 
-def test_it_reaches_public_hosts_only_where_the_run_says(server: ModelServer, url: str, context: ToolContext) -> None:
+def test_restricted_run_reaches_only_public_hosts(server: ModelServer, url: str, context: ToolContext) -> None:
     server.reply(answer(b"secret"))
     with pytest.raises(ToolError, match="public hosts only"):
         FETCH_URL.run({"url": url}, context._replace(restrict_hosts=frozenset({"127.0.0.1"})))
@@ -171,7 +173,7 @@ def test_it_reaches_public_hosts_only_where_the_run_says(server: ModelServer, ur
     assert FETCH_URL.run({"url": url}, context).text.endswith("secret")
 
 
-def test_the_tool_is_read_only_and_loads_its_libraries_late() -> None:
+def test_tool_is_read_only_and_imports_its_libraries_lazily() -> None:
     assert not FETCH_URL.changes
     code = (
         "import sys; from ask.tools.builtin import list_builtin_tools; list_builtin_tools(); print(sorted(sys.modules))"
@@ -198,7 +200,7 @@ def test_a_model_reads_a_page(ask: Ask, server: ModelServer, site: ModelServer) 
     assert read.endswith("\n\n# Nuts\n\nSee [almonds](" + site.base_url.removesuffix("/api/v1") + "/almonds): é")
 
 
-def test_a_long_page_is_capped_and_kept_whole(ask: Ask, home: Home, server: ModelServer, site: ModelServer) -> None:
+def test_long_page_is_truncated_and_saved_in_full(ask: Ask, home: Home, server: ModelServer, site: ModelServer) -> None:
     site.reply(answer(b"".join(b"<p>paragraph %d" % number for number in range(5_000)), "text/html"))
     server.reply(wire.calls(("fetch_url", {"url": site.base_url})), wire.says("Long."))
     assert ask("how long is it?").code == 0

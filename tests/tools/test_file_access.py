@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ask.tools.base import Tool, ToolContext
 from ask.tools.file_access import MAX_FILE_SIZE
 from ask.tools.files import EDIT_FILE, LIST_DIR, READ_FILE, WRITE_FILE
-from tests.needed import need_root
+from tests.required_programs import require_root
 from tests.tools.conftest import NOBODY, Run, Unprivileged
 
 # Writing
@@ -49,10 +49,8 @@ def test_an_overwritten_file_keeps_its_mode_and_owner(run: Run, work: Path, mode
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 
 
-def test_another_s_file_that_may_be_written_loses_its_set_id_bit(
-    unprivileged: Unprivileged, public_folder: Path
-) -> None:
-    need_root("only root can create a file that belongs to another user")
+def test_writable_file_of_another_user_loses_its_set_id_bit(unprivileged: Unprivileged, public_folder: Path) -> None:
+    require_root("only root can create a file that belongs to another user")
     public_folder.chmod(0o777)
     file = public_folder / "f"
     file.write_text("a")
@@ -61,7 +59,7 @@ def test_another_s_file_that_may_be_written_loses_its_set_id_bit(
     assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_uid) == (0o777, NOBODY)
 
 
-def test_a_link_is_written_through_and_stays(run: Run, work: Path) -> None:
+def test_symbolic_link_is_followed_and_kept(run: Run, work: Path) -> None:
     (work / "folder").mkdir()
     (work / "link").symlink_to("folder/real")
     assert run(WRITE_FILE, filepath="link", content="a").startswith("created")
@@ -72,9 +70,9 @@ def test_a_link_is_written_through_and_stays(run: Run, work: Path) -> None:
 
 def test_at_most_100_missing_folders_are_created(run: Run, refusal: Run, work: Path) -> None:
     assert run(WRITE_FILE, filepath="a/" * 100 + "f", content="x").endswith("/f: 1 bytes")
-    said = refusal(WRITE_FILE, filepath="b/" * 1_900 + "f", content="x")
-    assert "1,900" in said
-    assert "100" in said
+    message = refusal(WRITE_FILE, filepath="b/" * 1_900 + "f", content="x")
+    assert "1,900" in message
+    assert "100" in message
     assert refusal(WRITE_FILE, filepath="b" * 4_000, content="x").endswith(": File name too long")
     assert os.listdir(work) == ["a"]
 
@@ -83,12 +81,12 @@ def test_at_most_100_missing_folders_are_created(run: Run, refusal: Run, work: P
 @pytest.mark.parametrize("name", ["a/" * 2_000, "a" * 4_000, "a" * 100_000, "a/" * 100_000, "~" + "a" * 4_000])
 def test_an_error_about_a_very_long_path_is_one_line(refusal: Run, tool: Tool, name: str) -> None:
     texts = {"content": "x", "old_text": "a", "new_text": "b", "filepath": name + "f", "dirpath": name}
-    said = refusal(tool, **{argument: texts[argument] for argument in tool.spec.parameters["required"]})
-    assert len(said.splitlines()) == 1
-    assert len(said) < 4_200
+    message = refusal(tool, **{argument: texts[argument] for argument in tool.spec.parameters["required"]})
+    assert len(message.splitlines()) == 1
+    assert len(message) < 4_200
 
 
-def test_a_file_with_several_names_keeps_them(run: Run, work: Path) -> None:
+def test_hard_links_are_kept(run: Run, work: Path) -> None:
     (work / "f").write_text("old and longer")
     (work / "f").chmod(0o750)
     os.link(work / "f", work / "other")
@@ -99,7 +97,7 @@ def test_a_file_with_several_names_keeps_them(run: Run, work: Path) -> None:
     assert stat.S_IMODE((work / "f").stat().st_mode) == 0o750
 
 
-def test_without_hard_links_the_other_name_keeps_the_old_content(context: ToolContext, work: Path) -> None:
+def test_without_keep_hard_links_the_other_link_keeps_the_old_content(context: ToolContext, work: Path) -> None:
     (work / "f").write_text("old")
     os.link(work / "f", work / "other")
     WRITE_FILE.run({"filepath": "f", "content": "new"}, context._replace(keep_hard_links=False))
@@ -126,7 +124,7 @@ def test_a_disk_that_fills_up_leaves_the_old_content(
         subprocess.run(["umount", str(disk)], check=True)
 
 
-def test_a_file_is_replaced_at_once(run: Run, work: Path) -> None:
+def test_file_is_replaced_atomically(run: Run, work: Path) -> None:
     (work / "f").write_text("old")
     with (work / "f").open() as reader:
         run(WRITE_FILE, filepath="f", content="new")
@@ -152,18 +150,18 @@ def test_a_full_disk_leaves_the_old_file_and_no_temporary_one(unprivileged: Unpr
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limit[1]))
     try:
-        said = unprivileged("write_file", {"filepath": "f", "content": "x" * 5_000})
+        message = unprivileged("write_file", {"filepath": "f", "content": "x" * 5_000})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert said == "ToolError: f: File too large"
+    assert message == "ToolError: f: File too large"
     assert (public_folder / "f").read_text() == "old"
     assert os.listdir(public_folder) == ["f"]
 
 
 def test_lone_surrogates_are_replaced_and_reported(run: Run, work: Path) -> None:
-    said = run(WRITE_FILE, filepath="f", content="a\ud83d\udcffb")
-    assert said.startswith("created f: 8 bytes (")
-    assert said.endswith("U+FFFD: 2)")
+    message = run(WRITE_FILE, filepath="f", content="a\ud83d\udcffb")
+    assert message.startswith("created f: 8 bytes (")
+    assert message.endswith("U+FFFD: 2)")
     assert (work / "f").read_text() == "a\ufffd\ufffdb"
     run(EDIT_FILE, filepath="f", old_text="b", new_text="\udcff")
     assert (work / "f").read_text() == "a\ufffd\ufffd\ufffd"
@@ -201,9 +199,9 @@ def test_text_that_does_not_occur_exactly_once_is_refused(
     refusal: Run, work: Path, text: str, old: str, what: str
 ) -> None:
     (work / "f").write_bytes(text.encode())
-    said = refusal(EDIT_FILE, filepath="f", old_text=old, new_text="new")
-    assert said.startswith("f is unchanged: ")
-    assert what in said
+    message = refusal(EDIT_FILE, filepath="f", old_text=old, new_text="new")
+    assert message.startswith("f is unchanged: ")
+    assert what in message
     assert (work / "f").read_bytes() == text.encode()
 
 
@@ -219,7 +217,7 @@ def test_text_that_does_not_occur_exactly_once_is_refused(
         ("a\r\nb\r\n", ("a\r\n", "a\n"), "a\nb\r\n"),
     ],
 )
-def test_line_ends_survive(run: Run, work: Path, text: str, edit: tuple[str, str], edited: str) -> None:
+def test_line_endings_survive(run: Run, work: Path, text: str, edit: tuple[str, str], edited: str) -> None:
     (work / "f").write_bytes(text.encode())
     run(EDIT_FILE, filepath="f", old_text=edit[0], new_text=edit[1])
     assert (work / "f").read_bytes() == edited.encode()

@@ -37,12 +37,12 @@ def test_the_specifications_of_all_tools_stay_small() -> None:
 
 
 @pytest.mark.parametrize("text", ["one\ntwo\n", "no newline", "a\r\nb\r\n", "\u2028 \x0c \x1b[1m\n", "\n"])
-def test_a_file_is_read_as_it_is(run: Run, work: Path, text: str) -> None:
+def test_file_is_read_unchanged(run: Run, work: Path, text: str) -> None:
     (work / "f").write_bytes(text.encode())
     assert run(READ_FILE, filepath="f") == text
 
 
-def test_bytes_that_are_not_utf_8_are_shown_as_such(run: Run, work: Path) -> None:
+def test_invalid_utf_8_is_shown_as_escapes(run: Run, work: Path) -> None:
     (work / "f").write_bytes(b"caf\xe9\n")
     assert run(READ_FILE, filepath="f") == "caf\\xe9\n"
 
@@ -67,7 +67,7 @@ def test_an_empty_file_is_reported_as_empty(run: Run, work: Path) -> None:
         ({"offset": 1, "limit": 4}, "a\nb\nc\nd"),
     ],
 )
-def test_a_part_says_which_lines_it_is(run: Run, work: Path, part: dict[str, int], text: str) -> None:
+def test_partial_result_names_its_lines(run: Run, work: Path, part: dict[str, int], text: str) -> None:
     (work / "f").write_text("a\nb\nc\nd")
     assert run(READ_FILE, filepath="f", **part) == text
 
@@ -95,7 +95,7 @@ def test_a_long_file_can_be_read_to_its_end_by_following_the_offsets(run: Run, w
     assert text == whole
 
 
-def test_a_line_too_long_for_a_result_is_cut_and_says_so(run: Run, work: Path) -> None:
+def test_line_too_long_for_a_result_is_truncated_with_a_note(run: Run, work: Path) -> None:
     (work / "f").write_text("x" * 50_000 + "\nshort\n")
     text = run(READ_FILE, filepath="f")
     assert len(text) <= MAX_RESULT_LENGTH
@@ -110,11 +110,11 @@ def test_a_line_too_long_for_a_result_is_cut_and_says_so(run: Run, work: Path) -
         ("u.txt", "hé".encode("utf-16"), "is UTF-16 text (6 bytes); with bash, iconv"),
     ],
 )
-def test_a_binary_file_says_its_kind_and_size(refusal: Run, work: Path, name: str, data: bytes, what: str) -> None:
+def test_binary_file_is_described_by_type_and_size(refusal: Run, work: Path, name: str, data: bytes, what: str) -> None:
     (work / name).write_bytes(data)
-    said = refusal(READ_FILE, filepath=name)
-    assert what in said
-    assert "with bash" in said
+    message = refusal(READ_FILE, filepath=name)
+    assert what in message
+    assert "with bash" in message
 
 
 def test_a_file_of_ten_megabytes_is_read_and_a_larger_one_refused(run: Run, refusal: Run, work: Path) -> None:
@@ -130,25 +130,25 @@ def test_a_proc_file_without_a_size_is_read(run: Run) -> None:
     assert run(READ_FILE, filepath="/proc/self/status").startswith("Name:")
 
 
-# Paths and what they lead to
+# Paths
 
 
-def test_a_missing_file_names_what_the_directory_holds_close_names_first(refusal: Run, work: Path) -> None:
+def test_missing_file_lists_the_directory_similar_names_first(refusal: Run, work: Path) -> None:
     for name in ("alpha", "config.json", "zeta", "new\nline"):
         (work / name).touch()
-    said = refusal(READ_FILE, filepath="confg.json")
-    assert said.startswith("confg.json: ")
-    assert said.endswith(r"config.json, alpha, new\nline, zeta")
+    message = refusal(READ_FILE, filepath="confg.json")
+    assert message.startswith("confg.json: ")
+    assert message.endswith(r"config.json, alpha, new\nline, zeta")
 
 
-def test_a_missing_file_s_list_of_names_is_short(refusal: Run, work: Path) -> None:
+def test_list_of_names_for_a_missing_file_is_short(refusal: Run, work: Path) -> None:
     for number in range(50):
         (work / f"{number:02}").touch()
-    said = refusal(READ_FILE, filepath="nothing-like-it")
-    assert said.endswith("17, 18, 19, ...")
+    message = refusal(READ_FILE, filepath="nothing-like-it")
+    assert message.endswith("17, 18, 19, ...")
 
 
-def test_a_missing_file_in_an_empty_or_missing_directory_says_so(refusal: Run) -> None:
+def test_missing_file_reports_an_empty_or_missing_directory(refusal: Run) -> None:
     assert refusal(READ_FILE, filepath="f").endswith("empty")
     assert refusal(READ_FILE, filepath="a/b/f").endswith("does not exist either")
 
@@ -159,8 +159,8 @@ def test_a_missing_file_in_an_empty_or_missing_directory_says_so(refusal: Run) -
 )
 def test_special_files_are_never_opened(refusal: Run, work: Path, tool: Tool, name: str, what: str) -> None:
     make_special(work)
-    said = refusal(tool, filepath=name, content="x", old_text="a", new_text="b")
-    assert said.startswith(f"{name} is {what}")
+    message = refusal(tool, filepath=name, content="x", old_text="a", new_text="b")
+    assert message.startswith(f"{name} is {what}")
     assert sorted(os.listdir(work)) == ["device", "fifo", "folder", "socket"]
 
 
@@ -170,23 +170,23 @@ def test_special_files_are_never_opened(refusal: Run, work: Path, tool: Tool, na
     [("", "empty"), ("a\0b", "NUL"), ("\ud83d", "half"), ("~no-such-user/x", "no such user"), ("x" * 300, "too long")],
 )
 def test_an_invalid_path_is_refused(refusal: Run, tool: Tool, name: str, what: str) -> None:
-    said = refusal(tool, filepath=name, dirpath=name, content="x", old_text="a", new_text="b")
-    assert what in said
+    message = refusal(tool, filepath=name, dirpath=name, content="x", old_text="a", new_text="b")
+    assert what in message
 
 
 @pytest.mark.parametrize("tool", [READ_FILE, WRITE_FILE, EDIT_FILE, LIST_DIR])
 def test_a_file_in_the_middle_of_a_path_is_reported(refusal: Run, work: Path, tool: Tool) -> None:
     (work / "f").touch()
-    said = refusal(tool, filepath="f/x", dirpath="f/x", content="x", old_text="a", new_text="b")
-    assert said.startswith("f/x: ")
+    message = refusal(tool, filepath="f/x", dirpath="f/x", content="x", old_text="a", new_text="b")
+    assert message.startswith("f/x: ")
 
 
 def test_errors_name_the_path_as_the_model_did(refusal: Run, work: Path) -> None:
     (work / "loop").symlink_to("loop")
     for name in ("gone", f"../{work.name}/gone", "loop", "loop/x"):
-        said = refusal(READ_FILE, filepath=name)
-        assert said.startswith(name)
-        assert str(work) not in said
+        message = refusal(READ_FILE, filepath=name)
+        assert message.startswith(name)
+        assert str(work) not in message
 
 
 def test_a_dangling_link_is_reported(refusal: Run, work: Path) -> None:
@@ -202,13 +202,13 @@ def test_a_tilde_is_the_home_directory(run: Run, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file"])
-def test_a_file_without_permission_is_left_alone(unprivileged: Unprivileged, public_folder: Path, tool: str) -> None:
+def test_unreadable_file_is_reported(unprivileged: Unprivileged, public_folder: Path, tool: str) -> None:
     public_folder.chmod(0o777)
     file = public_folder / "f"
     file.write_text("a")
     file.chmod(0o600 if os.geteuid() == 0 else 0)
-    said = unprivileged(tool, {"filepath": "f", "content": "x", "old_text": "a", "new_text": "b"})
-    assert said == "ToolError: f: no permission"
+    message = unprivileged(tool, {"filepath": "f", "content": "x", "old_text": "a", "new_text": "b"})
+    assert message == "ToolError: f: no permission"
     file.chmod(0o600)
     assert file.read_text() == "a"
     assert os.listdir(public_folder) == ["f"]
@@ -223,7 +223,7 @@ def test_a_read_only_file_is_not_replaced(unprivileged: Unprivileged, public_fol
     assert file.read_text() == "a"
 
 
-def test_a_folder_without_permission_is_reported(unprivileged: Unprivileged, public_folder: Path) -> None:
+def test_unreadable_folder_is_reported(unprivileged: Unprivileged, public_folder: Path) -> None:
     closed = public_folder / "closed"
     closed.mkdir(mode=0o700)
     (closed / "f").touch()
@@ -231,8 +231,8 @@ def test_a_folder_without_permission_is_reported(unprivileged: Unprivileged, pub
     public_folder.chmod(0o555)
     assert unprivileged("read_file", {"filepath": "closed/f"}) == "ToolError: closed/f: no permission"
     assert unprivileged("list_dir", {"dirpath": "closed"}) == "ToolError: closed: no permission"
-    said = unprivileged("write_file", {"filepath": "new", "content": ""})
-    assert said == "ToolError: new: no permission"
+    message = unprivileged("write_file", {"filepath": "new", "content": ""})
+    assert message == "ToolError: new: no permission"
     public_folder.chmod(0o755)
     closed.chmod(0o700)
     assert os.listdir(public_folder) == ["closed"]
@@ -274,7 +274,7 @@ def test_an_empty_directory_is_reported_as_empty(run: Run) -> None:
     assert run(LIST_DIR, dirpath=".") == ". is empty"
 
 
-def test_a_large_directory_is_cut_and_says_so(run: Run, work: Path) -> None:
+def test_large_directory_is_truncated_with_a_note(run: Run, work: Path) -> None:
     for number in range(1_005):
         (work / f"{number:04}").touch()
     lines = run(LIST_DIR, dirpath=".").splitlines()
@@ -284,6 +284,6 @@ def test_a_large_directory_is_cut_and_says_so(run: Run, work: Path) -> None:
 def test_listing_a_file_or_a_missing_folder_is_refused(refusal: Run, work: Path) -> None:
     (work / "f").touch()
     assert refusal(LIST_DIR, dirpath="f").startswith("f is ")
-    said = refusal(LIST_DIR, dirpath="g")
-    assert said.startswith("g: ")
-    assert said.endswith(" f")
+    message = refusal(LIST_DIR, dirpath="g")
+    assert message.startswith("g: ")
+    assert message.endswith(" f")

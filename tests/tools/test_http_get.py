@@ -1,4 +1,4 @@
-"""Getting what a URL names: redirects, time, size, and what may not be reached."""
+"""The HTTP client of the tools: redirects, limits on time and size, and which hosts may be reached."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ BOMB = zlib.compressobj(9, wbits=31)
 ZEROS = BOMB.compress(bytes(100_000_000)) + BOMB.flush()
 
 
-def place(server: ModelServer) -> str:
+def get_base_url(server: ModelServer) -> str:
     return server.base_url.removesuffix("/api/v1")
 
 
 def port(server: ModelServer) -> str:
-    return place(server).rpartition(":")[2]
+    return get_base_url(server).rpartition(":")[2]
 
 
 def text(*steps: bytes, **more: object) -> Reply:
     return Reply(steps, content_type="text/plain", **more)  # type: ignore[arg-type]
 
 
-def to(location: str, status: int = 302) -> Reply:
+def redirect_to(location: str, status: int = 302) -> Reply:
     return Reply((b"moved",), status=status, headers={"Location": location})
 
 
@@ -48,8 +48,8 @@ def refusal(url: str, restricted: NetworkPolicy | None = None, seconds: float = 
     return str(caught.value)
 
 
-class Names:
-    """A look-up that knows the names it is given, and counts what it is asked."""
+class FakeResolver:
+    """A resolver with fixed names that records its lookups."""
 
     def __init__(self, **addresses: Sequence[str]) -> None:
         self.addresses = {name.replace("_", "."): found for name, found in addresses.items()}
@@ -60,23 +60,26 @@ class Names:
         return self.addresses[host]
 
 
-def restricted(names: Names, *hosts: str, reach: str = "127.") -> NetworkPolicy:
-    """Restricted, to what begins with `reach` in place of what is public."""
+def restricted(names: FakeResolver, *hosts: str, reach: str = "127.") -> NetworkPolicy:
+    """A network policy that treats addresses beginning with `reach` as public."""
     return NetworkPolicy(frozenset(hosts), names, lambda address: address.startswith(reach))
 
 
-def test_a_page_comes_with_all_that_was_told_of_it(server: ModelServer) -> None:
+def test_response_includes_status_type_and_length(server: ModelServer) -> None:
     server.reply(text(b"hello", framing="length"))
-    page = fetch_response(f"{place(server)}/a?b=c#d", 20, None)
-    assert page == FetchResponse(f"{place(server)}/a?b=c", "200 OK", False, "text/plain", b"hello", "", 5)
+    page = fetch_response(f"{get_base_url(server)}/a?b=c#d", 20, None)
+    assert page == FetchResponse(f"{get_base_url(server)}/a?b=c", "200 OK", False, "text/plain", b"hello", "", 5)
     assert server.requests[0].path == "/a?b=c"
 
 
-def test_the_request_tells_nothing_of_the_user(server: ModelServer, tmp_path: Path) -> None:
+def test_request_reveals_nothing_about_the_user(server: ModelServer, tmp_path: Path) -> None:
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login user password secret\n")
     (tmp_path / ".netrc").chmod(0o600)
     server.reply(Reply((b"",), status=302, headers={"Location": "/next", "Set-Cookie": "a=b; Path=/"}), text(b"x"))
-    code = f"from ask.tools.http_get import fetch_response; print(fetch_response('{place(server)}/', 20, None).body)"
+    code = (
+        "from ask.tools.http_get import fetch_response; "
+        f"print(fetch_response('{get_base_url(server)}/', 20, None).body)"
+    )
     env = {**os.environ, "HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=30)
     for request in server.requests:
@@ -86,43 +89,48 @@ def test_the_request_tells_nothing_of_the_user(server: ModelServer, tmp_path: Pa
         assert names == {"host", "user-agent", "accept", "accept-encoding", "connection"}
 
 
-def test_redirects_are_followed_also_relative_ones(server: ModelServer) -> None:
-    server.reply(to("b?x=\xc3\xa9", 301), to("/c", 303), to(f"//127.0.0.1:{port(server)}/e", 307), text(b"there"))
-    page = fetch_response(f"{place(server)}/dir/a", 20, None)
+def test_redirects_are_followed_even_if_relative(server: ModelServer) -> None:
+    server.reply(
+        redirect_to("b?x=\xc3\xa9", 301),
+        redirect_to("/c", 303),
+        redirect_to(f"//127.0.0.1:{port(server)}/e", 307),
+        text(b"there"),
+    )
+    page = fetch_response(f"{get_base_url(server)}/dir/a", 20, None)
     assert [request.path for request in server.requests] == ["/dir/a", "/dir/b?x=%C3%A9", "/c", "/e"]
-    assert page.url == f"{place(server)}/e"
+    assert page.url == f"{get_base_url(server)}/e"
 
 
-def test_redirects_end_at_five(server: ModelServer) -> None:
-    server.reply(to("/again"))
-    assert refusal(place(server)).endswith(f"{place(server)}/again")
+def test_redirects_are_limited_to_five(server: ModelServer) -> None:
+    server.reply(redirect_to("/again"))
+    assert refusal(get_base_url(server)).endswith(f"{get_base_url(server)}/again")
     assert len(server.requests) == 6
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "http://u:p@127.0.0.1/", "http://[/", "http://127.1/"])
-def test_a_redirect_is_checked_as_the_url_is(server: ModelServer, location: str) -> None:
-    server.reply(to(location))
-    refusal(place(server))
+def test_redirect_target_is_checked_like_the_url(server: ModelServer, location: str) -> None:
+    server.reply(redirect_to(location))
+    refusal(get_base_url(server))
     assert len(server.requests) == 1
 
 
-def test_a_redirect_without_a_place_is_the_answer(server: ModelServer) -> None:
+def test_redirect_without_a_location_is_the_response(server: ModelServer) -> None:
     server.reply(text(b"choose", status=300))
-    assert fetch_response(place(server), 20, None).body == b"choose"
+    assert fetch_response(get_base_url(server), 20, None).body == b"choose"
 
 
 def test_a_compressed_body_is_read(server: ModelServer) -> None:
     packed = gzip.compress(b"hello " * 1000)
     server.reply(text(packed, headers={"Content-Encoding": "gzip"}))
-    assert fetch_response(place(server), 20, None).body == b"hello " * 1000
+    assert fetch_response(get_base_url(server), 20, None).body == b"hello " * 1000
 
 
 @pytest.mark.parametrize("step", [10_000, 7])
-def test_a_body_of_several_compressed_streams_is_read_whole(server: ModelServer, step: int) -> None:
+def test_body_of_several_gzip_members_is_read_completely(server: ModelServer, step: int) -> None:
     packed = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two") + bytes(50)
     pieces = [packed[i : i + step] for i in range(0, len(packed), step)]
     server.reply(text(*pieces, headers={"Content-Encoding": "gzip"}))
-    page = fetch_response(place(server), 20, None)
+    page = fetch_response(get_base_url(server), 20, None)
     assert (page.body, page.truncation_reason) == (b"one two", "")
 
 
@@ -145,38 +153,38 @@ def test_a_body_of_several_compressed_streams_is_read_whole(server: ModelServer,
     ],
     ids=["whole", "more", "endless", "bomb", "bomb-behind", "gzip-cut", "no-gzip", "cut", "short"],
 )
-def test_a_body_is_kept_as_far_as_it_goes(server: ModelServer, reply: Reply, size: int, note: str) -> None:
+def test_incomplete_body_is_kept(server: ModelServer, reply: Reply, size: int, note: str) -> None:
     server.reply(reply)
-    page = fetch_response(place(server), 20, None)
+    page = fetch_response(get_base_url(server), 20, None)
     assert (len(page.body), page.truncation_reason) == (size, note)
 
 
-def test_a_compression_that_was_not_asked_for_is_refused(server: ModelServer) -> None:
+def test_unrequested_compression_is_refused(server: ModelServer) -> None:
     server.reply(text(b"?", headers={"Content-Encoding": "br"}))
-    assert "came compressed with br" in refusal(place(server))
+    assert "came compressed with br" in refusal(get_base_url(server))
 
 
-def test_a_body_that_is_not_wanted_is_not_read(server: ModelServer) -> None:
+def test_unwanted_body_is_not_read(server: ModelServer) -> None:
     server.reply(Reply((b"x", HOLD), content_type="image/png"))
-    page = fetch_response(place(server), 20, None, lambda kind: kind != "image/png")
+    page = fetch_response(get_base_url(server), 20, None, lambda kind: kind != "image/png")
     assert page.body == b""
     server.wait_for_abandoned()
 
 
 @pytest.mark.parametrize("reply", [Reply((HOLD,)), Reply((b"", HOLD))], ids=["no-headers", "no-body"])
-def test_the_time_holds_where_nothing_comes(server: ModelServer, reply: Reply) -> None:
+def test_timeout_applies_to_a_silent_server(server: ModelServer, reply: Reply) -> None:
     server.reply(reply)
     start = time.monotonic()
-    assert refusal(place(server), seconds=0.3).startswith(f"{place(server)}/ ")
+    assert refusal(get_base_url(server), seconds=0.3).startswith(f"{get_base_url(server)}/ ")
     assert time.monotonic() - start < 5
     server.wait_for_abandoned()
 
 
 @pytest.mark.parametrize("reply", [Reply((Repeat(b"x", 0.01),)), Reply((b"x", HOLD))], ids=["dripping", "silent"])
-def test_the_time_holds_for_a_body_that_does_not_end(server: ModelServer, reply: Reply) -> None:
+def test_timeout_applies_to_an_endless_body(server: ModelServer, reply: Reply) -> None:
     server.reply(reply)
     start = time.monotonic()
-    page = fetch_response(place(server), 0.5, None)
+    page = fetch_response(get_base_url(server), 0.5, None)
     assert page.body.startswith(b"x")
     assert page.truncation_reason == "cut after 0.5 s"
     assert time.monotonic() - start < 5
@@ -185,11 +193,11 @@ def test_the_time_holds_for_a_body_that_does_not_end(server: ModelServer, reply:
 
 def test_the_body_of_a_redirect_is_not_read(server: ModelServer) -> None:
     server.reply(Reply((b"x", HOLD), status=302, headers={"Location": "/next"}), text(b"there"))
-    assert fetch_response(place(server), 20, None).body == b"there"
+    assert fetch_response(get_base_url(server), 20, None).body == b"there"
 
 
 @pytest.mark.slow
-def test_the_time_holds_for_headers_that_come_byte_by_byte() -> None:
+def test_timeout_applies_to_headers_sent_byte_by_byte() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stop = threading.Event()
 
@@ -209,22 +217,22 @@ def test_the_time_holds_for_headers_that_come_byte_by_byte() -> None:
         thread.join()
 
 
-def test_why_there_is_no_connection_is_told() -> None:
+def test_connection_error_is_explained() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         closed = listener.getsockname()[1]
     assert refusal(f"http://127.0.0.1:{closed}/").endswith(f"127.0.0.1:{closed}: connection refused")
 
 
-def test_a_server_that_says_nothing_is_told(server: ModelServer) -> None:
+def test_silent_server_is_reported(server: ModelServer) -> None:
     server.reply(Reply((DROP,)))
-    assert "closed the connection without an answer" in refusal(place(server))
+    assert "closed the connection without an answer" in refusal(get_base_url(server))
 
 
-# Restricted
+# Network policy
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[::1]", "0.0.0.0"])
-def test_this_machine_is_reached_only_where_nothing_is_restricted(server: ModelServer, host: str) -> None:
+def test_localhost_is_reached_only_without_a_policy(server: ModelServer, host: str) -> None:
     server.reply(text(b"secret"))
     url = f"http://{host}:{port(server)}/"
     assert "public hosts only" in refusal(url, NetworkPolicy(frozenset({"localhost", "127.0.0.1"})))
@@ -238,9 +246,9 @@ def test_no_private_address_is_reached(url: str) -> None:
     assert "public hosts only" in refusal(url, NetworkPolicy(frozenset()))
 
 
-def test_a_name_is_looked_up_once_and_the_connection_goes_there(server: ModelServer) -> None:
+def test_name_is_resolved_once_and_that_address_is_used(server: ModelServer) -> None:
     server.reply(text(b"here"))
-    names = Names(allowed_test=["127.0.0.1"])
+    names = FakeResolver(allowed_test=["127.0.0.1"])
     page = fetch_response(f"http://Allowed.Test.:{port(server)}/x", 20, restricted(names))
     assert (page.body, page.url) == (b"here", f"http://allowed.test:{port(server)}/x")
     assert names.asked == ["allowed.test"]
@@ -248,51 +256,51 @@ def test_a_name_is_looked_up_once_and_the_connection_goes_there(server: ModelSer
 
 
 @pytest.mark.parametrize("found", [["127.0.0.1", "10.0.0.1"], ["10.0.0.1", "127.0.0.1"], ["10.0.0.1"], ["::1"]])
-def test_a_name_with_even_one_forbidden_address_is_refused(server: ModelServer, found: list[str]) -> None:
-    assert "safe mode reaches" in refusal(f"http://a.test:{port(server)}/", restricted(Names(a_test=found)))
+def test_name_with_any_forbidden_address_is_refused(server: ModelServer, found: list[str]) -> None:
+    assert "safe mode reaches" in refusal(f"http://a.test:{port(server)}/", restricted(FakeResolver(a_test=found)))
     assert not server.requests
 
 
-def test_a_name_that_changes_its_address_is_checked_again_at_each_redirect(server: ModelServer) -> None:
-    server.reply(to("/next"))
-    names = Names(a_test=["127.0.0.1"])
+def test_changed_address_is_checked_again_at_each_redirect(server: ModelServer) -> None:
+    server.reply(redirect_to("/next"))
+    names = FakeResolver(a_test=["127.0.0.1"])
     answers = iter((["127.0.0.1"], ["10.0.0.1"]))
     rebinding = NetworkPolicy(frozenset(), lambda host, port: next(answers), restricted(names).is_allowed)
     assert "a.test is at 10.0.0.1" in refusal(f"http://a.test:{port(server)}/", rebinding)
     assert len(server.requests) == 1
 
 
-def test_the_next_address_is_tried_where_one_does_not_answer(server: ModelServer) -> None:
+def test_next_address_is_tried_if_one_fails(server: ModelServer) -> None:
     server.reply(text(b"here"))
-    names = Names(a_test=["127.0.0.9", "127.0.0.1"])
+    names = FakeResolver(a_test=["127.0.0.9", "127.0.0.1"])
     assert fetch_response(f"http://a.test:{port(server)}/", 20, restricted(names)).body == b"here"
 
 
-def test_a_redirect_leads_to_another_host_only_where_that_is_allowed(server: ModelServer) -> None:
-    names = Names(a_test=["127.0.0.1"], b_test=["127.0.0.1"])
+def test_redirect_to_another_host_must_be_allowed(server: ModelServer) -> None:
+    names = FakeResolver(a_test=["127.0.0.1"], b_test=["127.0.0.1"])
     other = f"http://b.test:{port(server)}/"
-    server.reply(to(other), to(other), text(b"there"))
+    server.reply(redirect_to(other), redirect_to(other), text(b"there"))
     start = f"http://a.test:{port(server)}/"
     assert refusal(start, restricted(names)).endswith(f"fetch {other}")
     assert len(server.requests) == 1
     assert fetch_response(start, 20, restricted(names, "b.test")).body == b"there"
 
 
-def test_a_redirect_to_an_allowed_host_is_still_held_to_public_addresses(server: ModelServer) -> None:
-    server.reply(to(f"http://localhost:{port(server)}/"))
-    names = Names(a_test=["127.0.0.1"], localhost=["::1"])
+def test_allowed_redirect_host_must_still_be_public(server: ModelServer) -> None:
+    server.reply(redirect_to(f"http://localhost:{port(server)}/"))
+    names = FakeResolver(a_test=["127.0.0.1"], localhost=["::1"])
     assert "localhost is at ::1" in refusal(f"http://a.test:{port(server)}/", restricted(names, "localhost"))
     assert len(server.requests) == 1
 
 
-def test_a_name_that_is_not_known_is_told() -> None:
-    names = Names(a_test=[])
+def test_unknown_host_is_reported() -> None:
+    names = FakeResolver(a_test=[])
     assert refusal("http://a.test/", restricted(names)).endswith("a.test: unknown host")
     assert refusal("http://no-such-name.invalid/", NetworkPolicy(frozenset())).count("no-such-name") == 1
 
 
 @pytest.mark.parametrize("safe", [False, True])
-def test_a_proxy_is_used_only_where_nothing_is_restricted(server: ModelServer, safe: bool) -> None:
+def test_proxy_is_used_only_without_a_policy(server: ModelServer, safe: bool) -> None:
     code = """if True:
         import sys
         from ask.tools.base import ToolError
@@ -305,7 +313,7 @@ def test_a_proxy_is_used_only_where_nothing_is_restricted(server: ModelServer, s
             print(error)
     """
     server.reply(text(b"from the proxy"))
-    env = {**os.environ, "http_proxy": place(server), "HTTP_PROXY": place(server), "no_proxy": ""}
+    env = {**os.environ, "http_proxy": get_base_url(server), "HTTP_PROXY": get_base_url(server), "no_proxy": ""}
     done = subprocess.run([sys.executable, "-c", code, str(safe)], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ("cannot connect to a.test:1: connection refused" if safe else "from the proxy")
     assert len(server.requests) == (0 if safe else 1)
@@ -316,7 +324,7 @@ def test_a_proxy_is_used_only_where_nothing_is_restricted(server: ModelServer, s
 
 class SecureServer(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
-        """Stay silent: clients that refuse its certificate are what is tested."""
+        """Print nothing: clients that refuse the certificate are expected."""
 
 
 class Hello(BaseHTTPRequestHandler):
@@ -326,7 +334,7 @@ class Hello(BaseHTTPRequestHandler):
         self.wfile.write(b"secure")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the method's parameter
-        """Stay silent."""
+        """Print nothing."""
 
 
 @pytest.fixture
@@ -348,7 +356,7 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "trusted", "said"),
+    ("name", "trusted", "message"),
     [
         ("secure.test", True, "secure"),
         ("secure.test", False, "its certificate is not valid: self-signed certificate"),
@@ -356,8 +364,8 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
         ("127.0.0.1", True, "its certificate is not valid: IP address mismatch"),
     ],
 )
-def test_a_certificate_is_checked_for_the_name_not_the_address(
-    secure: tuple[int, Path], name: str, trusted: bool, said: str
+def test_certificate_is_checked_against_the_host_name(
+    secure: tuple[int, Path], name: str, trusted: bool, message: str
 ) -> None:
     code = """if True:
         import sys
@@ -374,4 +382,4 @@ def test_a_certificate_is_checked_for_the_name_not_the_address(
     env = {**os.environ, **({"REQUESTS_CA_BUNDLE": str(certificate)} if trusted else {})}
     command = [sys.executable, "-c", code, f"https://{name}:{number}/"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=30)
-    assert said in done.stdout
+    assert message in done.stdout

@@ -1,4 +1,4 @@
-"""Look-ups, and this machine's own addresses."""
+"""Name resolution, and this machine's own addresses."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import socket
 from ask.tools.network_policy import is_public_remote_address, resolve_host
 
 
-def test_the_machine_s_own_public_address_is_none_to_reach() -> None:
+def test_own_public_address_is_refused() -> None:
     assert not is_public_remote_address("127.0.0.1")
     assert is_public_remote_address("8.8.8.8")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("8.8.8.8", 9))
-        except OSError:  # a machine without a network has none
+        except OSError:  # no network
             return
         assert not is_public_remote_address(probe.getsockname()[0])
 
 
-def test_localhost_is_looked_up_as_itself() -> None:
+def test_localhost_resolves_to_loopback() -> None:
     assert set(resolve_host("localhost", 80)) <= {"127.0.0.1", "::1"}

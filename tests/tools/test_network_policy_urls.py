@@ -1,4 +1,4 @@
-"""What a URL and an address may look like, and what may not pass for another."""
+"""Which URLs and addresses are accepted, and that no disguised host is."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAPPED = IPv6Address("::ffff:7f00:1").compressed
         ("http://evil.test#@allowed.com/", "evil.test", "http://evil.test/"),
     ],
 )
-def test_a_host_has_one_form(url: str, host: str, fetched: str) -> None:
+def test_host_is_normalized(url: str, host: str, fetched: str) -> None:
     assert parse_host(url) == host
     assert parse_url(url).url == fetched
 
@@ -73,7 +73,7 @@ def test_a_host_has_one_form(url: str, host: str, fetched: str) -> None:
         ),
     ],
 )
-def test_a_url_that_leaves_doubt_is_refused(url: str) -> None:
+def test_ambiguous_url_is_refused(url: str) -> None:
     with pytest.raises(ToolError, match=r"^not fetched: "):
         parse_host(url)
 
@@ -83,7 +83,7 @@ def test_a_url_that_leaves_doubt_is_refused(url: str) -> None:
         lambda rest: "http://" + rest
     )
 )
-def test_nobody_reads_another_host_in_what_is_fetched(url: str) -> None:
+def test_other_parsers_find_the_same_host(url: str) -> None:
     try:
         target = parse_url(url)
     except ToolError:
@@ -98,7 +98,7 @@ def test_nobody_reads_another_host_in_what_is_fetched(url: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_url_or_refused_in_one_line(text: str) -> None:
+def test_any_text_is_parsed_or_refused_in_one_line(text: str) -> None:
     try:
         parse_host(text)
     except ToolError as error:
@@ -117,7 +117,7 @@ def test_any_text_is_a_url_or_refused_in_one_line(text: str) -> None:
         *("fe80::1", "fe80::1%eth0", "2606:4700::1%1", "fec0::1", "ff02::1", "::ffff:0:127.0.0.1", "4000::1"),
     ],
 )
-def test_an_address_that_is_not_public_is_known(address: str) -> None:
+def test_non_public_address_is_recognized(address: str) -> None:
     assert not is_public_address(address)
 
 
@@ -137,20 +137,20 @@ def test_an_address_that_is_not_public_is_known(address: str) -> None:
         *("223.255.0.1", "2606:4700:4700::1111", "2001:4860:4860::8888", "2a00:1450::1", "64:ff9b::8.8.8.8"),
     ],
 )
-def test_an_address_that_is_public_is_known(address: str) -> None:
+def test_public_address_is_recognized(address: str) -> None:
     assert is_public_address(address)
 
 
 @given(st.ip_addresses())
-def test_what_the_library_knows_as_private_is_not_public(address: IPv4Address | IPv6Address) -> None:
-    # The library knows more with every version; the other way round it counts some that we leave out.
+def test_private_addresses_of_ipaddress_are_not_public(address: IPv4Address | IPv6Address) -> None:
+    # The library learns more blocks with every version. The reverse does not hold: it also lists blocks that we allow.
     if is_public_address(str(address)) and address not in ip_network("64:ff9b::/96"):
         assert address.is_global
         assert not (address.is_multicast or address.is_reserved or address.is_loopback or address.is_link_local)
 
 
 @given(st.ip_addresses(v=4))
-def test_an_ipv4_address_in_ipv6_clothes_gains_nothing(address: IPv4Address) -> None:
+def test_embedded_ipv4_address_is_checked(address: IPv4Address) -> None:
     dressed = [f"::ffff:{address}", f"::{address}", str(IPv6Address((0x2002 << 112) | int(address) << 80))]
     assert not any(is_public_address(other) for other in dressed)
     assert is_public_address(f"64:ff9b::{address}") == is_public_address(str(address))

@@ -13,19 +13,19 @@ from ask.tools.base import ToolContext
 from ask.tools.output_limits import MAX_OVERFLOW_SIZE, MAX_RESULT_LENGTH, OutputCapture, truncate_result
 
 
-def spilled(text: str) -> Path:
+def find_overflow_file(text: str) -> Path:
     found = re.search(r"(?:the whole is|bytes are) in (\S+)", text)
     assert found
     return Path(found[1])
 
 
 @pytest.mark.parametrize("length", [0, 1, MAX_RESULT_LENGTH])
-def test_a_text_within_the_limit_stays_as_it_is(context: ToolContext, length: int) -> None:
+def test_text_within_the_limit_is_unchanged(context: ToolContext, length: int) -> None:
     assert truncate_result("x" * length, context) == "x" * length
     assert not context.spill_directory.exists()
 
 
-def test_a_longer_text_keeps_head_and_tail_and_names_the_file_that_has_the_whole(context: ToolContext) -> None:
+def test_longer_text_keeps_head_and_tail_and_names_the_overflow_file(context: ToolContext) -> None:
     text = "".join(f"line {number}\n" for number in range(10_000))
     capped = truncate_result(text, context)
     assert len(capped) <= MAX_RESULT_LENGTH
@@ -34,38 +34,38 @@ def test_a_longer_text_keeps_head_and_tail_and_names_the_file_that_has_the_whole
     assert text.endswith(tail)
     assert f"{len(text) - len(head) - len(tail):,} characters left out" in capped
     assert min(len(head), len(tail)) > 14_000
-    assert spilled(capped).read_text() == text
+    assert find_overflow_file(capped).read_text() == text
 
 
-def test_spilled_files_are_their_owner_s_alone(context: ToolContext) -> None:
-    path = spilled(truncate_result("x" * 40_000, context))
+def test_overflow_files_are_private(context: ToolContext) -> None:
+    path = find_overflow_file(truncate_result("x" * 40_000, context))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_capped_text_is_not_capped_again(context: ToolContext) -> None:
+def test_truncated_text_is_not_truncated_again(context: ToolContext) -> None:
     capped = truncate_result("é" * 40_000, context)
     assert truncate_result(capped, context) == capped
 
 
-def test_lone_surrogates_do_not_stop_a_spill(context: ToolContext) -> None:
-    assert "\\ud83d" in spilled(truncate_result("\ud83d" + "x" * 40_000, context)).read_text()
+def test_lone_surrogates_can_be_written_to_the_overflow_file(context: ToolContext) -> None:
+    assert "\\ud83d" in find_overflow_file(truncate_result("\ud83d" + "x" * 40_000, context)).read_text()
 
 
-def test_where_no_file_can_be_written_the_text_is_shortened_all_the_same(context: ToolContext) -> None:
+def test_text_is_truncated_even_if_no_file_can_be_written(context: ToolContext) -> None:
     context.spill_directory.parent.write_text("a file where the folder should be")
     capped = truncate_result("x" * 40_000, context)
     assert len(capped) <= MAX_RESULT_LENGTH
     assert "no file could be written" in capped
 
 
-def test_a_spilled_file_ends_at_its_limit(tmp_path: Path) -> None:
+def test_overflow_file_is_limited(tmp_path: Path) -> None:
     capture = OutputCapture(tmp_path, "big")
     for _ in range(MAX_OVERFLOW_SIZE // 1_000_000 + 2):
         capture.feed("x" * 1_000_000)
     text = capture.truncate(MAX_RESULT_LENGTH)
     assert "the first 100,000,000 bytes are in" in text
-    assert spilled(text).stat().st_size == MAX_OVERFLOW_SIZE
+    assert find_overflow_file(text).stat().st_size == MAX_OVERFLOW_SIZE
 
 
 def test_a_discarded_capture_leaves_no_file(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_discarded_capture_leaves_no_file(tmp_path: Path) -> None:
 @given(
     st.lists(st.text("aé😀\n", max_size=30), max_size=40), st.integers(1, 500), st.integers(1_000, MAX_RESULT_LENGTH)
 )
-def test_pieces_give_the_same_as_the_whole(pieces: list[str], times: int, limit: int) -> None:
+def test_pieces_give_the_same_result_as_the_full_text(pieces: list[str], times: int, limit: int) -> None:
     text = "".join(pieces) * times
     with TemporaryDirectory() as name:
         capture = OutputCapture(Path(name), "x")
@@ -92,7 +92,7 @@ def test_pieces_give_the_same_as_the_whole(pieces: list[str], times: int, limit:
             assert short == text
             assert not list(Path(name).iterdir())
         else:
-            assert spilled(short).read_text() == text
+            assert find_overflow_file(short).read_text() == text
             head, _, tail = short.partition("\n[... ")
             assert text.startswith(head)
             assert text.endswith(tail.partition(" ...]\n")[2])

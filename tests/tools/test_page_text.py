@@ -1,4 +1,4 @@
-"""HTML to Markdown, in a process that can be ended."""
+"""HTML to Markdown in a subprocess with a time limit."""
 
 from __future__ import annotations
 
@@ -51,32 +51,32 @@ def test_headings_links_lists_code_and_tables_are_kept() -> None:
     ]
 
 
-def test_a_page_without_a_main_part_is_kept_whole() -> None:
+def test_page_without_a_main_element_is_kept_completely() -> None:
     assert convert_html("<title>T</title><article>a</article><article>b</article><p>c", URL) == "T\n\na\n\nb\n\nc"
 
 
-def test_a_main_part_that_is_not_most_of_the_page_is_not_taken_for_it() -> None:
+def test_small_main_element_is_ignored() -> None:
     text = convert_html(f"<main>Please wait</main><div>{'word ' * 50}</div>", URL)
     assert text.startswith("Please wait")
     assert text.count("word") == 50
 
 
-def test_a_page_of_links_keeps_them() -> None:
+def test_page_of_links_keeps_its_links() -> None:
     html = "".join(f"<li><a href={number}>link {number}</a>" for number in range(50))
     assert convert_html(f"<ul>{html}</ul>", URL).count("](https://example.com/docs/") == 50
 
 
-def test_elements_that_are_nested_without_end_do_no_harm() -> None:
+def test_deeply_nested_elements_are_handled() -> None:
     assert "deep" in extract_page_text("<div>" * 3_000 + "deep", URL, 20, os.environ)
 
 
 @given(st.text(alphabet="<>/&;\"'= -![]?abcdeilnopruvst\n\0", max_size=200))
 @settings(max_examples=50)
-def test_anything_can_be_read(html: str) -> None:
+def test_any_html_is_converted(html: str) -> None:
     convert_html(html, URL)
 
 
-def test_it_is_read_in_another_process_with_the_same_result() -> None:
+def test_subprocess_gives_the_same_result() -> None:
     assert extract_page_text(ARTICLE, URL, 20, os.environ) == convert_html(ARTICLE, URL)
 
 
@@ -91,14 +91,17 @@ def test_without_the_extra_the_page_is_still_readable(tmp_path: Path) -> None:
 def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     for name in ("bs4", "lxml", "markdownify", "resource", "ask"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
-    code = f"import os; from ask.tools.page_text import extract_page_text; print(extract_page_text('<p>fine', {URL!r}, 20, os.environ))"
+    code = (
+        "import os; from ask.tools.page_text import extract_page_text; "
+        f"print(extract_page_text('<p>fine', {URL!r}, 20, os.environ))"
+    )
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "fine\n"
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
-def test_a_very_long_page_is_read_too() -> None:
+def test_very_long_page_is_converted() -> None:
     rows = "<tr><td><a href=x>y</a>" * (MAX_MARKDOWN_HTML_LENGTH // 20)
     assert (
         extract_page_text(f"<table>{rows}", URL, 100, os.environ).count("](https://example.com/docs/x)")
@@ -106,7 +109,7 @@ def test_a_very_long_page_is_read_too() -> None:
     )
 
 
-def test_one_that_takes_too_long_is_ended() -> None:
+def test_slow_conversion_is_killed() -> None:
     with pytest.raises(ToolError, match="could not be read in time"):
         extract_page_text("<table>" + "<tr><td><a href=x>y</a>" * 50_000, URL, 0.5, os.environ)
 
@@ -129,7 +132,7 @@ def test_links_redirects_frames_and_code_are_kept(html: str, text: str) -> None:
     assert convert_html(html, URL) == text
 
 
-def test_without_beautiful_soup_the_same_is_read() -> None:
+def test_result_is_the_same_without_beautiful_soup() -> None:
     code = (
         "import json, sys; sys.modules['bs4'] = None; from ask.tools.page_text import convert_html; "
         "print(json.dumps([convert_html(html, sys.argv[1]) for html in json.load(sys.stdin)]))"
@@ -156,5 +159,5 @@ def test_without_beautiful_soup_the_same_is_read() -> None:
         ("<pre class='language-a`b'>x</pre>", "```\nx\n```"),
     ],
 )
-def test_what_nobody_sees_is_left_out_and_what_is_seen_is_kept(html: str, text: str) -> None:
+def test_hidden_text_is_dropped_and_visible_text_kept(html: str, text: str) -> None:
     assert convert_html(html, URL) == text

@@ -1,4 +1,4 @@
-"""HTML to text without any package."""
+"""HTML to text with only the standard library."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def read(html: str) -> str:
         ("", ""),
     ],
 )
-def test_what_means_something_is_kept(html: str, text: str) -> None:
+def test_meaningful_elements_are_kept(html: str, text: str) -> None:
     assert read(html) == text
 
 
 @given(st.text(alphabet="<>/&;\"'= -![]?abcdeilnopruvs\n", max_size=200))
-def test_anything_can_be_read(html: str) -> None:
+def test_any_html_is_converted(html: str) -> None:
     read(html)
 
 
 @given(
     st.lists(st.sampled_from(["<p>", "</p>", "<ul>", "</ul>", "<li>", "<ol>", "</ol>", "<a href=x>", "</a>", "<pre>"]))
 )
-def test_text_is_kept_however_it_is_nested(tags: list[str]) -> None:
+def test_deeply_nested_text_is_kept(tags: list[str]) -> None:
     text = read("".join(f"{tag}w{number}w" for number, tag in enumerate(tags)))
     assert all(f"w{number}w" in text for number in range(len(tags)))

@@ -32,14 +32,14 @@ def bash(context: ToolContext) -> Callable[..., ToolResult]:
 Bash = Callable[..., ToolResult]
 
 
-def alive(pid: int) -> bool:
+def is_running(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
 @contextmanager
-def at_most(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     start = time.monotonic()
     yield
     assert time.monotonic() - start < seconds
@@ -49,20 +49,20 @@ def pids(context: ToolContext, *names: str) -> list[int]:
     return [int((context.directory / name).read_text()) for name in names]
 
 
-def test_a_silent_command_gives_its_exit_code_alone(bash: Bash) -> None:
+def test_silent_command_returns_only_its_exit_code(bash: Bash) -> None:
     assert bash("true") == ToolResult("exit code: 0", False, 0)
 
 
-def test_both_streams_and_the_exit_code_come_back(bash: Bash) -> None:
+def test_both_streams_and_the_exit_code_are_returned(bash: Bash) -> None:
     result = bash("echo out; echo err >&2; exit 3")
     assert result == ToolResult("exit code: 3\nstdout:\nout\nstderr:\nerr\n", True, 3)
 
 
-def test_an_output_without_a_last_newline_stays_apart_from_the_next(bash: Bash) -> None:
+def test_output_without_a_final_newline_is_separated_from_the_next(bash: Bash) -> None:
     assert bash("printf out; printf err >&2").text == "exit code: 0\nstdout:\nout\nstderr:\nerr"
 
 
-def test_a_command_works_in_the_run_s_directory_and_environment(context: ToolContext) -> None:
+def test_command_uses_the_run_s_directory_and_environment(context: ToolContext) -> None:
     context = context._replace(environment={"PATH": os.environ["PATH"], "ONLY": "this"})
     text = BASH.run({"command": "pwd; echo $ONLY; env"}, context).text
     assert text.startswith(f"exit code: 0\nstdout:\n{context.directory}\nthis\n")
@@ -78,7 +78,7 @@ def test_a_command_has_no_terminal(bash: Bash) -> None:
 
 
 @pytest.mark.parametrize("command", ["-c", "--help", "-"])
-def test_a_command_that_looks_like_an_option_is_a_command(bash: Bash, command: str) -> None:
+def test_command_that_looks_like_an_option_is_run(bash: Bash, command: str) -> None:
     assert bash(command).exit_status == 127
 
 
@@ -88,26 +88,26 @@ def test_death_by_a_signal_is_named(bash: Bash) -> None:
     assert result.exit_status == 139
 
 
-def test_it_returns_when_the_shell_exits_and_what_runs_behind_it_lives_on(bash: Bash, context: ToolContext) -> None:
-    with at_most(15):
+def test_call_returns_when_the_shell_exits_and_background_processes_survive(bash: Bash, context: ToolContext) -> None:
+    with time_limit(15):
         result = bash("sleep 600 & echo $! > pid; echo done")
     [pid] = pids(context, "pid")
     try:
         assert result.text.startswith("exit code: 0\nstdout:\ndone\n[a background process still holds the output")
-        assert alive(pid)
+        assert is_running(pid)
     finally:
         os.kill(pid, signal.SIGKILL)
 
 
-def test_a_redirected_background_process_is_not_remarked_on(bash: Bash, context: ToolContext) -> None:
+def test_redirected_background_process_causes_no_note(bash: Bash, context: ToolContext) -> None:
     result = bash("sleep 600 > log 2>&1 & echo $! > pid")
     os.kill(pids(context, "pid")[0], signal.SIGKILL)
     assert result.text == "exit code: 0"
 
 
-def test_a_background_flood_does_not_hold_the_call(bash: Bash, context: ToolContext) -> None:
+def test_background_flood_does_not_delay_the_call(bash: Bash, context: ToolContext) -> None:
     try:
-        with at_most(15):
+        with time_limit(15):
             assert bash("yes & echo $! > pid; echo done").exit_status == 0
     finally:
         [pid] = pids(context, "pid")
@@ -115,11 +115,11 @@ def test_a_background_flood_does_not_hold_the_call(bash: Bash, context: ToolCont
             os.kill(pid, signal.SIGKILL)
 
 
-def test_output_that_the_shell_does_not_wait_for_still_comes(bash: Bash) -> None:
+def test_output_that_the_shell_does_not_wait_for_is_read(bash: Bash) -> None:
     assert bash("echo late > >(sleep 0.03; cat)").text == "exit code: 0\nstdout:\nlate\n"
 
 
-def test_it_waits_for_a_command_that_closed_its_output(bash: Bash, context: ToolContext) -> None:
+def test_call_waits_for_a_command_that_closed_its_output(bash: Bash, context: ToolContext) -> None:
     bash("exec >&- 2>&-; sleep 0.2; touch done")
     assert (context.directory / "done").exists()
 
@@ -136,19 +136,19 @@ def test_it_waits_for_a_command_that_closed_its_output(bash: Bash, context: Tool
     ids=["child", "setsid", "double fork", "setsid without environment", "without environment"],
 )
 def test_a_timeout_kills_all_processes_of_the_command(bash: Bash, context: ToolContext, command: str) -> None:
-    with at_most(15):
+    with time_limit(15):
         result = bash(f"echo begun; {command}", timeout=0.5)
     assert result.text.startswith("stopped after 0.5 s")
     assert result.text.endswith("\nstdout:\nbegun\n")
     assert result.failed
-    assert not alive(*pids(context, "pid"))
+    assert not is_running(*pids(context, "pid"))
 
 
 @pytest.mark.slow
 def test_a_command_that_ignores_sigterm_is_killed_after_two_seconds(bash: Bash, context: ToolContext) -> None:
-    with at_most(20):
+    with time_limit(20):
         bash("trap '' TERM; echo $$ > pid; while :; do sleep 1; done", timeout=0.3)
-    assert not alive(*pids(context, "pid"))
+    assert not is_running(*pids(context, "pid"))
 
 
 def test_no_further_command_starts_after_a_timeout(bash: Bash, context: ToolContext) -> None:
@@ -162,7 +162,7 @@ def test_output_of_a_sigterm_handler_is_kept(bash: Bash) -> None:
 
 def test_the_command_timeout_is_the_upper_limit(context: ToolContext) -> None:
     context = context._replace(command_timeout=0.3)
-    with at_most(15):
+    with time_limit(15):
         assert BASH.run({"command": "sleep 600", "timeout": 100}, context).text.startswith("stopped after 0.3 s")
 
 
@@ -180,11 +180,11 @@ def test_processes_of_an_earlier_call_survive_the_timeout_of_a_later_one(bash: B
     bash("sleep 600 > log 2>&1 & echo $! > pid")
     bash("sleep 600", timeout=0.2)
     [pid] = pids(context, "pid")
-    assert alive(pid)
+    assert is_running(pid)
     os.kill(pid, signal.SIGKILL)
 
 
-def test_a_call_within_a_call_ends_with_the_outer_one(context: ToolContext) -> None:
+def test_nested_call_is_killed_with_the_outer_one(context: ToolContext) -> None:
     outer = context._replace(environment={**context.environment, "ASK_CALL": "outer-mark"})
     assert re.search(r"ASK_CALL=outer-mark \w{32}\n", BASH.run({"command": "env"}, outer).text)
 
@@ -213,11 +213,11 @@ def start_interruptible(context: ToolContext, before: str) -> subprocess.Popen[s
     return process
 
 
-def test_an_interrupt_ends_all_of_it_and_goes_on(context: ToolContext) -> None:
+def test_interrupt_kills_all_processes_and_propagates(context: ToolContext) -> None:
     process = start_interruptible(context, "")
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=30)[0] == "interrupted []\n"
-    assert not alive(*pids(context, "pid"))
+    assert not is_running(*pids(context, "pid"))
 
 
 def test_a_second_interrupt_kills_at_once(context: ToolContext) -> None:
@@ -230,23 +230,23 @@ def test_a_second_interrupt_kills_at_once(context: ToolContext) -> None:
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=30)[0] == "interrupted []\n"
-        assert not alive(*pids(context, "pid"))
+        assert not is_running(*pids(context, "pid"))
         return time.monotonic() - started
 
     # A single interrupt takes at least 2 seconds. On a busy machine one attempt may be slow for other reasons.
     assert any(interrupt_twice() < 1.8 for _ in range(3))
 
 
-def test_an_error_in_showing_the_output_ends_all_of_it(context: ToolContext) -> None:
+def test_error_in_the_output_callback_kills_all_processes(context: ToolContext) -> None:
     def fail(text: str) -> None:
         raise BrokenPipeError(text)
 
     with pytest.raises(BrokenPipeError):
         BASH.run({"command": "echo $$ > pid; echo x; sleep 600"}, context._replace(on_output=fail))
-    assert not alive(*pids(context, "pid"))
+    assert not is_running(*pids(context, "pid"))
 
 
-def test_output_is_shown_as_it_comes(context: ToolContext) -> None:
+def test_output_is_reported_as_it_arrives(context: ToolContext) -> None:
     shown: list[tuple[str, bool]] = []
     context = context._replace(on_output=lambda text: shown.append((text, done.exists())))
     done = context.directory / "done"
@@ -254,18 +254,18 @@ def test_output_is_shown_as_it_comes(context: ToolContext) -> None:
     assert shown == [("one\n", False), ("two\n", False)]
 
 
-def test_bytes_that_are_not_utf_8_are_shown_as_such(bash: Bash, said: list[str]) -> None:
+def test_invalid_utf_8_is_shown_as_escapes(bash: Bash, command_output: list[str]) -> None:
     assert bash(r"printf 'a\xff\xc3'").text == "exit code: 0\nstdout:\na\\xff\\xc3"
-    assert "".join(said) == r"a\xff\xc3"
+    assert "".join(command_output) == r"a\xff\xc3"
 
 
-def test_a_character_split_over_writes_survives(bash: Bash, said: list[str]) -> None:
+def test_character_split_between_writes_survives(bash: Bash, command_output: list[str]) -> None:
     bash(r"printf '\xf0\x9f'; sleep 0.1; printf '\x98\x80'")
-    assert said == ["😀"]
+    assert command_output == ["😀"]
 
 
 @pytest.mark.parametrize(("out", "err"), [(20_000, 0), (20_000, 10), (10, 20_000), (20_000, 20_000), (4_000, 4_000)])
-def test_a_long_output_keeps_both_ends_of_both_streams_and_names_the_whole(bash: Bash, out: int, err: int) -> None:
+def test_long_output_keeps_both_ends_of_both_streams_and_names_the_files(bash: Bash, out: int, err: int) -> None:
     text = bash(f"seq 1 {out}; seq 1 {err} >&2").text
     assert MAX_RESULT_LENGTH * 0.9 < len(text) <= MAX_RESULT_LENGTH
     whole = {"stdout": out, "stderr": err}
@@ -283,7 +283,7 @@ def test_a_long_output_keeps_both_ends_of_both_streams_and_names_the_whole(bash:
             assert section.rstrip() == expected.rstrip()
 
 
-def test_a_flood_is_stopped_and_shortened(context: ToolContext) -> None:
+def test_flood_is_stopped_and_truncated(context: ToolContext) -> None:
     text = BASH.run({"command": "yes", "timeout": 0.5}, context._replace(on_output=lambda text: None)).text
     assert text.startswith("stopped after 0.5 s")
     assert len(text) <= MAX_RESULT_LENGTH
@@ -326,14 +326,14 @@ for command in sys.argv[2:]:
 def test_it_works_without_pidfd(tmp_path: Path) -> None:
     commands = ["echo a", "exec >&- 2>&-; sleep 0.1; exit 4", "timeout 3 sleep 3 & echo b", "sleep 600"]
     command = [sys.executable, "-c", WITHOUT_PIDFD, str(tmp_path), *commands]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert said.splitlines()[:2] == ["['exit code: 0', 'stdout:', 'a']", "['exit code: 4']"]
-    assert "['exit code: 0', 'stdout:', 'b', '[a background process" in said
-    assert "stopped after 1 s" in said
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert output.splitlines()[:2] == ["['exit code: 0', 'stdout:', 'a']", "['exit code: 4']"]
+    assert "['exit code: 0', 'stdout:', 'b', '[a background process" in output
+    assert "stopped after 1 s" in output
 
 
 @pytest.mark.slow
-def test_waiting_for_a_silent_command_costs_nothing(bash: Bash) -> None:
+def test_waiting_for_a_silent_command_uses_no_cpu(bash: Bash) -> None:
     before = time.process_time()
     bash("sleep 1")
     assert time.process_time() - before < 0.1
@@ -351,15 +351,17 @@ def test_a_vanished_working_directory_is_reported(context: ToolContext) -> None:
 
 
 @pytest.mark.parametrize(("command", "what"), [("x" * 200_000, "too long"), ("a\0b", "NUL"), ("\ud83d", "half")])
-def test_a_command_that_cannot_be_an_argument_is_refused(bash: Bash, command: str, what: str) -> None:
+def test_command_that_bash_cannot_receive_is_refused(bash: Bash, command: str, what: str) -> None:
     with pytest.raises(ToolError, match=what):
         bash(command)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=st.lists(st.binary(min_size=1, max_size=6) | st.sampled_from("é€😀").map(str.encode), max_size=4))
-def test_any_bytes_in_any_pieces_read_as_their_whole(bash: Bash, said: list[str], pieces: list[bytes]) -> None:
-    said.clear()
+def test_any_bytes_in_any_fragments_are_decoded_alike(
+    bash: Bash, command_output: list[str], pieces: list[bytes]
+) -> None:
+    command_output.clear()
     halves = [half for piece in pieces for half in (piece[:1], piece[1:])]
     bash("; sleep 0.01; ".join("printf '" + "".join(f"\\x{byte:02x}" for byte in half) + "'" for half in halves))
-    assert "".join(said) == b"".join(pieces).decode("utf-8", "backslashreplace")
+    assert "".join(command_output) == b"".join(pieces).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""The tool `search_web` with Brave and Tavily: what is asked, what a model reads, and what it reads of errors."""
+"""The tool `search_web` with Brave and Tavily: requests, results and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def refusal(engine: SearchEngine, context: ToolContext, **arguments: object) -> 
     return str(caught.value)
 
 
-def test_the_engines_are_those_that_can_be_configured() -> None:
+def test_engines_match_the_configurable_ones() -> None:
     assert tuple(ENGINE_BASE_URLS) == SEARCH_ENGINES
 
 
@@ -58,7 +58,7 @@ def test_results_are_numbered_text(server: ModelServer, context: ToolContext, na
 @pytest.mark.parametrize(
     ("wanted", "asked"), [(None, DEFAULT_RESULT_COUNT), (3, 3), (0, 1), (-5, 1), (500, MAX_RESULT_COUNT)]
 )
-def test_brave_is_asked_as_it_documents(
+def test_brave_request_is_as_documented(
     server: ModelServer, context: ToolContext, wanted: int | None, asked: int
 ) -> None:
     server.reply(answer(FOUND["brave"](NUTS)))
@@ -73,7 +73,7 @@ def test_brave_is_asked_as_it_documents(
     assert request.headers["Accept"] == "application/json"
 
 
-def test_tavily_is_asked_as_it_documents(server: ModelServer, context: ToolContext) -> None:
+def test_tavily_request_is_as_documented(server: ModelServer, context: ToolContext) -> None:
     server.reply(answer(FOUND["tavily"](NUTS)))
     search(engine(server, "tavily"), context, query="a & b ä", max_results=3)
     request = server.requests[0]
@@ -84,13 +84,13 @@ def test_tavily_is_asked_as_it_documents(server: ModelServer, context: ToolConte
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_no_more_results_come_than_were_wanted(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_results_are_limited(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(answer(FOUND[name](NUTS * 30)))
     assert re.findall(r"^\d+", search(engine(server, name), context, max_results=3), re.MULTILINE) == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_a_result_is_cut_and_cannot_pass_for_another(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_result_is_truncated_and_cannot_imitate_another(server: ModelServer, context: ToolContext, name: str) -> None:
     long = "word " * 1_000
     results = [
         ("A &amp; <b>B</b>\n\n2. C", "https://a.test/", f"x\n   https://b.test/\n{long}"),
@@ -109,20 +109,18 @@ def test_a_result_is_cut_and_cannot_pass_for_another(server: ModelServer, contex
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_a_character_with_an_endless_number_is_one_that_is_not_known(
-    server: ModelServer, context: ToolContext, name: str
-) -> None:
+def test_huge_character_reference_is_replaced(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(answer(FOUND[name]([(f"&#{'9' * 5_000};&#0000000065;", "https://a.test/", "")])))
     assert search(engine(server, name), context).endswith("1. \ufffdA\n   https://a.test/")
 
 
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_finding_nothing_is_told_with_what_to_do(server: ModelServer, context: ToolContext, name: str) -> None:
+def test_empty_result_has_a_hint(server: ModelServer, context: ToolContext, name: str) -> None:
     server.reply(answer(FOUND[name]([])))
     assert refusal(engine(server, name), context).startswith(f"{name} found nothing")
 
 
-def test_nothing_is_asked_for_nothing(server: ModelServer, context: ToolContext) -> None:
+def test_empty_query_sends_no_request(server: ModelServer, context: ToolContext) -> None:
     assert refusal(engine(server, "brave"), context, query=" \n").endswith("empty")
     assert not server.requests
 
@@ -135,7 +133,7 @@ TOO_LONG = answer({"detail": [{"loc": ["body", "query"], "msg": "Query is too lo
 
 
 @pytest.mark.parametrize(
-    ("name", "reply", "told"),
+    ("name", "reply", "expected"),
     [
         ("brave", brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", INVALID), ["422", INVALID, f"{ANOTHER} brave`"]),
         ("tavily", tavily_error(401, UNKNOWN), ["401", UNKNOWN, f"{ANOTHER} tavily`"]),
@@ -153,11 +151,11 @@ TOO_LONG = answer({"detail": [{"loc": ["body", "query"], "msg": "Query is too lo
     ],
 )
 def test_an_error_names_the_engine_and_what_to_change(
-    server: ModelServer, context: ToolContext, name: str, reply: Reply, told: list[str]
+    server: ModelServer, context: ToolContext, name: str, reply: Reply, expected: list[str]
 ) -> None:
     server.reply(reply)
     message = refusal(engine(server, name), context)
-    assert all(value in message for value in (name, *told)), message
+    assert all(value in message for value in (name, *expected)), message
 
 
 @pytest.mark.slow
@@ -168,32 +166,33 @@ def test_a_rate_limited_request_is_retried_once(server: ModelServer, context: To
     too_often = brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan")
     server.reply(too_often, answer(FOUND[name](NUTS)), too_often, too_often)
     assert "1. Nuts" in search(engine(server, name), context)
-    told = refusal(engine(server, name), context)
-    assert all(value in told for value in (name, "429", "RATE_LIMITED"))
+    message = refusal(engine(server, name), context)
+    assert all(value in message for value in (name, "429", "RATE_LIMITED"))
     assert len(server.requests) == 4
 
 
 @pytest.mark.parametrize("reply", [tavily_error(401, UNKNOWN), tavily_error(432, PLAN), tavily_error(429, "slow")])
-def test_of_several_keys_the_next_is_tried(server: ModelServer, context: ToolContext, reply: Reply) -> None:
+def test_next_key_is_tried(server: ModelServer, context: ToolContext, reply: Reply) -> None:
     server.reply(reply, answer(FOUND["tavily"](NUTS)))
     assert "1. Nuts" in search(engine(server, "tavily", f"{KEY}| {OTHER}"), context)
     assert [r.headers["Authorization"] for r in server.requests] == [f"Bearer {KEY}", f"Bearer {OTHER}"]
 
 
 @pytest.mark.parametrize("key", [KEY, "short"])
-def test_the_key_is_in_no_error(server: ModelServer, context: ToolContext, key: str) -> None:
+def test_errors_never_contain_the_key(server: ModelServer, context: ToolContext, key: str) -> None:
     server.reply(tavily_error(401, f"no such key: {key}"))
-    told = refusal(engine(server, "tavily", key), context)
-    assert f"no such key: {REDACTED}" in told
-    assert key not in told
+    message = refusal(engine(server, "tavily", key), context)
+    assert f"no such key: {REDACTED}" in message
+    assert key not in message
 
 
 @pytest.mark.parametrize("key", ["ключ-0123456789", "a\nX-Evil: b"])
 @pytest.mark.parametrize("name", KEYED_ENGINES)
-def test_a_key_that_cannot_be_sent_is_not(server: ModelServer, context: ToolContext, name: str, key: str) -> None:
-    told = refusal(engine(server, name, key), context)
-    assert name in told
-    assert key not in told
+def test_invalid_key_is_not_sent(server: ModelServer, context: ToolContext, name: str, key: str) -> None:
+    message = refusal(engine(server, name, key), context)
+    assert name in message
+    assert f"ask keys set {name}" in message
+    assert key not in message
     assert not server.requests
 
 
@@ -206,14 +205,14 @@ def test_a_redirect_is_not_followed_with_the_key(server: ModelServer, context: T
 
 
 @pytest.mark.parametrize("reply", [Reply((HOLD,)), Reply((b"{", HOLD))], ids=["no-headers", "no-end"])
-def test_the_user_s_time_holds(server: ModelServer, context: ToolContext, reply: Reply) -> None:
+def test_user_s_timeout_applies(server: ModelServer, context: ToolContext, reply: Reply) -> None:
     server.reply(reply)
-    told = refusal(engine(server, "brave"), context._replace(command_timeout=0.5))
-    assert "had not come after" in told or "cannot be read" in told
+    message = refusal(engine(server, "brave"), context._replace(command_timeout=0.5))
+    assert "had not come after" in message or "cannot be read" in message
     server.wait_for_abandoned()
 
 
-def test_where_an_engine_lives_must_be_a_url(context: ToolContext) -> None:
+def test_base_url_must_be_a_url(context: ToolContext) -> None:
     wrong = SearchEngine("brave", "file:///etc/passwd", KEY)
     assert "a URL begins with http:// or https://" in refusal(wrong, context)
     host_of = create_search_tool(wrong).host_of
@@ -222,13 +221,13 @@ def test_where_an_engine_lives_must_be_a_url(context: ToolContext) -> None:
         host_of({"query": "x"})
 
 
-def test_the_host_is_the_engine_s_whatever_is_asked_for() -> None:
-    told = {}
+def test_host_is_the_engine_s_for_any_arguments() -> None:
+    hosts = {}
     for name, base_url in ENGINE_BASE_URLS.items():
         host_of = create_search_tool(SearchEngine(name, base_url, KEY)).host_of
         assert host_of
-        told[name] = host_of({"query": "site:evil.test", "url": "http://evil.test"})
-    assert told == {"brave": "api.search.brave.com", "tavily": "api.tavily.com", "duckduckgo": "html.duckduckgo.com"}
+        hosts[name] = host_of({"query": "site:evil.test", "url": "http://evil.test"})
+    assert hosts == {"brave": "api.search.brave.com", "tavily": "api.tavily.com", "duckduckgo": "html.duckduckgo.com"}
 
 
 anything = st.recursive(
@@ -247,9 +246,7 @@ anything = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=anything, status=st.sampled_from([200, 204, 400, 401, 404, 422, 500]), name=st.sampled_from(KEYED_ENGINES))
-def test_whatever_an_engine_answers_is_text_or_an_error(
-    context: ToolContext, body: Json, status: int, name: str
-) -> None:
+def test_any_response_is_text_or_an_error(context: ToolContext, body: Json, status: int, name: str) -> None:
     with ModelServer() as server:
         server.reply(answer(body, status))
         try:

@@ -1,4 +1,4 @@
-"""`ask chat`: its options, which are those of `ask`. What happens then is in the modules beside this one."""
+"""The `ask chat` command and its options, which are those of `ask`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from ask.cli.ask import AskCommand
 from ask.cli.ask import command as ask_command
 
 EXCLUDED_OPTIONS = frozenset({"cmd", "code", "compact", "no_stdin", "schema", "version"})
-"""The options of `ask` that have no meaning here, by the names of their parameters."""
+"""Parameter names of the `ask` options that make no sense in a chat."""
 
 
 class ChatCommand(AskCommand):
-    """Takes the options of `ask`, and tells of what can be typed."""
+    """Accepts the options of `ask` and lists the slash commands in its help."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from ask.cli.chat.slash_commands import SLASH_COMMANDS
 
         with formatter.section("In the chat"):
             formatter.write_dl(
-                [(f"/{name} {word.arguments}".strip(), word.description) for name, word in SLASH_COMMANDS.items()]
+                [
+                    (f"/{name} {command.arguments}".strip(), command.description)
+                    for name, command in SLASH_COMMANDS.items()
+                ]
             )
         formatter.write_paragraph()
         formatter.write_text("Alt-Enter begins a new line, Tab completes, Ctrl-C stops an answer, Ctrl-D leaves.")

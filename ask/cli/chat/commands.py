@@ -1,4 +1,4 @@
-"""Carries out the /commands of a chat: a function each, of the name that stands in `words`."""
+"""Executes the slash commands of a chat: one function per entry of `SLASH_COMMANDS`, with the same name."""
 
 from __future__ import annotations
 
@@ -20,27 +20,21 @@ KEY_BINDINGS = {
     "Ctrl-D": "leaves",
 }
 MAX_NAMED_FILES = 3
-"""Files of which each is told; more are counted."""
+"""Up to this many attached files are listed by name; more are only counted."""
 
 
 def execute_command(call: SlashCommandCall, session: ChatSession) -> None:
-    """Carry out a command.
-
-    Raises:
-        AskError: it makes no sense, or failed.
-    """
+    """Execute a slash command; invalid arguments and failures raise `AskError`."""
     COMMANDS[call.name](session, call.argument)
 
 
 def model(session: ChatSession, name: str) -> None:
-    """/model"""
     if name:
         session.select_model(name)
     print_endpoint(session)
 
 
 def provider(session: ChatSession, name: str) -> None:
-    """/provider"""
     if name:
         session.select_provider(name)
     print_endpoint(session)
@@ -49,21 +43,18 @@ def provider(session: ChatSession, name: str) -> None:
 
 
 def print_endpoint(session: ChatSession) -> None:
-    """Say who is asked."""
-    target = session.request.endpoint
-    session.print_line(f"Asking {target.model} of {target.provider_name}")
+    endpoint = session.request.endpoint
+    session.print_line(f"Asking {endpoint.model} of {endpoint.provider_name}")
 
 
 def system(session: ChatSession, text: str) -> None:
-    """/system"""
     if text:
         session.set_extra_system_prompt("" if text == "-" else text)
-    added = session.request.extra_system_prompt
-    session.print_line(f"Added to the system prompt:\n{added}" if added else "Nothing is added to the system prompt")
+    extra = session.request.extra_system_prompt
+    session.print_line(f"Added to the system prompt:\n{extra}" if extra else "Nothing is added to the system prompt")
 
 
 def tools(session: ChatSession, mode: str) -> None:
-    """/tools"""
     if mode in ("on", "off"):
         session.enable_tools(enabled=mode == "on")
     elif mode not in ("", "list"):
@@ -73,51 +64,46 @@ def tools(session: ChatSession, mode: str) -> None:
 
 
 def safe(session: ChatSession, mode: str) -> None:
-    """/safe"""
     if mode not in ("", "on"):
         raise UsageError(f"/safe takes on, not {mode!r}", "what is confined stays so until the chat ends")
     if mode:
         session.enable_safe_mode()
-    confined = session.request.safe_mode
-    if confined is None:
+    safe_mode = session.request.safe_mode
+    if safe_mode is None:
         session.print_line("Safe mode is off: /safe on turns it on")
     else:
         session.print_line(
-            f"Safe mode is on: tools can change {', '.join(map(str, confined.writable_folders))} and nothing else"
+            f"Safe mode is on: tools can change {', '.join(map(str, safe_mode.writable_folders))} and nothing else"
         )
 
 
 def file(session: ChatSession, path: str) -> None:
-    """/file"""
     from ask.attachments import describe_attachment
 
-    given = session.attach_files(path)
-    texts = given.texts[:-1] if given.skipped_files else given.texts
+    inputs = session.attach_files(path)
+    texts = inputs.texts[:-1] if inputs.skipped_files else inputs.texts  # the last text lists the skipped files
     if len(texts) > MAX_NAMED_FILES:
         session.print_line(f"{len(texts)} texts of {path} go with the next message")
     for name, text in texts if len(texts) <= MAX_NAMED_FILES else ():
         lines = len(text.splitlines())
         session.print_line(f"{name} goes with the next message ({lines} {'line' if lines == 1 else 'lines'})")
-    if given.skipped_files:
-        more = "; ..." if len(given.skipped_files) > MAX_NAMED_FILES else ""
-        session.print_line(f"Left out, as it is no text: {'; '.join(given.skipped_files[:MAX_NAMED_FILES])}{more}")
-    for attachment in given.attachments:
+    if inputs.skipped_files:
+        more = "; ..." if len(inputs.skipped_files) > MAX_NAMED_FILES else ""
+        session.print_line(f"Left out, as it is no text: {'; '.join(inputs.skipped_files[:MAX_NAMED_FILES])}{more}")
+    for attachment in inputs.attachments:
         session.print_line(f"{describe_attachment(attachment)} goes with the next message")
 
 
 def retry(session: ChatSession, _: str) -> None:
-    """/retry"""
     session.retry_last_message()
 
 
 def drop(session: ChatSession, _: str) -> None:
-    """/drop"""
     session.drop_last_message()
     session.print_line("The last message and its answer are taken out of the conversation")
 
 
 def undo(session: ChatSession, options: str) -> None:
-    """/undo"""
     import click
 
     from ask.cli.undo import command
@@ -130,18 +116,16 @@ def undo(session: ChatSession, options: str) -> None:
         with command.make_context("/undo", [session.request.conversation_id, *words]) as context:
             command.invoke(context)
     except (click.Abort, click.exceptions.Exit):
-        pass  # the user does not want it, or only its help
+        pass  # the user declined, or asked for --help
     except click.ClickException as error:
         raise UsageError(error.format_message().rstrip("."), "/undo --help tells what it takes") from None
 
 
 def compact(session: ChatSession, _: str) -> None:
-    """/compact"""
     session.compact()
 
 
 def save(session: ChatSession, path: str) -> None:
-    """/save"""
     from pathlib import Path
 
     from ask.cli.history import export_conversations
@@ -153,7 +137,6 @@ def save(session: ChatSession, path: str) -> None:
 
 
 def cost(session: ChatSession, _: str) -> None:
-    """/cost"""
     from ask.render.plain import format_usage
 
     count = "1 message" if session.message_count == 1 else f"{session.message_count} messages"
@@ -161,28 +144,25 @@ def cost(session: ChatSession, _: str) -> None:
 
 
 def clear(session: ChatSession, _: str) -> None:
-    """/clear"""
     session.start_new_conversation()
     session.print_line("This is a new conversation")
 
 
 def help_(session: ChatSession, _: str) -> None:
-    """/help"""
-    rows = [(f"/{name} {word.arguments}".strip(), word.description) for name, word in SLASH_COMMANDS.items()]
+    rows = [(f"/{name} {command.arguments}".strip(), command.description) for name, command in SLASH_COMMANDS.items()]
     rows += [*KEY_BINDINGS.items(), ("//...", "sends a message that begins with a slash")]
-    width = max(len(typed) for typed, _ in rows)
-    session.print_line("\n".join(f"{typed:{width}}  {meaning}" for typed, meaning in rows))
+    width = max(len(usage) for usage, _ in rows)
+    session.print_line("\n".join(f"{usage:{width}}  {description}" for usage, description in rows))
 
 
 def is_exit_command(text: str) -> bool:
-    """Whether what was typed means to leave."""
     return text.strip().lower() in EXIT_COMMANDS
 
 
 COMMANDS: Mapping[str, Callable[[ChatSession, str], None]] = MappingProxyType(
     {
-        one.__name__.rstrip("_"): one
-        for one in (
+        function.__name__.rstrip("_"): function
+        for function in (
             model,
             provider,
             system,

@@ -1,4 +1,4 @@
-"""What Tab offers in a chat: commands, what stands behind them, and names of files."""
+"""Tab completion in a chat: slash commands, their arguments and file names."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ FILE_COMMANDS = ("file", "save")
 
 
 class ChatCompleter(Completer):
-    """Completes what is typed. Of a message, a word that begins with @ is completed as the name of a file.
-
-    Args:
-        session: the chat, which knows providers and models.
-    """
+    """Completes slash commands, and in messages words that begin with @ as file names."""
 
     def __init__(self, session: ChatSession) -> None:
         self._session = session
@@ -38,30 +34,32 @@ class ChatCompleter(Completer):
     def _complete_command(self, text: str, event: CompleteEvent) -> Iterator[Completion]:
         name, space, typed = text[1:].partition(" ")
         if not space:
-            words = ((word, known) for word, known in SLASH_COMMANDS.items() if word.startswith(name))
-            for word, known in words:
-                written = f"/{word} " if known.arguments else f"/{word}"
-                yield Completion(written, -len(text), display=f"/{word}", display_meta=known.description)
+            for command_name, command in SLASH_COMMANDS.items():
+                if command_name.startswith(name):
+                    completion = f"/{command_name} " if command.arguments else f"/{command_name}"
+                    yield Completion(
+                        completion, -len(text), display=f"/{command_name}", display_meta=command.description
+                    )
         elif name in FILE_COMMANDS:
             yield from self._complete_path(typed.lstrip(), event)
         elif name == "system" and typed.startswith("@"):
             yield from self._complete_path(typed[1:], event)
         else:
-            offered = dict.fromkeys(self._list_arguments(name, typed))
-            yield from (Completion(one, -len(typed)) for one in offered if one.startswith(typed))
+            candidates = dict.fromkeys(self._list_arguments(name, typed))
+            yield from (Completion(value, -len(typed)) for value in candidates if value.startswith(typed))
 
     def _list_arguments(self, name: str, typed: str) -> Iterator[str]:
-        workspace = self._session.app
+        app = self._session.app
         if name == "provider":
-            yield from workspace.provider_names
+            yield from app.provider_names
         elif name == "model":
             yield from filter(
-                SAFE_WORD.fullmatch, list_model_ids(workspace.app_dirs, self._session.request.endpoint.provider_name)
+                SAFE_WORD.fullmatch, list_model_ids(app.app_dirs, self._session.request.endpoint.provider_name)
             )
             yield from (
-                one
-                for one, _ in complete_models(workspace.app_dirs, workspace.environment, typed, "")
-                if SAFE_WORD.fullmatch(one)
+                model_name
+                for model_name, _ in complete_models(app.app_dirs, app.environment, typed, "")
+                if SAFE_WORD.fullmatch(model_name)
             )
         elif name in ("tools", "safe"):
             yield from SLASH_COMMANDS[name].arguments.strip("[]").split("|")

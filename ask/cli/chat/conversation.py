@@ -1,4 +1,4 @@
-"""What was said in a chat's conversation: read again from the history, and its last exchange taken out of it."""
+"""Reads the conversation of a chat back from the history, and removes its last exchange."""
 
 from __future__ import annotations
 
@@ -15,80 +15,73 @@ if TYPE_CHECKING:
 
 
 class ChatTurn(NamedTuple):
-    """The user's last message and what came of it.
-
-    Attributes:
-        message_index: of the message in the conversation.
-        user_message: the message.
-        has_response: whether anything was said to it.
-        run_number: the number of its run in the history; None where it is not saved.
-    """
+    """The last message of the user and its saved run."""
 
     message_index: int
+    """Index of the user message in the message history."""
     user_message: Message
     has_response: bool
     run_number: int | None
+    """None if the run was not saved."""
 
 
 def reload_conversation(request: RunRequest, app: AppContext) -> RunRequest:
-    """The question with what is saved of its conversation, as `ask -c` would go on; unchanged where nothing is."""
+    """Return the request with the saved messages of its conversation, as `ask -c` would continue it.
+
+    The request is returned unchanged if nothing is saved.
+    """
     if not request.settings.save:
         return request
     from ask.history.conversations import find_conversation, load_conversation
     from ask.history.store import Store
 
     try:
-        with Store(app.history_file, create=False) as store:
-            past = load_conversation(store, find_conversation(store, request.conversation_id))
+        with Store(app.app_dirs.history_file, create=False) as store:
+            conversation = load_conversation(store, find_conversation(store, request.conversation_id))
     except (FileError, UsageError):
-        return request  # what is known of it has to do
-    same = (past.provider, past.model) == (request.endpoint.provider_name, request.endpoint.model)
+        return request
+    same_model = (conversation.provider, conversation.model) == (request.endpoint.provider_name, request.endpoint.model)
     return request._replace(
-        message_history=past.messages, reported_usage=past.reported_usage if same else ReportedUsage()
+        message_history=conversation.messages,
+        reported_usage=conversation.reported_usage if same_model else ReportedUsage(),
     )
 
 
 def find_last_turn(request: RunRequest, app: AppContext) -> ChatTurn:
-    """The last message of a conversation and its answer.
+    """Find the last message of the user.
 
-    Raises:
-        UsageError: there is none, or the conversation has gone on elsewhere.
-        FileError: the history cannot be read.
+    Raises `UsageError` if there is none, or if the conversation was continued by another process: removing a message
+    would then remove the wrong run.
     """
-    past = request.message_history
-    place = max((place for place, message in enumerate(past) if message.role == "user"), default=-1)
-    if place < 0 or past[place].content.startswith(SUMMARY_PREFIX):
+    messages = request.message_history
+    index = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
+    if index < 0 or messages[index].content.startswith(SUMMARY_PREFIX):
         raise UsageError("there is no message yet", "type one")
     run = read_last_run(request, app) if request.settings.save else None
-    if run and run.entries[0].message.content != past[place].content:
+    if run and run.entries[0].message.content != messages[index].content:
         raise UsageError("the conversation has gone on elsewhere", "leave, and take it up with ask chat -c")
-    return ChatTurn(place, past[place], place < len(past) - 1, run.number if run else None)
+    return ChatTurn(index, messages[index], index < len(messages) - 1, run.number if run else None)
 
 
 def read_last_run(request: RunRequest, app: AppContext) -> Run | None:
-    """The newest run of the conversation that no summary stands for; None where there is none."""
+    """Read the newest run of the conversation that is not replaced by a summary."""
     from ask.history.conversations import find_conversation, select_unsummarized_runs
     from ask.history.entries import read_runs
     from ask.history.store import Store
 
-    with Store(app.history_file, create=False) as store:
+    with Store(app.app_dirs.history_file, create=False) as store:
         try:
             runs = select_unsummarized_runs(read_runs(store, find_conversation(store, request.conversation_id)))
-        except UsageError:  # nothing could be saved
+        except UsageError:  # the history could not be written
             return None
     return runs[-1] if runs else None
 
 
 def delete_saved_run(run_number: int | None, app: AppContext) -> None:
-    """Delete the run of that number, if any.
-
-    Raises:
-        FileError: the history cannot be written.
-    """
     if run_number is None:
         return
     from ask.history.deletion import delete_run
     from ask.history.store import Store
 
-    with Store(app.history_file, create=False) as store:
+    with Store(app.app_dirs.history_file, create=False) as store:
         delete_run(store, run_number)

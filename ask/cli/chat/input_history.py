@@ -1,4 +1,4 @@
-"""What was typed, kept for the next chat: for its owner's eyes, without keys, and not without end."""
+"""The input history of chats: a private file of limited size, with API keys redacted."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from ask.atomic_files import PRIVATE_FILE_MODE, lock_file, write_private_file
 from ask.errors import FileError
 
 MAX_HISTORY_BYTES = 1_000_000
-"""Bytes; of a longer file the newest half is kept."""
+"""A larger file is truncated to the newest half of this size."""
 
 
 class PromptHistory(FileHistory):
-    """A file of what was typed. Where it cannot be read or written, what was typed is known in this chat alone.
+    """A history file shared by all chats.
 
-    Args:
-        path: the file.
-        redact: takes the keys out of a text.
+    If the file cannot be read or written, the history lasts only for this chat.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
@@ -43,13 +41,9 @@ class PromptHistory(FileHistory):
 
 
 def truncate_history(path: Path) -> None:
-    """Keep the newest half of a file that has become too long.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Keep the newest half of a file that is too large, starting at a complete entry."""
     if not path.exists() or path.stat().st_size <= MAX_HISTORY_BYTES:
         return
     newest = path.read_bytes()[-MAX_HISTORY_BYTES // 2 :]
-    _, mark, whole = newest.partition(b"\n# ")
-    write_private_file(path, mark + whole)
+    _, separator, entries = newest.partition(b"\n# ")
+    write_private_file(path, separator + entries)

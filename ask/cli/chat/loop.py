@@ -1,4 +1,4 @@
-"""A chat from its first message to its end: typed on a terminal, or read line by line from anything else."""
+"""The main loop of a chat: interactive on a terminal, otherwise one message per line of standard input."""
 
 from __future__ import annotations
 
@@ -15,42 +15,39 @@ from ask.cli.error_reporting import redact_errors
 from ask.cli.run import warn_literal_options
 from ask.console import StderrConsole
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
-from ask.inputs.text import decode_text
+from ask.inputs.readers import decode_text
 from ask.text import decode_argument, format_one_line
 
 
 def run_chat(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
-    """Talk until the user leaves; return the exit code.
+    """Run a chat until the user quits; return the exit code.
 
-    Args:
-        flags: the options by name, as `ask` has them.
-        words: the first message.
-        literal_options: short options read as part of it.
-
-    Raises:
-        AskError: there can be no chat.
+    `words` are the first message; `literal_options` are the short options that were read as part of it.
     """
-    workspace = AppContext(quiet=flags["quiet"])
-    console = StderrConsole(workspace.environment, quiet=flags["quiet"], plain=flags["plain"])
+    app = AppContext(quiet=flags["quiet"])
+    console = StderrConsole(app.environment, quiet=flags["quiet"], plain=flags["plain"])
     with redact_errors(console, verbose=flags["verbose"]), ExitStack() as cleanup:
         warn_literal_options(literal_options, console)
-        session = ChatSession(flags, workspace, console, cleanup)
+        session = ChatSession(flags, app, console, cleanup)
         cleanup.callback(print_conversation_id, session)
-        first = decode_argument(" ".join(words))
+        first_message = decode_argument(" ".join(words))
         if not is_interactive():
-            return run_piped_chat(session, first)
-        run_interactive_chat(session, first)
+            return run_piped_chat(session, first_message)
+        run_interactive_chat(session, first_message)
     return 0
 
 
 def is_interactive() -> bool:
-    """Whether somebody types, and sees what they type."""
-    shown = (sys.stdout, sys.stderr)
-    return sys.stdin is not None and sys.stdin.isatty() and any(one is not None and one.isatty() for one in shown)
+    """Check whether input comes from a terminal and at least one output stream is a terminal."""
+    outputs = (sys.stdout, sys.stderr)
+    return (
+        sys.stdin is not None
+        and sys.stdin.isatty()
+        and any(stream is not None and stream.isatty() for stream in outputs)
+    )
 
 
 def print_conversation_id(session: ChatSession) -> None:
-    """Name the conversation, which can be gone on with."""
     if session.is_saved:
         session.console.print_dim(f"· conversation {session.request.conversation_id}\n")
 
@@ -59,30 +56,25 @@ def print_conversation_id(session: ChatSession) -> None:
 
 
 def run_interactive_chat(session: ChatSession, first_message: str) -> None:
-    """Take messages and commands, until the user leaves.
-
-    Args:
-        session: the chat.
-        first_message: the first message; "" for none.
-    """
+    """Read and handle messages and slash commands until the user quits."""
     from ask.cli.chat.prompt import ChatPrompt
     from ask.cli.chat.terminal_state import preserve_terminal
 
     print_greeting(session)
     with preserve_terminal(), ChatPrompt(session) as prompt:
-        before = ""
+        initial_text = ""
         while True:
             try:
-                first_message = first_message or prompt.read_message(before)
-                before, first_message, typed = "", "", first_message
-                if is_exit_command(typed):
+                first_message = first_message or prompt.read_message(initial_text)
+                initial_text, first_message, text = "", "", first_message
+                if is_exit_command(text):
                     return
-                if typed.strip():
-                    before = handle_input(session, typed)
+                if text.strip():
+                    initial_text = handle_input(session, text)
             except EOFError:
                 return
             except KeyboardInterrupt:
-                first_message = before = ""
+                first_message = initial_text = ""
             except RunInterruptedError as error:
                 if error.exit_code != RunInterruptedError.exit_code:
                     raise
@@ -91,36 +83,33 @@ def run_interactive_chat(session: ChatSession, first_message: str) -> None:
 
 
 def print_greeting(session: ChatSession) -> None:
-    """Say with whom one talks, and how to leave."""
-    question = session.request
-    target = f"{question.endpoint.model} of {question.endpoint.provider_name}"
-    messages = sum(message.role == "user" for message in question.message_history)
-    past = f", going on with {question.conversation_id} ({messages} messages)" if messages else ""
+    request = session.request
+    target = f"{request.endpoint.model} of {request.endpoint.provider_name}"
+    messages = sum(message.role == "user" for message in request.message_history)
+    past = f", going on with {request.conversation_id} ({messages} messages)" if messages else ""
     session.console.print_line(f"ask: this is {target}{past}; /help tells what can be typed, Ctrl-D leaves")
 
 
 def handle_input(session: ChatSession, text: str) -> str:
-    """Carry out a command or send a message; what is to be typed differently.
+    """Execute a slash command or send a message; return the text the user has to correct, or "".
 
-    Raises:
-        ReaderGone: nobody reads the answers.
-        Interrupted: Ctrl-C or another signal ended it.
+    Errors are printed, except `BrokenOutputError` and `RunInterruptedError`, which are for the caller.
     """
     try:
-        order = parse_input(text)
+        parsed = parse_input(text)
     except UsageError as error:
         session.print_line(f"ask: {error}")
         return text
     try:
         with redact_errors(session.console, verbose=session.flags["verbose"]):
-            if isinstance(order, SlashCommandCall):
-                execute_command(order, session)
+            if isinstance(parsed, SlashCommandCall):
+                execute_command(parsed, session)
             else:
-                session.send_message(order)
+                session.send_message(parsed)
     except (BrokenOutputError, RunInterruptedError):
         raise
-    except AskError as failure:
-        session.print_line(f"ask: {format_one_line(str(failure))}")
+    except AskError as error:
+        session.print_line(f"ask: {format_one_line(str(error))}")
     return ""
 
 
@@ -128,13 +117,9 @@ def handle_input(session: ChatSession, text: str) -> str:
 
 
 def run_piped_chat(session: ChatSession, first_message: str) -> int:
-    """Answer each line of standard input; the exit code of the last failure, 0 without any.
+    """Answer each line of standard input; return the exit code of the last failure, or 0.
 
-    A line is a message, whatever it begins with: it may be somebody else's.
-
-    Raises:
-        FileError: standard input cannot be read.
-        Interrupted: Ctrl-C.
+    Slash commands are not recognized: the lines may come from an untrusted source.
     """
     code = 0
     for text in read_messages(first_message, session.request.settings.stdin_limit):
@@ -145,28 +130,27 @@ def run_piped_chat(session: ChatSession, first_message: str) -> int:
                 session.send_message(text)
         except (BrokenOutputError, RunInterruptedError):
             raise
-        except AskError as failure:
-            code = failure.exit_code
-            session.print_line(f"ask: {format_one_line(str(failure))}")
+        except AskError as error:
+            code = error.exit_code
+            session.print_line(f"ask: {format_one_line(str(error))}")
     return code
 
 
 def read_messages(first_message: str, limit: int) -> Iterator[str]:
-    """The first message, if there is one, then each line of standard input that is not empty, as it comes.
+    """Yield the first message, if any, then each nonempty line of standard input as it arrives.
 
-    Raises:
-        FileError: it cannot be read, holds no text, or has a line of more than `limit` bytes.
+    Raises `FileError` if a line is not text or is longer than `limit` bytes.
     """
     if first_message:
         yield first_message
     while sys.stdin is not None:
         try:
             line = sys.stdin.buffer.readline(limit + 1)
-        except OSError as fault:
-            raise FileError(f"cannot read standard input ({fault.strerror})") from fault
+        except OSError as error:
+            raise FileError(f"cannot read standard input ({error.strerror})") from error
         if len(line) > limit:
-            advice = "raise stdin_limit in config.toml"
-            raise FileError(f"a line of standard input is longer than {limit} bytes", advice)
+            hint = "raise stdin_limit in config.toml"
+            raise FileError(f"a line of standard input is longer than {limit} bytes", hint)
         if not line:
             return
         text = decode_text(line, "standard input").strip()

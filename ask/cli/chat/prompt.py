@@ -1,4 +1,4 @@
-"""Where messages are typed: the only part of a chat that knows prompt_toolkit, together with `completer`."""
+"""The input prompt of a chat, built on prompt_toolkit."""
 
 from __future__ import annotations
 
@@ -24,42 +24,38 @@ from ask.text import decode_argument, escape_control_characters
 
 PROMPT_PREFIX = "> "
 MAX_ECHOED_LINES = 12
-"""Lines of a message that stay on the screen; of a longer one its beginning does, and how long it is."""
+"""A sent message with more lines is shown shortened to its first half of this many lines."""
 
 
 class ChatPrompt:
-    """Takes what the user types, of one line or many.
+    """Reads messages of one or more lines from the terminal.
 
-    As a context it has the terminal mark what is pasted, also while an answer comes: a paste is one message, while
-    each typed line is one.
-
-    Args:
-        session: the chat, which is completed from and whose data folder keeps what was typed.
+    As a context manager it enables bracketed paste, also while an answer is printed: pasted text is one message,
+    while each typed line is a message of its own.
     """
 
     def __init__(self, session: ChatSession) -> None:
-        workspace = session.app
+        app = session.app
         output = create_output(always_prefer_tty=True)
         output.enable_cpr = False  # type: ignore[attr-defined]
-        self._is_dumb_terminal = (
-            is_dumb_terminal() and sys.stdout.isatty()
-        )  # prompt_toolkit then knows no more than a line
-        colour = should_use_color(workspace.environment) and not session.flags["plain"]
-        keep = session.request.settings.save
-        file = workspace.app_dirs.data / "chat_history"
+        # On a dumb terminal prompt_toolkit supports only single lines.
+        self._is_dumb_terminal = is_dumb_terminal() and sys.stdout.isatty()
+        use_color = should_use_color(app.environment) and not session.flags["plain"]
+        save_history = session.request.settings.save
+        history_file = app.app_dirs.data / "chat_history"
         self._prompt_session: PromptSession[str] = PromptSession(
             [("bold", PROMPT_PREFIX)],
             multiline=True,
             prompt_continuation=" " * len(PROMPT_PREFIX),
-            history=PromptHistory(file, session.redact) if keep else InMemoryHistory(),
+            history=PromptHistory(history_file, session.redact) if save_history else InMemoryHistory(),
             completer=ChatCompleter(session),
             complete_while_typing=False,
             key_bindings=create_key_bindings(multiline=not self._is_dumb_terminal),
             enable_suspend=True,
-            erase_when_done=True,  # what it leaves of a text that is longer than the screen is a muddle
+            erase_when_done=True,  # prompt_toolkit garbles text that is longer than the screen; see read_message()
             enable_open_in_editor=True,
             tempfile_suffix=".md",
-            color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
+            color_depth=None if use_color else ColorDepth.DEPTH_1_BIT,
             output=None if self._is_dumb_terminal else output,
         )
 
@@ -78,23 +74,21 @@ class ChatPrompt:
             self._prompt_session.output.flush()
 
     def discard_typeahead(self) -> None:
-        """Forget what was typed and not read yet."""
+        """Discard input that was typed but not read yet."""
         clear_typeahead(self._prompt_session.input)
 
     def read_message(self, initial_text: str = "") -> str:
-        """What the user types, beginning with `initial_text`.
+        """Read a message, with `initial_text` already in the input line.
 
-        Raises:
-            EOFError: Ctrl-D.
-            KeyboardInterrupt: Ctrl-C.
+        Ctrl-D raises `EOFError`, Ctrl-C `KeyboardInterrupt`.
         """
         if self._is_dumb_terminal:
             return decode_argument(self._prompt_session.prompt(default=initial_text)).rstrip()
         output = self._prompt_session.output
         try:
             with exit_prompt_on_signal(self._prompt_session.app):
-                typed = decode_argument(self._prompt_session.prompt(default=initial_text)).rstrip()
-        except SystemExit:  # a signal ends it, and nothing is unwound
+                text = decode_argument(self._prompt_session.prompt(default=initial_text)).rstrip()
+        except SystemExit:  # raised by a signal; prompt_toolkit does not restore the terminal then
             output.reset_attributes()
             output.enable_autowrap()
             output.show_cursor()
@@ -102,15 +96,15 @@ class ChatPrompt:
             output.flush()
             raise
         finally:
-            self._enable_bracketed_paste()  # the end of a prompt ends it
-        if typed:
-            output.write(escape_control_characters(format_sent_message(typed)) + "\n")
+            self._enable_bracketed_paste()  # prompt_toolkit disables it at the end of each prompt
+        if text:
+            output.write(escape_control_characters(format_sent_message(text)) + "\n")
             output.flush()
-        return typed
+        return text
 
 
 def format_sent_message(text: str) -> str:
-    """A message as it stays on the screen."""
+    """Format a sent message for the screen, shortened if it is long."""
     lines = text.splitlines()
     if len(lines) > MAX_ECHOED_LINES:
         lines = [*lines[: MAX_ECHOED_LINES // 2], f"[{len(lines) - MAX_ECHOED_LINES // 2} more lines]"]
@@ -118,9 +112,9 @@ def format_sent_message(text: str) -> str:
 
 
 def create_key_bindings(*, multiline: bool) -> KeyBindings:
-    """Enter sends; Alt-Enter and Ctrl-J begin a new line, or send as well where messages have one line alone."""
+    """Bind Enter to send, and Alt-Enter and Ctrl-J to insert a newline (to send if not `multiline`)."""
     keys = KeyBindings()
-    typing = has_focus(DEFAULT_BUFFER)  # and not a word to search for
+    typing = has_focus(DEFAULT_BUFFER)  # not the search field of Ctrl-R
 
     @keys.add("enter", filter=typing)
     def send(event: KeyPressEvent) -> None:

@@ -1,4 +1,4 @@
-"""A chat's state: the question that the next message completes, and what becomes of it. Each message is a run."""
+"""The state of a chat: the request for the next message, and usage so far. Each message is a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve
 from ask.agent.request import (
     RunRequest,
     create_input_readers,
-    generate_conversation_id,
     open_safe_mode,
     prepare_without_prompt,
     print_input_notes,
@@ -26,6 +25,7 @@ from ask.console import StderrConsole
 from ask.context_window import ReportedUsage
 from ask.errors import RunInterruptedError, UsageError
 from ask.events import Event
+from ask.history.ids import generate_conversation_id
 from ask.messages import Message
 
 if TYPE_CHECKING:
@@ -33,22 +33,15 @@ if TYPE_CHECKING:
 
 
 class ChatSession:
-    """A chat.
+    """Sends messages and applies slash commands to the next request.
 
-    Args:
-        flags: the options by name, as `ask` has them.
-        app: what is installed and configured.
-        console: takes lines for the user.
-        cleanup: is closed when the chat is over.
+    `flags` are the options of `ask` by parameter name; `cleanup` is closed at the end of the chat.
 
     Attributes:
-        request: what is settled of the next question: everything but the message.
-        totals: all that was used so far, and how many rounds.
-        message_count: how many messages were sent.
-        is_saved: whether anything of the conversation is saved.
-
-    Raises:
-        AskError: something in it makes no sense, or cannot be read.
+        request: The next request, complete except for the message.
+        totals: Usage and rounds of all messages so far.
+        message_count: Number of messages sent.
+        is_saved: Whether any part of the conversation is in the history.
     """
 
     def __init__(self, flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack) -> None:
@@ -70,59 +63,46 @@ class ChatSession:
     # Messages
 
     def send_message(self, text: str) -> None:
-        """Send a message, and show the answer.
+        """Send a message and print the answer.
 
-        Raises:
-            AskError: what ended the run, after everything that was said is shown. The chat can go on.
+        If the run fails, its `AskError` is raised after the partial answer is printed. The chat can continue.
         """
-        asked = self._compose_message(text)
-        outcome, saved = self._run_message(asked)
-        self._continue_from(outcome, is_saved=saved)
+        result, is_saved = self._run_message(self._compose_message(text))
+        self._continue_from(result, is_saved=is_saved)
 
     def _compose_message(self, text: str) -> Message:
-        """The next message: what was said, with the files that were added to it.
+        """Compose the next message from the text, the pending files and the pending template.
 
-        Raises:
-            ParameterError: the model does not take one of them; they are left out of later messages.
+        The files are dropped even if the model does not support them, so that the next message can be sent.
         """
-        given, opening = self._pending_inputs, self._pending_template
+        inputs, template = self._pending_inputs, self._pending_template
         self._pending_inputs = None
-        if given is None:
+        if inputs is None:
             self._pending_template = None
-            return Message("user", opening.render_prompt(text) if opening else text)
-        from ask.agent.request import check_attachments_supported, compose_message
+            return Message("user", template.render_prompt(text) if template else text)
+        from ask.agent.user_message import check_attachments_supported, compose_message
 
-        check_attachments_supported(given.attachments, self.request.endpoint)
+        check_attachments_supported(inputs.attachments, self.request.endpoint)
         self._pending_template = None
-        return compose_message(text, given, opening)
+        return compose_message(text, inputs, template)
 
     def retry_last_message(self) -> None:
-        """Ask the last message again. What was answered before goes once there is another answer.
-
-        Raises:
-            UsageError: there is none, or the conversation has gone on elsewhere.
-            AskError: what ended the run.
-        """
-        last, before = find_last_turn(self.request, self.app), self.request
-        self.request = before._replace(
-            message_history=before.message_history[: last.message_index], reported_usage=ReportedUsage()
+        """Send the last message again. The previous answer is replaced only once there is a new one."""
+        last, original_request = find_last_turn(self.request, self.app), self.request
+        self.request = original_request._replace(
+            message_history=original_request.message_history[: last.message_index], reported_usage=ReportedUsage()
         )
-        outcome, saved = self._run_message(last.user_message)
-        if outcome.has_answer or not last.has_response:
+        result, is_saved = self._run_message(last.user_message)
+        if result.has_answer or not last.has_response:
             delete_saved_run(last.run_number, self.app)
         else:
-            self.request = before
-            delete_saved_run(find_last_turn(before, self.app).run_number if saved else None, self.app)
-            outcome.messages = list(before.message_history)
-        self._continue_from(outcome, is_saved=saved)
+            self.request = original_request
+            delete_saved_run(find_last_turn(original_request, self.app).run_number if is_saved else None, self.app)
+            result.messages = list(original_request.message_history)
+        self._continue_from(result, is_saved=is_saved)
 
     def drop_last_message(self) -> None:
-        """Take the last message and its answer out of the conversation.
-
-        Raises:
-            UsageError: there is none, or the conversation has gone on elsewhere.
-            FileError: the history cannot be written.
-        """
+        """Remove the last message and its answer from the conversation and the history."""
         last = find_last_turn(self.request, self.app)
         delete_saved_run(last.run_number, self.app)
         self.request = self.request._replace(
@@ -132,80 +112,62 @@ class ChatSession:
         self.is_saved = self.is_saved and bool(self.request.message_history)
 
     def _run_message(self, user_message: Message) -> tuple[RunResult, bool]:
-        """Let the agent work on a message, and show it."""
-        question = self.request._replace(user_message=user_message)
-        warn_on_first_run(question, self.flags, self.app, self.console)
-        renderer = create_renderer(self.flags, question, self.console)
+        """Run a message and render the answer; return the result and whether it was saved."""
+        request = self.request._replace(user_message=user_message)
+        warn_on_first_run(request, self.flags, self.app, self.console)
+        renderer = create_renderer(self.flags, request, self.console)
         try:
-            outcome, saved = run_request(question, self.app, renderer.show)
-        except KeyboardInterrupt:  # outside of the agent's work
+            result, is_saved = run_request(request, self.app, renderer.show)
+        except KeyboardInterrupt:  # before or after the tool loop, which handles Ctrl-C itself
             self.request = reload_conversation(self.request, self.app)
             raise RunInterruptedError("interrupted") from None
-        self.is_saved = self.is_saved or saved
+        self.is_saved = self.is_saved or is_saved
         self.message_count += 1
-        self._add_usage(outcome)
+        self._add_usage(result)
         in_json = self.flags["as_json"] or self.flags["as_events"]
-        with record_exit_code_on_error(outcome, question, self.app):
-            renderer.finish(outcome, question.conversation_id if saved and in_json else "")
-        return outcome, saved
+        with record_exit_code_on_error(result, request, self.app):
+            renderer.finish(result, request.conversation_id if is_saved and in_json else "")
+        return result, is_saved
 
     def _continue_from(self, result: RunResult, *, is_saved: bool) -> None:
-        """Go on from what was said.
-
-        Raises:
-            AskError: what ended the run.
-        """
+        """Make the messages of a run the new message history, then raise the error of the run, if any."""
         self.request = self.request._replace(message_history=result.messages, reported_usage=ReportedUsage())
         if is_saved:
             self.request = reload_conversation(self.request, self.app)
         if result.error is not None:
             raise result.error
 
-    # What is settled
+    # Settings of the next request
 
     def select_model(self, model: str) -> None:
-        """Ask this model from now on, of the same provider unless another is named with it.
-
-        Raises:
-            AskError: there is no such provider, or no key.
-        """
+        """Use this model from now on, of the current provider unless given as `provider:model`."""
         self._switch_endpoint(ModelSelection(model=model, conversation_model=(self.request.endpoint.provider_name, "")))
 
     def select_provider(self, provider: str) -> None:
-        """Ask this provider from now on.
-
-        Raises:
-            AskError: there is no such one, or no key.
-        """
         self._switch_endpoint(ModelSelection(provider=provider))
 
     def _switch_endpoint(self, selection: ModelSelection) -> None:
         current = self.request.endpoint
         if resolve_provider_and_model(self.app, selection)[0] == current.provider_name:
             selection = selection._replace(base_url=current.base_url, key=current.key)
-        target = resolve_endpoint(self.app, selection)
-        secrets = self.app.collect_secrets(target.key, current.key)
+        endpoint = resolve_endpoint(self.app, selection)
+        secrets = self.app.collect_secrets(endpoint.key, current.key)
         self.console.redact = secrets.redact
-        if not target.model:
-            target = target._replace(model=fetch_first_model(target, self._notify, self.request.settings))
-        self.request = self.request._replace(endpoint=target, secrets=secrets, reported_usage=ReportedUsage())
+        if not endpoint.model:
+            endpoint = endpoint._replace(model=fetch_first_model(endpoint, self._notify, self.request.settings))
+        self.request = self.request._replace(endpoint=endpoint, secrets=secrets, reported_usage=ReportedUsage())
 
     def set_extra_system_prompt(self, text: str) -> None:
-        """Add this to the system prompt, in place of what was added before."""
+        """Replace the text that is added to the system prompt."""
         self.request = self.request._replace(extra_system_prompt=text)
         self._apply_settings()
 
     def enable_tools(self, *, enabled: bool) -> None:
-        """Offer tools from now on, or none."""
         self._tools_override = enabled
         self._apply_settings()
 
     def enable_safe_mode(self) -> None:
-        """Confine the tools from now on.
-
-        Raises:
-            SafetyError: that cannot be had here.
-        """
+        """Run the tools in safe mode from now on; stays off if the sandbox is not available."""
         self.flags["safe"] = True
         try:
             self._apply_settings()
@@ -214,49 +176,42 @@ class ChatSession:
             raise
 
     def _apply_settings(self) -> None:
-        """Have the settings and tools agree with what is wanted now."""
-        question = self.request
-        settings = read_settings(self.flags, question.extra_system_prompt, self.app, self._selected_template)
+        """Update the settings and tools of the request from the flags and slash commands."""
+        request = self.request
+        settings = read_settings(self.flags, request.extra_system_prompt, self.app, self._selected_template)
         if self._tools_override is not None:
             settings = settings._replace(tools=self._tools_override)
-        tools = question.toolset.select_tools(settings, self._selected_template)
-        confined = question.safe_mode
-        if settings.safe and not confined:
-            place = (question.directory, question.conversation_id, self.app, self.console)
-            confined = self._cleanup.enter_context(open_safe_mode(settings, *place))
-        if confined:
-            tools = confined.sandbox_tools(tools)
-        self.request = question._replace(settings=settings, tools=tools, safe_mode=confined)
+        tools = request.toolset.select_tools(settings, self._selected_template)
+        safe_mode = request.safe_mode
+        if settings.safe and not safe_mode:
+            safe_mode = self._cleanup.enter_context(
+                open_safe_mode(settings, request.directory, request.conversation_id, self.app, self.console)
+            )
+        if safe_mode:
+            tools = safe_mode.sandbox_tools(tools)
+        self.request = request._replace(settings=settings, tools=tools, safe_mode=safe_mode)
 
     def attach_files(self, text: str) -> PromptInputs:
-        """Add what a path names, or several, to the next message; what that is.
-
-        Raises:
-            AskError: it cannot be had, or is nothing that the model takes.
-        """
-        from ask.agent.request import check_attachments_supported
+        """Attach the files named by one or more paths or URLs to the next message; return their content."""
+        from ask.agent.user_message import check_attachments_supported
         from ask.inputs.sources import parse_dropped_paths
 
-        given = self._read_inputs(parse_dropped_paths(text))
-        check_attachments_supported(given.attachments, self.request.endpoint)
-        self._pending_inputs = self._pending_inputs.merge(given) if self._pending_inputs else given
-        return given
+        inputs = self._read_inputs(parse_dropped_paths(text))
+        check_attachments_supported(inputs.attachments, self.request.endpoint)
+        self._pending_inputs = self._pending_inputs.merge(inputs) if self._pending_inputs else inputs
+        return inputs
 
     def _read_inputs(self, sources: Sequence[str]) -> PromptInputs:
-        """Read files for the next message: standard input is what is typed."""
+        """Read files for the next message, but not standard input, from which messages are read."""
         from ask.inputs.sources import read_inputs
 
-        given = read_inputs(sources, create_input_readers(self.request, self.console, None))
+        inputs = read_inputs(sources, create_input_readers(self.request, self.console, None))
         if self.flags["verbose"]:
-            print_input_notes(given, self.console)
-        return given
+            print_input_notes(inputs, self.console)
+        return inputs
 
     def compact(self) -> None:
-        """Have a summary stand for what is old.
-
-        Raises:
-            AskError: there is none; nothing has changed then.
-        """
+        """Replace older messages by a summary; if that fails, nothing changes."""
         from ask.agent.compaction import compact_conversation, run_summary
         from ask.agent.request import read_compaction
         from ask.agent.run import run_and_record
@@ -267,29 +222,28 @@ class ChatSession:
         def run_and_count(
             request: RunRequest, app: AppContext, on_event: Callable[[Event], None]
         ) -> tuple[RunResult, bool]:
-            outcome, saved = run_and_record(request, app, on_event)
-            self._add_usage(outcome)
-            return outcome, saved
+            result, is_saved = run_and_record(request, app, on_event)
+            self._add_usage(result)
+            return result, is_saved
 
-        part = read_compaction(self.request.settings, self.request.conversation_id, self.app)
-        question = self.request._replace(compaction=part, user_message=Message("user", ""))
-        of_summary = compact_conversation(question, self.app, self.console, run_and_count)
-        past = run_summary(of_summary, self.app, self.console, run_and_count)
-        self.request = self.request._replace(message_history=past, reported_usage=ReportedUsage())
+        compaction = read_compaction(self.request.settings, self.request.conversation_id, self.app)
+        request = self.request._replace(compaction=compaction, user_message=Message("user", ""))
+        summary_request = compact_conversation(request, self.app, self.console, run_and_count)
+        messages = run_summary(summary_request, self.app, self.console, run_and_count)
+        self.request = self.request._replace(message_history=messages, reported_usage=ReportedUsage())
 
     def start_new_conversation(self) -> None:
-        """Begin a new conversation."""
         self.request = self.request._replace(
             conversation_id=generate_conversation_id(), message_history=(), reported_usage=ReportedUsage()
         )
         self.is_saved = False
 
     def print_line(self, text: str) -> None:
-        """Say what the user wanted to know, or must: --quiet is about everything else."""
+        """Print the output of a slash command or an error to stderr, also with --quiet."""
         self._unmuted_console.print_line(self.redact(text))
 
     def redact(self, text: str) -> str:
-        """The text without the keys that are known by now."""
+        """Redact the keys known so far; the set changes when another provider is selected."""
         return self.console.redact(text)
 
     def _notify(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The /commands of a chat, as words: what each takes and what it does. `commands` carries them out."""
+"""The slash commands of a chat: names, arguments, descriptions and parsing. `commands` executes them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ from typing import NamedTuple
 from ask.errors import UsageError
 
 SLASH_COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
-"""What is meant as a command: /etc/passwd is not, nor is a fraction or a comment."""
+"""Matches input that is meant as a command, unlike /etc/passwd or a comment."""
 EXIT_COMMANDS = frozenset({"exit", "quit", "/exit", "/quit"})
 
 
 class SlashCommand(NamedTuple):
-    """A command.
-
-    Attributes:
-        arguments: what stands behind it, as in a usage line; "" for nothing.
-        description: what it does.
-        is_multiline: whether it takes more than a line.
-    """
+    """The usage and help of a slash command."""
 
     arguments: str
+    """As in a usage line; "" for none."""
     description: str
     is_multiline: bool = False
+    """Whether the argument can have several lines."""
 
 
 SLASH_COMMANDS = {
@@ -46,33 +42,32 @@ SLASH_COMMANDS = {
 
 
 class SlashCommandCall(NamedTuple):
-    """A command as it was typed: a name of `SLASH_COMMANDS`, and what stands behind it."""
+    """A slash command as typed; `name` is a key of `SLASH_COMMANDS`."""
 
     name: str
     argument: str
 
 
 def parse_input(text: str) -> SlashCommandCall | str:
-    """What was typed: a command, or else the message, of which // at the beginning stands for /.
+    """Parse input as a slash command or a message, in which a leading // stands for /.
 
-    Raises:
-        UsageError: it looks like a command and is none, or takes something else.
+    Raises `UsageError` if the command is unknown or its argument is invalid.
     """
-    found = SLASH_COMMAND_PATTERN.fullmatch(text.strip())
-    if found is None:
+    match = SLASH_COMMAND_PATTERN.fullmatch(text.strip())
+    if match is None:
         return text[1:] if text.startswith("//") else text
-    name, argument = found[1].lower(), (found[2] or "").strip()
-    word = SLASH_COMMANDS.get(name)
-    if word is None:
+    name, argument = match[1].lower(), (match[2] or "").strip()
+    command = SLASH_COMMANDS.get(name)
+    if command is None:
         from ask.suggestions import suggest
 
-        near = suggest(name, SLASH_COMMANDS)
-        hint = f"did you mean /{near}?" if near else "/help tells what there is,"
+        suggestion = suggest(name, SLASH_COMMANDS)
+        hint = f"did you mean /{suggestion}?" if suggestion else "/help tells what there is,"
         raise UsageError(f"there is no command /{name}", f"{hint} // begins a message with a slash")
-    if argument and not word.arguments:
+    if argument and not command.arguments:
         raise UsageError(f"/{name} takes nothing", f"// begins a message with a slash: /{text.strip()}"[:120])
-    if not argument and word.arguments and not word.arguments.startswith("["):
-        raise UsageError(f"/{name} takes {word.arguments}", f"type /{name} {word.arguments}")
-    if "\n" in argument and not word.is_multiline:
+    if not argument and command.arguments and not command.arguments.startswith("["):
+        raise UsageError(f"/{name} takes {command.arguments}", f"type /{name} {command.arguments}")
+    if "\n" in argument and not command.is_multiline:
         raise UsageError(f"/{name} takes one line", "// begins a message with a slash")
     return SlashCommandCall(name, argument)

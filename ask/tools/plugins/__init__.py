@@ -1,1 +1,1 @@
-"""Tools from Python functions, of installed packages or of the user."""
+"""Tools defined by Python functions in installed packages or in the user's files."""

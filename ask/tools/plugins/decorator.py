@@ -1,4 +1,4 @@
-"""The decorator `tool`. It only marks a function; what the mark says is read in `functions`."""
+"""The decorator `tool`. It only marks a function; `functions` turns it into a tool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TOOL_ATTRIBUTE = "__ask_tool__"
 
 
 class ToolOptions(NamedTuple):
-    """What the decorator says of a function; "" leaves it to the function itself."""
+    """The arguments of the decorator; "" means that the value comes from the function itself."""
 
     name: str = ""
     description: str = ""
@@ -24,16 +24,18 @@ def tool(*, name: str = "", description: str = "", changes: bool = True) -> Call
 def tool(
     function: F | None = None, /, *, name: str = "", description: str = "", changes: bool = True
 ) -> F | Callable[[F], F]:
-    """Mark a function as a tool. It stays the function that it is, to be called and tested as ever.
+    """Mark a function as a tool.
+
+    The function itself does not change and can be called and tested as usual.
 
     Args:
-        function: a function, or `async def`, whose parameters have type hints.
-        name: what the model calls it by; the function's own name by default.
-        description: what the model is told of it; by default what its docstring says before it tells of parameters.
-        changes: whether it runs or writes something, so that `--confirm` asks before each call of it.
+        function: A function, or `async def`, whose parameters have type hints.
+        name: The tool's name for the model; by default the function's name.
+        description: The tool's description for the model; by default the docstring up to its parameters.
+        changes: Whether the tool has side effects, so that `--confirm` asks before each call.
 
     Raises:
-        TypeError: it is used on what is no function.
+        TypeError: It is used on something other than a function.
     """
 
     def mark(function: F) -> F:
@@ -46,6 +48,6 @@ def tool(
 
 
 def get_tool_options(value: object) -> ToolOptions | None:
-    """What the decorator said of a function; None where it is not marked."""
-    mark = getattr(value, TOOL_ATTRIBUTE, None)
-    return mark if isinstance(mark, ToolOptions) and callable(value) else None
+    """Return the decorator's options; None for anything that is not marked."""
+    options = getattr(value, TOOL_ATTRIBUTE, None)
+    return options if isinstance(options, ToolOptions) and callable(value) else None

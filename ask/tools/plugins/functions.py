@@ -1,4 +1,4 @@
-"""Makes a tool of a function: its name, its docstring and its type hints say what the model needs to know."""
+"""Turn a function into a tool: its name, docstring and type hints become the specification."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ VARIADIC_KINDS = {
 
 
 def as_tool(function: Callable[..., Any]) -> Tool:
-    """The tool that a function makes, marked with `@tool` or not.
+    """Create a tool from a function, marked with `@tool` or not.
 
-    Its specification can be tested, and its `run` called with arguments that fit it.
+    Tests can check its specification, and call its `run` with arguments that match it.
 
     Raises:
-        TypeError: it cannot be one; says which parameter is in the way.
+        TypeError: The function cannot be a tool; the message names the parameter that prevents it.
     """
     if isinstance(function, type) or not callable(function):
         raise ToolDefinitionError(f"{getattr(function, '__qualname__', function)!r} is no function")
-    mark = get_tool_options(function) or ToolOptions()
-    name = mark.name or getattr(function, "__name__", "")
+    options = get_tool_options(function) or ToolOptions()
+    name = options.name or getattr(function, "__name__", "")
     try:
-        told, described = _parse_docstring(function)
-        fields, contexts = _read_parameters(function, described)
-        shape = make_object_adapter(fields, dict)
-    except ToolDefinitionError as fault:
-        raise ToolDefinitionError(f"{name}: {fault}") from None
-    positional = [
+        description, parameter_descriptions = _parse_docstring(function)
+        fields, context_names = _read_parameters(function, parameter_descriptions)
+        adapter = make_object_adapter(fields, dict)
+    except ToolDefinitionError as error:
+        raise ToolDefinitionError(f"{name}: {error}") from None
+    positional_names = [
         parameter.name
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind is inspect.Parameter.POSITIONAL_ONLY
     ]
 
     def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        named = {**shape.convert(arguments), **dict.fromkeys(contexts, context)}
-        given = [named.pop(one) for one in positional if one in named]
-        value = function(*given, **named)
+        keywords = {**adapter.convert(arguments), **dict.fromkeys(context_names, context)}
+        positional = [keywords.pop(parameter_name) for parameter_name in positional_names if parameter_name in keywords]
+        value = function(*positional, **keywords)
         return to_tool_result(_run_awaitable(value) if inspect.isawaitable(value) else value)
 
-    return Tool(ToolSpec(name, mark.description or told, shape.schema), run, mark.changes)
+    return Tool(ToolSpec(name, options.description or description, adapter.schema), run, options.changes)
 
 
 def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
-    """What it says of the function, and of each parameter; in the style of Google, NumPy, or Sphinx."""
+    """Return the description of the function and of each parameter (Google, NumPy or Sphinx style)."""
     text = inspect.getdoc(function) or ""
     if "\n" not in text and not text.startswith(":"):
         return text, {}
@@ -76,38 +76,38 @@ def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]
         parsed = docstring_parser.parse(text)
     except docstring_parser.ParseError:
         return text, {}
-    told = "\n\n".join(filter(None, (parsed.short_description, parsed.long_description)))
-    described = {}
-    for part in parsed.params:
-        for name in part.arg_name.split(","):  # NumPy's "a, b : int"
-            described[name.strip().lstrip("*")] = part.description or ""
-    return told, described
+    description = "\n\n".join(filter(None, (parsed.short_description, parsed.long_description)))
+    parameter_descriptions = {}
+    for parameter in parsed.params:
+        for name in parameter.arg_name.split(","):  # NumPy's "a, b : int"
+            parameter_descriptions[name.strip().lstrip("*")] = parameter.description or ""
+    return description, parameter_descriptions
 
 
 def _read_parameters(
     function: Callable[..., Any], descriptions: Mapping[str, str]
 ) -> tuple[list[ObjectField], list[str]]:
-    """The parameters that the model fills in, and the names of those that take the context."""
+    """Return the parameters that the model fills in, and the names of those that receive the context."""
     try:
         signature = inspect.signature(function)
     except ValueError:
         raise ToolDefinitionError("it does not tell its parameters") from None
     hints = resolve_hints(function)
-    fields, contexts = [], []
+    fields, context_names = [], []
     for name, parameter in signature.parameters.items():
         if parameter.kind in VARIADIC_KINDS:
-            stars, instead = VARIADIC_KINDS[parameter.kind]
-            raise ToolDefinitionError(f"{stars}{name} stands for any number of values; make it {instead}", (name,))
+            stars, replacement = VARIADIC_KINDS[parameter.kind]
+            raise ToolDefinitionError(f"{stars}{name} stands for any number of values; make it {replacement}", (name,))
         required = parameter.default is parameter.empty
         hint = hints.get(name, parameter.empty if required else type(parameter.default))
         if hint is parameter.empty or (name not in hints and parameter.default is None):
             raise ToolDefinitionError("no type hint", (name,))
         if _is_context_hint(hint):
-            contexts.append(name)
+            context_names.append(name)
         else:
             default = NO_DEFAULT if required else parameter.default
             fields.append(ObjectField(name, hint, required, descriptions.get(name, ""), default))
-    return fields, contexts
+    return fields, context_names
 
 
 def _is_context_hint(hint: Any) -> bool:
@@ -125,7 +125,10 @@ def _run_awaitable(awaitable: Awaitable[Any]) -> Any:
 
 @cache
 def _get_runner() -> Runner:
-    """One event loop for all calls: what a tool keeps open between two of them belongs to it."""
+    """Return the event loop for all calls.
+
+    It is shared, because connections that a tool keeps open between calls belong to it.
+    """
     from asyncio import Runner
 
     runner = Runner()
@@ -134,7 +137,10 @@ def _get_runner() -> Runner:
 
 
 def to_tool_result(value: Any) -> ToolResult:
-    """What a function returned, as the model gets it: text as it is, nothing for None, all else as JSON."""
+    """Convert a return value to a result.
+
+    Text stays unchanged, None becomes empty text, and anything else JSON or, if that fails, `str(value)`.
+    """
     if isinstance(value, ToolResult):
         return value
     if value is None or isinstance(value, str):
@@ -146,7 +152,7 @@ def to_tool_result(value: Any) -> ToolResult:
 
 
 def _encode_json_value(value: Any) -> Any:
-    """A value that JSON has not, in its terms."""
+    """Convert a value that JSON does not support."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, set | frozenset):

@@ -1,4 +1,4 @@
-"""Imports what a plugin names, and makes tools of it. This runs in the plugin's own process."""
+"""Import the plugin's modules and collect their tools. This runs in the plugin's own process."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ask.tools.plugins.type_hints import ToolDefinitionError
 
 REGISTER_FUNCTION = "register_tools"
 make_tool = cache(as_tool)
-"""Two entry points may name one function."""
+"""Cached, because two entry points may name the same function."""
 
 
 class ToolTarget(NamedTuple):
-    """Where tools are: in a module, or a file, or what stands in it under a dotted name; "" for all of it."""
+    """Where to find tools: a module or file, and a dotted name inside it ("" for the entire module)."""
 
     location: str
     attribute: str = ""
@@ -33,57 +33,59 @@ class ToolTarget(NamedTuple):
 
 
 def load_tools(targets: Iterable[ToolTarget]) -> list[Tool]:
-    """The tools of a plugin, each checked.
+    """Load and check the tools of a plugin.
 
     Raises:
-        NoTool: what it names is no tool.
-        Exception, SystemExit: whatever its code raises.
+        ToolDefinitionError: A target is not a valid tool.
+        Exception, SystemExit: Anything that the plugin's code raises.
     """
-    found = [_check_tool(tool) for target in targets for tool in _collect_tools(_resolve_target(target), target)]
-    tools = list({(tool.spec.name, id(tool.run)): tool for tool in found}.values())
+    all_tools = [_check_tool(tool) for target in targets for tool in _collect_tools(_resolve_target(target), target)]
+    tools = list({(tool.spec.name, id(tool.run)): tool for tool in all_tools}.values())
     names = [tool.spec.name for tool in tools]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ToolDefinitionError(f"it has two tools named {twice}")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise ToolDefinitionError(f"it has two tools named {duplicate}")
     return tools
 
 
 def format_plugin_error(error: BaseException) -> str:
-    """Why something failed, on one line, with the place in the author's code where that is known."""
+    """Describe an error on one line, with its location in the plugin's code if known."""
     if isinstance(error, ToolDefinitionError):
         return str(error)
-    said = " ".join(str(error).split())
-    told = f"{type(error).__name__}: {said}" if said else type(error).__name__
-    place = _find_error_location(error)
-    return f"{told} ({place})" if place else told
+    message = " ".join(str(error).split())
+    description = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    location = _find_error_location(error)
+    return f"{description} ({location})" if location else description
 
 
 def _find_error_location(error: BaseException) -> str:
-    here, trace, place = str(Path(__file__).parent), error.__traceback__, ""
-    while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        if not file.startswith((here, "<")):
-            place = f"{Path(file).name}, line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return "" if isinstance(error, SyntaxError | ImportError) else place
+    own_folder, traceback, location = str(Path(__file__).parent), error.__traceback__, ""
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith((own_folder, "<")):
+            location = f"{Path(file).name}, line {traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    return "" if isinstance(error, SyntaxError | ImportError) else location
 
 
 def _resolve_target(target: ToolTarget) -> Any:
     value: Any = _import_file(Path(target.location)) if target.is_file else import_module(target.location)
-    for part in filter(None, target.attribute.split(".")):
+    for attribute in filter(None, target.attribute.split(".")):
         try:
-            value = getattr(value, part)
+            value = getattr(value, attribute)
         except AttributeError:
-            there = (
+            available = (
                 ", ".join(name for name, _ in _iter_public_functions(value)) if isinstance(value, ModuleType) else ""
             )
-            raise ToolDefinitionError(f"there is no {part} in it" + (f", but {there}" if there else "")) from None
+            raise ToolDefinitionError(
+                f"there is no {attribute} in it" + (f", but {available}" if available else "")
+            ) from None
     return value
 
 
 @cache
 def _import_file(path: Path) -> ModuleType:
-    """A file's module, found by others under the file's name, as if Python ran it."""
+    """Import a file as a top-level module under its own name, with its folder on `sys.path`."""
     sys.path.insert(0, str(path.parent))
     sys.dont_write_bytecode = True
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_"
@@ -103,11 +105,11 @@ def _collect_tools(value: Any, target: ToolTarget) -> Iterator[Tool]:
         if hasattr(value, REGISTER_FUNCTION):
             yield from _call_register_function(getattr(value, REGISTER_FUNCTION))
             return
-        marked = list({id(one): one for one in vars(value).values() if get_tool_options(one)}.values())
+        marked = list({id(member): member for member in vars(value).values() if get_tool_options(member)}.values())
         if not marked:
-            there = [name for name, _ in _iter_public_functions(value)]
-            choice = f"; name one, as {Path(target.location).name}:{there[0]}" if target.is_file and there else ""
-            raise ToolDefinitionError(f"it has no function marked with @tool, and no {REGISTER_FUNCTION}{choice}")
+            available = [name for name, _ in _iter_public_functions(value)]
+            hint = f"; name one, as {Path(target.location).name}:{available[0]}" if target.is_file and available else ""
+            raise ToolDefinitionError(f"it has no function marked with @tool, and no {REGISTER_FUNCTION}{hint}")
         yield from map(make_tool, marked)
     elif getattr(value, "__name__", "") == REGISTER_FUNCTION:
         yield from _call_register_function(value)
@@ -116,14 +118,14 @@ def _collect_tools(value: Any, target: ToolTarget) -> Iterator[Tool]:
 
 
 def _iter_public_functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """The functions that a module itself has, by name."""
+    """Yield the public functions that a module defines itself, by name."""
     for name, value in vars(module).items():
         if getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__") and name[:1] != "_":
             yield name, value
 
 
 def _call_register_function(register_function: Callable[[], Any]) -> Iterator[Tool]:
-    """What `register_tools` gives: tools, or functions."""
+    """Yield the tools that `register_tools` returns, as tools or functions."""
     values = register_function()
     if not isinstance(values, Iterable) or isinstance(values, str | Mapping):
         raise ToolDefinitionError(f"{REGISTER_FUNCTION} returns {type(values).__name__}, and not a list of tools")
@@ -132,10 +134,10 @@ def _call_register_function(register_function: Callable[[], Any]) -> Iterator[To
 
 
 def _check_tool(tool: Tool) -> Tool:
-    """The tool, if it can be told of.
+    """Return the tool if it is valid.
 
     Raises:
-        NoTool: it cannot.
+        ToolDefinitionError: It is invalid.
     """
     spec = tool.spec
     if not isinstance(spec, ToolSpec) or not isinstance(spec.name, str) or not isinstance(spec.description, str):
@@ -146,8 +148,8 @@ def _check_tool(tool: Tool) -> Tool:
         raise ToolDefinitionError(f"{spec.name}: its parameters are no JSON Schema of type object")
     try:
         json.dumps(dict(spec.parameters), allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as fault:
-        raise ToolDefinitionError(f"{spec.name}: its parameters are not JSON ({fault})") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolDefinitionError(f"{spec.name}: its parameters are not JSON ({error})") from None
     if not callable(tool.run):
         raise ToolDefinitionError(f"{spec.name}: its run is no function")
     return tool

@@ -1,4 +1,4 @@
-"""A plugin's process, seen from ask: started, spoken to within a time, and ended with all that it started."""
+"""The client side of a plugin's process: starts it, exchanges frames with a deadline, and kills all it started."""
 
 from __future__ import annotations
 
@@ -16,22 +16,18 @@ from ask.worker_channel import READ_SIZE, WorkerChannel, WorkerDiedError
 
 WORKER_CODE = "import sys; from ask.tools.plugins.worker import main; main(*map(int, sys.argv[1:]))"
 MARK_VARIABLE = "ASK_TOOL_PROCESS"
-"""The variable by which all that a plugin starts is known."""
+"""Environment variable that marks all processes a plugin starts."""
 MAX_FINAL_READS = 16
-"""How many pieces of output are still taken when a call is over: a thread in there may never stop."""
+"""Maximum number of reads after a call has ended: a thread in the plugin may never stop printing."""
 EXIT_TIMEOUT = 1.0
-"""Seconds that a process has to end by itself when it is not needed any more."""
+"""Seconds that a process gets to exit by itself once it is no longer needed."""
 
 
 class PluginProcess:
-    """A process for a plugin.
-
-    Args:
-        directory: where it starts.
-        environment: its environment.
+    """The process of a plugin.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: It cannot be started.
     """
 
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
@@ -40,25 +36,25 @@ class PluginProcess:
         self._mark = os.urandom(16).hex()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._descriptors: list[int] = []
-        its_requests, requests = self._create_pipe()
-        replies, its_replies = self._create_pipe()
-        self._output, its_output = self._create_pipe()
-        command = [sys.executable, "-P", "-X", "utf8", "-c", WORKER_CODE, str(its_requests), str(its_replies)]
+        child_requests, requests = self._create_pipe()
+        replies, child_replies = self._create_pipe()
+        self._output, child_output = self._create_pipe()
+        command = [sys.executable, "-P", "-X", "utf8", "-c", WORKER_CODE, str(child_requests), str(child_replies)]
         try:
             self._process = Popen(
                 command,
                 stdin=DEVNULL,
-                stdout=its_output,
+                stdout=child_output,
                 stderr=STDOUT,
-                pass_fds=(its_requests, its_replies),
+                pass_fds=(child_requests, child_replies),
                 cwd=directory,
                 env={**environment, MARK_VARIABLE: f"{environment.get(MARK_VARIABLE, '')} {self._mark}".strip()},
-                start_new_session=True,  # Ctrl-C is ask's to handle
+                start_new_session=True,  # ask itself handles Ctrl-C
             )
         except BaseException:
             self._close_descriptors()
             raise
-        for descriptor in (its_requests, its_replies, its_output):
+        for descriptor in (child_requests, child_replies, child_output):
             self._descriptors.remove(descriptor)
             os.close(descriptor)
         os.set_blocking(self._output, False)
@@ -76,20 +72,22 @@ class PluginProcess:
     def exchange_frames(
         self, kind: bytes, message: Mapping[str, object], deadline: float, on_output: Callable[[str], None]
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Send a frame and give what comes back, until the caller has enough; `on_output` takes what is printed meanwhile.
+        """Send a frame and yield the replies until the caller stops.
+
+        What the plugin prints meanwhile is passed to `on_output`.
 
         Raises:
-            WorkerLost: it has ended, or sends what is no frame; the text tells how.
-            WorkerLate: the deadline, on the monotonic clock, has come.
+            WorkerDiedError: The process has ended or sent an invalid frame; the message says which.
+            WorkerTimeoutError: The deadline, on the monotonic clock, has passed.
         """
-        beside = {self._output: lambda: self._forward_output(on_output) is not None}  # None: it has closed its own
+        readers = {self._output: lambda: self._forward_output(on_output) is not None}  # None: end of output
         try:
-            yield from self._channel.exchange_frames(kind, json.dumps(message).encode(), deadline, beside)
-        except WorkerDiedError as lost:
-            raise lost if lost.args else WorkerDiedError(self._describe_exit()) from None
+            yield from self._channel.exchange_frames(kind, json.dumps(message).encode(), deadline, readers)
+        except WorkerDiedError as error:
+            raise error if error.args else WorkerDiedError(self._describe_exit()) from None
 
     def _forward_output(self, on_output: Callable[[str], None]) -> bool | None:
-        """Show what was printed; whether there was anything, None where there will be nothing any more."""
+        """Forward available output; return whether there was any, None at the end of the output."""
         try:
             data = os.read(self._output, READ_SIZE)
         except BlockingIOError:
@@ -100,7 +98,7 @@ class PluginProcess:
         return True if data else None
 
     def drain_output(self, on_output: Callable[[str], None]) -> None:
-        """Show the last of what was printed."""
+        """Forward the remaining output."""
         for _ in range(MAX_FINAL_READS):
             if not self._forward_output(on_output):
                 return
@@ -115,7 +113,7 @@ class PluginProcess:
         return f"killed by signal {-code}: {signal.strsignal(-code)}" if code < 0 else f"exit code {code}"
 
     def shut_down(self) -> None:
-        """Have it end by itself, now that nothing is asked of it any more, and then end what is left."""
+        """Close the channel, let the process exit by itself, then kill what is left."""
         from subprocess import TimeoutExpired
 
         try:
@@ -126,14 +124,14 @@ class PluginProcess:
             self.kill()
 
     def kill(self) -> None:
-        """End it, and all that it started."""
+        """Kill the process and all processes it started."""
         from subprocess import TimeoutExpired
 
-        # Once it is reaped its number may be another's.
+        # After the process is reaped, its id may belong to another process.
         session = self._process.pid if self._process.returncode is None else None
         try:
             kill_process_tree(session, self._mark)
         finally:
             self._close_descriptors()
-            with suppress(TimeoutExpired):  # one that hangs in the kernel cannot be waited for
+            with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
                 self._process.wait(EXIT_TIMEOUT)

@@ -1,7 +1,7 @@
-"""A plugin, or a file of tools, as a run has it: its tools, each of whose calls goes to the plugin's own process.
+"""The tools of a plugin or of a tool file; each call runs in the plugin's own process.
 
-The process stays, so that a module keeps what it holds between two calls. After one that it did not survive, or did
-not answer in time, the next call finds a new one.
+The process keeps running, so that modules keep their state between calls. If a call kills it or times out, the next
+call starts a new one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ RESTART_NOTE = "What it held in memory is gone; the next call starts it anew"
 
 
 class PluginLoadError(Exception):
-    """A plugin that cannot be loaded, and why."""
+    """An error that prevents a plugin from loading."""
 
 
 class PluginEnvironment(NamedTuple):
-    """What is around a plugin's process: where it starts, its environment, and seconds that it may take to load."""
+    """The working directory and environment of a plugin's process, and the seconds that it may take to load."""
 
     directory: Path
     environment: Mapping[str, str]
@@ -37,16 +37,16 @@ class PluginEnvironment(NamedTuple):
 
 
 class ToolPlugin:
-    """Where tools come from. Its process starts at once; `load_tools` waits for what it tells of them.
+    """A plugin with tools. Its process starts at once; `load_tools` waits until it has loaded.
 
     Args:
-        origin: what the user knows it by.
-        targets: the fields of each `loading.Target`.
-        around: what its process has.
-        further_path: folders in which modules are looked for last.
+        origin: The plugin's name as shown to the user.
+        targets: The fields of each `loader.ToolTarget`.
+        plugin_environment: Working directory, environment and load timeout of its process.
+        extra_import_path: Folders to search for modules after `sys.path`.
 
     Raises:
-        Broken: no process can be started.
+        PluginLoadError: The process cannot be started.
     """
 
     def __init__(
@@ -65,21 +65,21 @@ class ToolPlugin:
         self._process = self._start_process()
 
     def load_tools(self) -> list[Tool]:
-        """Its tools.
+        """Load the plugin and return its tools.
 
         Raises:
-            Broken: it does not load.
+            PluginLoadError: It cannot be loaded.
         """
         assert self._process, "it was started"  # noqa: S101
         try:
-            told = self._initialize_worker(self._process)
+            reply = self._initialize_worker(self._process)
         except BaseException:
             self.close(immediately=True)
             raise
-        return [self._create_tool(*as_list(row)) for row in as_list(told.get("tools"))]
+        return [self._create_tool(*as_list(row)) for row in as_list(reply.get("tools"))]
 
     def close(self, *, immediately: bool = False) -> None:
-        """End its process; `immediately` without giving it time to end by itself."""
+        """End the process; `immediately` kills it without time to exit by itself."""
         process, self._process = self._process, None
         if process is not None:
             (process.kill if immediately else process.shut_down)()
@@ -93,34 +93,34 @@ class ToolPlugin:
     def _start_process(self) -> PluginProcess:
         try:
             return PluginProcess(self._plugin_environment.directory, self._plugin_environment.environment)
-        except OSError as fault:
-            raise PluginLoadError(f"no process can be started ({fault.strerror})") from fault
+        except OSError as error:
+            raise PluginLoadError(f"no process can be started ({error.strerror})") from error
 
     def _initialize_worker(self, process: PluginProcess) -> dict[str, Any]:
-        """Have the plugin loaded; what it tells of its tools.
+        """Load the plugin in its process; return its reply with the tools.
 
         Raises:
-            Broken: it does not load.
+            PluginLoadError: It cannot be loaded.
         """
         start = {"path": self._import_path, "targets": self._targets}
         deadline = self._start_time + self._plugin_environment.load_timeout
         try:
             for kind, payload in process.exchange_frames(START, start, deadline, lambda _: None):
-                told = as_dict(json.loads(payload)) if kind == READY else {}
-                if told.get("problem") or not told:
-                    raise PluginLoadError(str(told.get("problem") or "it says what makes no sense"))
-                return told
-        except WorkerDiedError as lost:
-            raise PluginLoadError(f"its process ended ({lost})") from None
+                reply = as_dict(json.loads(payload)) if kind == READY else {}
+                if reply.get("problem") or not reply:
+                    raise PluginLoadError(str(reply.get("problem") or "it says what makes no sense"))
+                return reply
+        except WorkerDiedError as error:
+            raise PluginLoadError(f"its process ended ({error})") from None
         except WorkerTimeoutError:
             raise PluginLoadError(f"it is not loaded after {self._plugin_environment.load_timeout:g} s") from None
         raise PluginLoadError("it says nothing")
 
     def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Carry out a call.
+        """Run a tool in the process.
 
         Raises:
-            ToolError: it failed, took too long, or the process is no more.
+            ToolError: It failed, took too long, or the process died.
         """
         process = self._process or self._restart_process()
         call = {
@@ -132,36 +132,36 @@ class ToolPlugin:
             "hosts": None if context.restrict_hosts is None else sorted(context.restrict_hosts),
         }
         with self._open_capture(context) as capture:
-            redacted = context.redactor.open_stream()
+            redactor = context.redactor.open_stream()
 
             def report_output(text: str) -> None:
-                if told := redacted.feed(text):
-                    context.on_output(told)
+                if output := redactor.feed(text):
+                    context.on_output(output)
 
             deadline = time.monotonic() + context.command_timeout
-            rest = self._read_result(process.exchange_frames(CALL, call, deadline, report_output), capture, context)
+            result = self._read_result(process.exchange_frames(CALL, call, deadline, report_output), capture, context)
             process.drain_output(report_output)
-            if told := redacted.finish():
-                context.on_output(told)
+            if output := redactor.finish():
+                context.on_output(output)
             text = capture.truncate(MAX_RESULT_LENGTH)
-        if rest.get("error"):
+        if result.get("error"):
             raise ToolError(text)
-        status = rest.get("exit_status")
-        return ToolResult(text, rest.get("failed") is True, status if type(status) is int else None)
+        status = result.get("exit_status")
+        return ToolResult(text, result.get("failed") is True, status if type(status) is int else None)
 
     def _restart_process(self) -> PluginProcess:
-        """A new process, the plugin loaded.
+        """Start a new process and load the plugin.
 
         Raises:
-            ToolError: there can be none.
+            ToolError: That failed.
         """
         try:
             self._start_time = time.monotonic()
             self._process = self._start_process()
             self._initialize_worker(self._process)
-        except PluginLoadError as fault:
+        except PluginLoadError as error:
             self.close(immediately=True)
-            raise ToolError(f"nothing was run: {fault}") from None
+            raise ToolError(f"nothing was run: {error}") from None
         except BaseException:
             self.close(immediately=True)
             raise
@@ -169,30 +169,33 @@ class ToolPlugin:
 
     @contextmanager
     def _open_capture(self, context: ToolContext) -> Iterator[OutputCapture]:
-        """What gathers the result of a call; whatever goes wrong ends the process, and no file is left of it."""
+        """Yield a capture for the result of a call.
+
+        Any error kills the process and deletes the overflow file.
+        """
         capture = OutputCapture(context.spill_directory, "result")
         try:
             yield capture
-        except BaseException as fault:
+        except BaseException as error:
             capture.discard()
             self.close(immediately=True)
-            if isinstance(fault, WorkerTimeoutError):
+            if isinstance(error, WorkerTimeoutError):
                 seconds = f"{context.command_timeout:g} s"
                 raise ToolError(f"stopped after {seconds}, with all that it had started. {RESTART_NOTE}") from None
-            if isinstance(fault, WorkerDiedError):
-                raise ToolError(f"its process ended during the call ({fault}). {RESTART_NOTE}") from None
+            if isinstance(error, WorkerDiedError):
+                raise ToolError(f"its process ended during the call ({error}). {RESTART_NOTE}") from None
             raise
 
     def _read_result(
         self, replies: Iterator[tuple[bytes, bytes]], capture: OutputCapture, context: ToolContext
     ) -> dict[str, Any]:
-        """Gather the text of a result; what is told beside it."""
-        redacted = context.redactor.open_stream()
+        """Capture the text of a result; return the fields that follow it."""
+        redactor = context.redactor.open_stream()
         for kind, payload in replies:
             if kind == TEXT:
-                capture.feed(redacted.feed(payload.decode("utf-8", "replace")))
+                capture.feed(redactor.feed(payload.decode("utf-8", "replace")))
             elif kind == DONE:
-                capture.feed(redacted.finish())
+                capture.feed(redactor.finish())
                 try:
                     return as_dict(json.loads(payload))
                 except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""From a type hint to its JSON Schema, and from a JSON value that fits it to the Python value that it stands for."""
+"""Convert type hints to JSON Schema, and JSON values that match it to Python values."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
 SchemaDict = dict[str, Any]
-
-
 NO_DEFAULT: Any = object()
-"""The default of what has none, or one that cannot be told."""
+"""Marks a field without a default, or with one that is unknown."""
 
 
 class ToolDefinitionError(TypeError):
-    """What cannot be made a tool, and why.
+    """An object that cannot be used as a tool.
 
     Args:
-        reason: why.
-        parameter_path: the parameter that is in the way, and which part of it; () where it is none.
+        reason: What is wrong.
+        parameter_path: The parameter that causes it and the part of that parameter; () if it is not about a parameter.
     """
 
     def __init__(self, reason: str, parameter_path: tuple[str, ...] = ()) -> None:
@@ -33,19 +31,18 @@ class ToolDefinitionError(TypeError):
 
 
 def return_unchanged(value: Any) -> Any:
-    """The value itself."""
     return value
 
 
 class TypeAdapter(NamedTuple):
-    """A hint's schema, and what makes a Python value of a JSON value that fits it."""
+    """The JSON Schema of a type hint, and the conversion of a matching JSON value to a Python value."""
 
     schema: SchemaDict
     convert: Callable[[Any], Any] = return_unchanged
 
 
 class ObjectField(NamedTuple):
-    """A named part of an object; `name` is its key in JSON."""
+    """A field of an object; `name` is its JSON key."""
 
     name: str
     hint: Any
@@ -77,10 +74,10 @@ JSON_TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "numbe
 
 
 def make_type_adapter(hint: Any, enclosing_types: tuple[Any, ...] = ()) -> TypeAdapter:
-    """The shape that a hint has; `enclosing_types` are the classes that it is a part of.
+    """Create the adapter for a hint; `enclosing_types` are the classes that contain it.
 
     Raises:
-        NoTool: it has none.
+        ToolDefinitionError: The hint is not supported.
     """
     origin = get_origin(hint)
     if hasattr(hint, "__metadata__"):
@@ -88,30 +85,36 @@ def make_type_adapter(hint: Any, enclosing_types: tuple[Any, ...] = ()) -> TypeA
     if origin is Literal:
         return TypeAdapter(_make_enum_schema(hint, get_args(hint)), _make_value_lookup(get_args(hint)))
     if origin in UNION_TYPES:
-        return _make_union_adapter([make_type_adapter(part, enclosing_types) for part in get_args(hint)])
-    other = _unwrap_alias(hint)
-    if other is not None:
-        return make_type_adapter(other, enclosing_types)
+        return _make_union_adapter([make_type_adapter(member, enclosing_types) for member in get_args(hint)])
+    target = _unwrap_alias(hint)
+    if target is not None:
+        return make_type_adapter(target, enclosing_types)
     return _make_container_adapter(hint, enclosing_types) or _make_class_adapter(hint, enclosing_types)
 
 
 def make_object_adapter(
     fields: Sequence[ObjectField], factory: Callable[..., Any], enclosing_types: tuple[Any, ...] = ()
 ) -> TypeAdapter:
-    """The shape of an object with these fields, made by `factory` from those that are given.
+    """Create the adapter for an object with these fields.
+
+    Its conversion calls `factory` with the given fields as keyword arguments.
 
     Raises:
-        NoTool: a field has none; says which.
+        ToolDefinitionError: The hint of a field is not supported; the message names the field.
     """
-    shapes = {}
+    adapters = {}
     for field in fields:
         try:
-            shape = make_type_adapter(remove_none(field.hint) if can_omit_none(field) else field.hint, enclosing_types)
-        except ToolDefinitionError as fault:
-            raise ToolDefinitionError(fault.reason, (field.name, *fault.parameter_path)) from None
-        told = {"description": field.description} if field.description else {}
-        shapes[field.name] = shape._replace(schema={**shape.schema, **({} if "description" in shape.schema else told)})
-    properties = {name: shape.schema for name, shape in shapes.items()}
+            adapter = make_type_adapter(
+                remove_none(field.hint) if can_omit_none(field) else field.hint, enclosing_types
+            )
+        except ToolDefinitionError as error:
+            raise ToolDefinitionError(error.reason, (field.name, *error.parameter_path)) from None
+        description = {"description": field.description} if field.description else {}
+        adapters[field.name] = adapter._replace(
+            schema={**adapter.schema, **({} if "description" in adapter.schema else description)}
+        )
+    properties = {name: adapter.schema for name, adapter in adapters.items()}
     for field in fields:
         default = to_json_value(field.default)
         if default is not None:
@@ -122,13 +125,13 @@ def make_object_adapter(
         schema["required"] = required
 
     def convert(value: Any) -> Any:
-        return factory(**{name: shapes[name].convert(part) for name, part in value.items() if name in shapes})
+        return factory(**{name: adapters[name].convert(item) for name, item in value.items() if name in adapters})
 
     return TypeAdapter(schema, convert)
 
 
 def to_json_value(value: Any) -> Any:
-    """A value as JSON has it; None where it has not."""
+    """Convert a default to JSON; None if it has no JSON form."""
     value = value.value if isinstance(value, enum.Enum) else value
     try:
         return value if json.loads(json.dumps(value, allow_nan=False)) == value else None
@@ -137,46 +140,46 @@ def to_json_value(value: Any) -> Any:
 
 
 def can_omit_none(field: ObjectField) -> bool:
-    """Whether to leave out a part is the same as to give None, so that the model need not know of None."""
+    """Check whether omitting a field means None, so that the model need not know about null."""
     return not field.required and field.default is None
 
 
 def remove_none(hint: Any) -> Any:
-    """The hint without None, where it has something else too."""
+    """Remove None from a union that has other members."""
     if hasattr(hint, "__metadata__"):
         return typing.Annotated[(remove_none(hint.__origin__), *hint.__metadata__)]
-    parts = tuple(part for part in get_args(hint) if part is not type(None))
-    return Union[parts] if get_origin(hint) in UNION_TYPES and parts else hint  # noqa: UP007 - it is made at run time
+    members = tuple(member for member in get_args(hint) if member is not type(None))
+    return Union[members] if get_origin(hint) in UNION_TYPES and members else hint  # noqa: UP007 - built at run time
 
 
 def format_hint(hint: Any) -> str:
-    """A hint as its author wrote it, about."""
+    """Format a hint approximately as its author wrote it."""
     return hint.__qualname__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
 
 
 def _apply_metadata(adapter: TypeAdapter, metadata: Sequence[Any]) -> TypeAdapter:
-    for note in metadata:
-        said = note if isinstance(note, str) else getattr(note, "documentation", None)
-        if isinstance(said, str):
-            return adapter._replace(schema={**adapter.schema, "description": said})
+    for item in metadata:
+        description = item if isinstance(item, str) else getattr(item, "documentation", None)
+        if isinstance(description, str):
+            return adapter._replace(schema={**adapter.schema, "description": description})
     return adapter
 
 
 def _make_enum_schema(hint: Any, values: Sequence[Any]) -> SchemaDict:
-    in_json = [value.value if isinstance(value, enum.Enum) else value for value in values]
-    names = {JSON_TYPE_NAMES.get(type(value)) for value in in_json}
-    if None in names or not in_json:
+    json_values = [value.value if isinstance(value, enum.Enum) else value for value in values]
+    type_names = {JSON_TYPE_NAMES.get(type(value)) for value in json_values}
+    if None in type_names or not json_values:
         raise ToolDefinitionError(f"{format_hint(hint)} has values that JSON has not")
-    return {"type": names.pop(), "enum": in_json} if len(names) == 1 else {"enum": in_json}
+    return {"type": type_names.pop(), "enum": json_values} if len(type_names) == 1 else {"enum": json_values}
 
 
 def _make_value_lookup(values: Sequence[Any]) -> Callable[[Any], Any]:
-    """What finds the value that JSON's stands for; true is not 1."""
+    """Return a function that finds the Python value for a JSON value; true is not equal to 1."""
 
     def convert(json_value: Any) -> Any:
         for value in values:
-            in_json = value.value if isinstance(value, enum.Enum) else value
-            if in_json == json_value and isinstance(in_json, bool) == isinstance(json_value, bool):
+            candidate = value.value if isinstance(value, enum.Enum) else value
+            if candidate == json_value and isinstance(candidate, bool) == isinstance(json_value, bool):
                 return value
         raise ValueError(f"{json_value!r} is none of {values}")
 
@@ -184,25 +187,27 @@ def _make_value_lookup(values: Sequence[Any]) -> Callable[[Any], Any]:
 
 
 def _make_union_adapter(adapters: Sequence[TypeAdapter]) -> TypeAdapter:
-    schemas = [part.schema for part in adapters]
+    schemas = [adapter.schema for adapter in adapters]
     if {} in schemas:
         return TypeAdapter({})
-    merged: SchemaDict = {"anyOf": schemas}
+    union: SchemaDict = {"anyOf": schemas}
     if all(schema.keys() == {"type"} for schema in schemas):
-        merged = {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
-    if all(part.convert is return_unchanged for part in adapters):
-        return TypeAdapter(merged)
+        union = {"type": list(dict.fromkeys(schema["type"] for schema in schemas))}
+    if all(adapter.convert is return_unchanged for adapter in adapters):
+        return TypeAdapter(union)
 
     def convert(value: Any) -> Any:
-        from ask.schemas.schema import JsonSchema as Checked
+        from ask.schemas.schema import JsonSchema
 
-        return next(part.convert(value) for part in adapters if not Checked(part.schema).describe_problems(value))
+        return next(
+            adapter.convert(value) for adapter in adapters if not JsonSchema(adapter.schema).describe_problems(value)
+        )
 
-    return TypeAdapter(merged, convert)
+    return TypeAdapter(union, convert)
 
 
 def _unwrap_alias(hint: Any) -> Any:
-    """What a hint stands for that only names or wraps another; None for any other hint."""
+    """Return the type behind an alias or wrapper; None for any other hint."""
     if get_origin(hint) in (Required, NotRequired):
         return get_args(hint)[0]
     if isinstance(hint, type):
@@ -211,7 +216,7 @@ def _unwrap_alias(hint: Any) -> Any:
 
 
 def _make_container_adapter(hint: Any, enclosing_types: tuple[Any, ...]) -> TypeAdapter | None:
-    """The shape of a plain type, list or mapping; None for any other hint."""
+    """Create the adapter for a scalar, sequence or mapping; None for any other hint."""
     container = get_origin(hint) or hint
     if not isinstance(container, abc.Hashable):
         return None
@@ -280,29 +285,29 @@ def _make_class_adapter(hint: Any, enclosing_types: tuple[Any, ...]) -> TypeAdap
 
 
 def _iter_typed_dict_fields(hint: Any) -> Iterator[ObjectField]:
-    for name, part in resolve_hints(hint).items():
-        origin = get_origin(part)
-        # Where hints are strings, the class itself has not understood these two.
+    for name, field_hint in resolve_hints(hint).items():
+        origin = get_origin(field_hint)
+        # If hints are strings, __required_keys__ ignores Required and NotRequired.
         required = origin is Required or (origin is not NotRequired and name in hint.__required_keys__)
-        yield ObjectField(name, part, required)
+        yield ObjectField(name, field_hint, required)
 
 
 def _iter_dataclass_fields(hint: Any) -> Iterator[ObjectField]:
     hints = resolve_hints(hint)
     for field in dataclasses.fields(hint):
         if field.init:
-            optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+            has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
             default = NO_DEFAULT if field.default is dataclasses.MISSING else field.default
-            yield ObjectField(field.name, hints[field.name], not optional, default=default)
+            yield ObjectField(field.name, hints[field.name], not has_default, default=default)
 
 
 def resolve_hints(value: Any) -> dict[str, Any]:
-    """The hints of a class or function, by name.
+    """Return the hints of a class or function, by name.
 
     Raises:
-        NoTool: one names what there is not.
+        ToolDefinitionError: A hint cannot be evaluated.
     """
     try:
         return typing.get_type_hints(value, include_extras=True)
-    except Exception as fault:  # noqa: BLE001 - a hint is code of its author's
-        raise ToolDefinitionError(f"its type hints cannot be read ({type(fault).__name__}: {fault})") from None
+    except Exception as error:  # noqa: BLE001 - evaluating a hint runs the plugin's code
+        raise ToolDefinitionError(f"its type hints cannot be read ({type(error).__name__}: {error})") from None

@@ -1,6 +1,6 @@
-"""The process that a plugin lives in: loads its tools, tells of them, and carries out calls, one after the other.
+"""The worker process of a plugin: loads its tools, reports them, and runs calls one at a time.
 
-What anything in here prints goes to a pipe that ask reads. It ends when ask does.
+Output of the plugin goes to a pipe that ask reads. The worker exits when ask does.
 """
 
 from __future__ import annotations
@@ -30,46 +30,45 @@ STDOUT_FD = 1
 
 
 def main(requests_fd: int, replies_fd: int) -> None:
-    """Serve until there are no more calls. The arguments are the two ends of the channel."""
-    for end in (requests_fd, replies_fd):
-        os.set_inheritable(end, False)
-        os.register_at_fork(after_in_child=partial(close_descriptor, end))
+    """Serve calls until the request pipe is closed."""
+    for descriptor in (requests_fd, replies_fd):
+        os.set_inheritable(descriptor, False)
+        os.register_at_fork(after_in_child=partial(close_descriptor, descriptor))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     calls = CallQueue(requests_fd)
-    start = next(calls)
-    sys.path[:] = start["path"]
+    settings = next(calls)
+    sys.path[:] = settings["path"]
     tools: dict[str, Tool] = {}
     problem = ""
     try:
-        tools = {tool.spec.name: tool for tool in load_tools(ToolTarget(*target) for target in start["targets"])}
-    except BaseException as fault:  # noqa: BLE001 - also sys.exit, and whatever else there is
-        problem = format_plugin_error(fault)
-    told = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.changes)] for tool in tools.values()]
+        tools = {tool.spec.name: tool for tool in load_tools(ToolTarget(*target) for target in settings["targets"])}
+    except BaseException as error:  # noqa: BLE001 - sys.exit and everything else
+        problem = format_plugin_error(error)
+    specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.changes)] for tool in tools.values()]
     calls.is_busy = False
-    send_frame(replies_fd, READY, json.dumps({"tools": told, "problem": problem}).encode())
+    send_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem}).encode())
     for call in calls:
-        text, rest = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
+        text, outcome = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
         for stream in (sys.stdout, sys.stderr):
-            with suppress(Exception):  # whatever the plugin has put in its place
+            with suppress(Exception):  # the plugin may have replaced it
                 stream.flush()
         calls.is_busy = False
-        for begin in range(0, len(text), CHUNK_SIZE):
-            send_frame(replies_fd, TEXT, text[begin : begin + CHUNK_SIZE].encode("utf-8", "backslashreplace"))
-        send_frame(replies_fd, DONE, json.dumps(rest).encode())
+        for offset in range(0, len(text), CHUNK_SIZE):
+            send_frame(replies_fd, TEXT, text[offset : offset + CHUNK_SIZE].encode("utf-8", "backslashreplace"))
+        send_frame(replies_fd, DONE, json.dumps(outcome).encode())
 
 
 def close_descriptor(descriptor: int) -> None:
-    """Close it, if it is open."""
     with suppress(OSError):
         os.close(descriptor)
 
 
 class CallQueue(Iterator[dict[str, Any]]):
-    """What ask sends, read by a thread, so that the end of ask is heard while a call runs.
+    """Iterator over the requests, which a thread reads: it notices the end of ask while a call is running.
 
     Attributes:
-        is_busy: whether a call is being carried out: its end is then not waited for.
+        is_busy: Whether a call is running; if ask ends meanwhile, the process group is killed.
     """
 
     def __init__(self, requests_fd: int) -> None:
@@ -97,9 +96,9 @@ class CallQueue(Iterator[dict[str, Any]]):
 
 
 def make_tool_context(call: Mapping[str, Any]) -> ToolContext:
-    """What a tool may use of the run."""
+    """Create the context of a call and change to its directory."""
     directory = Path(call["directory"])
-    with suppress(OSError):  # the folder is gone, which is the tool's to find out
+    with suppress(OSError):  # the folder may be gone; the tool will report that
         os.chdir(directory)
     hosts = call["hosts"]
     return ToolContext(
@@ -113,7 +112,7 @@ def make_tool_context(call: Mapping[str, Any]) -> ToolContext:
 
 
 def write_output(text: str) -> None:
-    """Pass on output, after what was printed before it."""
+    """Write output to stdout, after flushing what was printed before."""
     with suppress(Exception):
         sys.stdout.flush()
     data = memoryview(text.encode("utf-8", "backslashreplace"))
@@ -122,22 +121,21 @@ def write_output(text: str) -> None:
 
 
 def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> tuple[str, dict[str, Any]]:
-    """The text that a call came to, and whether that is an error, or the result of something that failed."""
+    """Run a call; return its text, and whether it raised an error or reported a failure."""
     try:
         result = to_tool_result(tool.run(arguments, context))
     except ToolError as error:
         return str(error), {"error": True}
-    except SystemExit as end:
-        return f"the tool called sys.exit({'' if end.code is None else end.code!r})", {"error": True}
-    except BaseException as fault:  # noqa: BLE001 - nothing of it must end the process
-        return f"the tool failed: {format_plugin_error(fault)}", {"error": True}
+    except SystemExit as exit_request:
+        return f"the tool called sys.exit({'' if exit_request.code is None else exit_request.code!r})", {"error": True}
+    except BaseException as error:  # noqa: BLE001 - no tool may end the process
+        return f"the tool failed: {format_plugin_error(error)}", {"error": True}
     status = result.exit_status
-    rest = {"failed": bool(result.failed), "exit_status": status if type(status) is int else None}
-    return str(result.text), rest
+    outcome = {"failed": bool(result.failed), "exit_status": status if type(status) is int else None}
+    return str(result.text), outcome
 
 
 def send_frame(replies_fd: int, kind: bytes, payload: bytes) -> None:
-    """Send a frame, whole."""
     data = memoryview(encode_frame(kind, payload))
     while data:
         data = data[os.write(replies_fd, data) :]

@@ -1,4 +1,4 @@
-"""`ask chat` on a terminal: what is typed, stopped and left, and that it is the same conversation as `ask`'s."""
+"""`ask chat` on a terminal: input, interruption, the end, and sharing conversations with `ask`."""
 
 from __future__ import annotations
 
@@ -11,49 +11,61 @@ from pathlib import Path
 import pytest
 
 from tests import wire
-from tests.cli.chat.chat_session import ALT_ENTER, CTRL_D, CTRL_J, ENTER, PROMPT, UP, Chat, answering, kept, last, named
+from tests.cli.chat.chat_session import (
+    ALT_ENTER,
+    CTRL_D,
+    CTRL_J,
+    ENTER,
+    PROMPT,
+    UP,
+    Chat,
+    answer_with_last_word,
+    read_conversation_id,
+    read_input_history,
+    read_last_conversation,
+)
 from tests.model_server import HOLD, ModelServer, Reply, Request
 from tests.program import CTRL_C, TEST_KEY, Ask, Home, Running, is_running
 from tests.program import run as program_run
-from tests.saved import said, saved
-from tests.scenarios.test_when_things_go_wrong import appears
+from tests.saved_history import list_messages, read_saved_runs
+from tests.scenarios.test_failures import wait_for_content
 from tests.screen import Screen
 
 
 @pytest.fixture(autouse=True)
 def model(server: ModelServer) -> None:
-    """Answers every message by its last word, unless a test scripts something else before."""
+    """Answer every message with its last word, unless a test scripts other replies first."""
 
 
 def answers(server: ModelServer) -> None:
-    server.reply(lambda request: wire.says(answering(request)))
+    server.reply(lambda request: wire.says(answer_with_last_word(request)))
 
 
-def test_messages_are_one_conversation_that_ask_goes_on_with(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_ask_continues_the_conversation_of_a_chat(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     with Chat(ask, env={"ASK_SESSION": "a"}) as chat:
-        assert "Answer to one." in chat.say("one")
-        assert len(saved(home)) == 1, "it is saved as it happens"
-        assert "Answer to two." in chat.say("two")
-        result = chat.leave()
+        assert "Answer to one." in chat.send("one")
+        assert len(read_saved_runs(home)) == 1, "it is saved as it happens"
+        assert "Answer to two." in chat.send("two")
+        result = chat.quit()
     assert result.code == 0
-    assert [said(run)[0][1] for run in saved(home)] == ["one", "two"]
+    assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["one", "two"]
     goes_on = ask("-c", "three", env={"ASK_SESSION": "a"})
-    assert goes_on.conversation == named(result)
-    assert last(server) == ["one", "Answer to one.", "two", "Answer to two.", "three"]
+    assert goes_on.conversation == read_conversation_id(result)
+    assert read_last_conversation(server) == ["one", "Answer to one.", "two", "Answer to two.", "three"]
     with Chat(ask, "-c", env={"ASK_SESSION": "a"}) as chat:
-        chat.say("four")
-        assert named(chat.leave()) == named(result)
-    assert last(server)[-3:] == ["three", "Answer to three.", "four"]
+        chat.send("four")
+        assert read_conversation_id(chat.quit()) == read_conversation_id(result)
+    assert read_last_conversation(server)[-3:] == ["three", "Answer to three.", "four"]
 
 
 @pytest.mark.slow
-def test_the_first_message_may_stand_on_the_command_line(ask: Ask, server: ModelServer) -> None:
+def test_the_first_message_can_be_given_on_the_command_line(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "-q", "hello", "there") as chat:
-        chat.say("two")
-        chat.leave()
-    assert last(server) == ["hello there", "Answer to there.", "two"]
+        chat.send("two")
+        chat.quit()
+    assert read_last_conversation(server) == ["hello there", "Answer to there.", "two"]
 
 
 @pytest.mark.slow
@@ -62,117 +74,117 @@ def test_five_hundred_pasted_lines_are_one_message(ask: Ask, server: ModelServer
     lines = [f"/line {number}\twith ünïcode" for number in range(500)]
     with Chat(ask) as chat:
         chat.type_in("Look: \x1b[200~" + "\r".join(lines) + "\x1b[201~")
-        shown = chat.say("")
-        assert chat.leave().code == 0
+        shown = chat.send("")
+        assert chat.quit().code == 0
     assert len(server.requests) == 1
-    assert last(server) == ["Look: " + "\n".join(lines)]
+    assert read_last_conversation(server) == ["Look: " + "\n".join(lines)]
     assert "[494 more lines]" in shown
     assert "Answer to ünïcode." in shown
 
 
 @pytest.mark.slow
-def test_keys_begin_a_new_line(ask: Ask, server: ModelServer) -> None:
+def test_newline_keys_do_not_send_the_message(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
-        chat.say(f"one{ALT_ENTER}two{CTRL_J}three")
-        chat.leave()
-    assert last(server) == ["one\ntwo\nthree"]
+        chat.send(f"one{ALT_ENTER}two{CTRL_J}three")
+        chat.quit()
+    assert read_last_conversation(server) == ["one\ntwo\nthree"]
 
 
 # Ctrl-C
 
 
-def test_ctrl_c_stops_an_answer_but_not_the_chat(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_ctrl_c_stops_the_answer_and_returns_to_the_prompt(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(Reply([wire.event(wire.text("So far")), HOLD], content_type="text/event-stream"), wire.says("Fine."))
     with Chat(ask) as chat:
         chat.type_in("tell me" + ENTER)
         server.wait_for_requests(1)
         chat.running.wait_for("So far")
         chat.type_in(CTRL_C)
-        assert "ask: interrupted" in chat.prompted()
+        assert "ask: interrupted" in chat.wait_for_prompt()
         server.wait_for_abandoned()
-        assert "Fine." in chat.say("go on")
-        assert chat.leave().code == 0
-    assert last(server) == ["tell me", "So far", "go on"]
-    assert [run.exit_code for run in saved(home)] == [130, 0]
+        assert "Fine." in chat.send("go on")
+        assert chat.quit().code == 0
+    assert read_last_conversation(server) == ["tell me", "So far", "go on"]
+    assert [run.exit_code for run in read_saved_runs(home)] == [130, 0]
 
 
 @pytest.mark.slow
-def test_ctrl_c_before_anything_is_answered_stops_the_waiting(ask: Ask, server: ModelServer) -> None:
+def test_ctrl_c_stops_waiting_for_the_first_token(ask: Ask, server: ModelServer) -> None:
     server.reply(Reply((HOLD,)), wire.says("Fine."))
     with Chat(ask) as chat:
         chat.type_in("tell me" + ENTER)
         server.wait_for_requests(1)
         chat.type_in(CTRL_C)
-        assert "ask: interrupted" in chat.prompted()
-        assert "Fine." in chat.say("again")
+        assert "ask: interrupted" in chat.wait_for_prompt()
+        assert "Fine." in chat.send("again")
 
 
 @pytest.mark.parametrize("options", [(), pytest.param(("--safe",), marks=pytest.mark.slow)], ids=["", "safe"])
-def test_ctrl_c_ends_a_running_command_but_not_the_chat(
+def test_ctrl_c_kills_a_running_command_and_returns_to_the_prompt(
     ask: Ask, server: ModelServer, options: tuple[str, ...]
 ) -> None:
     stuck = ("bash", {"command": "echo $$ > stuck; sleep 300"})
     server.reply(wire.calls(stuck), wire.calls(("bash", {"command": "echo works"})), wire.says("Fine."))
     with Chat(ask, *options) as chat:
         chat.type_in("wait" + ENTER)
-        process = int(appears(ask.cwd / "stuck"))
+        process = int(wait_for_content(ask.cwd / "stuck"))
         chat.type_in(CTRL_C)
-        assert "ask: interrupted" in chat.prompted()
+        assert "ask: interrupted" in chat.wait_for_prompt()
         assert options or not is_running(process)
-        assert "Fine." in chat.say("go on")
-        assert chat.leave().code == 0
-    asked, call, stopped, go_on, again, works = last(server)
+        assert "Fine." in chat.send("go on")
+        assert chat.quit().code == 0
+    asked, call, stopped, go_on, again, works = read_last_conversation(server)
     assert (asked, call, go_on, again) == ("wait", "", "go on", "")
     assert stopped.startswith("Error: interrupted by the user")
     assert "works" in works
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_the_prompt_clears_what_was_typed(ask: Ask, server: ModelServer) -> None:
+def test_ctrl_c_at_the_prompt_clears_the_line(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
         chat.type_in("half a message" + CTRL_C)
-        chat.prompted()
-        chat.say("whole")
-        chat.leave()
-    assert last(server) == ["whole"]
+        chat.wait_for_prompt()
+        chat.send("whole")
+        chat.quit()
+    assert read_last_conversation(server) == ["whole"]
 
 
-# Typed while an answer is printed
+# Input typed during an answer
 
 
-def slowly(request: Request) -> Reply:
-    """An answer that names its message and takes a moment."""
-    return wire.streams(wire.text(answering(request)), 1.0, wire.finish())
+def answer_slowly(request: Request) -> Reply:
+    """Answer slowly with the last word of the message."""
+    return wire.streams(wire.text(answer_with_last_word(request)), 1.0, wire.finish())
 
 
-def test_each_line_typed_during_an_answer_is_a_message_of_its_own(ask: Ask, server: ModelServer) -> None:
-    server.reply(slowly)
+def test_each_line_typed_during_an_answer_is_a_separate_message(ask: Ask, server: ModelServer) -> None:
+    server.reply(answer_slowly)
     with Chat(ask) as chat:
         chat.type_in("one" + ENTER)
         chat.running.wait_for("Answer to one.")
         chat.type_in("two" + ENTER + "/cost" + ENTER + "thrxe\x7f\x7fee" + ENTER + "half")
         chat.running.wait_for("Answer to three.")
-        assert "half" not in chat.leave(CTRL_C + CTRL_D).text.partition("Answer to three.")[0]
-    assert last(server) == ["one", "Answer to one.", "two", "Answer to two.", "three"]
+        assert "half" not in chat.quit(CTRL_C + CTRL_D).text.partition("Answer to three.")[0]
+    assert read_last_conversation(server) == ["one", "Answer to one.", "two", "Answer to two.", "three"]
 
 
 @pytest.mark.slow
-def test_a_paste_during_an_answer_is_one_message(ask: Ask, server: ModelServer) -> None:
-    server.reply(slowly)
+def test_text_pasted_during_an_answer_is_one_message(ask: Ask, server: ModelServer) -> None:
+    server.reply(answer_slowly)
     with Chat(ask) as chat:
         chat.type_in("one" + ENTER)
         chat.running.wait_for("Answer to one.")
         assert b"\x1b[?2004l" not in bytes(chat.running.stdout).rpartition(b"\x1b[?2004h")[2], "pastes are not marked"
         chat.type_in("\x1b[200~first line\rthe second\x1b[201~" + ENTER)
         chat.running.wait_for("Answer to second.")
-    assert last(server) == ["one", "Answer to one.", "first line\nthe second"]
+    assert read_last_conversation(server) == ["one", "Answer to one.", "first line\nthe second"]
 
 
 @pytest.mark.slow
-def test_ctrl_c_discards_what_was_typed_during_an_answer(ask: Ask, server: ModelServer) -> None:
-    server.reply(slowly)
+def test_ctrl_c_discards_input_typed_during_an_answer(ask: Ask, server: ModelServer) -> None:
+    server.reply(answer_slowly)
     with Chat(ask) as chat:
         chat.type_in("one" + ENTER)
         chat.running.wait_for("Answer to one.")
@@ -180,14 +192,14 @@ def test_ctrl_c_discards_what_was_typed_during_an_answer(ask: Ask, server: Model
         chat.running.wait_for("Answer to two.")
         chat.type_in(CTRL_C)
         chat.running.wait_for("ask: interrupted")
-        chat.prompted()
+        chat.wait_for_prompt()
         chat.type_in("four" + ENTER)
         chat.running.wait_for("Answer to four.")
-    assert "three" not in last(server)
+    assert "three" not in read_last_conversation(server)
 
 
 @pytest.mark.slow
-def test_a_question_during_an_answer_takes_a_line_and_leaves_the_rest(ask: Ask, server: ModelServer) -> None:
+def test_a_confirmation_reads_one_typed_line_and_leaves_the_rest(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("bash", {"command": "echo x > ran"})), wire.says("Done."))
     with Chat(ask, "--confirm") as chat:
         chat.type_in("run it" + ENTER)
@@ -196,15 +208,21 @@ def test_a_question_during_an_answer_takes_a_line_and_leaves_the_rest(ask: Ask, 
         chat.running.wait_for("y(es)")
         chat.type_in("y" + ENTER)
         chat.running.wait_for("Done.")
-        assert chat.leave().code == 0
+        assert chat.quit().code == 0
     assert (ask.cwd / "ran").read_text() == "x\n"
 
 
 @pytest.mark.slow
-def test_a_chat_leaves_its_garbage_to_the_collector_after_every_message(ask: Ask, server: ModelServer) -> None:
-    """`gc.freeze` exempts what it finds from collection for good, so it must not run once per message."""
+def test_gc_freeze_does_not_run_after_every_message(ask: Ask, server: ModelServer) -> None:
+    """`gc.freeze` exempts existing objects from collection for good."""
     server.reply(wire.says("Fine."))
-    program = "import gc; from ask.__main__ import run_and_report_errors; gc.disable(); run_and_report_errors(['chat', '-q']); print(gc.get_freeze_count())"
+    program = """
+import gc
+from ask.__main__ import run_and_report_errors
+gc.disable()
+run_and_report_errors(["chat", "-q"])
+print(gc.get_freeze_count())
+"""
     results = [
         program_run([sys.executable, "-c", program], env=ask.env, cwd=ask.cwd, stdin=b"hi\n" * count)
         for count in (1, 20)
@@ -218,16 +236,16 @@ def test_a_chat_leaves_its_garbage_to_the_collector_after_every_message(ask: Ask
 
 
 @pytest.mark.slow
-def test_a_failed_message_is_a_line_and_the_chat_goes_on(ask: Ask, server: ModelServer) -> None:
+def test_a_failed_message_is_reported_and_the_chat_continues(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.fails(401, "No auth credentials found"), wire.says("Fine."))
     with Chat(ask, "-q") as chat:
-        shown = chat.say("hello")
+        shown = chat.send("hello")
         assert "ask: No auth credentials found (openrouter, 401)" in shown
-        assert "Fine." in chat.say("again")
-        assert chat.leave().code == 0
+        assert "Fine." in chat.send("again")
+        assert chat.quit().code == 0
 
 
-def test_without_a_key_there_is_no_chat(ask: Ask) -> None:
+def test_a_missing_key_ends_the_chat_at_the_start(ask: Ask) -> None:
     result = ask.on_terminal("chat", env={"OPENROUTER_API_KEY": "", "OPENROUTER_BASE_URL": ""})
     assert result.code == 4
     assert "ask keys set openrouter" in result.text
@@ -240,15 +258,15 @@ def test_without_a_key_there_is_no_chat(ask: Ask) -> None:
 @pytest.mark.parametrize(
     "keys", ["exit\r", CTRL_D, *(pytest.param(keys, marks=pytest.mark.slow) for keys in ("quit\r", "/exit\r"))]
 )
-def test_words_and_ctrl_d_quit(ask: Ask, server: ModelServer, keys: str) -> None:
+def test_exit_words_and_ctrl_d_end_the_chat(ask: Ask, server: ModelServer, keys: str) -> None:
     with Chat(ask) as chat:
-        result = chat.leave(keys)
+        result = chat.quit(keys)
     assert result.code == 0
     assert server.requests == []
 
 
 def stty(ask: Ask) -> Running:
-    """A chat between two lines that tell how the terminal is set."""
+    """Run a chat between two `stty` calls that print the terminal modes."""
     script = 'stty -g; ask chat -p openrouter; code=$?; echo; stty -g; echo "code $code"; :'
     return Running(["bash", "-c", script], env=ask.env, cwd=ask.cwd, terminal=True)
 
@@ -267,7 +285,9 @@ ENDINGS = [(busy, ending) for busy in (False, True) for ending in (None, signal.
         for one in ENDINGS
     ],
 )
-def test_the_terminal_is_restored(ask: Ask, server: ModelServer, busy: bool, ending: signal.Signals | None) -> None:
+def test_terminal_modes_are_restored_at_the_end(
+    ask: Ask, server: ModelServer, busy: bool, ending: signal.Signals | None
+) -> None:
     server.reply(Reply([wire.event(wire.text("So far")), HOLD], content_type="text/event-stream"))
     with stty(ask) as running:
         place = running.wait_for(PROMPT)
@@ -292,7 +312,7 @@ def test_the_terminal_is_restored(ask: Ask, server: ModelServer, busy: bool, end
 
 
 @pytest.mark.slow
-def test_a_dumb_terminal_gets_no_escape_sequences(ask: Ask, server: ModelServer) -> None:
+def test_dumb_terminals_get_no_escape_sequences(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with ask.start_on_terminal("chat", "-q", "--no-tools", env={"TERM": "dumb"}) as running:
         place = running.wait_for("> ")
@@ -304,11 +324,11 @@ def test_a_dumb_terminal_gets_no_escape_sequences(ask: Ask, server: ModelServer)
         result = running.finish()
     assert result.code == 0
     assert b"\x1b" not in result.stdout.replace(b"\x1b[?12l\x1b[?25h", b""), "nothing but that the cursor is seen"
-    assert last(server) == ["one", "Answer to one.", "two"]
+    assert read_last_conversation(server) == ["one", "Answer to one.", "two"]
 
 
 @pytest.mark.slow
-def test_the_terminal_may_be_resized(ask: Ask, server: ModelServer) -> None:
+def test_the_prompt_is_redrawn_after_a_terminal_resize(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
         chat.type_in("some words that are more than fit")
@@ -323,38 +343,38 @@ def test_the_terminal_may_be_resized(ask: Ask, server: ModelServer) -> None:
         shown = "".join(screen.lines).replace(" ", "")
         assert ">somewordsthataremorethanfitnow" in shown
         assert "Answertonow." in shown
-        assert chat.leave().code == 0
-    assert last(server) == ["some words that are more than fit now"]
+        assert chat.quit().code == 0
+    assert read_last_conversation(server) == ["some words that are more than fit now"]
 
 
-# What was typed before
+# Input history
 
 
 @pytest.mark.slow
-def test_typed_messages_are_recalled_in_the_next_chat_without_keys(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_the_next_chat_recalls_messages_with_keys_redacted(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     for _ in range(2):
         with Chat(ask) as chat:
-            chat.say(f"my key is {TEST_KEY}")
-            chat.say(f"one{CTRL_J}two")
-            chat.leave()
+            chat.send(f"my key is {TEST_KEY}")
+            chat.send(f"one{CTRL_J}two")
+            chat.quit()
     with Chat(ask) as chat:
         chat.type_in(UP)
-        chat.say("!")
-        chat.leave()
-    assert last(server) == ["one\ntwo!"]
+        chat.send("!")
+        chat.quit()
+    assert read_last_conversation(server) == ["one\ntwo!"]
     file = home.data / "chat_history"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert TEST_KEY not in kept(home.data)
+    assert TEST_KEY not in read_input_history(home.data)
     with Chat(ask, "--no-save") as chat:
-        chat.say("secret")
-        assert "two" not in chat.say(f"{UP}{UP}"), "nothing is known of other chats"
-        chat.leave()
-    assert "secret" not in kept(home.data)
+        chat.send("secret")
+        assert "two" not in chat.send(f"{UP}{UP}"), "nothing is known of other chats"
+        chat.quit()
+    assert "secret" not in read_input_history(home.data)
 
 
 @pytest.mark.slow
-def test_the_file_of_typed_messages_is_trimmed(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_the_input_history_file_is_trimmed(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     home.data.mkdir(parents=True)
     entries = [f"\n# 2026-01-01 00:00:00.000000\n+message {number} {'x' * 90}\n" for number in range(12_000)]
@@ -363,9 +383,9 @@ def test_the_file_of_typed_messages_is_trimmed(ask: Ask, server: ModelServer, ho
         chat.type_in(UP)
         chat.running.wait_for("message 11999")
         chat.type_in(CTRL_C)
-        chat.prompted()
-        chat.leave()
-    lines = kept(home.data).splitlines()
+        chat.wait_for_prompt()
+        chat.quit()
+    lines = read_input_history(home.data).splitlines()
     assert lines[1].startswith("# 2026")
     assert 300_000 < (home.data / "chat_history").stat().st_size < 600_000
 
@@ -374,18 +394,18 @@ def test_the_file_of_typed_messages_is_trimmed(ask: Ask, server: ModelServer, ho
 
 
 @pytest.mark.slow
-def test_tab_completes_commands_and_names_of_files(ask: Ask, server: ModelServer) -> None:
+def test_tab_completes_commands_and_file_names(ask: Ask, server: ModelServer) -> None:
     answers(server)
     (ask.cwd / "marzipan.txt").write_text("sweet\n")
     with Chat(ask) as chat:
         chat.complete("/he", "lp")
-        assert "Alt-Enter" in chat.say("")
+        assert "Alt-Enter" in chat.send("")
         chat.complete("/fi", "le")
         chat.complete("mar", "zipan.txt")
-        assert "1 line" in chat.say("")
+        assert "1 line" in chat.send("")
         chat.complete("what is in @mar", "zipan.txt")
-        chat.say("")
+        chat.send("")
         chat.complete("/provider dem", "o")
-        assert "demo of demo" in chat.say("")
-        chat.leave()
-    assert last(server) == ['what is in @marzipan.txt\n\n<file name="marzipan.txt">\nsweet\n</file>']
+        assert "demo of demo" in chat.send("")
+        chat.quit()
+    assert read_last_conversation(server) == ['what is in @marzipan.txt\n\n<file name="marzipan.txt">\nsweet\n</file>']

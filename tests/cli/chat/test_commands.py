@@ -1,4 +1,4 @@
-"""The /commands of `ask chat`, typed on a terminal."""
+"""The slash commands of `ask chat`, typed on a terminal."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from ask.cli.chat.commands import COMMANDS
 from ask.cli.chat.slash_commands import SLASH_COMMANDS, SlashCommandCall, parse_input
 from ask.errors import UsageError
 from tests import wire
-from tests.cli.chat.chat_session import CTRL_J, UP, Chat, answering, conversation, last, named
+from tests.cli.chat.chat_session import (
+    CTRL_J,
+    UP,
+    Chat,
+    answer_with_last_word,
+    read_conversation,
+    read_conversation_id,
+    read_last_conversation,
+)
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
-from tests.saved import said, saved
+from tests.saved_history import list_messages, read_saved_runs
 
 WRITE = ("write_file", {"filepath": "new.txt", "content": "new\n"})
 
 
 def answers(server: ModelServer) -> None:
-    server.reply(lambda request: wire.says(answering(request)))
+    server.reply(lambda request: wire.says(answer_with_last_word(request)))
 
 
 def offered(server: ModelServer) -> list[str]:
@@ -32,10 +40,10 @@ def system(server: ModelServer) -> str:
     return wire.asked(server.requests[-1].json, 0)
 
 
-# Reading
+# Parsing
 
 
-def test_every_command_is_carried_out_by_a_function() -> None:
+def test_every_slash_command_has_a_function() -> None:
     assert {*COMMANDS, "exit"} == {*SLASH_COMMANDS}
 
 
@@ -53,7 +61,7 @@ def test_every_command_is_carried_out_by_a_function() -> None:
         ("look at\n/model", "look at\n/model"),
     ],
 )
-def test_a_command_is_told_from_a_message(typed: str, read: SlashCommandCall | str) -> None:
+def test_slash_commands_are_distinguished_from_messages(typed: str, read: SlashCommandCall | str) -> None:
     assert parse_input(typed) == read
 
 
@@ -67,255 +75,259 @@ def test_a_command_is_told_from_a_message(typed: str, read: SlashCommandCall | s
         ("/model a\nb", "/model"),
     ],
 )
-def test_an_invalid_command_is_an_error(typed: str, words: str) -> None:
-    with pytest.raises(UsageError) as told:
+def test_invalid_commands_are_errors(typed: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
         parse_input(typed)
-    assert words in str(told.value)
-    assert "//" in str(told.value) or "type" in str(told.value)
+    assert words in str(caught.value)
+    assert "//" in str(caught.value) or "type" in str(caught.value)
 
 
 @given(st.text())
-def test_a_second_slash_makes_a_message_of_anything(text: str) -> None:
+def test_two_slashes_send_a_message_that_starts_with_one(text: str) -> None:
     assert parse_input(f"//{text}") == f"/{text}"
 
 
-# Typed
+# On a terminal
 
 
 @pytest.mark.slow
-def test_a_mistake_is_there_to_be_corrected(ask: Ask, server: ModelServer) -> None:
+def test_an_invalid_command_stays_at_the_prompt_for_correction(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
-        assert "did you mean /model?" in chat.say("/mdel test/other")
-        chat.type_in("\x01\x1b[C\x1b[Co")  # to the beginning, two characters on
-        assert "openrouter" in chat.say("")
-        chat.say("//model")
-    assert last(server) == ["/model"]
+        assert "did you mean /model?" in chat.send("/mdel test/other")
+        chat.type_in("\x01\x1b[C\x1b[Co")  # to the start of the line, then two characters right
+        assert "openrouter" in chat.send("")
+        chat.send("//model")
+    assert read_last_conversation(server) == ["/model"]
     assert server.requests[-1].json["model"] == "test/other"
 
 
-def test_model_and_provider_change_for_the_messages_that_follow(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_model_and_provider_apply_to_later_messages(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     with Chat(ask, "-m", "test/one") as chat:
-        chat.say("one")
-        assert "openrouter" in chat.say("/model test/two")
-        chat.say("two")
-        assert "'nobody'" in chat.say("/provider nobody")
-        assert "demo of demo" in chat.say("/model demo:demo")
-        assert "demo" in chat.say("hello")
-        assert "Asking test/three of openrouter" in chat.say("/model openrouter:test/three")
-        chat.say("three")
-        chat.leave()
+        chat.send("one")
+        assert "openrouter" in chat.send("/model test/two")
+        chat.send("two")
+        assert "'nobody'" in chat.send("/provider nobody")
+        assert "demo of demo" in chat.send("/model demo:demo")
+        assert "demo" in chat.send("hello")
+        assert "Asking test/three of openrouter" in chat.send("/model openrouter:test/three")
+        chat.send("three")
+        chat.quit()
     assert [request.json["model"] for request in server.requests] == ["test/one", "test/two", "test/three"]
-    assert len(last(server)) == 7
-    assert [run.provider for run in saved(home)] == ["openrouter", "openrouter", "demo", "openrouter"]
+    assert len(read_last_conversation(server)) == 7
+    assert [run.provider for run in read_saved_runs(home)] == ["openrouter", "openrouter", "demo", "openrouter"]
 
 
 @pytest.mark.slow
-def test_the_system_text_lasts_with_the_conversation(ask: Ask, server: ModelServer) -> None:
+def test_the_system_prompt_is_saved_with_the_conversation(ask: Ask, server: ModelServer) -> None:
     answers(server)
     session = {"ASK_SESSION": "a"}
     with Chat(ask, "-s", "Be kind.", env=session) as chat:
-        assert "Be kind." in chat.say("/system")
-        chat.say("one")
+        assert "Be kind." in chat.send("/system")
+        chat.send("one")
         assert "Be kind." in system(server)
-        chat.say(f"/system Be brief.{CTRL_J}Be exact.")
-        chat.say("two")
-        chat.leave()
+        chat.send(f"/system Be brief.{CTRL_J}Be exact.")
+        chat.send("two")
+        chat.quit()
     ask("-c", "three", env=session)
     assert "Be brief.\nBe exact." in system(server)
     assert "Be kind." not in system(server)
     with Chat(ask, "-c", env=session) as chat:
-        assert "Nothing is added" in chat.say("/system -")
-        chat.say("four")
-        chat.leave()
+        assert "Nothing is added" in chat.send("/system -")
+        chat.send("four")
+        chat.quit()
     assert "Be brief." not in system(server)
 
 
 @pytest.mark.slow
-def test_tools_can_be_taken_from_the_model_and_given_back(ask: Ask, server: ModelServer) -> None:
+def test_tools_can_be_turned_off_and_on(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "--disable-tool", "bash") as chat:
-        assert "The model may call no tools" in chat.say("/tools off")
-        chat.say("one")
+        assert "The model may call no tools" in chat.send("/tools off")
+        chat.send("one")
         assert offered(server) == []
-        shown = chat.say("/tools on")
+        shown = chat.send("/tools on")
         assert "read_file" in shown
         assert "bash" not in shown
-        chat.say("two")
+        chat.send("two")
         assert "bash" not in offered(server)
         assert "read_file" in offered(server)
-        assert "on, off or list" in chat.say("/tools maybe")
+        assert "on, off or list" in chat.send("/tools maybe")
 
 
-def test_safe_mode_can_be_turned_on_and_never_off(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_safe_mode_can_be_turned_on_but_not_off(ask: Ask, server: ModelServer, home: Home) -> None:
     outside = home.path / "outside"
     reach = wire.calls(("bash", {"command": f"touch {outside}; touch inside"}))
     server.reply(reach, wire.says("Done."), reach, wire.says("Done."))
     with Chat(ask) as chat:
-        assert "Safe mode is off" in chat.say("/safe")
-        chat.say("one")
+        assert "Safe mode is off" in chat.send("/safe")
+        chat.send("one")
         outside.unlink()
         (ask.cwd / "inside").unlink()
-        assert "Safe mode is on" in chat.say("/safe on")
-        chat.say("two")
+        assert "Safe mode is on" in chat.send("/safe on")
+        chat.send("two")
         assert not outside.exists()
         assert (ask.cwd / "inside").exists()
-        assert "/safe takes on" in chat.say("/safe off")
-        assert "Safe mode is on" in chat.say("/safe")
-        assert chat.leave().code == 0
+        assert "/safe takes on" in chat.send("/safe off")
+        assert "Safe mode is on" in chat.send("/safe")
+        assert chat.quit().code == 0
 
 
-def test_a_file_goes_with_the_next_message_alone(ask: Ask, server: ModelServer) -> None:
+def test_a_file_is_sent_with_the_next_message_only(ask: Ask, server: ModelServer) -> None:
     answers(server)
     (ask.cwd / "a.txt").write_text("sweet\n")
     with Chat(ask) as chat:
-        assert "b.txt (No such file" in chat.say("/file b.txt")
-        assert "1 line" in chat.say("/file a.txt")
-        chat.say("one")
-        assert last(server) == ['one\n\n<file name="a.txt">\nsweet\n</file>']
-        chat.say("two")
-        assert last(server)[-1] == "two"
+        assert "b.txt (No such file" in chat.send("/file b.txt")
+        assert "1 line" in chat.send("/file a.txt")
+        chat.send("one")
+        assert read_last_conversation(server) == ['one\n\n<file name="a.txt">\nsweet\n</file>']
+        chat.send("two")
+        assert read_last_conversation(server)[-1] == "two"
 
 
-def test_retry_puts_another_answer_in_the_place_of_the_last(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_retry_replaces_the_last_answer(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.says("First."), wire.says("Second."), wire.fails(400), wire.says("Third."), wire.says("Fourth."))
     with Chat(ask, env={"ASK_SESSION": "a"}) as chat:
-        assert "no message" in chat.say("/retry")
-        chat.say("one")
-        assert "Second." in chat.say("/retry")
-        assert last(server) == ["one"]
-        assert [said(run)[-1][1] for run in saved(home)] == ["Second."]
-        assert "it failed" in chat.say("/retry")
-        assert [said(run)[-1][1] for run in saved(home)] == ["Second."], "what failed takes nothing away"
-        assert "Third." in chat.say("/retry")
-        chat.say("two")
-        assert last(server) == ["one", "Third.", "two"]
-        chat.leave()
-    assert [said(run)[-1][1] for run in saved(home)] == ["Third.", "Fourth."]
+        assert "no message" in chat.send("/retry")
+        chat.send("one")
+        assert "Second." in chat.send("/retry")
+        assert read_last_conversation(server) == ["one"]
+        assert [list_messages(run)[-1][1] for run in read_saved_runs(home)] == ["Second."]
+        assert "it failed" in chat.send("/retry")
+        assert [list_messages(run)[-1][1] for run in read_saved_runs(home)] == ["Second."], (
+            "what failed takes nothing away"
+        )
+        assert "Third." in chat.send("/retry")
+        chat.send("two")
+        assert read_last_conversation(server) == ["one", "Third.", "two"]
+        chat.quit()
+    assert [list_messages(run)[-1][1] for run in read_saved_runs(home)] == ["Third.", "Fourth."]
 
 
 @pytest.mark.slow
-def test_retry_after_a_failure_sends_the_message_once_more(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_retry_after_a_failure_sends_the_message_again(ask: Ask, server: ModelServer, home: Home) -> None:
     server.reply(wire.fails(400), wire.says("Fine."))
     with Chat(ask) as chat:
-        chat.say("one")
-        assert "Fine." in chat.say("/retry")
-        chat.leave()
-    assert last(server) == ["one"]
-    assert len(saved(home)) == 1
+        chat.send("one")
+        assert "Fine." in chat.send("/retry")
+        chat.quit()
+    assert read_last_conversation(server) == ["one"]
+    assert len(read_saved_runs(home)) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [(), pytest.param(("--no-save",), marks=pytest.mark.slow)], ids=["saved", "not saved"]
 )
-def test_drop_takes_the_last_exchange_out(ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]) -> None:
+def test_drop_removes_the_last_message_and_its_answer(
+    ask: Ask, server: ModelServer, home: Home, options: tuple[str, ...]
+) -> None:
     answers(server)
     with Chat(ask, *options) as chat:
-        chat.say("one")
-        chat.say("two")
-        chat.say("/drop")
-        chat.say("three")
-        assert last(server) == ["one", "Answer to one.", "three"]
+        chat.send("one")
+        chat.send("two")
+        chat.send("/drop")
+        chat.send("three")
+        assert read_last_conversation(server) == ["one", "Answer to one.", "three"]
         for _ in range(2):
-            chat.say("/drop")
-        assert "no message" in chat.say("/drop")
-        chat.say("four")
-        assert last(server) == ["four"]
-        chat.leave()
+            chat.send("/drop")
+        assert "no message" in chat.send("/drop")
+        chat.send("four")
+        assert read_last_conversation(server) == ["four"]
+        chat.quit()
     if not options:
-        assert [said(run)[0][1] for run in saved(home)] == ["four"]
+        assert [list_messages(run)[0][1] for run in read_saved_runs(home)] == ["four"]
 
 
 @pytest.mark.slow
-def test_what_has_gone_on_elsewhere_is_not_taken_back(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_a_conversation_continued_elsewhere_cannot_be_changed(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     session = {"ASK_SESSION": "a"}
     with Chat(ask, env=session) as chat:
-        chat.say("one")
+        chat.send("one")
         ask("-c", "elsewhere", env=session)
         for command in ("/drop", "/retry"):
-            assert "has gone on elsewhere" in chat.say(command)
-    assert len(saved(home)) == 2
+            assert "has gone on elsewhere" in chat.send(command)
+    assert len(read_saved_runs(home)) == 2
 
 
 @pytest.mark.slow
-def test_undo_puts_back_what_the_last_run_changed(ask: Ask, server: ModelServer) -> None:
+def test_undo_restores_files_changed_by_the_last_run(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(WRITE), wire.says("Written."))
     new = ask.cwd / "new.txt"
     with Chat(ask) as chat:
-        chat.say("write it")
+        chat.send("write it")
         assert new.exists()
         chat.type_in("/undo\r")
         chat.running.wait_for("[y/N]")
         chat.type_in("y\r")
-        assert "ask: done" in chat.prompted()
+        assert "ask: done" in chat.wait_for_prompt()
         assert not new.exists()
-        chat.say("/undo --redo --yes")
+        chat.send("/undo --redo --yes")
         assert new.exists()
-        assert "No such option" in chat.say("/undo --nonsense")
-        assert chat.leave().code == 0
+        assert "No such option" in chat.send("/undo --nonsense")
+        assert chat.quit().code == 0
 
 
 @pytest.mark.slow
-def test_compact_puts_a_summary_in_the_place_of_what_is_old(ask: Ask, server: ModelServer) -> None:
+def test_compact_replaces_old_messages_by_a_summary(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("A " * 500), wire.says("Two."), wire.says("All in short."), wire.says("Three."))
     with Chat(ask) as chat:
-        assert "nothing" in chat.say("/compact")
-        chat.say("one")
-        chat.say("two")
-        assert "summary" in chat.say("/compact")
-        chat.say("three")
-        chat.leave()
-    summary, *rest = last(server)
+        assert "nothing" in chat.send("/compact")
+        chat.send("one")
+        chat.send("two")
+        assert "summary" in chat.send("/compact")
+        chat.send("three")
+        chat.quit()
+    summary, *rest = read_last_conversation(server)
     assert summary.endswith("All in short.\n\ntwo"), "what the user says in a row is one message of the request"
     assert rest == ["Two.", "three"]
 
 
 @pytest.mark.slow
-def test_a_conversation_is_saved_to_a_file(ask: Ask, server: ModelServer) -> None:
+def test_save_writes_the_conversation_to_a_file(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask) as chat:
-        assert "nothing is saved" in chat.say("/save chat.md")
-        chat.say("one")
-        assert "to chat.json" in chat.say("/save chat.json")
-        name = named(chat.leave())
+        assert "nothing is saved" in chat.send("/save chat.md")
+        chat.send("one")
+        assert "to chat.json" in chat.send("/save chat.json")
+        name = read_conversation_id(chat.quit())
     assert json.loads((ask.cwd / "chat.json").read_text())["id"] == name
 
 
 @pytest.mark.slow
-def test_cost_and_help_are_told_even_with_quiet(ask: Ask, server: ModelServer) -> None:
+def test_cost_and_help_are_printed_even_with_quiet(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "-q") as chat:
-        chat.say("one")
-        chat.say("two")
-        assert "2 messages, no tool calls, 20 tokens in, 10 out" in chat.say("/cost")
-        shown = chat.say("/help")
+        chat.send("one")
+        chat.send("two")
+        assert "2 messages, no tool calls, 20 tokens in, 10 out" in chat.send("/cost")
+        shown = chat.send("/help")
         assert all(f"/{name}" in shown for name in SLASH_COMMANDS)
         assert all(len(line) < 80 for line in shown.splitlines())
 
 
 @pytest.mark.slow
-def test_clear_begins_a_new_conversation(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_clear_starts_a_new_conversation(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     with Chat(ask) as chat:
-        chat.say("one")
-        chat.say("/clear")
-        chat.say("two")
-        chat.leave()
-    assert [conversation(request) for request in server.requests] == [["one"], ["two"]]
-    assert len({run.number for run in saved(home)}) == 2
+        chat.send("one")
+        chat.send("/clear")
+        chat.send("two")
+        chat.quit()
+    assert [read_conversation(request) for request in server.requests] == [["one"], ["two"]]
+    assert len({run.number for run in read_saved_runs(home)}) == 2
 
 
 @pytest.mark.slow
-def test_a_named_prompt_asks_the_first_message(ask: Ask, server: ModelServer) -> None:
+def test_a_named_prompt_is_the_first_message(ask: Ask, server: ModelServer) -> None:
     answers(server)
     with Chat(ask, "-t", "translate", "--var", "to=German") as chat:
-        chat.say("good morning")
-        chat.say("two")
-        chat.leave()
-    first, _, second = last(server)
+        chat.send("good morning")
+        chat.send("two")
+        chat.quit()
+    first, _, second = read_last_conversation(server)
     assert "good morning" in first
     assert first != "good morning"
     assert second == "two"

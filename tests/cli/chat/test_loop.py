@@ -1,4 +1,4 @@
-"""`ask chat` without a terminal: a message per line, and nothing but answers on standard output."""
+"""`ask chat` without a terminal: one message per line, only answers on standard output."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 import pytest
 
 from tests import wire
-from tests.cli.chat.chat_session import answering, last
+from tests.cli.chat.chat_session import answer_with_last_word, read_last_conversation
 from tests.model_server import HOLD, ModelServer, Reply
 from tests.program import Ask, Home
-from tests.saved import saved
+from tests.saved_history import read_saved_runs
 
 
 def answers(server: ModelServer) -> None:
-    server.reply(lambda request: wire.says(answering(request)))
+    server.reply(lambda request: wire.says(answer_with_last_word(request)))
 
 
 def test_each_line_is_a_message_of_one_conversation(ask: Ask, server: ModelServer, home: Home) -> None:
@@ -24,13 +24,13 @@ def test_each_line_is_a_message_of_one_conversation(ask: Ask, server: ModelServe
     assert (result.text, result.code) == ("Answer to one.\nAnswer to two.\nAnswer to last.\n", 0)
     assert result.stderr == ""
     assert result.conversation
-    assert last(server) == ["one", "Answer to one.", "two", "Answer to two.", "last"]
-    assert len(saved(home)) == 3
+    assert read_last_conversation(server) == ["one", "Answer to one.", "two", "Answer to two.", "last"]
+    assert len(read_saved_runs(home)) == 3
     ask("-c", "more")
-    assert len(last(server)) == 7
+    assert len(read_last_conversation(server)) == 7
 
 
-def test_an_answer_comes_before_the_next_line_is_there(ask: Ask, server: ModelServer) -> None:
+def test_each_line_is_answered_before_the_next_is_read(ask: Ask, server: ModelServer) -> None:
     answers(server)
     ours, its = os.pipe()
     with ask.start("chat", stdin=ours) as running:
@@ -42,20 +42,20 @@ def test_an_answer_comes_before_the_next_line_is_there(ask: Ask, server: ModelSe
         assert running.finish().code == 0
 
 
-def test_lines_are_messages_and_never_commands(ask: Ask, server: ModelServer) -> None:
+def test_piped_lines_are_never_commands(ask: Ask, server: ModelServer) -> None:
     answers(server)
     ask("chat", stdin=b"/clear\n//x\n/save stolen\n")
-    assert last(server)[::2] == ["/clear", "//x", "/save stolen"]
+    assert read_last_conversation(server)[::2] == ["/clear", "//x", "/save stolen"]
     assert not (ask.cwd / "stolen").exists()
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", "/exit"])
-def test_a_word_quits(ask: Ask, server: ModelServer, word: str) -> None:
+def test_exit_words_end_the_chat(ask: Ask, server: ModelServer, word: str) -> None:
     answers(server)
     assert ask("chat", stdin=f"one\n{word}\ntwo\n".encode()).text == "Answer to one.\n"
 
 
-def test_the_code_is_that_of_the_last_failure(ask: Ask, server: ModelServer) -> None:
+def test_the_exit_code_is_that_of_the_last_failure(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.says("Cut.", finish="length"), wire.says("One."), wire.fails(400, "refused"), wire.says("Two."))
     result = ask("chat", "-q", stdin=b"a\nb\nc\nd\n")
     assert (result.text, result.code) == ("Cut.\nOne.\nTwo.\n", 6)
@@ -64,13 +64,13 @@ def test_the_code_is_that_of_the_last_failure(ask: Ask, server: ModelServer) -> 
     assert "refused (openrouter, 400)" in refused
 
 
-def test_without_any_line_nothing_is_asked(ask: Ask, server: ModelServer) -> None:
+def test_empty_input_sends_no_request(ask: Ask, server: ModelServer) -> None:
     result = ask("chat")
     assert (result.text, result.stderr, result.code) == ("", "", 0)
     assert server.requests == []
 
 
-def test_a_line_that_is_no_text_or_too_long_ends_it(ask: Ask, server: ModelServer, home: Home) -> None:
+def test_invalid_utf_8_and_overlong_lines_end_the_chat(ask: Ask, server: ModelServer, home: Home) -> None:
     answers(server)
     assert ask("chat", stdin=b"one\n\0\ntwo\n").code == 9
     home.config.mkdir()
@@ -79,7 +79,7 @@ def test_a_line_that_is_no_text_or_too_long_ends_it(ask: Ask, server: ModelServe
     assert ask("chat", stdin=b"012345678\n").code == 0
 
 
-def test_an_interruption_ends_it(ask: Ask, server: ModelServer) -> None:
+def test_sigint_ends_the_chat(ask: Ask, server: ModelServer) -> None:
     server.reply(Reply([wire.event(wire.text("So far")), HOLD], content_type="text/event-stream"))
     with ask.start("chat", stdin=b"one\ntwo\n") as running:
         running.wait_for("So far")
@@ -89,14 +89,14 @@ def test_an_interruption_ends_it(ask: Ask, server: ModelServer) -> None:
     assert len(server.requests) == 1
 
 
-def test_a_reader_that_leaves_ends_it_quietly(ask: Ask, server: ModelServer) -> None:
+def test_a_closed_output_pipe_ends_the_chat_quietly(ask: Ask, server: ModelServer) -> None:
     answers(server)
     result = ask.shell("seq 100 | ask chat -q | head -1; echo ${PIPESTATUS[1]}")
     assert (result.text, result.stderr) == ("Answer to 1.\n0\n", "")
     assert len(server.requests) < 100
 
 
-def test_json_is_an_object_for_each_message(ask: Ask, server: ModelServer) -> None:
+def test_json_prints_an_object_for_each_message(ask: Ask, server: ModelServer) -> None:
     answers(server)
     result = ask("chat", "--json", stdin=b"one\ntwo\n")
     objects = [json.loads(line) for line in result.text.splitlines()]
@@ -106,7 +106,7 @@ def test_json_is_an_object_for_each_message(ask: Ask, server: ModelServer) -> No
 
 
 @pytest.mark.parametrize("option", ["--cmd", "--code", "--compact", "--no-stdin", "--version"])
-def test_what_has_no_meaning_in_a_chat_is_no_option_of_it(ask: Ask, option: str) -> None:
+def test_options_without_meaning_in_a_chat_are_rejected(ask: Ask, option: str) -> None:
     result = ask("chat", option)
     assert result.code == 2
     assert "No such option" in result.stderr

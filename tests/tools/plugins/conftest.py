@@ -1,4 +1,4 @@
-"""What the tests of other people's tools share: a file of tools, and a run in which a model calls them."""
+"""Fixtures for the plugin tool tests: a file of tools, and a run in which a model calls them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Result
-from tests.scenarios.sent import sent
+from tests.scenarios.sent_requests import check_sent_requests
 
 TOOLS = """
 import ctypes, os, subprocess, sys, time
@@ -79,7 +79,7 @@ def surroundings(context: ToolContext) -> dict:
 
 
 class Run(NamedTuple):
-    """A run in which a model called tools: how it ended, and what each call came to."""
+    """The result of a run in which a model called tools, and the result of each call."""
 
     ended: Result
     results: list[str]
@@ -89,13 +89,13 @@ Calling = Callable[..., Run]
 
 
 def all_results(server: ModelServer) -> list[str]:
-    """What every call came to, as the last request has it."""
-    return [message["content"] for message in sent(server)[-1]["messages"] if message["role"] == "tool"]
+    """Return the result of every call, from the last request."""
+    return [message["content"] for message in check_sent_requests(server)[-1]["messages"] if message["role"] == "tool"]
 
 
 @pytest.fixture
 def tools(ask: Ask) -> Path:
-    """A file of tools, in the working directory."""
+    """A file of tools in the working directory."""
     file = ask.cwd / "mine.py"
     file.write_text(TOOLS)
     return file
@@ -103,7 +103,7 @@ def tools(ask: Ask) -> Path:
 
 @pytest.fixture
 def calling(ask: Ask, server: ModelServer) -> Calling:
-    """Has the model make calls, one after the other, and then say "Done."."""
+    """Have the model make calls one after the other, then answer "Done."."""
 
     def run(*calls: tuple[str, dict[str, Any]], options: tuple[str, ...] = (), **how: Any) -> Run:
         server.reply(*(wire.calls(call) for call in calls), wire.says("Done."))

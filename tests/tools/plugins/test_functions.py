@@ -1,4 +1,4 @@
-"""A function as a tool: what its signature and docstring say, what it is called with, what becomes of its result."""
+"""Functions as tools: their specification, their arguments and their results."""
 
 import asyncio
 import os
@@ -78,7 +78,7 @@ def test_a_docstring_describes_the_tool_and_each_parameter(docstring: str) -> No
     }
 
 
-def test_what_a_hint_says_of_a_parameter_comes_before_the_docstring() -> None:
+def test_parameter_description_in_a_hint_overrides_the_docstring() -> None:
     def add(a: Annotated[int, "the first"], b: int) -> int:
         """Add.
 
@@ -88,18 +88,18 @@ def test_what_a_hint_says_of_a_parameter_comes_before_the_docstring() -> None:
         """
         return a + b
 
-    told = as_tool(add).spec.parameters["properties"]
-    assert [part["description"] for part in told.values()] == ["the first", "the second"]
+    properties = as_tool(add).spec.parameters["properties"]
+    assert [part["description"] for part in properties.values()] == ["the first", "the second"]
 
 
-def test_a_function_that_says_nothing_is_a_tool_too() -> None:
+def test_function_without_docstring_or_parameters_is_a_tool() -> None:
     def ping():  # type: ignore[no-untyped-def]
         return "pong"
 
     assert as_tool(ping).spec == ("ping", "", {"type": "object", "properties": {}, "additionalProperties": False})
 
 
-def test_the_decorator_leaves_the_function_as_it_is_and_overrides_what_it_says() -> None:
+def test_decorator_keeps_the_function_and_overrides_its_description() -> None:
     @tool(name="sum-up", description="Sum.", changes=False)
     def add(a: int, b: int) -> int:
         """Add."""
@@ -116,7 +116,7 @@ def test_the_decorator_leaves_the_function_as_it_is_and_overrides_what_it_says()
 
 
 @pytest.mark.parametrize("misuse", ["name", 5, int])
-def test_the_decorator_on_anything_but_a_function_is_refused(misuse: Any) -> None:
+def test_decorator_accepts_only_functions(misuse: Any) -> None:
     with pytest.raises(TypeError, match="@tool marks functions"):
         tool(misuse)
 
@@ -130,7 +130,7 @@ def none_by_default(a=None): ...  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "expected"),
     [
         (hintless, "hintless: the parameter a: no type hint"),
         (none_by_default, "none_by_default: the parameter a: no type hint"),
@@ -142,13 +142,13 @@ def none_by_default(a=None): ...  # type: ignore[no-untyped-def]
         (5, "'5' is no function"),
     ],
 )
-def test_what_cannot_be_a_tool_says_why(function: Any, told: str) -> None:
+def test_unsupported_function_is_refused_with_a_reason(function: Any, expected: str) -> None:
     with pytest.raises(ToolDefinitionError) as caught:
         as_tool(function)
-    assert str(caught.value).replace("5 is", "'5' is") == told
+    assert str(caught.value).replace("5 is", "'5' is") == expected
 
 
-def test_a_default_tells_the_type_where_there_is_no_hint() -> None:
+def test_type_comes_from_the_default_without_a_hint() -> None:
     def wait(seconds=1.5, /, loud=False): ...  # type: ignore[no-untyped-def]
 
     assert as_tool(wait).spec.parameters["properties"] == {
@@ -157,7 +157,7 @@ def test_a_default_tells_the_type_where_there_is_no_hint() -> None:
     }
 
 
-def test_none_as_a_default_is_not_told_and_leaving_out_gives_it(context: ToolContext) -> None:
+def test_none_default_is_not_in_the_schema(context: ToolContext) -> None:
     def show(limit: int | None = None, most: int | None = 3) -> str:
         return f"{limit} {most}"
 
@@ -178,20 +178,20 @@ class Box:
     size: float = 1
 
 
-def test_the_function_gets_what_its_hints_say(context: ToolContext) -> None:
+def test_function_gets_arguments_of_its_hinted_types(context: ToolContext) -> None:
     def pack(
         box: Box, names: set[str], path: Path, /, kind: Literal["a", "b"] = "a", *, colour: Colour = Colour.RED
     ) -> str:
         return repr((box, names, path.name, kind, colour))
 
     arguments = {"box": {"colour": "red", "size": 2}, "names": ["x"], "path": "a/b"}
-    told = repr((Box(Colour.RED, 2.0), {"x"}, "b", "a", Colour.RED))
-    assert as_tool(pack).run(arguments, context).text == told
+    expected = repr((Box(Colour.RED, 2.0), {"x"}, "b", "a", Colour.RED))
+    assert as_tool(pack).run(arguments, context).text == expected
     assert as_tool(pack).spec.parameters["properties"]["colour"]["default"] == "red"
 
 
 @pytest.mark.parametrize("hint", [ToolContext, ToolContext | None, Annotated[ToolContext, "the run"]])
-def test_the_context_is_filled_in_and_not_told(hint: Any, context: ToolContext) -> None:
+def test_context_is_passed_but_not_in_the_schema(hint: Any, context: ToolContext) -> None:
     def place(this, name: str) -> str:  # type: ignore[no-untyped-def]
         return f"{this.directory}/{name}"
 
@@ -224,7 +224,7 @@ def test_a_result_is_text_or_json(value: object, text: str, context: ToolContext
     assert as_tool(give).run({}, context) == ToolResult(text)
 
 
-def test_a_tool_result_stays_as_it_is_and_an_error_goes_on(context: ToolContext) -> None:
+def test_tool_result_is_unchanged_and_errors_propagate(context: ToolContext) -> None:
     result = ToolResult("no", failed=True, exit_status=3)
     assert as_tool(returning(result)).run({}, context) is result
 
@@ -235,13 +235,13 @@ def test_a_tool_result_stays_as_it_is_and_an_error_goes_on(context: ToolContext)
         as_tool(fail).run({}, context)
 
 
-def test_what_refers_to_itself_is_told_in_some_way(context: ToolContext) -> None:
+def test_self_referencing_result_is_converted_to_text(context: ToolContext) -> None:
     loop: list[object] = []
     loop.append(loop)
     assert as_tool(returning(loop)).run({}, context).text == "[[...]]"
 
 
-def test_coroutines_are_awaited_all_in_one_loop(context: ToolContext) -> None:
+def test_coroutines_share_one_event_loop(context: ToolContext) -> None:
     loops = []
 
     async def nap(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Tools of plugins: which are offered, from `--tool` and from installed packages, and how broken ones are reported."""
+"""Tools of plugins: which are offered from `--tool` and installed packages, and how broken ones are reported."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pytest
 from tests import wire
 from tests.cli.chat.chat_session import Chat
 from tests.model_server import ModelServer
-from tests.needed import need
 from tests.program import PROGRAMS, Ask, Home, Result, run
-from tests.scenarios.sent import offered, sent
+from tests.required_programs import require_programs
+from tests.scenarios.sent_requests import check_sent_requests, list_offered_tools
 from tests.third_party_plugins import install, install_example, install_tools
+from tests.tool_names import DEFAULT_TOOLS
 from tests.tools.plugins.conftest import Calling
 
 ROOT = Path(__file__).parents[3]
@@ -74,10 +75,10 @@ def with_packages(ask: Ask, folder: Path) -> Ask:
     return replace(ask, packages=folder)
 
 
-def others(server: ModelServer) -> list[str]:
-    """The tools in the last request that are not ask's own."""
-    own = {"read_file", "write_file", "edit_file", "list_dir", "bash", "fetch_url", "search_web"}
-    return [name for name in offered(server.requests[-1].json) if name not in own]
+def list_plugin_tools(server: ModelServer) -> list[str]:
+    """Return the tools in the last request, except ask's own."""
+    own = set(DEFAULT_TOOLS)
+    return [name for name in list_offered_tools(server.requests[-1].json) if name not in own]
 
 
 def hello(ask: Ask, server: ModelServer, *options: str) -> Result:
@@ -87,7 +88,7 @@ def hello(ask: Ask, server: ModelServer, *options: str) -> Result:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the example, with its module as an installer would leave it."""
+    """The folder of the example plugin, with its module laid out as installed."""
     source = (EXAMPLE / "ask_tools_example.py").read_text()
     entry_points = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]["ask.tools"]
     modules = {"ask_tools_example": source}
@@ -103,9 +104,9 @@ def test_a_tool_of_a_package_is_offered_and_called(ask: Ask, home: Home, server:
     server.reply(wire.calls(("convert_temperature", arguments)), wire.says("232.78 °C."))
     result = ask("-m", wire.MODEL, "how much is 451 °F?")
     assert (result.text, result.code) == ("232.78 °C.\n", 0)
-    first, second = sent(server)
-    assert others(server) == ["convert_temperature", "count_words", "remember"]
-    assert offered(first) == offered(second)
+    first, second = check_sent_requests(server)
+    assert list_plugin_tools(server) == ["convert_temperature", "count_words", "remember"]
+    assert list_offered_tools(first) == list_offered_tools(second)
     assert "\n- convert_temperature: Convert a temperature.\n" in first["messages"][0]["content"]
     assert second["messages"][-1] == {"role": "tool", "tool_call_id": "call_0", "content": "232.78"}
     (logged,) = [json.loads(line) for line in (home.data / "audit.jsonl").read_text().splitlines()]
@@ -115,22 +116,22 @@ def test_a_tool_of_a_package_is_offered_and_called(ask: Ask, home: Home, server:
 @pytest.mark.slow
 def test_the_example_installed_by_pip_is_offered_and_passes_its_own_tests(ask: Ask, home: Home, tmp_path: Path) -> None:
     example = install_example(tmp_path / "installed", "ask-tools-example")
-    assert "convert_temperature" in [row["name"] for row in listed(with_packages(ask, example))]
+    assert "convert_temperature" in [row["name"] for row in list_tools(with_packages(ask, example))]
     options = ["-q", "-n0", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(home.work)]
-    own = f"--basetemp={home.path}/pytest"  # by default it is shared, and cleared of what others use
+    own = f"--basetemp={home.path}/pytest"  # the default folder is shared, and pytest deletes old folders in it
     env = {**home.env, "PYTHONPATH": str(example)}
     result = run([str(PROGRAMS / "pytest"), *options, own, str(EXAMPLE / "tests")], env=env, cwd=home.work, timeout=60)
     assert result.code == 0, result.text
 
 
-def test_an_entry_point_may_name_any_of_these(ask: Ask, home: Home, server: ModelServer) -> None:
+def test_entry_point_may_name_modules_functions_or_register_tools(ask: Ask, home: Home, server: ModelServer) -> None:
     packages = home.path / "packages"
     forms = {form.replace(" ", "_"): named for form, named in FORMS.items()}
     for name, (source, attribute) in forms.items():
         install_tools(packages, name, source.replace("greet", name), attribute.replace("greet", name))
     result = hello(with_packages(ask, packages), server)
     assert (result.text, result.stderr, result.code) == ("Hello.\n", "", 0)
-    assert sorted(others(server)) == sorted(forms)
+    assert sorted(list_plugin_tools(server)) == sorted(forms)
 
 
 @pytest.mark.parametrize(
@@ -145,18 +146,20 @@ def test_each_broken_package_is_reported_and_the_others_work(
     faults: list[str], ask: Ask, home: Home, server: ModelServer
 ) -> None:
     packages = install_tools(home.path / "packages", "nice", GREET)
-    told = {}
+    expected_reports = {}
     for fault in faults:
         source, attribute, reason = BROKEN[fault]
         name = fault.replace(" ", "_")
         install_tools(packages, name, source, attribute)
-        told[f"ask-{name} "] = reason.format(name)
+        expected_reports[f"ask-{name} "] = reason.format(name)
     result = hello(with_packages(ask, packages), server)
     assert (result.text, result.code) == ("Hello.\n", 0)
-    for line, (distribution, reason) in zip(sorted(result.stderr.splitlines()), sorted(told.items()), strict=True):
+    for line, (distribution, reason) in zip(
+        sorted(result.stderr.splitlines()), sorted(expected_reports.items()), strict=True
+    ):
         assert distribution in line
         assert line.endswith(reason)
-    assert others(server) == ["greet"]
+    assert list_plugin_tools(server) == ["greet"]
 
 
 @pytest.mark.slow
@@ -178,7 +181,7 @@ def test_a_duplicate_tool_name_is_left_out(ask: Ask, home: Home, server: ModelSe
         result.stderr.splitlines(), [("bash", "ask-a"), ("greet", "ask-c", "ask-b"), ("'no way'", "ask-c")], strict=True
     ):
         assert all(value in line for value in values)
-    assert others(server) == ["greet"]
+    assert list_plugin_tools(server) == ["greet"]
 
 
 def test_no_package_is_loaded_when_tools_are_off(ask: Ask, home: Home, server: ModelServer) -> None:
@@ -194,22 +197,22 @@ def test_no_package_is_loaded_when_tools_are_off(ask: Ask, home: Home, server: M
 def test_a_tool_of_a_package_can_be_disabled_by_name(ask: Ask, home: Home, server: ModelServer) -> None:
     ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
     assert hello(ask, server, "--disable-tool", "greet").code == 0
-    assert others(server) == []
+    assert list_plugin_tools(server) == []
     home.config.mkdir()
     (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet"]\n')
     assert hello(ask, server).code == 0
-    assert others(server) == []
+    assert list_plugin_tools(server) == []
     assert hello(ask, server, "--no-tools").code == 0
     assert "did you mean greet?" in ask("--disable-tool", "great", "hi").stderr
 
 
-def test_a_package_cannot_pass_for_ask_itself(ask: Ask, home: Home) -> None:
+def test_package_cannot_impersonate_ask(ask: Ask, home: Home) -> None:
     packages = install(home.path / "packages", "ask", {"x": "strange"}, {"strange": GREET}, "ask.tools")
-    (row,) = [row for row in listed(with_packages(ask, packages)) if row["name"] == "greet"]
+    (row,) = [row for row in list_tools(with_packages(ask, packages)) if row["name"] == "greet"]
     assert (row["from"], row["safe"]) == ("package ask", "only with --allow-tool greet")
 
 
-def test_confirm_asks_before_those_that_change_something(ask: Ask, server: ModelServer, example: Path) -> None:
+def test_confirm_asks_before_tools_with_side_effects(ask: Ask, server: ModelServer, example: Path) -> None:
     ask = with_packages(ask, example)
     arguments = {"degrees": 1, "unit": "kelvin"}
     server.reply(wire.calls(("convert_temperature", arguments), ("remember", {"note": "milk"})), wire.says("Noted."))
@@ -240,11 +243,11 @@ def test_functions_are_named_on_the_command_line(
         assert (result.code, len(server.requests)) == (4, 0)
         assert "there is no shorten_it in it, but " in result.stderr
     else:
-        assert (result.stderr, others(server)) == ("", names)
+        assert (result.stderr, list_plugin_tools(server)) == ("", names)
         assert {path.name for path in tools.parent.iterdir()} <= {"mine.py", "__pycache__"}
 
 
-def test_a_function_needs_no_mark_and_its_file_may_have_neighbours(ask: Ask, calling: Calling) -> None:
+def test_function_needs_no_decorator_and_can_import_neighboring_files(ask: Ask, calling: Calling) -> None:
     (ask.cwd / "part").mkdir()
     (ask.cwd / "part" / "neighbour.py").write_text("WORD = 'near'")
     (ask.cwd / "part" / "own.py").write_text("import neighbour\ndef say() -> str: return neighbour.WORD")
@@ -252,7 +255,7 @@ def test_a_function_needs_no_mark_and_its_file_may_have_neighbours(ask: Ask, cal
 
 
 @pytest.mark.parametrize(
-    ("value", "code", "told"),
+    ("value", "code", "expected"),
     [
         ("none.py", 9, "none.py (No such file or directory)"),
         (".", 2, "--tool '.'"),
@@ -269,13 +272,13 @@ def test_a_function_needs_no_mark_and_its_file_may_have_neighbours(ask: Ask, cal
     ],
 )
 def test_an_invalid_tool_option_ends_the_run_before_a_request(
-    value: str, code: int, told: str, *, tools: Path, ask: Ask, server: ModelServer
+    value: str, code: int, expected: str, *, tools: Path, ask: Ask, server: ModelServer
 ) -> None:
     (tools.parent / "plain.py").write_text("def bash(x: int): ...\ndef grüße(): ...\n")
     (tools.parent / "broken.py").write_text("def f(:\n")
     result = ask("--tool", value, "hi")
     assert (result.code, result.stdout, server.requests) == (code, b"", [])
-    assert told in result.stderr
+    assert expected in result.stderr
     assert result.stderr.count("\n") == 1
 
 
@@ -285,42 +288,38 @@ def test_the_tool_option_is_refused_when_tools_are_off(off: dict[str, object], t
     assert (result.code, "--tool" in result.stderr) == (2, True)
 
 
-def test_a_prompt_that_allows_some_tools_leaves_out_what_it_does_not_name(
-    home: Home, tools: Path, ask: Ask, server: ModelServer
-) -> None:
+def test_template_with_a_tool_list_excludes_other_tools(home: Home, tools: Path, ask: Ask, server: ModelServer) -> None:
     (home.config / "prompts").mkdir(parents=True)
     (home.config / "prompts" / "mine.md").write_text("+++\ntools = ['bash']\n+++\nBe brief.")
     result = hello(ask, server, "-t", "mine", "--tool", f"{tools.name}:count")
     assert result.stderr.count("\n") == 1
     assert "count" in result.stderr
-    assert others(server) == []
+    assert list_plugin_tools(server) == []
 
 
 @pytest.mark.slow
 def test_a_chat_keeps_the_state_of_a_tool(tools: Path, ask: Ask, server: ModelServer) -> None:
     server.reply(*(reply for _ in range(2) for reply in (wire.calls(("count", {})), wire.says("Counted."))))
     with Chat(ask, "-m", wire.MODEL, "--tool", tools.name) as chat:
-        assert "count" in chat.say("/tools list")
-        chat.say("one")
-        chat.say("two")
-        chat.leave()
-    said = [message["content"] for message in server.requests[-1].json["messages"] if message["role"] == "tool"]
-    assert said == ["1", "2"]
+        assert "count" in chat.send("/tools list")
+        chat.send("one")
+        chat.send("two")
+        chat.quit()
+    results = [message["content"] for message in server.requests[-1].json["messages"] if message["role"] == "tool"]
+    assert results == ["1", "2"]
 
 
-# In safe mode
+# Safe mode
 
 
 @pytest.mark.slow
-def test_safe_mode_offers_only_what_is_named_and_loads_no_more(
-    home: Home, tools: Path, ask: Ask, server: ModelServer
-) -> None:
-    need("bwrap")
+def test_safe_mode_loads_and_offers_only_allowed_tools(home: Home, tools: Path, ask: Ask, server: ModelServer) -> None:
+    require_programs("bwrap")
     packages = home.path / "packages"
     ask = with_packages(ask, install_tools(packages, "trace", f"open('{home.path}/loaded', 'w')\n" + GREET))
     with_file = ("--safe", "--tool", tools.name)
     result = hello(ask, server, *with_file)
-    assert others(server) == []
+    assert list_plugin_tools(server) == []
     assert result.stderr.count("\n") == 1
     assert "mine.py" in result.stderr
     assert "--allow-tool" in result.stderr
@@ -328,16 +327,14 @@ def test_safe_mode_offers_only_what_is_named_and_loads_no_more(
     result = hello(ask, server, "--safe", "--tool", "mine.py:count", "--tool", "mine.py:much", "--allow-tool", "count")
     assert "--allow-tool much" in result.stderr
     assert "--allow-tool count" not in result.stderr
-    assert others(server) == ["count"]
+    assert list_plugin_tools(server) == ["count"]
     assert not (home.path / "loaded").exists()
     assert hello(ask, server, "--safe", "--allow-tool", "greet").stderr == ""
-    assert others(server) == ["greet"]
+    assert list_plugin_tools(server) == ["greet"]
 
 
-def test_a_tool_that_is_left_out_by_name_need_not_be_loaded_in_safe_mode(
-    home: Home, ask: Ask, server: ModelServer
-) -> None:
-    need("bwrap")
+def test_disabled_tool_causes_no_notice_in_safe_mode(home: Home, ask: Ask, server: ModelServer) -> None:
+    require_programs("bwrap")
     ask = with_packages(ask, install_tools(home.path / "packages", "nice", GREET))
     home.config.mkdir()
     (home.config / "config.toml").write_text('[tools]\ndisabled = ["greet"]\n')
@@ -345,21 +342,21 @@ def test_a_tool_that_is_left_out_by_name_need_not_be_loaded_in_safe_mode(
 
 
 def test_an_allowed_tool_runs_in_safe_mode(tools: Path, ask: Ask, calling: Calling) -> None:
-    need("bwrap")
+    require_programs("bwrap")
     run = calling(("count", {}), options=("--safe", "--tool", tools.name, "--allow-tool", "count"))
     assert (run.results, run.ended.text) == (["1"], "Done.\n")
 
 
-# Listed
+# ask tools
 
 
-def listed(ask: Ask, *options: str) -> list[dict[str, object]]:
+def list_tools(ask: Ask, *options: str) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = json.loads(ask("tools", "--json", *options).text)
     return rows
 
 
-def test_ask_tools_lists_them_with_their_origin_and_schema(ask: Ask, tools: Path, example: Path) -> None:
-    rows = {row["name"]: row for row in listed(with_packages(ask, example), "--tool", tools.name)}
+def test_ask_tools_lists_plugin_tools_with_origin_and_schema(ask: Ask, tools: Path, example: Path) -> None:
+    rows = {row["name"]: row for row in list_tools(with_packages(ask, example), "--tool", tools.name)}
     assert rows["count"] == {
         "name": "count",
         "parameters": {"type": "object", "properties": {}, "additionalProperties": False},
@@ -377,10 +374,10 @@ def test_ask_tools_lists_them_with_their_origin_and_schema(ask: Ask, tools: Path
 def test_disabled_tools_are_listed_as_not_offered(ask: Ask, example: Path) -> None:
     ask = with_packages(ask, example)
     off = replace(ask, env={**ask.env, "ASK_TOOLS": "0"})
-    assert [row["name"] for row in listed(off)] == [row["name"] for row in listed(ask)]
-    assert not any(row["offered"] for row in listed(off))
+    assert [row["name"] for row in list_tools(off)] == [row["name"] for row in list_tools(ask)]
+    assert not any(row["offered"] for row in list_tools(off))
     safe = replace(ask, env={**ask.env, "ASK_SAFE": "1"})
-    assert {row["name"] for row in listed(safe) if not row["offered"]} == {
+    assert {row["name"] for row in list_tools(safe) if not row["offered"]} == {
         "convert_temperature",
         "count_words",
         "remember",

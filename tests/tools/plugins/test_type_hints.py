@@ -1,4 +1,4 @@
-"""From type hints to schemas, and from the arguments that fit them to values."""
+"""Type hints to schemas, and matching arguments to Python values."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_hint_has_a_schema(hint: Any, schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "told"),
+    ("hint", "expected"),
     [
         (bytes, "bytes has no JSON Schema"),
         (list[bytes], "bytes has no JSON Schema"),
@@ -132,12 +132,12 @@ def test_a_hint_has_a_schema(hint: Any, schema: dict[str, Any]) -> None:
         (Path | bytes, "bytes has no JSON Schema"),
     ],
 )
-def test_a_hint_that_has_none_is_refused(hint: Any, told: str) -> None:
-    with pytest.raises(ToolDefinitionError, match=told):
+def test_hint_without_a_schema_is_refused(hint: Any, expected: str) -> None:
+    with pytest.raises(ToolDefinitionError, match=expected):
         make_type_adapter(hint)
 
 
-def test_the_part_of_an_object_that_has_none_is_named() -> None:
+def test_unsupported_field_of_an_object_is_named() -> None:
     class Inner(NamedTuple):
         data: bytes
 
@@ -146,7 +146,7 @@ def test_the_part_of_an_object_that_has_none_is_named() -> None:
         make_type_adapter(Inner)
 
 
-# A value of each hint comes back as it was, after it went to the model as JSON and was checked.
+# A value of each hint survives a round trip through JSON and validation.
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -175,7 +175,7 @@ LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
 ]
 
 
-def around(pair: tuple[Any, st.SearchStrategy[Any]]) -> list[tuple[Any, st.SearchStrategy[Any]]]:
+def make_containers(pair: tuple[Any, st.SearchStrategy[Any]]) -> list[tuple[Any, st.SearchStrategy[Any]]]:
     hint, values = pair
     return [
         (list[hint], st.lists(values, max_size=3)),  # type: ignore[valid-type]
@@ -185,11 +185,11 @@ def around(pair: tuple[Any, st.SearchStrategy[Any]]) -> list[tuple[Any, st.Searc
     ]
 
 
-HINTS = [*LEAVES, *(nested for leaf in LEAVES for nested in around(leaf))]
+HINTS = [*LEAVES, *(nested for leaf in LEAVES for nested in make_containers(leaf))]
 
 
-def written(value: Any) -> Any:
-    """A value as a model writes it."""
+def to_arguments(value: Any) -> Any:
+    """Serialize a value as a model would write it."""
     if isinstance(value, Point):
         return {"x": value.x, "y": value.y, "tags": value.tags}
     if isinstance(value, Pair):
@@ -199,17 +199,17 @@ def written(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, dict):
-        return {name: written(part) for name, part in value.items()}
-    return [written(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: to_arguments(part) for name, part in value.items()}
+    return [to_arguments(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 @given(st.data())
-def test_a_value_that_went_to_the_model_and_back_is_the_same(data: st.DataObject) -> None:
+def test_value_round_trips_through_json(data: st.DataObject) -> None:
     hint, values = data.draw(st.sampled_from(HINTS))
     value = data.draw(values)
     shape = make_type_adapter(hint)
     spec = ToolSpec("t", "", {"type": "object", "properties": {"value": shape.schema}, "required": ["value"]})
-    arguments = parse_arguments(spec, json.dumps({"value": written(value)}))
+    arguments = parse_arguments(spec, json.dumps({"value": to_arguments(value)}))
     back = shape.convert(arguments["value"])
     assert back == value
     assert type(back) is type(value)

@@ -1,4 +1,4 @@
-"""A plugin's tool does no harm, whatever it does: the answer stays complete, and the next call works."""
+"""Failing plugin tools: the response stays complete, and the next call works."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAILURES = {
     "die": ("exit code 7", "1"),
     "crash": ("signal 11", "1"),
 }
-"""How a call can fail: what its result has to say, and how often the same process has then counted."""
+"""How a call can fail: expected text of its result, and the counter in the process afterwards."""
 
 
 def test_a_call_that_fails_is_reported_and_the_next_one_works(calling: Calling) -> None:
@@ -61,8 +61,8 @@ def test_a_call_that_hangs_is_stopped_with_its_children(ask: Ask, calling: Calli
     assert not any(is_running(int(pid)) for pid in (ask.cwd / "pids").read_text().split())
 
 
-def hung(ask: Ask) -> list[int]:
-    """The processes of a call that hangs."""
+def wait_for_hanging_call(ask: Ask) -> list[int]:
+    """Process ids of a call that hangs."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
@@ -85,7 +85,7 @@ def wait_for_end(pids: list[int]) -> None:
 def test_ctrl_c_stops_a_call_with_its_children(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("fail", {"how": "hang"})))
     with ask.start_on_terminal(*MINE, "go") as running:
-        pids = hung(ask)
+        pids = wait_for_hanging_call(ask)
         running.type_in(CTRL_C)
         assert running.finish().code == 130
     wait_for_end(pids)
@@ -95,32 +95,32 @@ def test_ctrl_c_stops_a_call_with_its_children(ask: Ask, server: ModelServer) ->
 def test_a_signal_that_stops_ask_stops_the_call_too(ask: Ask, server: ModelServer, number: int) -> None:
     server.reply(wire.calls(("fail", {"how": "hang"})))
     with ask.start(*MINE, "go") as running:
-        pids = hung(ask)
+        pids = wait_for_hanging_call(ask)
         running.signal(number)
         assert running.finish().code == 128 + number
     wait_for_end(pids)
 
 
-def test_the_process_of_the_tools_ends_when_ask_is_killed(ask: Ask, server: ModelServer) -> None:
+def test_plugin_process_ends_when_ask_is_killed(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("fail", {"how": "hang"})))
     with ask.start(*MINE, "go") as running:
-        process, child = hung(ask)
+        process, child = wait_for_hanging_call(ask)
         running.signal(signal.SIGKILL)
         running.process.wait(30)
         wait_for_end([process])
-        os.kill(child, signal.SIGKILL)  # it is in a session of its own, where nobody looks for it any more
+        os.kill(child, signal.SIGKILL)  # its own session survives when ask is killed with SIGKILL
 
 
 @pytest.mark.slow
-def test_after_ctrl_c_in_a_chat_the_next_call_finds_a_new_process(ask: Ask, server: ModelServer) -> None:
+def test_after_ctrl_c_in_a_chat_the_next_call_starts_a_new_process(ask: Ask, server: ModelServer) -> None:
     server.reply(wire.calls(("fail", {"how": "hang"})), wire.calls(("count", {})), wire.says("Counted."))
     with Chat(ask, "-m", wire.MODEL, *MINE) as chat:
         chat.type_in("go" + ENTER)
-        hung(ask)
+        wait_for_hanging_call(ask)
         chat.type_in(CTRL_C)
-        assert "interrupted" in chat.prompted()
-        assert "Counted." in chat.say("again")
-        assert chat.leave().code == 0
+        assert "interrupted" in chat.wait_for_prompt()
+        assert "Counted." in chat.send("again")
+        assert chat.quit().code == 0
     assert all_results(server)[-1] == "1"
 
 
@@ -130,8 +130,8 @@ def test_output_of_a_tool_is_shown_on_a_terminal_only(ask: Ask, server: ModelSer
     assert "by " not in run.ended.stderr
     server.reply(wire.calls(("speak", {})), wire.says("Done."))
     shown = ask.on_terminal(*MINE, "go").text
-    for said in ("by print", "to stderr", "by write", "by a child", "and its stderr", "at last"):
-        assert said in shown
+    for line in ("by print", "to stderr", "by write", "by a child", "and its stderr", "at last"):
+        assert line in shown
     assert "spoken" not in shown
 
 
@@ -148,10 +148,10 @@ def test_a_flood_of_output_ends(calling: Calling) -> None:
     assert (run.ended.text, run.results) == ("Done.\n", ["done", "1"])
 
 
-def test_no_key_is_in_its_environment_nor_anything_on_its_standard_input(ask: Ask, calling: Calling) -> None:
+def test_environment_has_no_keys_and_stdin_is_empty(ask: Ask, calling: Calling) -> None:
     run = calling(("surroundings", {}), options=MINE, stdin=b"piped")
-    told = json.loads(run.results[0])
-    assert told == {"keys": [], "here": str(ask.cwd), "dir": str(ask.cwd), "stdin": "", "timeout": 30.0}
+    output = json.loads(run.results[0])
+    assert output == {"keys": [], "here": str(ask.cwd), "dir": str(ask.cwd), "stdin": "", "timeout": 30.0}
 
 
 def test_a_key_in_a_result_is_redacted(ask: Ask, calling: Calling) -> None:

@@ -1,0 +1,163 @@
+"""Reading text from standard input and files, composing the prompt, and parsing model options."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import re
+import select
+import stat
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ask.errors import FileError
+
+STDIN_NOTICE_DELAY = 2.0
+"""Seconds of silence on standard input or a pipe before the user is notified."""
+PIPE_WRITER_TIMEOUT = 30.0
+"""Seconds to wait for a program to open a named pipe for writing."""
+INHERITED_DESCRIPTOR_PATTERN = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+"""A descriptor that the shell has opened, as for `<(command)`."""
+FILE_LIMIT = 10_000_000
+
+
+def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: bool = False) -> bytes:
+    """Read standard input; b"" if it is a terminal, closed or empty.
+
+    Args:
+        limit: the maximum size of text, in bytes. Attachments have limits of their own.
+        notify: called with a line for the user if nothing arrives.
+        allow_terminal: read a terminal too.
+
+    Raises:
+        FileError: it is too long or cannot be read.
+    """
+    if sys.stdin is None or (sys.stdin.isatty() and not allow_terminal):
+        return b""
+    descriptor = sys.stdin.fileno()
+    chunks: list[bytes] = []
+    size = 0
+    maximum: int | None = None
+    try:
+        if not select.select([descriptor], [], [], STDIN_NOTICE_DELAY)[0]:
+            notify("waiting for standard input to end (Ctrl-D; --no-stdin does not read it)")
+        while chunk := os.read(descriptor, 1 << 20):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                maximum = maximum or max(limit, find_size_limit(b"".join(chunks[:2]), 0))
+                if size > maximum:
+                    raise make_stdin_limit_error(maximum, limit)
+    except OSError as error:
+        if error.errno == errno.EBADF:
+            return b""  # open for writing only, which is how nohup disconnects stdin
+        raise FileError(f"cannot read standard input ({error.strerror})") from error
+    return b"".join(chunks)
+
+
+def make_stdin_limit_error(maximum: int, text_limit: int) -> FileError:
+    advice = "raise stdin_limit in config.toml" if maximum == text_limit else "give a smaller one"
+    return FileError(f"standard input is longer than {maximum} bytes", advice)
+
+
+def find_size_limit(head: bytes, text_limit: int) -> int:
+    """Return the maximum size in bytes for content that begins with `head`. For text this is `text_limit`."""
+    from ask.attachments import MAX_FILE_BYTES, MEDIA_TYPES, detect_media_type
+
+    known_type = MEDIA_TYPES.get(detect_media_type(head))
+    return MAX_FILE_BYTES.get(known_type.group, text_limit) if known_type else text_limit
+
+
+def read_text_file(path: str) -> str:
+    """Read a text file.
+
+    Raises:
+        FileError: it cannot be read, is too long, or is not text.
+    """
+    try:
+        data = read_bytes(Path(path).expanduser(), FILE_LIMIT)
+    except OSError as error:
+        raise FileError(f"cannot read {path} ({error.strerror})") from error
+    if len(data) > FILE_LIMIT:
+        raise FileError(f"{path} is longer than {FILE_LIMIT} bytes", "give a part of it")
+    return decode_text(data, path)
+
+
+def read_bytes(
+    path: Path, limit: int, writer_timeout: float = PIPE_WRITER_TIMEOUT, notify: Callable[[str], None] = lambda _: None
+) -> bytes:
+    """Read a file or pipe to its end, or until more than `limit` bytes are read.
+
+    Args:
+        path: the file.
+        limit: in bytes.
+        writer_timeout: seconds to wait for a program to open a named pipe. Once one has opened it, or if the shell has
+            opened the pipe, as in -f <(make), reading waits without a timeout.
+        notify: called with a line for the user while a pipe stays silent.
+
+    Raises:
+        FileError: no program opened the named pipe.
+        OSError: it cannot be read.
+    """
+    if not stat.S_ISFIFO(path.stat().st_mode):
+        with path.open("rb") as file:
+            return file.read(limit + 1)
+    inherited = INHERITED_DESCRIPTOR_PATTERN.fullmatch(str(path))
+    descriptor = os.dup(int(inherited[1])) if inherited else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return read_pipe(descriptor, limit, path, None if inherited else writer_timeout, notify)
+    finally:
+        os.close(descriptor)
+
+
+def read_pipe(
+    descriptor: int, limit: int, path: Path, writer_timeout: float | None, notify: Callable[[str], None]
+) -> bytes:
+    """Read an open pipe as `read_bytes` does. `writer_timeout` is None if a writer has already opened it."""
+    poller = select.poll()
+    poller.register(descriptor, select.POLLIN)
+    deadline = None if writer_timeout is None else time.monotonic() + writer_timeout
+    data = bytearray()
+    notified = False
+    while len(data) <= limit:
+        timeouts = [] if data or notified else [STDIN_NOTICE_DELAY]
+        if deadline is not None:
+            timeouts.append(max(deadline - time.monotonic(), 0))
+        ready = poller.poll(min(timeouts) * 1000 if timeouts else None)
+        if not ready and not notified:
+            notified = True
+            notify(f"waiting for {path} to end (Ctrl-C stops)")
+        try:
+            chunk = os.read(descriptor, 1 << 20)
+        except BlockingIOError:  # a program has opened it and not written yet
+            deadline = None
+            continue
+        if chunk:
+            data += chunk
+            deadline = None
+        elif ready or deadline is None:
+            break
+        elif time.monotonic() >= deadline:
+            raise FileError(f"cannot read {path} (a named pipe that no program writes to)", "start the writer first")
+    return bytes(data)
+
+
+def decode_text(data: bytes, source_name: str, expected: str = "text") -> str:
+    """Decode UTF-8, or UTF-16 with a byte order mark. Invalid bytes become escapes.
+
+    Args:
+        data: the bytes.
+        source_name: the source to name in the error.
+        expected: the accepted types to name in the error.
+
+    Raises:
+        FileError: it is binary.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    if b"\0" in data:
+        raise FileError(f"{source_name} is binary, not {expected}", "turn it into text first")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "backslashreplace")

@@ -1,0 +1,95 @@
+"""Creates what programs run in: homes, saved conversations, installed distributions and provider plugins."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.measurement import Command
+
+ROOT = Path(__file__).parents[1]
+ASK = str(Path(sys.executable).with_name("ask"))
+TARGET = ("-p", "openrouter", "-m", "m")
+
+
+class BenchmarkEnvironment:
+    """A folder of homes, each with its own history and cache; `url` is the address of the model."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder = folder
+        self._url = url
+
+    def create_environment(self, home: str, *, path: Path | None = None) -> dict[str, str]:
+        """Create a home by name; return its environment variables.
+
+        `path` is a folder of additional packages.
+        """
+        place = self._folder / home
+        (place / "work").mkdir(parents=True, exist_ok=True)
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(place),
+            "LANG": "C.UTF-8",
+            "ASK_SESSION": "benchmark",
+            "BASE_URL": self._url,
+            "OPENROUTER_BASE_URL": self._url,
+            "OPENROUTER_API_KEY": "sk-benchmark",
+        }
+        return environment | ({"PYTHONPATH": str(path)} if path else {})
+
+    def ask(
+        self,
+        *words: str,
+        home: str = "home",
+        path: Path | None = None,
+        terminal: bool = False,
+        turns: int = 0,
+        before: Sequence[str] = (),
+    ) -> Command:
+        """Return a command that asks our model; `before` and `words` are its arguments."""
+        started = (ASK, "chat", *TARGET) if turns else (ASK, *TARGET)
+        first = (*started, *before) if before else ()
+        return Command((*started, *words), self.create_environment(home, path=path), terminal, turns, first)
+
+    def run_ask(self, *words: str, home: str = "home") -> Command:
+        """Return a command that runs ask with exactly these arguments."""
+        return Command((ASK, *words), self.create_environment(home))
+
+    def bare(self, *words: str, terminal: bool = False) -> Command:
+        """Return a command that runs the baseline script."""
+        return Command(
+            (sys.executable, str(ROOT / "benchmarks/bare.py"), *words), self.create_environment("home"), terminal
+        )
+
+    def python(self, code: str) -> Command:
+        return Command((sys.executable, "-c", code), self.create_environment("home"))
+
+    def create_history(self, conversations: int) -> str:
+        """Create a home with this many saved conversations; return its name."""
+        home = f"saved-{conversations}"
+        file = Path(self.create_environment(home)["HOME"], ".local/share/ask/history.db")
+        if conversations and not file.exists():  # in another process, whose memory does not count as ours
+            command = [sys.executable, "-m", "benchmarks.history_generator", str(file), str(conversations)]
+            subprocess.run(command, cwd=ROOT, check=True)
+        return home
+
+    def create_distributions(self, count: int) -> Path:
+        """Create a folder with this many unrelated distributions."""
+        return self._create_packages("other", count, "[console_scripts]\nnothing-{number} = nothing_{number}:main\n")
+
+    def create_plugins(self, count: int) -> Path:
+        """Create a folder with this many provider plugins."""
+        return self._create_packages("plugin", count, "[ask.providers]\nservice{number} = service_{number}:provider\n")
+
+    def _create_packages(self, kind: str, count: int, entry_points: str) -> Path:
+        place = self._folder / f"{kind}-{count}"
+        place.mkdir(exist_ok=True)
+        for number in range(count):
+            info = place / f"{kind}_{number}-1.0.dist-info"
+            info.mkdir(exist_ok=True)
+            (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {kind}-{number}\nVersion: 1.0\n")
+            (info / "entry_points.txt").write_text(entry_points.format(number=number))
+        return place

@@ -1,0 +1,387 @@
+"""The nine services with their wire formats: builds answers, and validates and parses requests.
+
+Answers are built from the same parts for every wire format, and requests are parsed to the same neutral messages.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ask import Message, Provider, ToolCall
+from providers import anthropic, deepseek, gemini, lmstudio, moonshot, ollama, openai, openrouter, xai
+from tests import wire as chat_wire
+from tests.model_server import Reply
+from tests.providers import anthropic_wire, gemini_wire
+from tests.providers import test_ollama as ollama_wire
+from tests.providers.test_ollama_requests import read_by_ollama, without_newer
+from tests.wire import Json, without_fields
+
+CALL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Tool names that all services accept."""
+LONGEST_CHAT_ID = 40
+ANTHROPIC_ID = re.compile(r"[A-Za-z0-9_-]+")
+ANTHROPIC_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+GEMINI_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+class Reasoning(NamedTuple):
+    """Reasoning before an answer, with its signature in base64."""
+
+    text: str
+    signature: str
+
+
+Part = str | Reasoning | ToolCall
+"""A part of an answer: text, reasoning, or a call, whose arguments may be invalid JSON."""
+
+
+@dataclass(frozen=True)
+class Wire(ABC):
+    """A service and its wire format.
+
+    Attributes:
+        provider: The provider under test.
+        address: The path of its base URL, in the form that the vendor's own SDK takes.
+        path: The path of chat requests, beginning with `address`.
+        model: The model that answers.
+        required_reasoning_fields: The fields of `Reasoning` that the model must get back with tool results.
+    """
+
+    provider: Provider
+    address: str
+    path: str
+    model: str
+    required_reasoning_fields: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.provider.info.name
+
+    @abstractmethod
+    def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
+        """Return an answer of these parts: streamed unless `whole`, without its end if `cut`."""
+
+    @abstractmethod
+    def validate(self, body: Json) -> None:
+        """Fail if the service would reject the request, by the types of its SDK and additional rules."""
+
+    @abstractmethod
+    def read(self, body: Json) -> Iterator[Message]:
+        """Parse a request as neutral messages; ids and names that the wire format lacks are ""."""
+
+    @abstractmethod
+    def offered(self, body: Json) -> list[str]:
+        """Return the names of the tools in a request."""
+
+    def read_conversation(self, body: Json) -> list[Message]:
+        """Validate and parse a request: one system prompt first, each call answered at once and in order."""
+        self.validate(body)
+        messages = list(self.read(body))
+        assert [message.role for message in messages].count("system") == 1
+        assert messages[0].role == "system"
+        open_calls: list[ToolCall] = []
+        for message in messages:
+            if message.role == "tool":
+                call = open_calls.pop(0)
+                assert message.tool_call_id == call.id
+                assert message.tool_name in ("", call.name)
+                continue
+            assert not open_calls
+            open_calls = list(message.tool_calls)
+            ids = [call.id for call in open_calls if call.id]
+            assert len(set(ids)) == len(ids)
+            assert all(isinstance(json.loads(call.arguments), dict) for call in open_calls)
+        assert not open_calls
+        return messages
+
+    def system(self, body: Json) -> str:
+        return self.read_conversation(body)[0].content
+
+    def asked(self, body: Json) -> list[str]:
+        """Return the user's prompt."""
+        return [message.content for message in self.read_conversation(body) if message.role == "user"]
+
+    def results(self, body: Json) -> list[Message]:
+        return [message for message in self.read_conversation(body) if message.role == "tool"]
+
+
+def join_text(parts: Sequence[Part]) -> str:
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def list_calls(parts: Sequence[Part]) -> list[ToolCall]:
+    return [part for part in parts if isinstance(part, ToolCall)]
+
+
+def decode_arguments(call: ToolCall) -> Any:
+    """Decode arguments for wire formats that send JSON values; NaN, which Python accepts, is invalid."""
+    try:
+        value = json.loads(call.arguments)
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return call.arguments
+    return value
+
+
+# Chat Completions
+
+
+def reasoning_details(thought: Reasoning) -> Json:
+    """Return reasoning in OpenRouter's format."""
+    detail = {"type": "reasoning.text", "text": thought.text, "signature": thought.signature, "index": 0}
+    return {"reasoning": thought.text, "reasoning_details": [detail]}
+
+
+def reasoning_content(thought: Reasoning) -> Json:
+    return {"reasoning_content": thought.text}
+
+
+def encrypted_reasoning(thought: Reasoning) -> Json:
+    """Return no fields: OpenAI does not send reasoning in Chat Completions."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Chat(Wire):
+    """Chat Completions. `thinking` returns the message fields for reasoning; `beyond` are fields that OpenAI lacks."""
+
+    thinking: Callable[[Reasoning], Json] = reasoning_content
+    beyond: tuple[str, ...] = ()
+
+    def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
+        reason = "tool_calls" if list_calls(parts) else "stop"
+        if whole:
+            return chat_wire.whole_reply(self.answer(parts, reason) | {"model": self.model})
+        chunks: list[Json] = []
+        for part in parts:
+            if isinstance(part, str):
+                chunks.append(chat_wire.text(part))
+            elif isinstance(part, Reasoning):
+                chunks.append(chat_wire.chunk(self.thinking(part)))
+            else:
+                index = list_calls(parts).index(part)
+                chunks.append(chat_wire.call(index, id=part.id, name=part.name, arguments=""))
+                chunks.append(chat_wire.call(index, arguments=part.arguments))
+        if not cut:
+            chunks += [chat_wire.finish(reason), chat_wire.usage()]
+        return chat_wire.streams(*(chunk | {"model": self.model} for chunk in chunks), done=not cut)
+
+    def answer(self, parts: Sequence[Part], reason: str) -> Json:
+        more: Json = {}
+        for part in parts:
+            more |= self.thinking(part) if isinstance(part, Reasoning) else {}
+        calls = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in list_calls(parts)
+        ]
+        more |= {"tool_calls": calls} if calls else {}
+        return chat_wire.answer(join_text(parts) or None, finish=reason, **more)
+
+    def validate(self, body: Json) -> None:
+        plain = without_fields(body, set(self.beyond))
+        assert chat_wire.read_by_openai(plain) == plain
+        calls = [call for message in self.read(body) for call in message.tool_calls]
+        assert all(CALL_NAME.fullmatch(call.name) and len(call.id) <= LONGEST_CHAT_ID for call in calls)
+
+    def read(self, body: Json) -> Iterator[Message]:
+        for place, message in enumerate(body["messages"]):
+            calls = [
+                ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
+                for call in message.get("tool_calls", [])
+            ]
+            text = chat_wire.asked(body, place) if message["content"] else ""
+            yield Message(message["role"], text, tuple(calls), message.get("tool_call_id", ""))
+
+    def offered(self, body: Json) -> list[str]:
+        return [tool["function"]["name"] for tool in body.get("tools", [])]
+
+
+# Anthropic
+
+
+class Anthropic(Wire):
+    def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
+        reason = "tool_use" if list_calls(parts) else "end_turn"
+        if whole:
+            return chat_wire.whole_reply(anthropic_wire.message_of(*map(self.block, parts), reason=reason))
+        blocks: list[list[Json]] = []
+        for place, part in enumerate(parts):
+            if isinstance(part, str):
+                blocks.append(anthropic_wire.text(place, part))
+            elif isinstance(part, Reasoning):
+                blocks.append(anthropic_wire.thinking(place, part.text, signature=part.signature))
+            else:
+                blocks.append(anthropic_wire.call(place, part.name, part.arguments, id=part.id))
+        end = [] if cut else [anthropic_wire.ends(reason)]
+        return anthropic_wire.streams(anthropic_wire.begins(), *blocks, *end)
+
+    def block(self, part: Part) -> Json:
+        if isinstance(part, str):
+            return {"type": "text", "text": part}
+        if isinstance(part, Reasoning):
+            return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+        return {"type": "tool_use", "id": part.id, "name": part.name, "input": decode_arguments(part)}
+
+    def validate(self, body: Json) -> None:
+        assert anthropic_wire.read_by_anthropic(body) == body
+        check_turns(body["messages"])
+        blocks = [*body["system"], *(block for message in body["messages"] for block in message["content"])]
+        assert all(block["text"].strip() for block in blocks if block["type"] == "text")
+        ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        assert all(ANTHROPIC_ID.fullmatch(call_id) for call_id in ids)
+        assert all(ANTHROPIC_NAME.fullmatch(block["name"]) for block in blocks if block["type"] == "tool_use")
+        assert len(set(ids)) == len(ids)
+
+    def read(self, body: Json) -> Iterator[Message]:
+        yield Message("system", "\n\n".join(block["text"] for block in body["system"]))
+        for message in body["messages"]:
+            text = "".join(block["text"] for block in message["content"] if block["type"] == "text")
+            if message["role"] == "assistant":
+                calls = [
+                    ToolCall(block["id"], block["name"], json.dumps(block["input"]))
+                    for block in message["content"]
+                    if block["type"] == "tool_use"
+                ]
+                yield Message("assistant", text, tuple(calls))
+                continue
+            for block in message["content"]:
+                if block["type"] == "tool_result":
+                    yield Message("tool", block.get("content", ""), tool_call_id=block["tool_use_id"])
+            if text:
+                assert message["content"][-1]["type"] == "text", "results come before what the user says"
+                yield Message("user", text)
+
+    def offered(self, body: Json) -> list[str]:
+        return [tool["name"] for tool in body.get("tools", [])]
+
+
+def check_turns(turns: Sequence[Json]) -> None:
+    """Check that user and model alternate, starting with the user."""
+    assert [turn["role"] == "user" for turn in turns] == [place % 2 == 0 for place in range(len(turns))]
+
+
+# Gemini
+
+
+class Gemini(Wire):
+    def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
+        made = self.parts(parts)
+        if whole:
+            return chat_wire.whole_reply(gemini_wire.whole(*made))
+        return gemini_wire.streamed(*gemini_wire.chunks(*made, finish=None if cut else "STOP"))
+
+    def parts(self, parts: Sequence[Part]) -> list[Json]:
+        """Return Gemini's parts; a signature is on the first call, or else on the last text."""
+        made: list[Json] = []
+        signature = next((part.signature for part in parts if isinstance(part, Reasoning)), "")
+        bearer = next((place for place, part in enumerate(parts) if isinstance(part, ToolCall)), len(parts) - 1)
+        for place, part in enumerate(parts):
+            if isinstance(part, str):
+                one = gemini_wire.text(part)
+            elif isinstance(part, Reasoning):
+                one = gemini_wire.thought(part.text)
+            else:
+                one = gemini_wire.call(part.name, id=part.id)
+                one["functionCall"]["args"] = decode_arguments(part)
+            made.append(one | ({"thoughtSignature": signature} if signature and place == bearer else {}))
+        return made
+
+    def validate(self, body: Json) -> None:
+        assert gemini_wire.read_by_google(body) == gemini_wire.plain(body)
+        check_turns(body["contents"])
+        for turn in body["contents"]:
+            calls = [part for part in turn["parts"] if "functionCall" in part]
+            assert all(GEMINI_NAME.fullmatch(call["functionCall"]["name"]) for call in calls)
+            assert all(call.get("thoughtSignature") for call in calls[:1]), "Gemini 3 refuses such a call"
+
+    def read(self, body: Json) -> Iterator[Message]:
+        yield Message("system", "".join(part["text"] for part in body["systemInstruction"]["parts"]))
+        for turn in body["contents"]:
+            spoken = [part["text"] for part in turn["parts"] if "text" in part and not part.get("thought")]
+            for part in turn["parts"]:
+                if "functionResponse" in part:
+                    given = part["functionResponse"]
+                    yield Message("tool", given["response"]["output"], (), given.get("id", ""), given["name"])
+            calls = [part["functionCall"] for part in turn["parts"] if "functionCall" in part]
+            if turn["role"] == "model":
+                made = (ToolCall(call.get("id", ""), call["name"], json.dumps(call.get("args", {}))) for call in calls)
+                yield Message("assistant", "".join(spoken), tuple(made))
+            elif spoken:
+                yield Message("user", "".join(spoken))
+
+    def offered(self, body: Json) -> list[str]:
+        return [one["name"] for tool in body.get("tools", []) for one in tool["functionDeclarations"]]
+
+
+# Ollama
+
+ALL_READ = 9_999
+"""Context tokens, enough that no request was truncated."""
+
+
+class Ollama(Wire):
+    def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
+        lines = [self.line(part) for part in parts]
+        counts: Json = {"prompt_eval_count": ALL_READ}
+        if not whole:
+            return ollama_wire.streams(*lines, *([] if cut else [ollama_wire.done(**counts)]))
+        message: Json = {"content": join_text(parts)}
+        for line in lines:
+            line_message = line["message"]
+            message |= {"thinking": line_message["thinking"]} if "thinking" in line_message else {}
+            if "tool_calls" in line_message:
+                message["tool_calls"] = message.get("tool_calls", []) + line_message["tool_calls"]
+        return chat_wire.whole_reply(ollama_wire.whole(**message) | counts)
+
+    def line(self, part: Part) -> Json:
+        if isinstance(part, str):
+            return ollama_wire.text_line(part)
+        if isinstance(part, Reasoning):
+            return ollama_wire.thinking_line(part.text)
+        return ollama_wire.call_line(part.name, decode_arguments(part), id=part.id)
+
+    def validate(self, body: Json) -> None:
+        assert read_by_ollama(body) == without_newer(body)
+
+    def read(self, body: Json) -> Iterator[Message]:
+        for message in body["messages"]:
+            calls = [
+                ToolCall(call["id"], call["function"]["name"], json.dumps(call["function"]["arguments"]))
+                for call in message.get("tool_calls", [])
+            ]
+            names = message.get("tool_call_id", ""), message.get("tool_name", "")
+            yield Message(message["role"], message["content"], tuple(calls), *names)
+
+    def offered(self, body: Json) -> list[str]:
+        return [tool["function"]["name"] for tool in body.get("tools", [])]
+
+
+CONTENT = ("reasoning_content",)
+SERVICES: dict[str, Wire] = {
+    one.name: one
+    for one in (
+        Chat(
+            openrouter.provider,
+            "/api/v1",
+            "/api/v1/chat/completions",
+            "anthropic/claude-test",
+            ("text", "signature"),
+            reasoning_details,
+            ("reasoning_details", "cache_control"),
+        ),
+        Chat(openai.provider, "/v1", "/v1/chat/completions", openai.DEFAULT_MODEL, (), encrypted_reasoning),
+        Anthropic(anthropic.provider, "", "/v1/messages", anthropic_wire.MODEL, ("text", "signature")),
+        Ollama(ollama.provider, "", "/api/chat", ollama_wire.MODEL, ("text",)),
+        Chat(deepseek.provider, "", "/chat/completions", "deepseek-test", ("text",), beyond=CONTENT),
+        Chat(lmstudio.provider, "/v1", "/v1/chat/completions", "local-test"),
+        Chat(moonshot.provider, "/v1", "/v1/chat/completions", "kimi-test", ("text",), beyond=CONTENT),
+        Chat(xai.provider, "/v1", "/v1/chat/completions", "grok-test"),
+        Gemini(gemini.provider, "", "/v1beta/models/", gemini_wire.MODEL, ("signature",)),
+    )
+}
+"""All services by name."""

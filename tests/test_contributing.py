@@ -1,0 +1,34 @@
+"""CONTRIBUTING.md names folders, modules and functions that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
+QUOTED = re.findall(r"`([^`\n]+)`", GUIDE)
+PATHS = sorted({text for text in QUOTED if re.fullmatch(r"[a-z_]+/[a-z_/.]*", text)} - {"plugins/", "acceptance/"})
+
+
+def test_every_package_is_in_the_tree() -> None:
+    packages = {f"ask/{path.parent.name}/" for path in (ROOT / "ask").glob("*/__init__.py")}
+    assert packages <= set(PATHS)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_named_path_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_named_functions_and_classes_exist() -> None:
+    files = [path for folder in ("ask", "providers", "tests") for path in (ROOT / folder).rglob("*.py")]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    named = {
+        part for text in QUOTED if re.fullmatch(r"[A-Z]\w+(\.\w+)?|[a-z]+(_[a-z]+)+", text) for part in text.split(".")
+    }
+    assert named - {"COMMANDS", "TESTS", "NAME"} <= defined

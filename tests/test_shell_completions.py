@@ -1,0 +1,107 @@
+"""Tab completion in real shells, by the scripts themselves and by `ask --complete`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ask.client.models_cache import get_cache_file, write_models
+from ask.plugin_api.provider import ModelInfo
+from tests.completion_scripts import SCRIPTS
+from tests.history.saved import save, user
+from tests.program import Home, run
+from tests.shells import BASH_THEN_OTHERS, KILL, NAMES, TAB, Shell, read_completed_words
+
+ONE, OTHER = "aaaa11112222", "bbbb33334444"
+CASES = [
+    ("ask -p openr", "<ask><-p><openrouter>"),
+    ("ask -qp lms", "<ask><-qp><lmstudio>"),
+    ("ask -p gro", "<ask><-p><groq>", "grok is another"),
+    ("ask --provider=lms", "<ask><--provider=lmstudio>"),
+    ("ask -m openrouter:vendor/la", "<ask><-m><openrouter:vendor/large>"),
+    ("ask -m openrouter:vendor/small:", "<ask><-m><openrouter:vendor/small:free>"),
+    ("ask -p openrouter -m vendor/la", "<ask><-p><openrouter><-m><vendor/large>"),
+    ("ask -t comm", "<ask><-t><commit>"),
+    ("ask -m spee", "<ask><-m><speedy>"),
+    ("ask --resume aa", f"<ask><--resume><{ONE}>"),
+    ("ask history show bb", f"<ask><history><show><{OTHER}>"),
+    ("ask history export --format js", "<ask><history><export><--format><json>"),
+    ("ask hist", "<ask><history>"),
+    ("ask history se", "<ask><history><search>"),
+    ("ask --max-ro", "<ask><--max-rounds>"),
+    ("ask -f not", "<ask><-f><notes.md>"),
+    ("ask -s @not", "<ask><-s><@notes.md>"),
+    ("ask -s @two", "<ask><-s><@two words.txt>"),
+    ("ask what is in not", "<ask><what><is><in><notes.md>"),
+    ("ask 'what is this' --conf", "<ask><what is this><--confirm>"),
+    ("ask keys set xa", "<ask><keys><set><xai>"),
+    ("ask config set tools.disa", "<ask><config><set><tools.disabled>"),
+    ("ask --disable-tool bash,write", "<ask><--disable-tool><bash,write_file>"),
+    ("ask why --conf", "<ask><why><--confirm>"),
+    ("ask -p demo why --conf", "<ask><-p><demo><why><--confirm>"),
+    # After several words there are no options, and only the first word can be a subcommand.
+    ("ask why not --conf", "<ask><why><not><--conf>"),
+    ("ask -- --conf", "<ask><--><--conf>"),
+    ("ask -q hist", "<ask><-q><hist>"),
+]
+
+
+LISTS = [
+    ("ask -p ", ["anthropic", "demo", "groq", "openrouter"]),
+    ("ask -m openrouter:", ["any/model", "vendor/large", "vendor/small:free"]),
+    ("ask --resume ", [OTHER, "a `date` $(id) \\x1b[31mquestion", ONE, "the first question"]),
+    ("ask history show ", [OTHER, "a `date` $(id) \\x1b[31mquestion", ONE, "the first question"]),
+]
+
+
+@pytest.fixture
+def used(home: Home) -> Home:
+    """A home with a saved conversation and a cached models list."""
+    home.config.mkdir()
+    (home.config / "config.toml").write_text(
+        '[aliases]\nspeedy = "openrouter:vendor/small"\n[providers.groq]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    )
+    save(home.data / "history.db", ONE, user("the first question"))
+    save(home.data / "history.db", OTHER, user("a `date` $(id) \x1b[31mquestion"))
+    ids = ("any/model", "vendor/large", "vendor/small:free", "vendor/$(id)", "two words")
+    write_models(cache_of(home), [ModelInfo(id=name) for name in ids])
+    (home.work / "notes.md").touch()
+    (home.work / "two words.txt").touch()
+    return home
+
+
+def cache_of(home: Home) -> Path:
+    return get_cache_file(Path(home.env["XDG_CACHE_HOME"], "ask"), "openrouter", "http://127.0.0.1:9")
+
+
+@pytest.mark.parametrize("shell", BASH_THEN_OTHERS)
+def test_tab_completes_words(shell: str, used: Home) -> None:
+    with Shell(shell, used, used.env).on_terminal() as running:
+        for typed, wanted, *but in CASES:
+            read_completed_words(running, typed + TAB, wanted if not but else "<ask><-p><gro")
+
+
+@pytest.mark.parametrize("shell", [pytest.param("bash", marks=pytest.mark.slow), "zsh", "fish"])
+def test_tab_lists_candidates(shell: str, used: Home) -> None:
+    with Shell(shell, used, used.env).on_terminal() as running:
+        for typed, shown in LISTS:
+            place = len(running.stdout)
+            running.type_in(typed + TAB * (2 if shell == "bash" else 1))
+            for text in shown:
+                running.wait_for(text, after=place)
+            read_completed_words(running, KILL, "<>")
+        assert b"vendor/$(id)" not in running.stdout
+        assert b"\x1b[31mquestion" not in running.stdout
+
+
+def test_the_scripts_are_valid_in_their_shells() -> None:
+    for shell in NAMES:
+        assert run([shell, "-n", str(SCRIPTS / f"ask.{shell}")]).code == 0
+    checked = run(["shellcheck", str(SCRIPTS / "ask.bash")])
+    assert (checked.code, checked.text) == (0, "")
+
+
+def test_sourcing_the_bash_script_prints_nothing_and_works_in_strict_mode(home: Home) -> None:
+    result = run(["bash", "-euo", "pipefail", "-c", f'. "{SCRIPTS}/ask.bash"; echo fine'], env=home.env)
+    assert (result.code, result.text, result.stderr) == (0, "fine\n", "")
