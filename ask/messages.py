@@ -11,6 +11,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
+SUMMARY_PREFIX = "[This summary stands for the conversation until here.]\n\n"
+"""The beginning of a summary, which is a user message."""
+
+
 Role = Literal["system", "user", "assistant", "tool"]
 Number = TypeVar("Number", int, float)
 
@@ -140,3 +144,13 @@ class Answer(NamedTuple):
     usage: Usage = Usage()
     native: Native | None = None
     reason: str = ""
+
+
+class ReportedUsage(NamedTuple):
+    """The token count that a provider reported for a request.
+
+    The request contained the oldest `message_count` messages.
+    """
+
+    tokens: int = 0
+    message_count: int = 0

@@ -33,7 +33,7 @@ TIMED_FUNCTIONS = {
     "ask.client.provider_client": {"ProviderClient._read_stream": "stream"},
     "ask.render.plain": {"PlainRenderer.show": "show"},
     "ask.render.terminal": {"TerminalRenderer.show": "show"},
-    "ask.render.json_output": {"JsonRenderer.show": "show"},
+    "ask.render.json_events": {"JsonRenderer.show": "show"},
     "ask.agent.tool_runner": {"ToolRunner.execute": "tools"},
     "ask.history.recorder": {"Recorder.begin": "save", "Recorder.on_event": "save", "Recorder.end": "save"},
 }

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"messages", "parsing", "suggestions", "text", "text_diff", "version", "worker_channel"},
     {"attachments", "errors", "installation", "redaction"},
-    {"answer_extraction", "atomic_files", "console", "context_window", "mcp_settings", "profile", "retries"},
+    {"answer_extraction", "atomic_files", "console", "mcp_settings", "profile", "retries"},
     {"settings"},
     {"api_keys", "config_file", "prompt_blocks"},
     {"child_environment"},

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask import Attachment, Message
+from ask.agent.context_window import estimate_message_tokens
 from ask.attachments import (
     ATTACHABLE_MEDIA_TYPES,
     MEDIA_TYPES,
@@ -18,7 +19,6 @@ from ask.attachments import (
     format_supported_types,
     replace_unsupported_attachments,
 )
-from ask.context_window import estimate_message_tokens
 from ask.errors import FileError
 from ask.inputs.prompt_inputs import PromptInputs, parse_content
 from tests.sample_files import BEGINNINGS, PAPER, PHOTO, SPEECH, pdf, png, wav

@@ -177,7 +177,7 @@ def test_the_readme_lists_the_fields_of_the_json_object(home: Home) -> None:
     documented, kinds = (set(find_code_spans(part)) for part in section.split("prints a line for each event"))
     result = json.loads(Ask(home.env, home.work)("--json", "-p", "demo", "which files are here?").text)
     assert documented - {"--json", "--events"} <= set(result)
-    tree = ast.parse((ROOT / "ask/render/json_output.py").read_text())
+    tree = ast.parse((ROOT / "ask/render/json_events.py").read_text())
     calls = [
         node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._write_event"
     ]

@@ -11,12 +11,11 @@ from ask.agent.run import record_exit_code_on_error
 from ask.agent.system_prompt import read_prompt
 from ask.agent.tool_loop import RunResult
 from ask.console import StderrConsole
-from ask.context_window import ReportedUsage
 from ask.errors import FileError, IncompleteResponseError, UsageError
 from ask.events import Event, Notice
 from ask.history.conversations import find_conversation, load_conversation
 from ask.history.store import Store
-from ask.messages import Message
+from ask.messages import Message, ReportedUsage
 
 RunFunction = Callable[[RunRequest, AppContext, Callable[[Event], None]], tuple[RunResult, bool]]
 

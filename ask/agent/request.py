@@ -20,12 +20,11 @@ from ask.agent.toolset import Toolset
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.child_environment import Secrets
 from ask.console import StderrConsole
-from ask.context_window import ReportedUsage
 from ask.errors import UsageError
 from ask.history.ids import generate_conversation_id
 from ask.inputs.model_options import parse_model_options
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
-from ask.messages import Message
+from ask.messages import Message, ReportedUsage
 from ask.prompt_blocks import compose_prompt, format_blocks
 from ask.settings import Settings, get_working_directory, resolve_settings
 from ask.text import INVISIBLE_CHARACTERS, decode_argument

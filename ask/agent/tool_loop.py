@@ -9,11 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ask.agent.tool_runner import ToolRunner
-from ask.client.provider_client import ProviderClient, RequestResult
-from ask.context_window import (
+from ask.agent.context_window import (
     ContextWindow,
-    ReportedUsage,
     calculate_input_limit,
     estimate_text_tokens,
     estimate_tool_tokens,
@@ -21,6 +18,8 @@ from ask.context_window import (
     format_too_long,
     no_context_limit,
 )
+from ask.agent.tool_runner import ToolRunner
+from ask.client.provider_client import ProviderClient, RequestResult
 from ask.errors import (
     AskError,
     IncompleteResponseError,
@@ -31,7 +30,7 @@ from ask.errors import (
     SafetyError,
 )
 from ask.events import Event, MessageAdded, Notice, RequestStarted
-from ask.messages import EMPTY_MAPPING, Finish, Message, ToolCall, ToolSpec, Usage
+from ask.messages import EMPTY_MAPPING, Finish, Message, ReportedUsage, ToolCall, ToolSpec, Usage
 from ask.plugin_api.provider import ChatRequest
 
 MAX_CORRECTIONS = 2

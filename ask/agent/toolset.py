@@ -152,7 +152,7 @@ class Toolset:
         if self._app.tool_plugins:
             yield from self._load_plugin_tools(settings, tools)
         if has_mcp_configuration(self._app):
-            from ask.agent.mcp_tools import load_mcp_tools
+            from ask.agent.mcp_servers import load_mcp_tools
 
             mcp_tools = load_mcp_tools(self._app, settings, self._console, self._cleanup)
             self._missing_prefixes += mcp_tools.missing_prefixes

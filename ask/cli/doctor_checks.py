@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from ask.agent.app_context import AppContext
-from ask.agent.mcp_tools import is_mcp_installed
+from ask.agent.mcp_servers import is_mcp_installed
 from ask.agent.model_selection import (
     ModelEndpoint,
     ModelSelection,

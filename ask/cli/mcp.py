@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import click
 
 from ask.agent.app_context import AppContext
-from ask.agent.mcp_tools import collect_server_tools, create_lazy_servers, is_mcp_installed, open_tool_list_cache
+from ask.agent.mcp_servers import collect_server_tools, create_lazy_servers, is_mcp_installed, open_tool_list_cache
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.cli.tools import format_parameters
 from ask.config_file import UNSET, update_config_file

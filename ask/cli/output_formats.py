@@ -9,7 +9,7 @@ from typing import Any
 from ask.agent.request import RunRequest
 from ask.answer_extraction import extract_code, extract_command
 from ask.console import StderrConsole, is_in_foreground
-from ask.render.json_output import JsonRenderer
+from ask.render.json_events import JsonRenderer
 from ask.render.partial_answer import PartRenderer
 from ask.render.plain import PlainRenderer
 

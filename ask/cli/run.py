@@ -14,7 +14,7 @@ from ask.agent.tool_loop import RunResult
 from ask.cli.error_reporting import redact_errors
 from ask.console import StandardOutput, StderrConsole, can_redraw
 from ask.errors import RunInterruptedError
-from ask.render.json_output import JsonRenderer
+from ask.render.json_events import JsonRenderer
 from ask.render.plain import PlainRenderer
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from typing import NoReturn
 from ask.agent.request import RunRequest
 from ask.agent.system_prompt import find_shell
 from ask.agent.tool_loop import RunResult
-from ask.context_window import ReportedUsage
 from ask.errors import MissingDependencyError
-from ask.messages import Message
+from ask.messages import Message, ReportedUsage
 from ask.safety.approval import MAX_ATTEMPTS, edit_command
 from ask.safety.terminal import NoTerminalError, Terminal
 from ask.text import escape_non_ascii

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ask.agent.app_context import AppContext
-from ask.agent.mcp_tools import load_withheld_tools
+from ask.agent.mcp_servers import load_withheld_tools
 from ask.agent.toolset import Toolset, has_mcp_configuration
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.console import StandardOutput, StderrConsole

@@ -235,7 +235,7 @@ class ProviderClient:
     def _switch_key(self, error: AskError) -> bool:
         """Switch to the next key if there is one and it may help; return whether it did."""
         may_help = isinstance(error, ProviderError) and (
-            error.status in NEXT_KEY_STATUSES or error.remedy is Remedy.NEXT_KEY
+            error.status in NEXT_KEY_STATUSES or error.remedy == Remedy.NEXT_KEY
         )
         if may_help and len(self._keys) > 1:
             del self._keys[0]

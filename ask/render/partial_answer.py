@@ -8,7 +8,7 @@ from ask.agent.tool_loop import RunResult
 from ask.errors import IncompleteResponseError, LimitReachedError
 from ask.events import Event, MessageAdded
 from ask.plugin_api.provider import TextDelta
-from ask.render.json_output import JsonRenderer
+from ask.render.json_events import JsonRenderer
 from ask.render.plain import PlainRenderer
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import SafetyError
-from ask.safety.sandbox_config import BindMount
+from ask.safety.bubblewrap import BindMount
 
 _OCTAL_ESCAPE = re.compile(rb"\\([0-7]{3})")
 

@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ask.errors import SafetyError
+from ask.safety.bubblewrap import TEMPORARY_FOLDER
 from ask.safety.mounts import is_below, read_mounts
-from ask.safety.sandbox_config import DEFAULT_LIMITS, TEMPORARY_FOLDER, Limits, SandboxConfig
+from ask.safety.sandbox_config import DEFAULT_LIMITS, Limits, SandboxConfig
 
 INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 

@@ -1,18 +1,11 @@
-"""The configuration of a sandbox and the bubblewrap arguments built from it.
-
-This module reads no files and runs nothing.
-"""
+"""The configuration of a sandbox: folders, limits and environment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
-
-TEMPORARY_FOLDER = "/tmp"  # noqa: S108 - this is the sandbox's /tmp
-SANDBOX_MARKER_PATH = "/run/ask-sandbox"
-"""A file in every sandbox. After the last mount, bubblewrap copies it from a pipe until that is closed."""
 
 
 class Limits(NamedTuple):
@@ -86,74 +79,3 @@ class HostFilesystem(NamedTuple):
     """Files that cannot be read."""
     hidden_folders: tuple[Path, ...]
     """Folders that are covered with empty ones."""
-
-
-class BindMount(NamedTuple):
-    """A file or folder of the host that is mounted in the sandbox."""
-
-    source: Path
-    destination: Path
-    writable: bool = False
-
-
-def list_bind_mounts(config: SandboxConfig, filesystem: HostFilesystem) -> list[BindMount]:
-    """List the mounts from the host in order, without those that a later one would cover."""
-    writable = sorted({*config.writable_folders, *filesystem.pinned_folders})
-    readable = [
-        path for path in sorted(config.readable_folders) if {path, *path.parents}.isdisjoint(config.writable_folders)
-    ]
-    protected = [
-        path for path in sorted(filesystem.protected_paths) if {*path.parents}.isdisjoint(filesystem.protected_paths)
-    ]
-    return [
-        *(BindMount(path, path) for path in (*filesystem.system_folders, *readable)),
-        *(BindMount(path, path, writable=True) for path in writable if {*path.parents}.isdisjoint(protected)),
-        *(BindMount(path, path) for path in protected),
-        *(BindMount(Path("/dev/null"), path) for path in sorted(filesystem.hidden_files)),
-        BindMount(config.overflow_directory, config.overflow_directory),
-    ]
-
-
-def build_bubblewrap_arguments(
-    config: SandboxConfig,
-    filesystem: HostFilesystem,
-    command: Sequence[str],
-    *,
-    filter_fd: int,
-    info_fd: int,
-    mounted_fd: int,
-) -> list[str]:
-    """Build the arguments that make bubblewrap run `command` as process 1 of the sandbox.
-
-    bubblewrap reads the seccomp filter from `filter_fd` and writes the command's process id to `info_fd`. When
-    everything is mounted, it reads `mounted_fd` to its end before it continues.
-    """
-    namespaces = "--unshare-user --disable-userns --unshare-ipc --unshare-pid --unshare-uts --unshare-net"
-    process_options = "--unshare-cgroup-try --cap-drop ALL --new-session --die-with-parent --as-pid-1"
-    return [
-        *namespaces.split(),
-        *process_options.split(),
-        *("--seccomp", str(filter_fd)),
-        *("--info-fd", str(info_fd)),
-        *_build_mount_arguments(config, filesystem),
-        *("--file", str(mounted_fd), SANDBOX_MARKER_PATH),
-        # Read-only from here on: the mount points above have been created, and nothing can be added next to them.
-        *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
-        *("--chdir", str(config.working_directory)),
-        "--",
-        *command,
-    ]
-
-
-def _build_mount_arguments(config: SandboxConfig, filesystem: HostFilesystem) -> Iterator[str]:
-    """Yield the mount arguments; parents come before their subfolders."""
-    for target, link in filesystem.root_links:
-        yield from ("--symlink", target, str(link))
-    yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/run", "--dir", "/var")
-    size = str(config.limits.temporary_size)
-    for path in sorted({TEMPORARY_FOLDER, "/var/tmp", "/dev/shm", str(config.home)}):  # noqa: S108
-        yield from ("--size", size, "--perms", "1777", "--tmpfs", path)
-    for bind in list_bind_mounts(config, filesystem):
-        yield from ("--bind" if bind.writable else "--ro-bind", str(bind.source), str(bind.destination))
-    for folder in filesystem.hidden_folders:
-        yield from ("--perms", "0555", "--tmpfs", str(folder), "--remount-ro", str(folder))

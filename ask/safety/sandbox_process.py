@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ask.errors import SafetyError
-from ask.safety.bubblewrap import explain_bubblewrap_failure
+from ask.safety.bubblewrap import build_bubblewrap_arguments, explain_bubblewrap_failure, list_bind_mounts
 from ask.safety.mounts import MountCheck
-from ask.safety.sandbox_config import HostFilesystem, SandboxConfig, build_bubblewrap_arguments, list_bind_mounts
+from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.seccomp import find_filter
 from ask.worker_channel import READ_SIZE, WorkerChannel
 

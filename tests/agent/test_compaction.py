@@ -12,10 +12,9 @@ import pytest
 
 from ask import Message, ToolCall
 from ask.agent.system_prompt import read_prompt
-from ask.context_window import SUMMARY_PREFIX
 from ask.history.conversations import build_messages, find_reported_usage, plan_compaction
 from ask.history.entries import HistoryEntry, Run
-from ask.messages import Usage
+from ask.messages import SUMMARY_PREFIX, Usage
 from tests import wire
 from tests.model_server import DROP, ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home, make_home

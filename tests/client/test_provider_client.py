@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.utils import formatdate
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -14,7 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import Answer, AskError, ChatRequest, Finish, Message, ProviderError, Remedy, TextDelta, ToolSpec, Usage
+from ask import (
+    Answer,
+    AskError,
+    ChatCompletions,
+    ChatRequest,
+    Finish,
+    Message,
+    ProviderError,
+    Remedy,
+    TextDelta,
+    ToolSpec,
+    Usage,
+)
 from ask.client.provider_client import ProviderClient, RequestResult
 from ask.client.transport import Transport
 from ask.plugin_api.loader import check_provider
@@ -301,6 +313,20 @@ def test_body_without_an_answer_is_an_error(server: ModelServer, body: bytes, st
 def test_extreme_json_is_an_error(server: ModelServer, body: str) -> None:
     for reply in (raw(body.encode()), wire.streams(body), raw(body.encode(), status=400)):
         assert send(server, reply, tries=1).result.error is not None
+
+
+def test_a_provider_may_build_its_own_next_key_remedy(server: ModelServer) -> None:
+    class Plugin(ChatCompletions):
+        def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+            return ProviderError("no", status, remedy=Remedy("next_key"))
+
+    server.reply(wire.whole_reply({"error": "no"}, 403), wire.says("Hello."))
+    notices: list[str] = []
+    plugin = check_provider(Plugin(name="own", base_url=server.base_url), "own", "own-plugin")
+    client = ProviderClient(
+        plugin, Transport(server.base_url, 20), "bad|good", tries=1, backoff=0, on_notice=notices.append
+    )
+    assert client.send(QUESTION, lambda _: None).answer.text == "Hello."
 
 
 def test_plugin_error_names_its_provider(server: ModelServer) -> None:

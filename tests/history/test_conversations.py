@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.context_window import SUMMARY_PREFIX
 from ask.errors import UsageError
 from ask.events import MessageAdded
 from ask.history.conversations import (
@@ -21,7 +20,7 @@ from ask.history.conversations import (
 from ask.history.conversations import find_current_conversation as newest
 from ask.history.entries import HistoryEntry, Run, ToolCallRecord
 from ask.history.store import Store
-from ask.messages import Message, ToolCall, Usage
+from ask.messages import SUMMARY_PREFIX, Message, ToolCall, Usage
 from tests.saved_history import create_recorder, save_run
 
 

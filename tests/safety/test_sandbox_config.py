@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ask.safety.sandbox_config import (
-    BindMount,
-    HostFilesystem,
-    Limits,
-    SandboxConfig,
-    build_bubblewrap_arguments,
-    list_bind_mounts,
-)
+from ask.safety.bubblewrap import BindMount, build_bubblewrap_arguments, list_bind_mounts
+from ask.safety.sandbox_config import HostFilesystem, Limits, SandboxConfig
 
 HOME = Path("/home/u")
 CONFINEMENT = SandboxConfig(

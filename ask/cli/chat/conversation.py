@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest
-from ask.context_window import SUMMARY_PREFIX, ReportedUsage
 from ask.errors import FileError, UsageError
-from ask.messages import Message
+from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
 
 if TYPE_CHECKING:
     from ask.history.entries import Run

@@ -22,11 +22,10 @@ from ask.agent.tool_loop import RunResult
 from ask.cli.chat.conversation import delete_saved_run, find_last_turn, reload_conversation
 from ask.cli.run import create_renderer
 from ask.console import StderrConsole
-from ask.context_window import ReportedUsage
 from ask.errors import RunInterruptedError, UsageError
 from ask.events import Event
 from ask.history.ids import generate_conversation_id
-from ask.messages import Message
+from ask.messages import Message, ReportedUsage
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs

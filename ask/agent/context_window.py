@@ -8,12 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
-from ask.messages import Message, ToolSpec
-
-SUMMARY_PREFIX = "[This summary stands for the conversation until here.]\n\n"
-"""The beginning of a summary, which is a user message."""
+from ask.messages import SUMMARY_PREFIX, Message, ToolSpec
 
 BYTES_PER_TOKEN = 3
 """UTF-8 bytes per token, a cautious estimate: 3 Latin letters, 1.5 Cyrillic letters or 1 Chinese character."""
@@ -28,16 +25,6 @@ MAX_OUTPUT_RESERVE = 32_000
 OUTPUT_RESERVE_DIVISOR = 5
 """A fifth of the context is reserved for the answer if no maximum is set."""
 MAX_TOKENS_OPTIONS = ("max_tokens", "max_completion_tokens")
-
-
-class ReportedUsage(NamedTuple):
-    """The token count that a provider reported for a request.
-
-    The request contained the oldest `message_count` messages.
-    """
-
-    tokens: int = 0
-    message_count: int = 0
 
 
 def estimate_text_tokens(*texts: str) -> int:

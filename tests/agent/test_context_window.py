@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask import Message, Native, ProviderError, ToolCall, ToolSpec
-from ask.client.error_classification import is_context_exceeded
-from ask.context_window import (
+from ask.agent.context_window import (
     MAX_OUTPUT_RESERVE,
-    SUMMARY_PREFIX,
     ContextWindow,
     calculate_input_limit,
     estimate_message_tokens,
@@ -23,6 +21,8 @@ from ask.context_window import (
     merge_user_messages,
     select_kept_indexes,
 )
+from ask.client.error_classification import is_context_exceeded
+from ask.messages import SUMMARY_PREFIX
 
 TEXTS = st.text(max_size=60)
 
