@@ -200,7 +200,7 @@ rest = "seq 1 9999; setsid bash -c 'echo $$ > pid; exec sleep 600' & wait"
 try:
     BASH.run({"command": sys.argv[2] + rest}, context)
 except KeyboardInterrupt:
-    print("interrupted", list((folder / "spill").iterdir()))
+    print("interrupted", list((folder / "spill").glob("*")))  # created only once output was read
 """
 
 
