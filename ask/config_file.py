@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -85,8 +86,6 @@ def update_toml(text: str, parts: tuple[str, ...], value: Any) -> tuple[str, boo
 
 def set_value(values: MutableMapping[str, Any], parts: tuple[str, ...], value: Any, new_table: Any) -> None:
     """Set a value, or remove it with the tables that become empty. Missing tables are copies of `new_table`."""
-    import copy
-
     *tables, name = parts
     if tables and tables[0] not in values:
         values[tables[0]] = copy.deepcopy(new_table)

@@ -6,6 +6,7 @@ program into the user's `bin` folder.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -78,7 +79,6 @@ def format_requirement(package: Distribution, extras: Iterable[str], version: st
 
     The origin is in `direct_url.json`: https://packaging.python.org/specifications/direct-url-data-structure
     """
-    import json
     from urllib.parse import unquote, urlsplit
 
     try:

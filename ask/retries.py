@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping
 
 from ask.errors import AskError, NetworkError, ProviderError, Remedy
@@ -54,6 +53,8 @@ def choose_retry_delay(error: AskError, attempt_number: int, backoff: float) -> 
 
     A provider's `Retry-After` is a lower bound; if it is longer than `MAX_RETRY_WAIT`, the error says so instead.
     """
+    import random
+
     after = None
     if isinstance(error, ProviderError):
         after = error.remedy.after

@@ -14,6 +14,7 @@ from ask.errors import ConfigError, FileError
 from ask.mcp_settings import SERVER_KEYS, check_server_tables
 from ask.messages import EMPTY_MAPPING
 from ask.retries import DEFAULT_BACKOFF, DEFAULT_TRIES
+from ask.suggestions import suggest
 
 APP_NAME = "ask"
 
@@ -312,8 +313,6 @@ def _check_type(path: Path, key: str, value: Any, expected_type: type | tuple[ty
 
 def format_unknown_key(key: str, known_keys: list[str]) -> str:
     """Format a warning about an unknown key, suggesting the most similar known one."""
-    from ask.suggestions import suggest
-
     suggestion = suggest(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
 

@@ -23,13 +23,13 @@ WIRED = "import click, pluggy, requests, sqlite3"
 COMMANDS = {
     "--version": (CLICK, 8, 5),
     "--help": (CLICK, 8, 14),
-    "--complete providers": (CLICK, 9, 8),
-    "tools": (CLICK, 40, 21),
-    "history list": (CLICK, 23, 11),
+    "--complete providers": (CLICK, 11, 8),
+    "tools": (CLICK, 52, 21),
+    "history list": (CLICK, 32, 11),
     "providers": (WIRED, 62, 5),
-    "hi": (WIRED, 80, 5),
-    "-p demo hi": (WIRED, 81, 6),
-    "chat -p demo hi": (WIRED, 88, 7),
+    "hi": (WIRED, 88, 5),
+    "-p demo hi": (WIRED, 89, 6),
+    "chat -p demo hi": (WIRED, 96, 7),
 }
 """For each command line: the script to compare with, our additional modules, and additional other packages."""
 ROUNDS = 20

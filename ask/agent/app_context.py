@@ -12,6 +12,7 @@ from ask.child_environment import Secrets
 from ask.console import StderrConsole
 from ask.errors import ConfigError
 from ask.settings import AppDirs, Config, read_config
+from ask.suggestions import suggest
 
 if TYPE_CHECKING:
     from ask.plugin_api.loader import LoadedProvider, PluginEntry, PluginIndex
@@ -85,8 +86,6 @@ class AppContext:
                 attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
             )
             return check_provider(provider, name, "config.toml")
-        from ask.suggestions import suggest
-
         suggestion = suggest(name, self.provider_names)
         hint = f"did you mean {suggestion}? " if suggestion else ""
         raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(self.provider_names)}")

@@ -12,6 +12,7 @@ from ask.api_keys import format_variable_prefix
 from ask.console import StderrConsole
 from ask.errors import UsageError
 from ask.settings import Settings
+from ask.suggestions import suggest
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import list_builtin_tools
@@ -106,8 +107,6 @@ class Toolset:
             if name.startswith(self._get_missing_prefixes(settings))
         ]
         for name in settings.disabled_tools.difference(names) if settings.tools else ():
-            from ask.suggestions import suggest
-
             suggestion = suggest(name, names)
             advice = f"did you mean {suggestion}?" if suggestion else "ask tools lists them"
             raise UsageError(f"there is no tool {name!r} to disable", advice)

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -22,27 +20,19 @@ from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput, StderrConsole, should_use_color
 from ask.errors import FileError, UsageError
 from ask.history.conversations import find_conversation
-from ask.history.deletion import delete_conversations, find_unused_conversations
 from ask.history.entries import Conversation, read_runs
-from ask.history.export_format import ConversationExport, read_exports, to_json_line, to_json_value
 from ask.history.ids import generate_conversation_id
-from ask.history.importer import ImportStatus, import_conversations
 from ask.history.listing import NO_LIMIT, find_newest_conversation, list_conversations
-from ask.history.search import build_match_expression, search_conversations
-from ask.history.statistics import compute_statistics
 from ask.history.store import Store
-from ask.render.chart import to_statistics_dict, write_charts
 from ask.render.conversation_table import format_overview_line, to_overview_dict, to_overview_row
-from ask.render.file_output import FileOutput
-from ask.render.search_results import to_hit_row, write_hit
 from ask.render.table import write_table
-from ask.safety import approval
 from ask.settings import AppDirs, get_working_directory
 from ask.text import decode_argument, format_one_line
-from ask.undo.pruning import delete_backups
 
 if TYPE_CHECKING:
+    from ask.history.export_format import ConversationExport
     from ask.history.importer import ImportResult
+    from ask.render.file_output import FileOutput
 
 
 @click.group("history", cls=CommandGroup, default="list")
@@ -106,6 +96,7 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
 
     ID is an id, a beginning of it that no other has, or a number in the list.
     """
+    from ask.history.export_format import ConversationExport, to_json_value
     from ask.render.transcript import TranscriptWriter
 
     app = AppContext()
@@ -141,6 +132,9 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     Neither case nor accents count. "Several words" in quotes are a phrase, and a word with a * behind it stands for
     all that begin so. What tools were called with and what they returned is searched too.
     """
+    from ask.history.search import build_match_expression, search_conversations
+    from ask.render.search_results import to_hit_row, write_hit
+
     app = AppContext()
     output = StandardOutput(color=should_use_color(app.environment))
     decoded_words = list(map(decode_argument, words))
@@ -203,6 +197,8 @@ def export_conversations(
         UsageError: there is no such conversation.
         FileError: a file cannot be read or written.
     """
+    from ask.render.file_output import FileOutput
+
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
     with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
         chunks = format_export(
@@ -230,6 +226,7 @@ def select_conversations_to_export(store: Store, ids: Iterable[str], *, all_conv
 
 def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:
     """Yield the export in chunks; each conversation is read only when it is reached."""
+    from ask.history.export_format import ConversationExport, to_json_line
     from ask.render.html_page import render_html_page
     from ask.render.markdown import render_markdown_document
 
@@ -262,6 +259,8 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
 
     One that is here already is left alone. One that differs from what is here under its id is refused.
     """
+    from ask.history.importer import import_conversations
+
     if (STDIN in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("there is nothing to import", "name a file that ask history export --json wrote")
     with ExitStack() as cleanup:
@@ -282,6 +281,9 @@ def open_import_file(name: str) -> Iterator[ImportFile]:
     Raises:
         FileError: it cannot be read.
     """
+    from shutil import copyfileobj
+    from tempfile import TemporaryFile
+
     display_name = "standard input" if name == STDIN else decode_argument(name)
     with ExitStack() as cleanup:
         try:
@@ -297,6 +299,8 @@ def open_import_file(name: str) -> Iterator[ImportFile]:
 
 def read_imported_conversations(files: Sequence[ImportFile]) -> Iterator[ConversationExport]:
     """Yield all conversations in the files."""
+    from ask.history.export_format import read_exports
+
     for name, file in files:
         file.seek(0)
         yield from read_exports(file, name)
@@ -304,6 +308,8 @@ def read_imported_conversations(files: Sequence[ImportFile]) -> Iterator[Convers
 
 def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> None:
     """Print what was done with each conversation."""
+    from ask.history.importer import ImportStatus
+
     if as_json:
         write_table(
             StandardOutput(), [{**result._asdict(), "became": result.became.value} for result in results], as_json=True
@@ -355,6 +361,9 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
     ID is an id, a beginning of it that no other has, or a number in the list. What tools wrote, and the log of what
     they did, stay.
     """
+    from ask.history.deletion import delete_conversations
+    from ask.undo.pruning import delete_backups
+
     if not ids and older_than is None:
         raise UsageError("nothing is named to delete", "ask history delete ID, or --older-than AGE")
     app, output = AppContext(), StandardOutput()
@@ -384,6 +393,8 @@ def select_conversations_to_delete(
         UsageError: a named conversation does not exist.
         FileError: the history cannot be read.
     """
+    from ask.history.deletion import find_unused_conversations
+
     with store.read_transaction():
         conversations = [find_conversation(store, identifier) for identifier in identifiers]
         if older_than is not None:
@@ -398,6 +409,8 @@ def confirm_deletion(conversations: Sequence[Conversation], console: StderrConso
         UsageError: there is no terminal to ask on.
         click.Abort: the answer is no.
     """
+    from ask.safety import approval
+
     if sys.stdin is None or not sys.stdin.isatty() or not console.is_terminal:
         raise UsageError("nobody can be asked whether to delete", "--yes deletes without asking")
     for conversation in conversations[:MAX_LISTED]:
@@ -424,6 +437,9 @@ def stats_command(*, days: int, as_json: bool) -> None:
     A bar is in proportion to the tokens, or to the calls. A pipe gets rows that begin with day, model or tool. What is
     not saved is not counted.
     """
+    from ask.history.statistics import compute_statistics
+    from ask.render.chart import to_statistics_dict, write_charts
+
     app, output = AppContext(), StandardOutput()
     first_day = date.today() - timedelta(days=days - 1)
     since = datetime.combine(first_day, datetime.min.time()).timestamp()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from binascii import crc32
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -362,8 +363,6 @@ def page_text(body: str) -> str:
 
     This is the title of an HTML page, or the start of the text.
     """
-    import re
-
     title = re.search(r"<title[^>]*>(.*?)</title>", body, re.IGNORECASE | re.DOTALL)
     text = title.group(1) if title else re.sub(r"<[^>]*>", " ", body)
     return " ".join(text.split())[:300]

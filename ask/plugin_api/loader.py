@@ -22,6 +22,7 @@ from ask.atomic_files import write_private_file
 from ask.errors import AskError, ConfigError, ProviderError
 from ask.plugin_api.hookspecs import PROJECT_NAME, ProviderHooks
 from ask.plugin_api.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
+from ask.suggestions import suggest
 from ask.version import DISTRIBUTION
 
 if TYPE_CHECKING:
@@ -254,8 +255,6 @@ def explain_hook_error(message: str) -> str:
     """Return pluggy's error as one line, or a suggestion for a misspelled hook."""
     line = " ".join(message.split())
     hook = next((word.strip("'") for word in line.split() if word.strip("'").startswith("provider_")), "")
-    from ask.suggestions import suggest
-
     suggestion = suggest(hook, list_hook_names())
     if hook and hook not in list_hook_names():
         return f"there is no hook {hook}" + (f"; did you mean {suggestion}?" if suggestion else "")

@@ -7,6 +7,7 @@ worker monitors those; calls cannot signal the worker, because it is process 1.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
@@ -30,8 +31,6 @@ _NPROC_PER_NAMESPACE_VERSION = (5, 14)
 
 def set_limits(limits: Limits) -> None:
     """Set the resource limits of this process and its children."""
-    import resource
-
     resource_limits = {
         # Not RLIMIT_AS: node, go and java reserve far more address space than they use.
         resource.RLIMIT_DATA: limits.memory,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import ask_prompts
 from ask.errors import AskError, ConfigError, UsageError
+from ask.suggestions import suggest
 from ask.templates.template import FENCE, NAME_PATTERN, NAME_RULE, Template, parse_template
 
 BUILTIN_FOLDER = Path(str(ask_prompts.__file__)).parent
@@ -28,8 +29,6 @@ def find_template(reference: str, user_folder: Path) -> Template:
     if not colon:
         return template
     if task not in template.tasks:
-        from ask.suggestions import suggest
-
         suggestion = suggest(task, template.tasks)
         task_list = f"it has {', '.join(template.tasks)}" if template.tasks else "it has none"
         raise UsageError(
@@ -43,8 +42,6 @@ def find_template_file(name: str, user_folder: Path) -> Path:
     check_template_name(name)
     files = list_template_files(user_folder)
     if name not in files:
-        from ask.suggestions import suggest
-
         suggestion = suggest(name, files)
         hint = f"did you mean {suggestion}? " if suggestion else ""
         raise UsageError(f"there is no prompt {name!r}", f"{hint}ask prompts list shows what there is")

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from ask.messages import ToolSpec
 from ask.parsing import as_list
+from ask.suggestions import suggest
 from ask.tools.base import ToolError
 
 _PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
@@ -179,8 +180,6 @@ def _get_type_name(value: Any) -> str:
 
 
 def _describe_unknown_name(name: str, known_names: Iterable[str]) -> str:
-    from ask.suggestions import suggest
-
     known_names = list(known_names)
     suggestion = suggest(name, known_names)
     hint = f"; did you mean {suggestion!r}?" if suggestion else ""

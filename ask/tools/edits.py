@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from ask.suggestions import find_similar
 from ask.tools.base import ToolError
 
 _MAX_OCCURRENCES_COUNTED = 100
@@ -86,8 +87,6 @@ def _suggest_match(text: str, old_text: str) -> str:
         excerpt = _truncate_excerpt(text[offset : offset + _MAX_EXCERPT_LENGTH], sum(map(len, words)))
         line = _get_line_number(text, offset)
         return f", but the same words with other white space are, from line {line} on: {excerpt!r}"
-    from ask.suggestions import find_similar
-
     first_line = next(line for line in old_text.split("\n") if line.strip())
     similar_lines = find_similar(first_line, text.split("\n", _MAX_LINES_COMPARED)[:_MAX_LINES_COMPARED], 1)
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import time
 from collections.abc import Mapping
@@ -117,8 +118,6 @@ def _is_json(text: str) -> bool:
     """Check for JSON labeled as HTML, as servers send it if no content type is set."""
     if not text.lstrip().startswith(("{", "[")):
         return False
-    import json
-
     try:
         json.loads(text)
     except (ValueError, RecursionError):

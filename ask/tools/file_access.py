@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.atomic_files import Ownership, replace_file
+from ask.suggestions import find_similar
 from ask.tools.base import ApprovedFile, ToolContext, ToolError
 
 MAX_FILE_SIZE = 10 * 1024 * 1024
@@ -349,8 +350,6 @@ def _describe_missing_path(display_name: str, path: Path, context: ToolContext, 
         return f"{display_name}: no such {expected_type}"
     if not names:
         return f"{display_name}: no such {expected_type}; the directory is empty"
-    from ask.suggestions import find_similar
-
     similar = find_similar(path.name, names, 3)
     listed = [*similar, *(other for other in names if other not in similar)][:_MAX_NAMES_LISTED]
     more = ", ..." if len(names) > len(listed) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -44,7 +45,5 @@ def run_in_subprocess(
 
 def limit_memory() -> None:
     """Limit this process to `MEMORY_LIMIT`, if the system supports it."""
-    import resource
-
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -100,7 +101,6 @@ def _format_result(result: WebSearchResult) -> str:
 def _clean_text(text: str, max_length: int) -> str:
     """Return a text on one line, without markup, and truncated to `max_length` characters."""
     import html
-    import re
 
     text = re.sub(r"</?\w[^<>]{0,99}>", "", text)
     # No character has such a code, and Python refuses to parse integers with thousands of digits.

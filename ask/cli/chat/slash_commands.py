@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from ask.errors import UsageError
+from ask.suggestions import suggest
 
 SLASH_COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 """Matches input that is meant as a command, unlike /etc/passwd or a comment."""
@@ -59,8 +60,6 @@ def parse_input(text: str) -> SlashCommandCall | str:
     name, argument = match[1].lower(), (match[2] or "").strip()
     command = SLASH_COMMANDS.get(name)
     if command is None:
-        from ask.suggestions import suggest
-
         suggestion = suggest(name, SLASH_COMMANDS)
         hint = f"did you mean /{suggestion}?" if suggestion else "/help tells what there is,"
         raise UsageError(f"there is no command /{name}", f"{hint} // begins a message with a slash")
