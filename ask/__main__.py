@@ -74,7 +74,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
         return write_completions(arguments[1:])
     if arguments and arguments[0].partition("=")[0] == "--profile":  # before Click, so that its import is timed too
-        from ask.profile import run_profiled
+        from ask.profiler import run_profiled
 
         return run_profiled(arguments, run_and_report_errors)
     import click

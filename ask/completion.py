@@ -16,9 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ask.app_dirs import AppDirs
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.errors import AskError
-from ask.settings import AppDirs, read_toml
+from ask.settings import read_toml
 from ask.text import format_one_line, repair_surrogates
 
 SAFE_WORD = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]+")

@@ -16,8 +16,6 @@ from ask.messages import EMPTY_MAPPING
 from ask.retries import DEFAULT_BACKOFF, DEFAULT_TRIES
 from ask.suggestions import suggest
 
-APP_NAME = "ask"
-
 CONFIG_KEYS: dict[str, type | tuple[type, ...]] = {
     "provider": str,
     "model": str,
@@ -108,54 +106,6 @@ SWITCH_VALUES = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
 }
-
-
-class AppDirs(NamedTuple):
-    """The folders of `ask`: XDG's if the environment sets them, else the platform's. They need not exist."""
-
-    config: Path
-    data: Path
-    cache: Path
-
-    @staticmethod
-    def from_environment(environment: Mapping[str, str]) -> AppDirs:
-        return AppDirs(*(_find_app_dir(environment, kind) for kind in ("config", "data", "cache")))
-
-    @property
-    def history_file(self) -> Path:
-        """The database of saved conversations."""
-        return self.data / "history.db"
-
-    @property
-    def config_file(self) -> Path:
-        return self.config / "config.toml"
-
-    @property
-    def keys_file(self) -> Path:
-        return self.config / "keys.toml"
-
-    @property
-    def templates(self) -> Path:
-        """The folder of the user's own templates."""
-        return self.config / "prompts"
-
-    @property
-    def results(self) -> Path:
-        """The folder for tool results that are too long to send to the model."""
-        return self.data / "results"
-
-    @property
-    def tool_call_log(self) -> Path:
-        return self.data / "audit.jsonl"
-
-
-def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:
-    xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")
-    if xdg_folder.startswith("/"):
-        return Path(xdg_folder, APP_NAME)
-    import platformdirs
-
-    return Path(getattr(platformdirs, f"user_{kind}_path")(APP_NAME, appauthor=False))
 
 
 class Config(NamedTuple):

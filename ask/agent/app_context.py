@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ask.api_keys import KeyStore
+from ask.app_dirs import AppDirs
 from ask.child_environment import Secrets
 from ask.console import StderrConsole
 from ask.errors import ConfigError
-from ask.settings import AppDirs, Config, read_config
+from ask.settings import Config, read_config
 from ask.suggestions import suggest
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ask.agent.app_context import AppContext
+from ask.app_dirs import AppDirs
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput, StderrConsole, should_use_color
 from ask.errors import FileError, UsageError
@@ -26,7 +27,7 @@ from ask.history.listing import NO_LIMIT, find_newest_conversation, list_convers
 from ask.history.store import Store
 from ask.render.conversation_table import format_overview_line, to_overview_dict, to_overview_row
 from ask.render.table import write_table
-from ask.settings import AppDirs, get_working_directory
+from ask.settings import get_working_directory
 from ask.text import decode_argument, format_one_line
 
 if TYPE_CHECKING:

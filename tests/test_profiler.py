@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.profile import PHASES, TIMED_FUNCTIONS
+from ask.profiler import PHASES, TIMED_FUNCTIONS
 from tests import wire
 from tests.model_server import HOLD, ModelServer
 from tests.program import CTRL_C, Ask, Home

@@ -1,0 +1,57 @@
+"""Where the files of `ask` live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+APP_NAME = "ask"
+
+
+class AppDirs(NamedTuple):
+    """The folders of `ask`: XDG's if the environment sets them, else the platform's. They need not exist."""
+
+    config: Path
+    data: Path
+    cache: Path
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str]) -> AppDirs:
+        return AppDirs(*(_find_app_dir(environment, kind) for kind in ("config", "data", "cache")))
+
+    @property
+    def history_file(self) -> Path:
+        """The database of saved conversations."""
+        return self.data / "history.db"
+
+    @property
+    def config_file(self) -> Path:
+        return self.config / "config.toml"
+
+    @property
+    def keys_file(self) -> Path:
+        return self.config / "keys.toml"
+
+    @property
+    def templates(self) -> Path:
+        """The folder of the user's own templates."""
+        return self.config / "prompts"
+
+    @property
+    def results(self) -> Path:
+        """The folder for tool results that are too long to send to the model."""
+        return self.data / "results"
+
+    @property
+    def tool_call_log(self) -> Path:
+        return self.data / "audit.jsonl"
+
+
+def _find_app_dir(environment: Mapping[str, str], kind: str) -> Path:
+    xdg_folder = environment.get(f"XDG_{kind.upper()}_HOME", "")
+    if xdg_folder.startswith("/"):
+        return Path(xdg_folder, APP_NAME)
+    import platformdirs
+
+    return Path(getattr(platformdirs, f"user_{kind}_path")(APP_NAME, appauthor=False))
