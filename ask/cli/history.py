@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from ask.agent.app_context import AppContext
 from ask.app_dirs import AppDirs
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput, StderrConsole, should_use_color
@@ -54,7 +53,6 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
 
     The number, the id and any beginning of it that no other has name a conversation, also for --resume.
     """
-    # Not through AppContext, which loads everything that providers need.
     history, output = AppDirs.from_environment(os.environ).history_file, StandardOutput()
     console = StderrConsole(os.environ, quiet=not output.is_terminal, plain=False)
     to_terminal = output.is_terminal and not as_json
@@ -100,9 +98,9 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
     from ask.history.export_format import ConversationExport, to_json_value
     from ask.render.transcript import TranscriptWriter
 
-    app = AppContext()
-    output = StandardOutput(color=should_use_color(app.environment))
-    with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
+    app_dirs = AppDirs.from_environment(os.environ)
+    output = StandardOutput(color=should_use_color(os.environ))
+    with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
         conversation = (
             find_conversation(store, decode_argument(conversation_id))
             if conversation_id is not None
@@ -136,12 +134,12 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     from ask.history.search import build_match_expression, search_conversations
     from ask.render.search_results import to_hit_row, write_hit
 
-    app = AppContext()
-    output = StandardOutput(color=should_use_color(app.environment))
+    app_dirs = AppDirs.from_environment(os.environ)
+    output = StandardOutput(color=should_use_color(os.environ))
     decoded_words = list(map(decode_argument, words))
     if not build_match_expression(decoded_words):
         raise UsageError("there is no letter or digit in what to search for", "ask history search --help")
-    with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
+    with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
         hits = search_conversations(store, decoded_words, limit or -1)
     if as_json or not output.is_terminal:
         write_table(output, [to_hit_row(hit) for hit in hits], as_json=as_json)
@@ -150,7 +148,7 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     for hit in hits:
         write_hit(output, hit, now)
     if not hits:
-        StderrConsole(app.environment, quiet=False, plain=False).print_line("ask: nothing was found")
+        StderrConsole(os.environ, quiet=False, plain=False).print_line("ask: nothing was found")
 
 
 EXPORT_FORMATS = ("md", "json", "html")
@@ -183,11 +181,11 @@ def export_command(
     if as_json and format_name not in (None, "json"):
         raise UsageError(f"--json and --format {format_name} name different formats", "use one of them")
     format_name = "json" if as_json else format_name or ""
-    export_conversations(AppContext(), ids, output, format_name, all_conversations=everything)
+    export_conversations(AppDirs.from_environment(os.environ), ids, output, format_name, all_conversations=everything)
 
 
 def export_conversations(
-    app: AppContext, ids: Iterable[str], output: str, format_name: str = "", *, all_conversations: bool = False
+    app_dirs: AppDirs, ids: Iterable[str], output: str, format_name: str = "", *, all_conversations: bool = False
 ) -> None:
     """Write conversations to a file, or to standard output for "-".
 
@@ -201,7 +199,7 @@ def export_conversations(
     from ask.render.file_output import FileOutput
 
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
-    with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
+    with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
         chunks = format_export(
             format_name, store, select_conversations_to_export(store, ids, all_conversations=all_conversations)
         )
@@ -268,7 +266,7 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
         sources = [cleanup.enter_context(open_import_file(name)) for name in files or (STDIN,)]
         for _ in read_imported_conversations(sources):
             pass  # read everything before the database is locked, because the input may be slow
-        with Store(AppContext().app_dirs.history_file) as store:
+        with Store(AppDirs.from_environment(os.environ).history_file) as store:
             results = import_conversations(
                 store, read_imported_conversations(sources), generate_conversation_id if as_new else None
             )
@@ -367,15 +365,15 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
 
     if not ids and older_than is None:
         raise UsageError("nothing is named to delete", "ask history delete ID, or --older-than AGE")
-    app, output = AppContext(), StandardOutput()
-    console = StderrConsole(app.environment, quiet=False, plain=False)
-    with Store(app.app_dirs.history_file, create=False) as store:
+    app_dirs, output = AppDirs.from_environment(os.environ), StandardOutput()
+    console = StderrConsole(os.environ, quiet=False, plain=False)
+    with Store(app_dirs.history_file, create=False) as store:
         conversations = select_conversations_to_delete(store, list(map(decode_argument, ids)), older_than)
         if conversations and not yes:
             confirm_deletion(conversations, console)
         if conversations:
             delete_conversations(store, conversations)
-            delete_backups(app.app_dirs.data, {conversation.id for conversation in conversations})
+            delete_backups(app_dirs.data, {conversation.id for conversation in conversations})
     for conversation in [] if as_json else conversations:
         console.print_line(f"Deleted {conversation.id} {format_one_line(conversation.title)}")
     if as_json:
@@ -441,10 +439,10 @@ def stats_command(*, days: int, as_json: bool) -> None:
     from ask.history.statistics import compute_statistics
     from ask.render.chart import to_statistics_dict, write_charts
 
-    app, output = AppContext(), StandardOutput()
+    app_dirs, output = AppDirs.from_environment(os.environ), StandardOutput()
     first_day = date.today() - timedelta(days=days - 1)
     since = datetime.combine(first_day, datetime.min.time()).timestamp()
-    with Store(app.app_dirs.history_file, create=False) as store, store.read_transaction():
+    with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
         statistics = compute_statistics(store, since)
     if as_json:
         output.write(
@@ -454,4 +452,4 @@ def stats_command(*, days: int, as_json: bool) -> None:
     elif statistics.total.runs:
         write_charts(output, statistics, first_day.isoformat())
     elif output.is_terminal:
-        StderrConsole(app.environment, quiet=False, plain=False).print_line("ask: no run is saved from these days")
+        StderrConsole(os.environ, quiet=False, plain=False).print_line("ask: no run is saved from these days")

@@ -132,7 +132,7 @@ def save(session: ChatSession, path: str) -> None:
 
     if not session.is_saved:
         raise UsageError("nothing is saved of this conversation", "ask chat without --no-save saves it as it goes")
-    export_conversations(session.app, [session.request.conversation_id], str(Path(path).expanduser()))
+    export_conversations(session.app.app_dirs, [session.request.conversation_id], str(Path(path).expanduser()))
     session.print_line(f"Written to {path}")
 
 
