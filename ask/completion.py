@@ -148,7 +148,7 @@ def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem
 def load_config_values(app_dirs: AppDirs) -> Mapping[str, Any]:
     """Return the content of config.toml. If it is invalid, return {}: the next run reports the error."""
     try:
-        return read_toml(app_dirs.config / "config.toml")
+        return read_toml(app_dirs.config_file)
     except AskError:
         return {}
 

@@ -71,13 +71,14 @@ class AppContext:
         Raises:
             ConfigError: there is none of that name, or it is broken.
         """
-        from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
         from ask.plugin_api.loader import check_provider, load_provider
 
         if name in self.provider_plugins:
             return load_provider(self.provider_plugins[name], self.notify)
         table = self.config.get_provider(name)
         if "base_url" in table:
+            from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
+
             provider = ChatCompletions(
                 name=name,
                 base_url=table["base_url"],

@@ -12,7 +12,7 @@ from ask.errors import ConfigError, FileError, UsageError
 from ask.plugin_api.import_guard import report_slow_loading
 from ask.plugin_api.loader import PluginEntry
 from ask.safety.policy import BUILTIN_ORIGIN
-from ask.settings import Settings
+from ask.settings import Settings, get_working_directory
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.plugins.source import PluginEnvironment, PluginLoadError, ToolPlugin
@@ -154,7 +154,5 @@ def iter_entry_targets(entries: Iterable[PluginEntry]) -> Iterator[ToolTarget]:
 
 def create_plugin_environment(app: AppContext, settings: Settings) -> PluginEnvironment:
     """Create the environment in which plugin processes run."""
-    from ask.settings import get_working_directory
-
     environment = app.collect_secrets().build_child_environment()
     return PluginEnvironment(get_working_directory(), environment, settings.command_timeout)

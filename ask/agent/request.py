@@ -21,7 +21,7 @@ from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.child_environment import Secrets
 from ask.console import StderrConsole
 from ask.errors import UsageError
-from ask.history.ids import generate_conversation_id
+from ask.history.ids import generate_conversation_id, identify_terminal
 from ask.inputs.model_options import parse_model_options
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
 from ask.messages import Message, ReportedUsage
@@ -178,7 +178,6 @@ def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path
     if conversation_id is not None and flags["go_on"]:
         raise UsageError("--continue and --resume name two conversations", "use one of them")
     from ask.history.conversations import find_conversation, find_current_conversation, load_conversation
-    from ask.history.ids import identify_terminal
     from ask.history.store import Store
 
     with Store(app.app_dirs.history_file, create=False) as store:

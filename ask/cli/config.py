@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -32,9 +32,6 @@ from ask.settings import (
     read_toml,
 )
 from ask.text import decode_argument
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group("config", cls=CommandGroup, default="list")

@@ -147,7 +147,7 @@ def find_installed_versions(names: Iterable[str]) -> dict[str, str]:
     return versions
 
 
-KEYS_FILE_PUBLIC_BITS = stat.S_IRWXG | stat.S_IRWXO
+PUBLIC_BITS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def check_config_file(app: AppContext) -> Iterator[CheckResult]:
@@ -189,7 +189,7 @@ def check_keys(app: AppContext) -> Iterator[CheckResult]:
         app.key_store = KeyStore(Path(os.devnull), app.environment)
         yield CheckResult(PROBLEM, "keys.toml", str(error), f"correct {path}, or move it away")
         return
-    if saved_keys and path.stat().st_mode & KEYS_FILE_PUBLIC_BITS:
+    if saved_keys and path.stat().st_mode & PUBLIC_BITS:
         yield CheckResult(WARNING, "keys.toml", f"others can read {path}", f"chmod 600 {path}")
     elif saved_keys:
         yield CheckResult(OK, "keys.toml", f"{format_count(len(saved_keys), 'key')} in {path}")
@@ -251,7 +251,6 @@ HISTORY_LOCK_TIMEOUT = 1.0
 """Time to wait for another process that has locked the history, in seconds."""
 MIN_FREE_BYTES = 10_000_000
 """Free bytes on a disk below which it counts as full."""
-HISTORY_PUBLIC_BITS = stat.S_IRWXG | stat.S_IRWXO
 UNWRITABLE_FOLDER_RESULTS = {
     "config": (WARNING, "settings and keys cannot be changed"),
     "data": (PROBLEM, "conversations and what files held before cannot be kept"),
@@ -298,7 +297,7 @@ def check_history(app: AppContext) -> Iterator[CheckResult]:
         return
     status = path.stat()
     description = f"{format_count(count, 'conversation')} in {format_compact_number(status.st_size)} bytes"
-    if status.st_mode & HISTORY_PUBLIC_BITS:
+    if status.st_mode & PUBLIC_BITS:
         yield CheckResult(WARNING, "history", f"{description}; others can read it", f"chmod 600 {path}")
     elif not app.config.get("history.enabled", True):
         yield CheckResult(OK, "history", f"{description}; not saved any more (history.enabled)")

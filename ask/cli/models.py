@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from ask.agent.app_context import AppContext
@@ -15,9 +13,6 @@ from ask.console import StandardOutput, StderrConsole
 from ask.errors import ProviderError
 from ask.render.table import write_table
 from ask.settings import resolve_settings
-
-if TYPE_CHECKING:
-    pass
 
 
 @subcommand("models")

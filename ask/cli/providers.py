@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import ConfigError
 from ask.render.table import write_table
-
-if TYPE_CHECKING:
-    pass
 
 
 @subcommand("providers")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ask.agent.app_context import AppContext
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.console import StandardOutput
 from ask.errors import SafetyError
 from ask.render.table import write_table
 from ask.settings import get_working_directory, resolve_settings
-
-if TYPE_CHECKING:
-    pass
 
 
 @subcommand("safe")

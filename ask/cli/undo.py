@@ -42,7 +42,7 @@ from ask.undo.journal import (
     read_backup_set,
     read_backup_sets,
 )
-from ask.undo.path_display import _join_names, format_folders, format_path
+from ask.undo.path_display import format_folders, format_path, join_names
 from ask.undo.restore import (
     ACTION_STATUSES,
     CONFLICT_STATUSES,
@@ -147,7 +147,7 @@ def format_steps(steps: Iterable[RestoreStep]) -> str:
             remaining_folders.add((change.path, status))
         if (change.path.parent, status) not in remaining_folders:
             names.append(f"{format_change_name(change)} ({status})")
-    return _join_names(names)
+    return join_names(names)
 
 
 def format_change_name(change: PathChange) -> str:

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 from ask.errors import FileError
-from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord
+from ask.history.entries import MAX_SQLITE_INTEGER, Conversation, HistoryEntry, Run, ToolCallRecord
 from ask.messages import Attachment, Message, Native, ToolCall, Usage
 from ask.text import repair_surrogates
 
@@ -19,7 +19,6 @@ ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
 """Ids that cannot be confused with a list position, a path, or an option."""
 ROLES = ("user", "assistant", "tool")
 YEAR_10000 = 253_402_300_800
-MAX_SQLITE_INTEGER = 2**63 - 1
 """The largest integer that SQLite can store."""
 
 

@@ -14,10 +14,11 @@ MAX_NAMES = 5
 
 def format_folders(folders: Mapping[Path, str]) -> str:
     """Format folders, each with a comment, on one line."""
-    return _join_names([f"{format_path(path)}/ ({reason})" for path, reason in folders.items()])
+    return join_names([f"{format_path(path)}/ ({reason})" for path, reason in folders.items()])
 
 
-def _join_names(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
+    """Join the first `MAX_NAMES` names; say how many more there are."""
     return ", ".join(names[:MAX_NAMES]) + (f" and {len(names) - MAX_NAMES} more" if names[MAX_NAMES:] else "")
 
 

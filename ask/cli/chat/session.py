@@ -14,10 +14,11 @@ from ask.agent.request import (
     open_safe_mode,
     prepare_without_prompt,
     print_input_notes,
+    read_compaction,
     read_settings,
     warn_on_first_run,
 )
-from ask.agent.run import record_exit_code_on_error, run_request
+from ask.agent.run import record_exit_code_on_error, run_and_record, run_request
 from ask.agent.tool_loop import RunResult
 from ask.cli.chat.conversation import delete_saved_run, find_last_turn, reload_conversation
 from ask.cli.run import create_renderer
@@ -212,8 +213,6 @@ class ChatSession:
     def compact(self) -> None:
         """Replace older messages by a summary; if that fails, nothing changes."""
         from ask.agent.compaction import compact_conversation, run_summary
-        from ask.agent.request import read_compaction
-        from ask.agent.run import run_and_record
 
         if not self.request.message_history:
             raise UsageError("there is nothing to summarise yet", "type a message")
