@@ -14,14 +14,16 @@ def test_piped_output_has_a_row_for_each_tool(ask: Ask) -> None:
     lines = [line.split("\t") for line in ask("tools").text.splitlines()]
     assert [line[0] for line in lines] == DEFAULT_TOOLS
     assert lines[0][1] == "filepath, offset?, limit?"
-    assert [line[3] for line in lines] == ["no", "yes", "yes", "no", "yes", "no", "no"]
-    assert [line[5] for line in lines] == ["sandboxed"] * 5 + ["asks for hosts"] * 2
+    changes = {line[0]: line[3] for line in lines}
+    assert (changes["read_file"], changes["edit_file"], changes["bash"]) == ("no", "yes", "yes")
+    safe_mode = {line[0]: line[5] for line in lines}
+    assert (safe_mode["bash"], safe_mode["fetch_url"]) == ("sandboxed", "asks for hosts")
     assert {(line[4], line[6]) for line in lines} == {("yes", "ask")}
 
 
 def test_the_list_has_a_heading_on_a_terminal(ask: Ask) -> None:
     heading, *lines = ask.on_terminal("tools").text.splitlines()
-    assert heading.startswith("NAME        PARAMETERS  ")
+    assert heading.split()[:2] == ["NAME", "PARAMETERS"]
     assert [line.split()[0] for line in lines] == DEFAULT_TOOLS
 
 
