@@ -267,6 +267,11 @@ def create_client(
     )
 
 
+def get_reported_cost(usage: Usage) -> float:
+    """Return the cost in US dollars as reported by the provider."""
+    return usage.cost or 0.0
+
+
 def create_cost_calculator(endpoint: ModelEndpoint, client: ProviderClient) -> Callable[[Usage], float]:
     """Return a function from usage to cost in US dollars.
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ask.agent.response_schema import ResponseSchema
     from ask.agent.safe_mode import SafeModeContext
     from ask.agent.template_selection import SelectedTemplate
-    from ask.history.conversations import Compaction, ResumedConversation
+    from ask.history.conversations import ResumedConversation
     from ask.inputs.prompt_inputs import InputReaders, PromptInputs
 
 
@@ -57,13 +57,11 @@ class RunRequest(NamedTuple):
         user_message: the message to answer.
         extra_system_prompt: the user's addition to the system prompt of this conversation.
         directory: the working directory.
-        toolset: all available tools.
         tools: the tools to offer.
         settings: the settings of the run.
         endpoint: the provider and model to ask.
         secrets: the API keys, to be redacted.
         reported_usage: the known size of `message_history`.
-        compaction: what a summary should replace before the message is answered; None for no summary.
         safe_mode: the run's safe mode; None if it is off.
         summary_end_run: for a request that asks for a summary, the number of the first run that it does not cover.
         output_format: one of `OUTPUT_FORMATS`; "" for any format.
@@ -75,13 +73,11 @@ class RunRequest(NamedTuple):
     user_message: Message
     extra_system_prompt: str
     directory: Path
-    toolset: Toolset
     tools: Sequence[Tool]
     settings: Settings
     endpoint: ModelEndpoint
     secrets: Secrets
     reported_usage: ReportedUsage = ReportedUsage()
-    compaction: Compaction | None = None
     summary_end_run: int | None = None
     safe_mode: SafeModeContext | None = None
     output_format: str = ""
@@ -103,7 +99,8 @@ def prepare_request(
     Raises:
         AskError: an option or the configuration is invalid, or an input cannot be read.
     """
-    request, template = prepare_without_prompt(flags, app, console, cleanup)
+    toolset = Toolset(app, console, cleanup, flags["functions"])
+    request, template = prepare_without_prompt(flags, app, console, cleanup, toolset)
     message = read_user_message(flags, words, request, console, template)
     if message.attachments:
         from ask.agent.user_message import check_attachments_supported
@@ -114,7 +111,7 @@ def prepare_request(
 
 
 def prepare_without_prompt(
-    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack
+    flags: Mapping[str, Any], app: AppContext, console: StderrConsole, cleanup: ExitStack, toolset: Toolset
 ) -> tuple[RunRequest, SelectedTemplate | None]:
     """Prepare the request without its message.
 
@@ -128,12 +125,14 @@ def prepare_without_prompt(
         flags["system"], continuation, template.system_prompt if template else ""
     )
     settings = read_settings(flags, extra_system_prompt, app, template)
-    compaction = read_compaction(settings, continuation.id if continuation else "", app) if flags["compact"] else None
+    if flags["compact"] and not continuation:
+        raise UsageError("--compact needs a conversation to go on with", "use it with -c or --resume ID")
+    if flags["compact"] and not settings.save:
+        raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
     for warning in app.config.warnings:
         console.print_line(f"ask: {warning}")
     endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
     conversation_id = continuation.id if continuation else generate_conversation_id()
-    toolset = Toolset(app, console, cleanup, flags["functions"])
     tools = toolset.select_tools(settings, template)
     secrets = app.collect_secrets(endpoint.key)
     console.redact = secrets.redact
@@ -151,14 +150,12 @@ def prepare_without_prompt(
         user_message=Message("user", ""),
         extra_system_prompt=extra_system_prompt,
         directory=directory,
-        toolset=toolset,
         tools=tools,
         settings=settings,
         endpoint=endpoint,
         secrets=secrets,
         safe_mode=safe_mode,
         reported_usage=continuation.reported_usage if continuation and is_same_model else ReportedUsage(),
-        compaction=compaction,
         output_format=next((form for form in OUTPUT_FORMATS if flags[form]), ""),
         response_schema=response_schema,
     )
@@ -236,24 +233,6 @@ def read_model_selection(
 def read_last_model(continuation: ResumedConversation | None) -> tuple[str, str]:
     """Return provider and model of a conversation; ("", "") without one."""
     return (continuation.provider, continuation.model) if continuation else ("", "")
-
-
-def read_compaction(settings: Settings, conversation_id: str, app: AppContext) -> Compaction:
-    """Load what a summary of the conversation should replace.
-
-    Raises:
-        UsageError: no conversation is continued, or the run is not saved.
-        FileError: it cannot be read.
-    """
-    if not conversation_id:
-        raise UsageError("--compact needs a conversation to go on with", "use it with -c or --resume ID")
-    if not settings.save:
-        raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
-    from ask.history.conversations import find_conversation, load_compaction
-    from ask.history.store import Store
-
-    with Store(app.app_dirs.history_file) as store:
-        return load_compaction(store, find_conversation(store, conversation_id))
 
 
 def read_extra_system_prompt(

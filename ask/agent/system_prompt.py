@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 import ask_prompts
+from ask.agent.request import RunRequest
 from ask.messages import ToolSpec
 from ask.text import format_one_line
 from ask.version import VERSION
@@ -29,31 +30,16 @@ the user's files and are gone afterwards, so do not count or mention them: {name
 
 
 def build_system_prompt(
-    tools: Iterable[ToolSpec],
-    user_prompt: str,
-    *,
-    today: date,
-    directory: Path,
-    environment: Mapping[str, str],
-    placeholders: Iterable[Path] = (),
-    format_prompt_name: str = "",
-    schema: str = "",
+    request: RunRequest, environment: Mapping[str, str], tools: Iterable[ToolSpec], today: date | None = None
 ) -> str:
-    """Build the system prompt of a run.
+    """Build the system prompt of a run: the default, the prompt for the output format, and the user's own.
 
     It is the same for all requests, so that providers can cache it. For the same reason it contains the date but not
-    the time.
-
-    Args:
-        tools: the offered tools; each is listed on one line.
-        user_prompt: the user's own system prompt, appended to the default.
-        today: the current date.
-        directory: the working directory.
-        environment: the environment, for the user's shell.
-        placeholders: the empty files and folders that exist only because of safe mode.
-        format_prompt_name: the prompt for an output format, inserted after the default; "" for any format.
-        schema: the JSON Schema that the prompt of the format "schema" includes.
+    the time. `environment` names the user's shell; each of the offered `tools` is listed on one line.
     """
+    directory, today = request.directory, today or date.today()
+    placeholders = request.safe_mode.placeholders if request.safe_mode else ()
+    user_prompt = request.settings.system.strip()
     lines = "\n".join(f"- {tool.name}: {summarize_description(tool.description)}" for tool in tools)
     placeholder_names = ", ".join(_format_placeholder_path(path, directory) for path in sorted(placeholders))
     uname = os.uname()
@@ -65,14 +51,14 @@ def build_system_prompt(
         "shell": os.path.basename(environment.get("SHELL", "")) or "unknown",
         "command_shell": os.path.basename(find_shell(environment)),
         "directory": _to_utf8(directory),
-        "schema": schema,
+        "schema": request.response_schema.schema_text if request.response_schema else "",
         "tools": TOOLS_TEXT.format(lines=lines) if lines else NO_TOOLS_TEXT,
     }
     if lines and placeholder_names:
         values["tools"] += "\n\n" + PLACEHOLDERS_TEXT.format(names=placeholder_names)
-    default = "\n\n".join(read_prompt(name) for name in ("system", format_prompt_name) if name)
+    default = "\n\n".join(read_prompt(name) for name in ("system", request.output_format) if name)
     text = re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], default)
-    return f"{text}\n\n{user_prompt.strip()}" if user_prompt.strip() else text
+    return f"{text}\n\n{user_prompt}" if user_prompt else text
 
 
 def _format_placeholder_path(path: Path, directory: Path) -> str:

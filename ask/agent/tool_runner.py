@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.errors import AskError, FileError, RunInterruptedError
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import EMPTY_MAPPING, ToolCall
 from ask.redaction import Redactor
-from ask.safety.approval import ApprovalChoice, ApprovalResponse
 from ask.safety.policy import Decision, PendingToolCall, ToolPolicy, Verdict
 from ask.safety.tool_call_log import AuditLog
 from ask.text import repair_surrogates
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import ApprovedFile, Tool, ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import truncate_result
+
+if TYPE_CHECKING:
+    from ask.safety.approval import ApprovalResponse
 
 MAX_REPEATED_CALLS = 3
 """The same call with the same arguments is rejected when it is made this many times in a row."""
@@ -53,7 +55,7 @@ class ApprovedToolCall(NamedTuple):
     approved_file: ApprovedFile | None = None
 
 
-ApprovalCallback = Callable[[PendingToolCall], ApprovalResponse | None]
+ApprovalCallback = Callable[[PendingToolCall], "ApprovalResponse | None"]
 
 
 def skip_preparation(tool: Tool) -> None:
@@ -184,6 +186,8 @@ class ToolRunner:
             self.unattended_denial = decision
             self._on_event(Notice(f"{name} was denied by {decision.rule}: there is no terminal to ask on"))
             raise ToolCallRejectedError(f"{decision.rule}: nobody to ask", "denied: nobody is there to approve it")
+        from ask.safety.approval import ApprovalChoice
+
         if response.choice is ApprovalChoice.NO:
             raise ToolCallRejectedError(f"{decision.rule}: no", "the user declined this call")
         if response.choice is ApprovalChoice.ALWAYS:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest, prepare_request
-from ask.agent.run import record_exit_code, record_exit_code_on_error, run_and_record, run_request
+from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.cli.error_reporting import redact_errors
 from ask.console import StandardOutput, StderrConsole, can_redraw
@@ -39,23 +39,26 @@ def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: 
         warn_literal_options(literal_options, console)
         request = prepare_request(flags, words, app, console, cleanup)
         if flags["compact"]:
-            from ask.agent.compaction import compact_conversation
+            from ask.agent.compaction import compact_conversation, make_summary_request
 
-            request = compact_conversation(request, app, console, run_and_record)
+            if request.user_message.content:
+                request = compact_conversation(request, app, console)
+            else:  # the summary is all that was asked for, so it is shown
+                request = make_summary_request(request, app)
         renderer = create_renderer(flags, request, console)
         part_renderer = None
         if request.output_format:
             from ask.cli.output_formats import create_part_renderer
 
             part_renderer = create_part_renderer(request, renderer, flags, console)
-        run_result, is_saved = run_and_render(request, app, part_renderer or renderer)
+        run_result = run_and_render(request, app, part_renderer or renderer)
         cleanup.enter_context(record_exit_code_on_error(run_result, request, app))
         if run_result.error is not None:
             raise run_result.error
         if request.summary_end_run is not None:
             from ask.agent.compaction import check_summary
 
-            check_summary(run_result, is_saved, console)
+            check_summary(run_result, console)
         if part_renderer and not part_renderer.is_shown:
             from ask.cli.shell_command import offer_command
 
@@ -104,12 +107,12 @@ def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: Stde
     )
 
 
-def run_and_render(request: RunRequest, app: AppContext, renderer: Renderer | PartRenderer) -> tuple[RunResult, bool]:
-    """Run a request and show it; return the result and whether it is saved."""
+def run_and_render(request: RunRequest, app: AppContext, renderer: Renderer | PartRenderer) -> RunResult:
+    """Run a request and show it."""
     try:
-        run_result, is_saved = run_request(request, app, renderer.show)
+        run_result = run_request(request, app, renderer.show)
     finally:
         renderer.stop()
     with record_exit_code_on_error(run_result, request, app):
-        renderer.finish(run_result, request.conversation_id if is_saved else "")
-    return run_result, is_saved
+        renderer.finish(run_result, request.conversation_id if run_result.is_saved else "")
+    return run_result

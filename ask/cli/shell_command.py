@@ -33,9 +33,7 @@ Explain this shell command briefly: what each part does, what it changes, and wh
 ```"""
 
 
-def offer_command(
-    command: str, request: RunRequest, run_follow_up: Callable[[RunRequest], tuple[RunResult, bool]]
-) -> str:
+def offer_command(command: str, request: RunRequest, run_follow_up: Callable[[RunRequest], RunResult]) -> str:
     """Return the command that the user wants to run; "" for none.
 
     `request` continues the conversation, and `run_follow_up` runs and shows a request.
@@ -77,14 +75,12 @@ def print_command(terminal: Terminal, command: str) -> str:
 
 
 def explain_command(
-    command: str, terminal: Terminal, request: RunRequest, run_follow_up: Callable[[RunRequest], tuple[RunResult, bool]]
+    command: str, terminal: Terminal, request: RunRequest, run_follow_up: Callable[[RunRequest], RunResult]
 ) -> None:
     """Let the model explain a command in a follow-up request."""
     terminal.write("\n")
     message = Message("user", EXPLAIN_COMMAND_PROMPT.format(command=command))
-    run_result, _ = run_follow_up(
-        request._replace(user_message=message, reported_usage=ReportedUsage(), output_format="")
-    )
+    run_result = run_follow_up(request._replace(user_message=message, reported_usage=ReportedUsage(), output_format=""))
     if run_result.error is not None:
         terminal.write(f"There is no explanation: {escape_non_ascii(request.secrets.redact(str(run_result.error)))}\n")
 

@@ -11,11 +11,13 @@ import pytest
 
 from ask import VERSION, ToolSpec
 from ask.agent.system_prompt import build_system_prompt
+from ask.settings import Settings
 from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import SEARCH_WEB
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
+from tests.run_requests import make_request
 
 DAY = date(2026, 2, 3)
 TOOLS = [
@@ -25,7 +27,8 @@ TOOLS = [
 
 
 def prompt(*tools: ToolSpec, own: str = "", shell: str = "/bin/zsh", directory: str = "/some/where") -> str:
-    return build_system_prompt(tools, own, today=DAY, directory=Path(directory), environment={"SHELL": shell})
+    request = make_request(Path(directory), settings=Settings(system=own))
+    return build_system_prompt(request, {"SHELL": shell}, tools, today=DAY)
 
 
 def test_it_contains_program_version_date_system_shell_and_directory() -> None:

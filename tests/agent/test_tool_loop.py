@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from ask import Answer, ChatCompletions, Finish, Message, Native, TextDelta, ToolSpec, Usage
-from ask.agent.tool_loop import Agent, RunParameters, RunResult
+from ask.agent.model_selection import get_reported_cost
+from ask.agent.tool_loop import RunResult, ToolLoop
 from ask.agent.tool_runner import ToolRunner
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
@@ -27,9 +28,11 @@ from ask.plugin_api.provider import CallDelta
 from ask.redaction import NO_SECRETS
 from ask.safety.policy import ToolPolicy
 from ask.safety.tool_call_log import AuditLog
+from ask.settings import Settings
 from ask.tools.base import Tool, ToolContext, ToolResult
 from tests import wire
 from tests.model_server import DROP, ModelServer
+from tests.run_requests import make_request
 
 START = [Message("user", "Go.")]
 STOP_HERE = "stop here"
@@ -73,7 +76,7 @@ class AgentBench:
         provider = check_provider(
             PausingService(name="test", base_url=self._server.base_url, needs_key=False), "test", ""
         )
-        exchange = ProviderClient(
+        client = ProviderClient(
             provider,
             Transport(self._server.base_url, 10),
             "",
@@ -81,7 +84,7 @@ class AgentBench:
             backoff=0.01,
             on_notice=lambda text: self.events.append(Notice(text)),
         )
-        calls = ToolRunner(
+        tool_runner = ToolRunner(
             [SAY],
             ToolContext(self._folder, {}, 30, self._folder / "results", lambda text: None),
             ToolPolicy(confirm=confirm),
@@ -90,8 +93,22 @@ class AgentBench:
             redactor=NO_SECRETS,
             on_event=self.events.append,
         )
-        job = RunParameters(model, lambda tools: "Be brief.", [SAY.spec], stream=stream, max_rounds=max_rounds)
-        return Agent(exchange, calls, self.events.append).run(START, job)
+        request = make_request(
+            self._folder,
+            provider=provider,
+            model=model,
+            user_message=START[0],
+            tools=[SAY],
+            settings=Settings(stream=stream, max_rounds=max_rounds),
+        )
+        return ToolLoop(
+            request,
+            client,
+            tool_runner,
+            self.events.append,
+            build_system_prompt=lambda tools: "Be brief.",
+            calculate_cost=get_reported_cost,
+        ).run()
 
     @property
     def added_messages(self) -> list[Message]:

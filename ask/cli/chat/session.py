@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_endpoint, resolve_provider_and_model
 from ask.agent.request import (
-    RunRequest,
     create_input_readers,
     open_safe_mode,
     prepare_without_prompt,
     print_input_notes,
-    read_compaction,
     read_settings,
     warn_on_first_run,
 )
-from ask.agent.run import record_exit_code_on_error, run_and_record, run_request
+from ask.agent.run import record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
+from ask.agent.toolset import Toolset
 from ask.cli.chat.conversation import delete_saved_run, find_last_turn, reload_conversation
 from ask.cli.run import create_renderer
 from ask.console import StderrConsole
 from ask.errors import RunInterruptedError, UsageError
-from ask.events import Event
 from ask.history.ids import generate_conversation_id
 from ask.messages import Message, ReportedUsage
 
@@ -50,7 +48,8 @@ class ChatSession:
         self.console = console
         self._unmuted_console = StderrConsole(app.environment, quiet=False, plain=flags["plain"])
         self._cleanup = cleanup
-        self.request, self._selected_template = prepare_without_prompt(self.flags, app, console, cleanup)
+        self._toolset = Toolset(app, console, cleanup, flags["functions"])
+        self.request, self._selected_template = prepare_without_prompt(self.flags, app, console, cleanup, self._toolset)
         self._pending_template = (
             self._selected_template if self._selected_template and self._selected_template.has_prompt else None
         )
@@ -67,8 +66,7 @@ class ChatSession:
 
         If the run fails, its `AskError` is raised after the partial answer is printed. The chat can continue.
         """
-        result, is_saved = self._run_message(self._compose_message(text))
-        self._continue_from(result, is_saved=is_saved)
+        self._continue_from(self._run_message(self._compose_message(text)))
 
     def _compose_message(self, text: str) -> Message:
         """Compose the next message from the text, the pending files and the pending template.
@@ -92,14 +90,14 @@ class ChatSession:
         self.request = original_request._replace(
             message_history=original_request.message_history[: last.message_index], reported_usage=ReportedUsage()
         )
-        result, is_saved = self._run_message(last.user_message)
+        result = self._run_message(last.user_message)
         if result.has_answer or not last.has_response:
             delete_saved_run(last.run_number, self.app)
         else:
             self.request = original_request
-            delete_saved_run(find_last_turn(original_request, self.app).run_number if is_saved else None, self.app)
+            delete_saved_run(result.saved_run_number, self.app)
             result.messages = list(original_request.message_history)
-        self._continue_from(result, is_saved=is_saved)
+        self._continue_from(result)
 
     def drop_last_message(self) -> None:
         """Remove the last message and its answer from the conversation and the history."""
@@ -111,28 +109,28 @@ class ChatSession:
         self.request = reload_conversation(self.request, self.app)
         self.is_saved = self.is_saved and bool(self.request.message_history)
 
-    def _run_message(self, user_message: Message) -> tuple[RunResult, bool]:
-        """Run a message and render the answer; return the result and whether it was saved."""
+    def _run_message(self, user_message: Message) -> RunResult:
+        """Run a message and render the answer."""
         request = self.request._replace(user_message=user_message)
         warn_on_first_run(request, self.flags, self.app, self.console)
         renderer = create_renderer(self.flags, request, self.console)
         try:
-            result, is_saved = run_request(request, self.app, renderer.show)
+            result = run_request(request, self.app, renderer.show)
         except KeyboardInterrupt:  # before or after the tool loop, which handles Ctrl-C itself
             self.request = reload_conversation(self.request, self.app)
             raise RunInterruptedError("interrupted") from None
-        self.is_saved = self.is_saved or is_saved
+        self.is_saved = self.is_saved or result.is_saved
         self.message_count += 1
         self._add_usage(result)
         in_json = self.flags["as_json"] or self.flags["as_events"]
         with record_exit_code_on_error(result, request, self.app):
-            renderer.finish(result, request.conversation_id if is_saved and in_json else "")
-        return result, is_saved
+            renderer.finish(result, request.conversation_id if result.is_saved and in_json else "")
+        return result
 
-    def _continue_from(self, result: RunResult, *, is_saved: bool) -> None:
+    def _continue_from(self, result: RunResult) -> None:
         """Make the messages of a run the new message history, then raise the error of the run, if any."""
         self.request = self.request._replace(message_history=result.messages, reported_usage=ReportedUsage())
-        if is_saved:
+        if result.is_saved:
             self.request = reload_conversation(self.request, self.app)
         if result.error is not None:
             raise result.error
@@ -181,7 +179,7 @@ class ChatSession:
         settings = read_settings(self.flags, request.extra_system_prompt, self.app, self._selected_template)
         if self._tools_override is not None:
             settings = settings._replace(tools=self._tools_override)
-        tools = request.toolset.select_tools(settings, self._selected_template)
+        tools = self._toolset.select_tools(settings, self._selected_template)
         safe_mode = request.safe_mode
         if settings.safe and not safe_mode:
             safe_mode = self._cleanup.enter_context(
@@ -212,23 +210,13 @@ class ChatSession:
 
     def compact(self) -> None:
         """Replace older messages by a summary; if that fails, nothing changes."""
-        from ask.agent.compaction import compact_conversation, run_summary
+        from ask.agent.compaction import compact_conversation
 
         if not self.request.message_history:
             raise UsageError("there is nothing to summarise yet", "type a message")
-
-        def run_and_count(
-            request: RunRequest, app: AppContext, on_event: Callable[[Event], None]
-        ) -> tuple[RunResult, bool]:
-            result, is_saved = run_and_record(request, app, on_event)
-            self._add_usage(result)
-            return result, is_saved
-
-        compaction = read_compaction(self.request.settings, self.request.conversation_id, self.app)
-        request = self.request._replace(compaction=compaction, user_message=Message("user", ""))
-        summary_request = compact_conversation(request, self.app, self.console, run_and_count)
-        messages = run_summary(summary_request, self.app, self.console, run_and_count)
-        self.request = self.request._replace(message_history=messages, reported_usage=ReportedUsage())
+        if not self.request.settings.save:
+            raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
+        self.request = compact_conversation(self.request, self.app, self.console, self._add_usage)
 
     def start_new_conversation(self) -> None:
         self.request = self.request._replace(

@@ -1,0 +1,33 @@
+"""A `RunRequest` for tests of what happens after it is prepared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ask.agent.model_selection import ModelEndpoint
+from ask.agent.request import RunRequest
+from ask.child_environment import Secrets
+from ask.messages import Message
+from ask.plugin_api.loader import LoadedProvider, check_provider
+from ask.settings import Settings
+from providers.demo import provider as demo
+
+
+def make_request(
+    directory: Path, *, provider: LoadedProvider | None = None, model: str = "demo", **fields: Any
+) -> RunRequest:
+    """Return a request without tools and secrets; `fields` replace its other fields."""
+    provider = provider or check_provider(demo, "demo", "")
+    request = RunRequest(
+        conversation_id="conversation",
+        message_history=(),
+        user_message=Message("user", "Go."),
+        extra_system_prompt="",
+        directory=directory,
+        tools=(),
+        settings=Settings(),
+        endpoint=ModelEndpoint(provider, model, "", ""),
+        secrets=Secrets((), (), (), {}),
+    )
+    return request._replace(**fields)
