@@ -1,4 +1,4 @@
-"""API keys: the file that saves them, and the environment variables that contain them."""
+"""API keys: the file that saves them, the environment variables that contain them, and the change to the next one."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ask.atomic_files import lock_file, write_private_file
-from ask.errors import ConfigError, FileError
+from ask.errors import AskError, ConfigError, FileError, ProviderError, Remedy
 from ask.settings import read_toml
+
+NEXT_KEY_STATUSES = (401, 402, 429)
+"""HTTP statuses for an invalid key or exhausted account, after which another key may work."""
 
 
 class KeyStore:
@@ -58,6 +61,32 @@ class KeyStore:
                 write_private_file(self.path, tomli_w.dumps(keys).encode(), durable=True)
             except OSError as error:
                 raise FileError(f"cannot write {self.path} ({error.strerror})") from error
+
+
+class KeyRotation:
+    """The keys of one provider, which are tried in turn.
+
+    Args:
+        keys: the keys, separated by "|"; "" for none.
+    """
+
+    def __init__(self, keys: str) -> None:
+        self._keys = [key.strip() for key in keys.split("|")]
+
+    @property
+    def current(self) -> str:
+        """The key to use; "" for none."""
+        return self._keys[0]
+
+    def switch(self, error: AskError) -> bool:
+        """Switch to the next key if there is one and it may help after this error; return whether it did."""
+        may_help = isinstance(error, ProviderError) and (
+            error.status in NEXT_KEY_STATUSES or error.remedy == Remedy.NEXT_KEY
+        )
+        if may_help and len(self._keys) > 1:
+            del self._keys[0]
+            return True
+        return False
 
 
 def format_variable_prefix(name: str) -> str:

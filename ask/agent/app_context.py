@@ -11,12 +11,10 @@ from ask.api_keys import KeyStore
 from ask.app_dirs import AppDirs
 from ask.child_environment import Secrets
 from ask.console import StderrConsole
-from ask.errors import ConfigError
 from ask.settings import Config, read_config
-from ask.suggestions import suggest
 
 if TYPE_CHECKING:
-    from ask.plugin_api.loader import LoadedProvider, PluginEntry, PluginIndex
+    from ask.plugin_api.loader import PluginEntry, PluginIndex
 
 
 class AppContext:
@@ -64,33 +62,6 @@ class AppContext:
         return sorted(
             {*self.provider_plugins, *(name for name, table in self.config.providers.items() if "base_url" in table)}
         )
-
-    def load_provider(self, name: str) -> LoadedProvider:
-        """Load a provider by its name.
-
-        Raises:
-            ConfigError: there is none of that name, or it is broken.
-        """
-        from ask.plugin_api.loader import check_provider, load_provider
-
-        if name in self.provider_plugins:
-            return load_provider(self.provider_plugins[name], self.notify)
-        table = self.config.get_provider(name)
-        if "base_url" in table:
-            from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
-
-            provider = ChatCompletions(
-                name=name,
-                base_url=table["base_url"],
-                key_env=table.get("key_env", ()),
-                default_model=table.get("model", ""),
-                needs_key="key_env" in table,
-                attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
-            )
-            return check_provider(provider, name, "config.toml")
-        suggestion = suggest(name, self.provider_names)
-        hint = f"did you mean {suggestion}? " if suggestion else ""
-        raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(self.provider_names)}")
 
     def notify(self, text: str) -> None:
         """Print a notice about a plugin for the user."""

@@ -19,10 +19,12 @@ from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
 from ask.errors import ConfigError, NetworkError, ProviderError
 from ask.messages import Usage
-from ask.plugin_api.loader import LoadedProvider
+from ask.plugin_api.loader import LoadedProvider, check_provider
+from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.redaction import NO_SECRETS, Redactor
 from ask.settings import Settings
+from ask.suggestions import suggest
 
 if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
@@ -84,10 +86,36 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
         ConfigError: there is no such provider, or no key.
     """
     name, model = resolve_provider_and_model(app, selection)
-    provider = app.load_provider(name)
+    provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
     base_url = selection.base_url or resolve_base_url(app, provider.info)
     return create_endpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
+
+
+def load_provider(app: AppContext, name: str) -> LoadedProvider:
+    """Load a provider by its name: an installed plugin, or a service that config.toml describes.
+
+    Raises:
+        ConfigError: there is none of that name, or it is broken.
+    """
+    if name in app.provider_plugins:
+        return load_plugin(app.provider_plugins[name], app.notify)
+    table = app.config.get_provider(name)
+    if "base_url" in table:
+        from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
+
+        provider = ChatCompletions(
+            name=name,
+            base_url=table["base_url"],
+            key_env=table.get("key_env", ()),
+            default_model=table.get("model", ""),
+            needs_key="key_env" in table,
+            attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
+        )
+        return check_provider(provider, name, "config.toml")
+    suggestion = suggest(name, app.provider_names)
+    hint = f"did you mean {suggestion}? " if suggestion else ""
+    raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(app.provider_names)}")
 
 
 def create_endpoint(provider: LoadedProvider, model: str, base_url: str, key: str) -> ModelEndpoint:

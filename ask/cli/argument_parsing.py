@@ -1,4 +1,4 @@
-"""The grammar of ask's own command line. Pure: Click parses the options found here.
+"""The grammar of ask's own command line, and the types of its options. Click parses the options found here.
 
 A prompt that is a single argument may have options on both sides, whatever it contains, so a script's
 `ask "$task" --safe` never depends on the task. A prompt of several words has its options before it: after its first
@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+import click
+
 from ask.errors import UsageError
+
+MAX_SECONDS = 31_536_000.0
+MAX_DOLLARS = 1_000_000_000.0
+"""The same limits as in config.toml."""
 
 
 class ParsedCommandLine(NamedTuple):
@@ -130,3 +136,31 @@ def takes_next_argument(option: str, valued: Collection[str]) -> bool:
         if f"-{letter}" in valued:
             return position == len(option)
     return False
+
+
+def parse_seconds(text: str) -> float:
+    """Parse a timeout in seconds: above 0, and at most a year.
+
+    Raises:
+        click.BadParameter: the text is not such a number.
+    """
+    return parse_positive_amount(text, "seconds", MAX_SECONDS)
+
+
+def parse_dollars(text: str) -> float:
+    """Parse an amount in US dollars: above 0, and at most a billion.
+
+    Raises:
+        click.BadParameter: the text is not such a number.
+    """
+    return parse_positive_amount(text, "US dollars", MAX_DOLLARS)
+
+
+def parse_positive_amount(text: str, unit: str, maximum: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= maximum:
+        raise click.BadParameter(f"{text!r} is no number of {unit} above 0")
+    return number

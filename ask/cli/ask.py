@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from ask.cli import COMMANDS, is_on_terminal
-from ask.cli.argument_parsing import OptionNames, parse_command_line
-from ask.cli.option_types import parse_dollars, parse_seconds
+from ask.cli.argument_parsing import OptionNames, parse_command_line, parse_dollars, parse_seconds
 from ask.errors import RunInterruptedError, UsageError
 from ask.version import VERSION
 

@@ -23,6 +23,7 @@ from ask.agent.model_selection import (
     ModelSelection,
     create_client,
     create_endpoint,
+    load_provider,
     requires_key,
     resolve_base_url,
     resolve_endpoint,
@@ -356,7 +357,7 @@ def inspect_provider(app: AppContext, name: str, origin: str) -> ProviderStatus:
     Raises:
         ConfigError: the provider does not load.
     """
-    loaded, environment = app.load_provider(name), app.environment
+    loaded, environment = load_provider(app, name), app.environment
     info = loaded.info
     key, key_origin = app.key_store.find(info.name, app.find_key_variables(info.name, info.key_env))
     default_names = (environment.get("ASK_PROVIDER"), app.config.get("provider"))

@@ -28,7 +28,9 @@ def set_key(provider: str) -> None:
     """
     app = AppContext()
     if provider not in KEYED_ENGINES:
-        provider = app.load_provider(provider).info.name
+        from ask.agent.model_selection import load_provider
+
+        provider = load_provider(app, provider).info.name
     key = read_key(f"Key for {provider}").strip()
     if not key:
         raise UsageError("no key was given", f"ask keys set {provider}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.error_reporting import redact_errors
+from ask.cli.argument_parsing import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
-from ask.cli.option_types import parse_seconds
+from ask.cli.run import redact_errors
 from ask.client.models_cache import get_cache_file, write_models
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import ProviderError

@@ -16,14 +16,14 @@ def command(*, as_json: bool) -> None:
 
     A plugin that cannot be loaded is one line on standard error; the others are listed all the same.
     """
-    from ask.agent.model_selection import requires_key, resolve_base_url
+    from ask.agent.model_selection import load_provider, requires_key, resolve_base_url
 
     app = AppContext()
     console = StderrConsole(app.environment, quiet=False, plain=False)
     rows = []
     for name in app.provider_names:
         try:
-            loaded = app.load_provider(name)
+            loaded = load_provider(app, name)
         except ConfigError as error:
             console.print_line(f"ask: {error}")
             continue

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.request import RunRequest, prepare_request
 from ask.agent.run import record_exit_code, record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
-from ask.cli.error_reporting import redact_errors
 from ask.console import StandardOutput, StderrConsole, can_redraw
-from ask.errors import RunInterruptedError
-from ask.render.json_events import JsonRenderer
+from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
 from ask.render.plain import PlainRenderer
 
 if TYPE_CHECKING:
+    from ask.render.json_events import JsonRenderer
     from ask.render.partial_answer import PartRenderer
 
-Renderer = PlainRenderer | JsonRenderer
+    Renderer = PlainRenderer | JsonRenderer
 
 
 def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: Sequence[str]) -> int:
@@ -77,6 +78,23 @@ def run_prompt(flags: Mapping[str, Any], words: Sequence[str], literal_options: 
         return exec_in_shell(command, request.secrets.build_child_environment())
 
 
+@contextmanager
+def redact_errors(console: StderrConsole, *, verbose: bool) -> Iterator[None]:
+    """Redact the errors of a block, and convert unexpected ones to AskError."""
+    try:
+        yield
+    except (BrokenOutputError, click.ClickException, click.exceptions.Exit):
+        raise
+    except Exception as error:  # noqa: BLE001 - any error may contain a key
+        if verbose:
+            import traceback
+
+            console.print_line("".join(traceback.format_exception(error)).rstrip())
+        ask_error = error if isinstance(error, AskError) else to_ask_error(error)
+        ask_error.take_out(console.redact)
+        raise ask_error from None
+
+
 def warn_literal_options(literal_options: Sequence[str], console: StderrConsole) -> None:
     """On a terminal, name the short options that were read as part of the prompt."""
     if literal_options and console.is_terminal:
@@ -92,6 +110,8 @@ def create_renderer(flags: Mapping[str, Any], request: RunRequest, console: Stde
         from ask.render.terminal import TerminalRenderer
 
         return TerminalRenderer(output, console, verbose=verbose, raw=bool(request.output_format))
+    from ask.render.json_events import JsonRenderer
+
     metadata = {
         "conversation": request.conversation_id,
         "provider": request.endpoint.provider_name,

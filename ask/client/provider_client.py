@@ -9,6 +9,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
+from ask.api_keys import KeyRotation
 from ask.client.transport import HttpResponse, Transport
 from ask.errors import (
     AskError,
@@ -88,9 +89,6 @@ T = TypeVar("T")
 
 RETRY_HINT = "ask again"
 
-NEXT_KEY_STATUSES = (401, 402, 429)
-"""HTTP statuses for an invalid key or exhausted account, after which another key may work."""
-
 MAX_ANSWER_CHARACTERS = 24_000_000
 """The limit for a streamed answer, in characters of text, reasoning and tool call arguments."""
 MAX_NON_ASCII_CHARACTERS = 6_000_000
@@ -148,7 +146,7 @@ class ProviderClient:
         self.provider = provider
         self.redactor = redactor
         self._transport = transport
-        self._keys = [part.strip() for part in key.split("|")]
+        self._keys = KeyRotation(key)
         self._tries = tries
         self._backoff = backoff
         self._on_notice = on_notice
@@ -203,7 +201,7 @@ class ProviderClient:
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
         with self.provider.call_guard:
-            request = self.provider.hooks.provider_models_request(key=self._keys[0])
+            request = self.provider.hooks.provider_models_request(key=self._keys.current)
         if request is None:
             return []
         body = self._retry(partial(self._fetch_json, request))
@@ -217,7 +215,7 @@ class ProviderClient:
             try:
                 return attempt()
             except AskError as error:
-                if self._switch_key(error):
+                if self._keys.switch(error):
                     self._on_notice(f"{error.brief}; trying the next key")
                     continue
                 seconds = choose_retry_delay(error, count, self._backoff) if count < self._tries else None
@@ -231,16 +229,6 @@ class ProviderClient:
     def _add_offline_hint(self, error: AskError) -> None:
         if isinstance(error, NetworkError) and error.offline:
             error.advice = self.provider.info.offline_advice or error.advice
-
-    def _switch_key(self, error: AskError) -> bool:
-        """Switch to the next key if there is one and it may help; return whether it did."""
-        may_help = isinstance(error, ProviderError) and (
-            error.status in NEXT_KEY_STATUSES or error.remedy == Remedy.NEXT_KEY
-        )
-        if may_help and len(self._keys) > 1:
-            del self._keys[0]
-            return True
-        return False
 
     def _fetch_json(self, request: HttpRequest) -> Any:
         with self._transport.send(request) as http_response:
@@ -260,7 +248,7 @@ class ProviderClient:
             AskError: it failed before the first delta; later errors are part of the result.
         """
         with self.provider.call_guard:
-            http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys[0])
+            http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys.current)
         with self._transport.send(http_request, self.provider.info.framing) as http_response:
             if http_response.status != 200:
                 raise self._parse_error(http_response, http_response.read_text())

@@ -11,8 +11,7 @@ from ask.agent.app_context import AppContext
 from ask.cli.chat.commands import execute_command, is_exit_command
 from ask.cli.chat.session import ChatSession
 from ask.cli.chat.slash_commands import SlashCommandCall, parse_input
-from ask.cli.error_reporting import redact_errors
-from ask.cli.run import warn_literal_options
+from ask.cli.run import redact_errors, warn_literal_options
 from ask.console import StderrConsole
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
 from ask.inputs.readers import decode_text
