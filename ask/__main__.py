@@ -112,7 +112,9 @@ def _print_error(message: str) -> None:
 
 def _exit_on_signal(signal_number: int, _: FrameType | None) -> None:
     """Exit by an exception, so that context managers stop what they started."""
-    sys.exit(128 + signal_number)
+    from ask.errors import SignalExit
+
+    raise SignalExit(128 + signal_number)
 
 
 def _flush_output() -> None:

@@ -4,6 +4,7 @@
     ├── UsageError              2   invalid command line
     ├── MissingDependencyError  3   a program or package is not installed
     ├── ConfigError             4   no key, unknown or broken provider, invalid TOML
+    │   └── PluginError         4   a plugin does not do what its hooks specify
     ├── NetworkError            5   connection refused, DNS, TLS, timeout
     │   └── IncompleteStreamError  10  the connection ended in the middle of a response
     ├── ProviderError           6   the provider answered with an error
@@ -98,6 +99,10 @@ class ConfigError(AskError):
     """A missing key, an unknown or broken provider, or an invalid configuration file."""
 
     exit_code = 4
+
+
+class PluginError(ConfigError):
+    """A hook of a plugin failed, took too long, or returned something else than it should."""
 
 
 class NetworkError(AskError):
@@ -248,3 +253,7 @@ class RunInterruptedError(AskError):
         if isinstance(exception, KeyboardInterrupt):
             return RunInterruptedError("interrupted")
         return RunInterruptedError("interrupted", exit_code=exception.code if isinstance(exception.code, int) else 1)
+
+
+class SignalExit(SystemExit):
+    """A signal such as SIGTERM ends the process; `sys.exit` in a plugin does not."""

@@ -9,7 +9,8 @@ from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest
 from ask.child_environment import Secrets
 from ask.messages import Message
-from ask.plugin_api.loader import LoadedProvider, check_provider
+from ask.plugin_api.loaded_provider import LoadedProvider
+from ask.plugin_api.loader import check_provider
 from ask.settings import Settings
 from providers.demo import provider as demo
 

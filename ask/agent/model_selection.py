@@ -19,7 +19,8 @@ from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
 from ask.errors import ConfigError, NetworkError, ProviderError
 from ask.messages import Usage
-from ask.plugin_api.loader import LoadedProvider, check_provider
+from ask.plugin_api.loaded_provider import LoadedProvider
+from ask.plugin_api.loader import check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.redaction import NO_SECRETS, Redactor
@@ -120,8 +121,7 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
 
 def create_endpoint(provider: LoadedProvider, model: str, base_url: str, key: str) -> ModelEndpoint:
     """Create an endpoint, with the provider's adapter if it is embedded."""
-    with provider.call_guard:
-        return ModelEndpoint(provider, model, base_url, key, provider.hooks.provider_adapter())
+    return ModelEndpoint(provider, model, base_url, key, provider.create_adapter())
 
 
 def start_preconnection(endpoint: ModelEndpoint) -> ModelEndpoint:
@@ -285,7 +285,7 @@ def create_client(
     """Create a client for an endpoint. `notify` is called with notices for the user, such as retries."""
     transport = Transport(endpoint.base_url, settings.timeout, endpoint.adapter, endpoint.preconnection)
     return ProviderClient(
-        endpoint.provider,
+        endpoint.provider.with_limits(settings.timeout, notify),
         transport,
         endpoint.key,
         tries=settings.tries,

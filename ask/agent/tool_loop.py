@@ -134,9 +134,7 @@ class ToolLoop:
     def _select_tools(self) -> Sequence[ToolSpec]:
         """Return the tools, or () if the model does not support tools."""
         tools, model = [tool.spec for tool in self._request.tools], self._request.endpoint.model
-        provider = self._client.provider
-        with provider.call_guard:
-            supported = not tools or provider.hooks.provider_supports_tools(model=model)
+        supported = not tools or self._client.provider.supports_tools(model)
         if not supported:
             self._on_event(Notice(f"{model} cannot call tools; asking without"))
         return tools if supported else ()

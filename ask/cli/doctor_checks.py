@@ -40,7 +40,7 @@ from ask.history.store import Store
 from ask.installation import find_launcher, format_install_command
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
 from ask.mcp.variables import expand_variables
-from ask.plugin_api.loader import LoadedProvider
+from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.render.amounts import format_compact_number, format_count
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
 from ask.safety.sandbox import Sandbox

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ask.agent.app_context import AppContext
+from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
 from ask.cli.argument_parsing import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.cli.run import redact_errors
@@ -26,8 +27,6 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
 
     Prices are in US dollars per million tokens.
     """
-    from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
-
     app = AppContext()
     console = StderrConsole(app.environment, quiet=False, plain=False)
     with redact_errors(console, verbose=False):

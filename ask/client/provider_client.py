@@ -22,7 +22,7 @@ from ask.errors import (
 )
 from ask.messages import Answer, Finish, Message, Native, ToolCall, ToolSpec
 from ask.plugin_api.chat_stream import find_error
-from ask.plugin_api.loader import LoadedProvider
+from ask.plugin_api.loaded_provider import GuardedStreamReader, LoadedProvider
 from ask.plugin_api.provider import (
     CallDelta,
     ChatRequest,
@@ -31,7 +31,6 @@ from ask.plugin_api.provider import (
     ModelInfo,
     ReasoningDelta,
     ServerEvent,
-    StreamReader,
     TextDelta,
 )
 from ask.redaction import NO_SECRETS, Redactor
@@ -192,21 +191,17 @@ class ProviderClient:
             )
         except AskError as error:
             return RequestResult(Answer(finish=Finish.CUT), error=error)
-        with self.provider.call_guard:
-            notice = self.provider.hooks.provider_notice(request=request, answer=result.answer)
+        notice = self.provider.get_notice(request, result.answer)
         if notice:
             self._on_notice(notice)
         return result
 
     def list_models(self) -> list[ModelInfo]:
         """Fetch the provider's models list; return [] if it has none."""
-        with self.provider.call_guard:
-            request = self.provider.hooks.provider_models_request(key=self._keys.current)
+        request = self.provider.build_models_request(self._keys.current)
         if request is None:
             return []
-        body = self._retry(partial(self._fetch_json, request))
-        with self.provider.call_guard:
-            return self.provider.hooks.provider_parse_models(body=body)
+        return self.provider.parse_models(self._retry(partial(self._fetch_json, request)))
 
     def _retry(self, attempt: Callable[[], T]) -> T:
         """Call `attempt` until it succeeds or its error does not allow a retry."""
@@ -247,8 +242,7 @@ class ProviderClient:
         Raises:
             AskError: it failed before the first delta; later errors are part of the result.
         """
-        with self.provider.call_guard:
-            http_request = self.provider.hooks.provider_build_request(request=request, key=self._keys.current)
+        http_request = self.provider.build_request(request, self._keys.current)
         with self._transport.send(http_request, self.provider.info.framing) as http_response:
             if http_response.status != 200:
                 raise self._parse_error(http_response, http_response.read_text())
@@ -264,8 +258,7 @@ class ProviderClient:
     def _read_stream(
         self, request: ChatRequest, http_response: HttpResponse, on_delta: Callable[[Delta], None]
     ) -> RequestResult:
-        with self.provider.call_guard:
-            reader = self.provider.hooks.provider_stream_reader()
+        reader = self.provider.create_stream_reader()
         has_deltas = False
         stream_error: AskError | None = None
         try:
@@ -284,10 +277,8 @@ class ProviderClient:
                 raise
             is_network_error = isinstance(error, NetworkError)
             stream_error = IncompleteStreamError(error.message, error.advice) if is_network_error else error
-        with self.provider.call_guard:
-            response = reader.response()
         try:
-            return self._build_result(request, response, stream_error)
+            return self._build_result(request, reader.response(), stream_error)
         except ProviderError as error:
             if not has_deltas and stream_error is None:
                 raise
@@ -295,43 +286,40 @@ class ProviderClient:
             final_error = stream_error if isinstance(stream_error, RunInterruptedError) else error
             return RequestResult(answer._replace(finish=Finish.ERROR), error=final_error)
 
-    def _read_deltas(self, reader: StreamReader, http_response: HttpResponse) -> Iterator[Delta]:
+    def _read_deltas(self, reader: GuardedStreamReader, http_response: HttpResponse) -> Iterator[Delta]:
         """Yield the deltas of a stream as they arrive, merging those received together."""
         joiners: Mapping[type, SurrogateJoiner] = {TextDelta: SurrogateJoiner(), ReasoningDelta: SurrogateJoiner()}
         size, event_size, limit = 0, 0, MAX_ANSWER_CHARACTERS
         for events in http_response.iter_event_batches():
             unmerged: list[Delta] = []
             try:
-                with self.provider.call_guard:
-                    for event in events:
-                        unmerged += reader.feed(event)
+                reader.feed(events, unmerged)
             finally:  # if the plugin fails, still show what it returned before
                 deltas = list(merge_deltas(unmerged, joiners))
                 yield from deltas
             if any(not isinstance(delta, CallDelta) and not delta.text.isascii() for delta in deltas):
                 limit = MAX_NON_ASCII_CHARACTERS
             event_size += sum(len(event.data) for event in events)
-            previous_size, size = size, getattr(reader, "size", event_size)
+            previous_size, size = size, event_size if reader.size is None else reader.size
             if size > limit and reader.ended:
                 return
             if size > limit:
                 raise NetworkError("the answer is longer than any model's", "ask again, or use another model")
             if size > previous_size or reader.ended:
                 http_response.mark_progress()
-            http_response.end_marker_seen, http_response.complete = reader.ended, getattr(reader, "over", False)
+            http_response.end_marker_seen, http_response.complete = reader.ended, reader.over
 
     def _build_result(
         self, request: ChatRequest, response: Mapping[str, Any], stream_error: AskError | None
     ) -> RequestResult:
         """Parse a response, which is incomplete if there is a `stream_error`."""
         try:
-            with self.provider.call_guard:
-                answer = self.provider.hooks.provider_parse_response(response=response)
-                calls = self.provider.hooks.provider_parse_tool_calls(response=response)
-                negative = (name for name, amount in answer.usage._asdict().items() if (amount or 0) < 0)
-                usage = answer.usage._replace(**dict.fromkeys(negative))
+            answer = self.provider.parse_response(response)
+            calls = self.provider.parse_tool_calls(response)
         except ProviderError as error:
             raise self._classify_error(error) from None
+        negative = (name for name, amount in answer.usage._asdict().items() if (amount or 0) < 0)
+        usage = answer.usage._replace(**dict.fromkeys(negative))
         answer = answer._replace(
             text=repair_surrogates(answer.text), reasoning=repair_surrogates(answer.reasoning), usage=usage
         )
@@ -373,11 +361,9 @@ class ProviderClient:
 
         Gemini sends such an array if a proxy drops `alt=sse` from the URL.
         """
-        with self.provider.call_guard:
-            reader = self.provider.hooks.provider_stream_reader()
-            for event in events:
-                reader.feed(ServerEvent(None, json.dumps(event)))
-            return reader.response() if reader.ended else events
+        reader = self.provider.create_stream_reader()
+        reader.feed([ServerEvent(None, json.dumps(event)) for event in events], [])
+        return reader.response() if reader.ended else events
 
     def _emit_answer(self, answer: Answer, on_delta: Callable[[Delta], None]) -> None:
         if answer.reasoning:
@@ -393,11 +379,7 @@ class ProviderClient:
                 f"redirected to {location}", http_response.status, advice="set the base URL to where it moved"
             )
             return self._classify_error(error)
-        with self.provider.call_guard:
-            hooks = self.provider.hooks
-            return self._classify_error(
-                hooks.provider_parse_error(status=http_response.status, headers=http_response.headers, body=body)
-            )
+        return self._classify_error(self.provider.parse_error(http_response.status, http_response.headers, body))
 
     def _make_unexpected_body_error(self, http_response: HttpResponse, text: str) -> ProviderError:
         """Return the error for a response that is not from the API, such as a proxy's page."""

@@ -44,14 +44,28 @@ def guard_import(name: str, notify: NotifyCallback) -> Iterator[None]:
     Whatever it prints is reported as one line through `notify`, which may be called from another thread. `os._exit`
     raises SystemExit instead; native code can still end the process.
     """
+    name = format_one_line(name)
+    with (
+        capture_output(f"{name} printed while it was loaded", notify) as notify_user,
+        report_slow_loading(name, notify_user),
+        _block_exit(),
+    ):
+        yield
+
+
+@contextmanager
+def capture_output(event: str, notify: NotifyCallback) -> Iterator[NotifyCallback]:
+    """Report what a plugin prints in the block as one line through `notify`.
+
+    The block gets a `notify` that it can call from any thread meanwhile.
+    """
     output = _OutputRedirect()
     try:
-        with report_slow_loading(name, output.wrap_notify(notify)), _block_exit():
-            yield
+        yield output.wrap_notify(notify)
     finally:
         printed = output.restore()
         if printed:
-            notify(f"the plugin {format_one_line(name)} printed while it was loaded: {printed}")
+            notify(f"the plugin {event}: {printed}")
 
 
 class _OutputRedirect:

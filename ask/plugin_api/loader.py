@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import pluggy
 
 from ask.atomic_files import write_private_file
-from ask.errors import AskError, ConfigError, ProviderError
+from ask.errors import ConfigError
 from ask.plugin_api.hookspecs import PROJECT_NAME, ProviderHooks
+from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
 from ask.suggestions import suggest
 from ask.version import DISTRIBUTION
@@ -42,36 +43,6 @@ class PluginEntry(NamedTuple):
     name: str
     target: str
     distribution: str
-
-
-class PluginCallGuard:
-    """A context manager that turns an unexpected exception inside a hook into a `ProviderError`."""
-
-    def __init__(self, provider_name: str) -> None:
-        self._provider_name = provider_name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, exception_type: type[BaseException] | None, exception: BaseException | None, _: object) -> None:
-        if isinstance(exception, Exception) and not isinstance(exception, AskError):
-            message = f"the provider's plugin failed: {type(exception).__name__}: {exception}"
-            error = ProviderError(message, advice="-v shows where")
-            error.provider = self._provider_name
-            raise error from exception
-
-
-class LoadedProvider(NamedTuple):
-    """A checked provider: its hooks, its description, and the context manager in which to call hooks."""
-
-    hooks: ProviderHooks
-    info: ProviderInfo
-    call_guard: PluginCallGuard
-
-    def supports_attachment(self, model: str, media_type: str) -> bool:
-        """Check whether a message to this model may contain a file of this MIME type."""
-        with self.call_guard:
-            return bool(self.hooks.provider_takes_attachment(model=model, media_type=media_type))
 
 
 class PluginIndex(NamedTuple):
@@ -223,7 +194,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_provider_load_error(name, distribution, f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):
         raise make_provider_load_error(name, distribution, "provider_info does not return a ProviderInfo")
-    return LoadedProvider(hooks, info, PluginCallGuard(name))
+    return LoadedProvider(hooks, info, is_builtin=distribution in (DISTRIBUTION, "config.toml"))
 
 
 class ProviderManager(pluggy.PluginManager):

@@ -1,0 +1,286 @@
+"""Calls of a provider's hooks. What they return is checked, so that a plugin's mistake is reported as the plugin's."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType, NoneType
+from typing import TYPE_CHECKING, Any
+
+from ask.errors import AskError, PluginError, ProviderError, SignalExit
+from ask.messages import Answer, Finish, Native, ToolCall, ToolSpec, Usage
+from ask.plugin_api.provider import (
+    CallDelta,
+    ChatRequest,
+    Delta,
+    HttpRequest,
+    ModelInfo,
+    ProviderInfo,
+    ReasoningDelta,
+    ServerEvent,
+    StreamReader,
+    TextDelta,
+)
+from ask.text import format_one_line
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from requests.adapters import BaseAdapter
+
+    from ask.plugin_api.hookspecs import ProviderHooks
+
+FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
+MAX_VALUE_LENGTH = 60
+"""The limit for a value in an error message, in characters."""
+FIELD_TYPES: Mapping[type, Sequence[type | tuple[type, ...]]] = {
+    ToolCall: (str, str, str),
+    Answer: (str, str, Finish, Usage, (Native, NoneType), str),
+    Usage: ((int, NoneType), (int, NoneType), (int, NoneType), (int, float, NoneType)),
+    HttpRequest: (str, (Mapping, NoneType), Mapping, str),
+    TextDelta: (str,),
+    ReasoningDelta: (str,),
+    CallDelta: (int, str),
+    ModelInfo: (str, str, (int, NoneType), (bool, NoneType), (int, float, NoneType), (int, float, NoneType)),
+}
+"""The types of the fields of what hooks return, in order."""
+
+
+class LoadedProvider:
+    """A provider whose hooks were checked when it was loaded. Each method calls one hook.
+
+    Any exception other than an `AskError`, a result of the wrong type, and a hook that takes too long raise
+    `PluginError`. What a hook prints is passed to `notify`; it never reaches standard output.
+
+    Args:
+        hooks: calls the hooks of this provider.
+        info: the provider's description.
+        is_builtin: whether the provider comes with ask. Its hooks print nothing and do not wait, so its calls need
+            neither redirection nor a time limit.
+        time_limit: the seconds that a call may take; None for no limit.
+        notify: receives a line for the user.
+    """
+
+    def __init__(
+        self,
+        hooks: ProviderHooks,
+        info: ProviderInfo,
+        *,
+        is_builtin: bool,
+        time_limit: float | None = None,
+        notify: Callable[[str], None] | None = None,
+    ) -> None:
+        self.info = info
+        self._hooks = hooks
+        self.is_builtin = is_builtin
+        self._time_limit = time_limit
+        self._notify = notify
+
+    def with_limits(self, time_limit: float, notify: Callable[[str], None]) -> LoadedProvider:
+        """Return the provider with a time limit in seconds for each call, and a receiver of notices."""
+        return LoadedProvider(self._hooks, self.info, is_builtin=self.is_builtin, time_limit=time_limit, notify=notify)
+
+    def create_adapter(self) -> BaseAdapter | None:
+        with self.guard("provider_adapter"):
+            return self._hooks.provider_adapter()
+
+    def supports_tools(self, model: str) -> bool:
+        return bool(self._call("provider_supports_tools", bool, model=model))
+
+    def supports_attachment(self, model: str, media_type: str) -> bool:
+        """Check whether a message to this model may contain a file of this MIME type."""
+        return bool(self._call("provider_takes_attachment", bool, model=model, media_type=media_type))
+
+    def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        return self._call_list("provider_format_tools", dict, tools=tools)
+
+    def parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        calls: list[ToolCall] = self._call_list("provider_parse_tool_calls", ToolCall, response=response)
+        if len({call.id for call in calls}) < len(calls) or not all(call.id for call in calls):
+            raise self.make_error("provider_parse_tool_calls", "must return calls with unique ids")
+        return calls
+
+    def format_tool_result(self, call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        formatted: dict[str, Any] = self._call(
+            "provider_format_tool_result", dict, tool_call_id=call_id, tool_name=tool_name, result=result
+        )
+        return formatted
+
+    def build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        built: HttpRequest = self._call("provider_build_request", HttpRequest, request=request, key=key)
+        return built
+
+    def create_stream_reader(self) -> GuardedStreamReader:
+        reader = self._call("provider_stream_reader", object)
+        for name in ("feed", "response", "ended"):
+            if not hasattr(reader, name):
+                raise self.make_error("provider_stream_reader", f"returned {describe(reader)} without {name!r}")
+        return GuardedStreamReader(self, reader)
+
+    def parse_response(self, response: Mapping[str, Any]) -> Answer:
+        answer: Answer = self._call("provider_parse_response", Answer, response=response)
+        problem = find_field_problem(answer.usage)
+        if problem:
+            raise self.make_error("provider_parse_response", f"returned usage whose {problem}")
+        return answer
+
+    def parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error: ProviderError = self._call(
+            "provider_parse_error", ProviderError, status=status, headers=headers, body=body
+        )
+        return error
+
+    def get_notice(self, request: ChatRequest, answer: Answer) -> str:
+        return str(self._call("provider_notice", str, request=request, answer=answer))
+
+    def build_models_request(self, key: str) -> HttpRequest | None:
+        request: HttpRequest | None = self._call("provider_models_request", (HttpRequest, NoneType), key=key)
+        return request
+
+    def parse_models(self, body: Any) -> list[ModelInfo]:
+        return self._call_list("provider_parse_models", ModelInfo, body=body)
+
+    def _call(self, hook: str, expected: type | tuple[type, ...], **arguments: Any) -> Any:
+        with self.guard(hook):
+            result = getattr(self._hooks, hook)(**arguments)
+        if not isinstance(result, expected):
+            raise self._make_type_error(hook, describe_type(expected), result)
+        problem = find_field_problem(result)
+        if problem:
+            raise self.make_error(hook, f"returned a {type(result).__name__} whose {problem}")
+        return result
+
+    def _call_list(self, hook: str, expected: type, **arguments: Any) -> list[Any]:
+        result = self._call(hook, list, **arguments)
+        self.check_items(hook, result, expected)
+        return list(result)
+
+    def check_items(self, hook: str, items: Sequence[Any], expected: type | tuple[type, ...]) -> None:
+        """Raise `PluginError` unless all items have the expected type, with fields of the right types."""
+        for item in items:
+            if not isinstance(item, expected):
+                raise self._make_type_error(hook, f"a list of {describe_type(expected)}", item)
+            problem = find_field_problem(item)
+            if problem:
+                raise self.make_error(hook, f"returned a {type(item).__name__} whose {problem}")
+
+    def guard(self, hook: str) -> AbstractContextManager[None]:
+        """Return a context manager in which to call a hook."""
+        return _ErrorConverter(self, hook) if self.is_builtin else self._isolate(hook)
+
+    @contextmanager
+    def _isolate(self, hook: str) -> Iterator[None]:
+        from ask.plugin_api.import_guard import capture_output
+
+        with (
+            _ErrorConverter(self, hook),
+            capture_output(f"{self.info.name} printed in {hook}", self._notify or ignore_notice),
+            self._limit_time(hook),
+        ):
+            yield
+
+    @contextmanager
+    def _limit_time(self, hook: str) -> Iterator[None]:
+        """Interrupt Python code that runs longer than the time limit."""
+        if self._time_limit is None or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def interrupt(_: int, __: FrameType | None) -> None:
+            raise self.make_error(hook, f"took longer than {self._time_limit:g} s")
+
+        previous_handler = signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, self._time_limit)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous_handler)
+
+    def _make_type_error(self, hook: str, expected: str, value: object) -> PluginError:
+        return self.make_error(hook, f"must return {expected}, not {describe(value)}")
+
+    def make_error(self, hook: str, problem: str) -> PluginError:
+        return PluginError(f"the plugin {self.info.name} has a bug: {hook} {problem}", "-v shows where")
+
+
+class _ErrorConverter:
+    """A context manager that turns an unexpected exception in a hook into a `PluginError`."""
+
+    def __init__(self, provider: LoadedProvider, hook: str) -> None:
+        self._provider = provider
+        self._hook = hook
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, exception_type: type[BaseException] | None, exception: BaseException | None, _: object) -> None:
+        if isinstance(exception, AskError | SignalExit) or not isinstance(exception, Exception | SystemExit):
+            return
+        problem = f"failed with {type(exception).__name__}: {exception}"
+        raise self._provider.make_error(self._hook, problem) from exception
+
+
+class GuardedStreamReader:
+    """A stream reader whose methods are called like hooks."""
+
+    def __init__(self, provider: LoadedProvider, reader: StreamReader) -> None:
+        self._provider = provider
+        self._reader = reader
+
+    def feed(self, events: Sequence[ServerEvent], deltas: list[Delta]) -> None:
+        """Process events, and add the resulting deltas to `deltas`, also those before an error."""
+        start = len(deltas)
+        with self._provider.guard(FEED):
+            for event in events:
+                deltas += self._reader.feed(event)
+        if not self._provider.is_builtin:
+            self._provider.check_items(FEED, deltas[start:], (TextDelta, ReasoningDelta, CallDelta))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the provider's end marker was seen."""
+        return self._reader.ended
+
+    @property
+    def size(self) -> int | None:
+        """The number of characters of the answer so far; None if the reader does not count them."""
+        return getattr(self._reader, "size", None)
+
+    @property
+    def over(self) -> bool:
+        return getattr(self._reader, "over", False)
+
+    def response(self) -> dict[str, Any]:
+        """Return the answer so far, in the format of the non-streaming API."""
+        with self._provider.guard(RESPONSE):
+            response = self._reader.response()
+        if not isinstance(response, dict):
+            raise self._provider.make_error(RESPONSE, f"must return a dict, not {describe(response)}")
+        return response
+
+
+def find_field_problem(value: object) -> str:
+    """Return which field of a value has the wrong type; "" if none has."""
+    for name, types in zip(getattr(value, "__match_args__", ()), FIELD_TYPES.get(type(value), ()), strict=False):
+        field = getattr(value, name)
+        if not isinstance(field, types):
+            return f"{name} is {describe(field)}, not {describe_type(types)}"
+    return ""
+
+
+def describe(value: object) -> str:
+    """Describe a value for an error message."""
+    return "None" if value is None else f"the {type(value).__name__} {format_one_line(repr(value), MAX_VALUE_LENGTH)}"
+
+
+def describe_type(expected: type | tuple[type, ...]) -> str:
+    """Describe the expected type of a value."""
+    types = expected if isinstance(expected, tuple) else (expected,)
+    return " or ".join("None" if each is NoneType else each.__name__ for each in types)
+
+
+def ignore_notice(_: str) -> None:
+    """Ignore what a hook printed, where nobody can be told."""

@@ -1,0 +1,158 @@
+"""Mistakes in a plugin's hooks: each is one error that names the plugin, the hook and what was expected."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from ask import Answer, ChatCompletions, HttpRequest, Message, ToolCall, ToolSpec, Usage
+from ask.errors import ConfigError, PluginError, ProviderError, SignalExit
+from ask.plugin_api.loaded_provider import LoadedProvider
+from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider import ChatRequest, ServerEvent
+
+REQUEST = ChatRequest("model", (Message("user", "Hello."),))
+RESPONSE: Mapping[str, Any] = {"choices": [{"message": {"content": "Hello."}}]}
+
+
+def load(time_limit: float = 30.0, notices: list[str] | None = None, **hooks: Any) -> LoadedProvider:
+    """Load a plugin of another distribution in which these hooks return values or call functions."""
+    methods = {name: hook if callable(hook) else lambda self, _value=hook: _value for name, hook in hooks.items()}
+    plugin = type("Service", (ChatCompletions,), methods)(name="service", base_url="http://localhost")
+    on_notice: Callable[[str], None] = ([] if notices is None else notices).append
+    return check_provider(plugin, "service", "ask-provider-service").with_limits(time_limit, on_notice)
+
+
+def call_hook(provider: LoadedProvider, hook: str) -> object:
+    calls: dict[str, Callable[[], object]] = {
+        "provider_supports_tools": lambda: provider.supports_tools("model"),
+        "provider_takes_attachment": lambda: provider.supports_attachment("model", "image/png"),
+        "provider_format_tools": lambda: provider.format_tools([ToolSpec("look", "", {})]),
+        "provider_parse_tool_calls": lambda: provider.parse_tool_calls(RESPONSE),
+        "provider_format_tool_result": lambda: provider.format_tool_result("1", "look", "nothing"),
+        "provider_build_request": lambda: provider.build_request(REQUEST, ""),
+        "provider_stream_reader": provider.create_stream_reader,
+        "provider_parse_response": lambda: provider.parse_response(RESPONSE),
+        "provider_parse_error": lambda: provider.parse_error(500, {}, "down"),
+        "provider_notice": lambda: provider.get_notice(REQUEST, Answer("Hello.")),
+        "provider_models_request": lambda: provider.build_models_request(""),
+        "provider_parse_models": lambda: provider.parse_models({}),
+    }
+    return calls[hook]()
+
+
+@pytest.mark.parametrize(
+    ("hook", "value", "expected"),
+    [
+        ("provider_supports_tools", "yes", "bool"),
+        ("provider_takes_attachment", 1, "bool"),
+        ("provider_format_tools", {"look": {}}, "list"),
+        ("provider_format_tools", ["look"], "dict"),
+        ("provider_parse_tool_calls", None, "list"),
+        ("provider_parse_tool_calls", [{"id": "1"}], "ToolCall"),
+        ("provider_parse_tool_calls", [ToolCall("1", "look", {"where": "here"})], "arguments is the dict"),  # type: ignore[arg-type]
+        ("provider_parse_tool_calls", [ToolCall("", "look", "{}")], "unique ids"),
+        ("provider_parse_tool_calls", [ToolCall("1", "look", "{}"), ToolCall("1", "look", "{}")], "unique ids"),
+        ("provider_format_tool_result", "nothing", "dict"),
+        ("provider_build_request", {"path": "/chat"}, "HttpRequest"),
+        ("provider_build_request", HttpRequest("/chat", "body"), "body is the str"),  # type: ignore[arg-type]
+        ("provider_stream_reader", None, "'feed'"),
+        ("provider_parse_response", "Hello.", "Answer"),
+        ("provider_parse_response", Answer("Hello.", finish="stop"), "Finish"),  # type: ignore[arg-type]
+        ("provider_parse_response", Answer(None), "text is None"),  # type: ignore[arg-type]
+        ("provider_parse_response", Answer("Hello.", usage={"in": 1}), "Usage"),  # type: ignore[arg-type]
+        ("provider_parse_response", Answer("Hello.", usage=Usage("12")), "input_tokens"),  # type: ignore[arg-type]
+        ("provider_parse_error", "down", "ProviderError"),
+        ("provider_notice", None, "str"),
+        ("provider_models_request", "/models", "HttpRequest or None"),
+        ("provider_parse_models", [{"id": "model"}], "ModelInfo"),
+    ],
+)
+def test_wrong_results_name_the_plugin_the_hook_and_the_expected_type(hook: str, value: object, expected: str) -> None:
+    with pytest.raises(PluginError) as raised:
+        call_hook(load(**{hook: value}), hook)  # type: ignore[arg-type]
+    message = raised.value.message
+    assert all(part in message for part in ("service", hook, expected)), message
+    assert "\n" not in message
+    assert raised.value.exit_code == ConfigError.exit_code
+
+
+class BadReader:
+    ended = True
+
+    def __init__(self, deltas: Any, response: Any) -> None:
+        self._deltas, self._response = deltas, response
+
+    def feed(self, event: ServerEvent) -> Any:
+        return self._deltas
+
+    def response(self) -> Any:
+        return self._response
+
+
+def test_results_of_a_stream_reader_are_checked() -> None:
+    reader = load(provider_stream_reader=BadReader(["Hello"], "Hello")).create_stream_reader()
+    with pytest.raises(PluginError, match=r"feed of its stream reader .*TextDelta"):
+        reader.feed([ServerEvent(None, "{}")], [])
+    with pytest.raises(PluginError, match=r"response of its stream reader .*dict"):
+        reader.response()
+
+
+def test_deltas_before_an_exception_are_kept() -> None:
+    class Reader(BadReader):
+        def feed(self, event: ServerEvent) -> Any:
+            return super().feed(event) if event.data else 1 / 0
+
+    from ask import TextDelta
+
+    reader = load(provider_stream_reader=Reader([TextDelta("Hello")], {})).create_stream_reader()
+    deltas: list[Any] = []
+    with pytest.raises(PluginError, match="ZeroDivisionError"):
+        reader.feed([ServerEvent(None, "{}"), ServerEvent(None, "")], deltas)
+    assert deltas == [TextDelta("Hello")]
+
+
+def test_sys_exit_in_a_hook_is_an_error_of_the_plugin() -> None:
+    def provider_supports_tools(self: object, model: str) -> bool:
+        sys.exit(3)
+
+    with pytest.raises(PluginError, match="provider_supports_tools failed with SystemExit"):
+        load(provider_supports_tools=provider_supports_tools).supports_tools("model")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SignalExit(143), ProviderError("down", 503)])
+def test_signals_and_errors_for_the_user_pass_through_hooks(error: BaseException) -> None:
+    def provider_supports_tools(self: object, model: str) -> bool:
+        raise error
+
+    with pytest.raises(type(error)):
+        load(provider_supports_tools=provider_supports_tools).supports_tools("model")
+
+
+def test_output_of_a_hook_is_a_notice(capfd: pytest.CaptureFixture[str]) -> None:
+    def provider_supports_tools(self: object, model: str) -> bool:
+        print("debug", model, file=sys.__stdout__, flush=True)
+        os.write(1, b"and directly\n")
+        return True
+
+    notices: list[str] = []
+    assert load(notices=notices, provider_supports_tools=provider_supports_tools).supports_tools("model")
+    assert capfd.readouterr().out == ""
+    assert len(notices) == 1
+    assert all(text in notices[0] for text in ("service", "provider_supports_tools", "debug model", "and directly"))
+
+
+def test_a_hook_that_blocks_is_interrupted_at_the_time_limit() -> None:
+    def provider_supports_tools(self: object, model: str) -> bool:
+        time.sleep(60)
+        return True
+
+    started = time.monotonic()
+    with pytest.raises(PluginError, match="took longer than"):
+        load(time_limit=0.1, provider_supports_tools=provider_supports_tools).supports_tools("model")
+    assert time.monotonic() - started < 10
