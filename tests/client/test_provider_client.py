@@ -21,7 +21,6 @@ from ask import (
     ChatRequest,
     Finish,
     Message,
-    PluginError,
     ProviderError,
     Remedy,
     TextDelta,
