@@ -182,9 +182,8 @@ def test_late_usage_is_awaited_unless_nothing_can_follow(
         wire.text("word "),
         wire.reasoning("word "),
         wire.call(0, id="a", name="bash", arguments="  "),
-        wire.chunk({"function_call": {"name": "bash", "arguments": "  "}}),
     ],
-    ids=["text", "reasoning", "call", "old call"],
+    ids=["text", "reasoning", "call"],
 )
 def test_growing_answer_may_take_longer_than_the_timeout(server: ModelServer, piece: Any) -> None:
     outcome = send(
