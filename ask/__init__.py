@@ -16,28 +16,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ask.errors import AskError, ConfigError, ProviderError, Remedy
-    from ask.messages import (
-        Answer,
-        Attachment,
-        Finish,
-        Message,
-        Native,
-        ToolCall,
-        ToolSpec,
-        Usage,
-    )
-    from ask.parsing import as_dict, as_int, as_list, as_number, as_text
-    from ask.plugin_api.chat_completions import (
-        ChatCompletions,
+    from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, ToolSpec, Usage
+    from ask.parsing import (
         arguments_object,
+        as_dict,
+        as_int,
+        as_list,
+        as_number,
+        as_text,
         error_text,
-        first_choice,
-        invent_id,
+        find_error,
         page_text,
         parse_json,
-        read_tool_calls,
     )
-    from ask.plugin_api.chat_stream import ChatStreamReader, find_error
+    from ask.plugin_api.chat_completions import ChatCompletions, first_choice, invent_id, read_tool_calls
+    from ask.plugin_api.chat_stream import ChatStreamReader
     from ask.plugin_api.hookspecs import hookimpl
     from ask.plugin_api.provider import (
         CONTRACT,
@@ -62,98 +55,34 @@ if TYPE_CHECKING:
     from ask.version import VERSION
 
 _EXPORTS_BY_MODULE = {
-    "ask.plugin_api.chat_completions": (
-        "ChatCompletions",
-        "arguments_object",
-        "error_text",
-        "first_choice",
-        "invent_id",
-        "page_text",
-        "parse_json",
-        "read_tool_calls",
+    "ask.errors": "AskError ConfigError ProviderError Remedy",
+    "ask.messages": "Answer Attachment Finish Message Native ToolCall ToolSpec Usage",
+    "ask.parsing": (
+        "arguments_object as_dict as_int as_list as_number as_text error_text find_error page_text parse_json"
     ),
-    "ask.plugin_api.chat_stream": ("ChatStreamReader", "find_error"),
-    "ask.errors": ("AskError", "ConfigError", "ProviderError", "Remedy"),
-    "ask.plugin_api.hookspecs": ("hookimpl",),
-    "ask.parsing": ("as_dict", "as_int", "as_list", "as_number", "as_text"),
-    "ask.messages": ("Answer", "Attachment", "Finish", "Message", "Native", "ToolCall", "ToolSpec", "Usage"),
+    "ask.plugin_api.chat_completions": "ChatCompletions first_choice invent_id read_tool_calls",
+    "ask.plugin_api.chat_stream": "ChatStreamReader",
+    "ask.plugin_api.hookspecs": "hookimpl",
     "ask.plugin_api.provider": (
-        "CONTRACT",
-        "CallDelta",
-        "ChatRequest",
-        "Delta",
-        "HttpRequest",
-        "ModelInfo",
-        "Provider",
-        "ProviderInfo",
-        "ReasoningDelta",
-        "ServerEvent",
-        "StreamReader",
-        "TextDelta",
-        "model_family",
+        "CONTRACT CallDelta ChatRequest Delta HttpRequest ModelInfo Provider ProviderInfo ReasoningDelta "
+        "ServerEvent StreamReader TextDelta model_family"
     ),
-    "ask.retries": ("default_remedy", "retry_after"),
-    "ask.tools.plugins.functions": ("as_tool",),
-    "ask.tools.plugins.decorator": ("tool",),
-    "ask.plugin_api.tool_schemas": ("normalize_tool",),
-    "ask.tools.base": ("Tool", "ToolContext", "ToolError", "ToolResult"),
-    "ask.version": ("VERSION",),
+    "ask.plugin_api.tool_schemas": "normalize_tool",
+    "ask.retries": "default_remedy retry_after",
+    "ask.tools.base": "Tool ToolContext ToolError ToolResult",
+    "ask.tools.plugins.decorator": "tool",
+    "ask.tools.plugins.functions": "as_tool",
+    "ask.version": "VERSION",
 }
-_MODULE_BY_EXPORT = {name: module for module, names in _EXPORTS_BY_MODULE.items() for name in names}
+_MODULE_BY_EXPORT = {name: module for module, names in _EXPORTS_BY_MODULE.items() for name in names.split()}
 
-__all__ = [
-    "CONTRACT",
-    "VERSION",
-    "Answer",
-    "AskError",
-    "Attachment",
-    "CallDelta",
-    "ChatCompletions",
-    "ChatRequest",
-    "ChatStreamReader",
-    "ConfigError",
-    "Delta",
-    "Finish",
-    "HttpRequest",
-    "Message",
-    "ModelInfo",
-    "Native",
-    "Provider",
-    "ProviderError",
-    "ProviderInfo",
-    "ReasoningDelta",
-    "Remedy",
-    "ServerEvent",
-    "StreamReader",
-    "TextDelta",
-    "Tool",
-    "ToolCall",
-    "ToolContext",
-    "ToolError",
-    "ToolResult",
-    "ToolSpec",
-    "Usage",
-    "arguments_object",
-    "as_dict",
-    "as_int",
-    "as_list",
-    "as_number",
-    "as_text",
-    "as_tool",
-    "default_remedy",
-    "error_text",
-    "find_error",
-    "first_choice",
-    "hookimpl",
-    "invent_id",
-    "model_family",
-    "normalize_tool",
-    "page_text",
-    "parse_json",
-    "read_tool_calls",
-    "retry_after",
-    "tool",
-]
+__all__ = ["CONTRACT", "VERSION", "Answer", "AskError", "Attachment", "CallDelta", "ChatCompletions", "ChatRequest"]
+__all__ += ["ChatStreamReader", "ConfigError", "Delta", "Finish", "HttpRequest", "Message", "ModelInfo", "Native"]
+__all__ += ["Provider", "ProviderError", "ProviderInfo", "ReasoningDelta", "Remedy", "ServerEvent", "StreamReader"]
+__all__ += ["TextDelta", "Tool", "ToolCall", "ToolContext", "ToolError", "ToolResult", "ToolSpec", "Usage"]
+__all__ += ["arguments_object", "as_dict", "as_int", "as_list", "as_number", "as_text", "as_tool", "default_remedy"]
+__all__ += ["error_text", "find_error", "first_choice", "hookimpl", "invent_id", "model_family", "normalize_tool"]
+__all__ += ["page_text", "parse_json", "read_tool_calls", "retry_after", "tool"]
 
 
 def __getattr__(name: str) -> Any:

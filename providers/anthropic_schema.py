@@ -11,7 +11,7 @@ from typing import Any
 
 from ask import as_dict, as_list
 
-KEPT_KEYWORDS = ("title", "description")
+UNSUPPORTED_KEYWORDS = frozenset({"allOf", "patternProperties", "prefixItems"})
 STRING_FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"},
 )
@@ -21,69 +21,52 @@ ALLOWED_MIN_ITEMS = (0, 1)
 SchemaDict = dict[str, Any]
 
 
+class UnsupportedSchemaError(Exception):
+    """The API cannot express a schema."""
+
+
 def to_anthropic_schema(schema: Mapping[str, Any]) -> SchemaDict | None:
     """Convert a schema, closing every object; return None if the API cannot express it.
 
     Limits that are dropped here are checked by the host.
     """
-    definitions: SchemaDict = {}
-    for name in ("$defs", "definitions"):
-        converted = {key: convert_schema(subschema) for key, subschema in as_dict(schema.get(name)).items()}
-        if None in converted.values():
-            return None
-        definitions |= {name: converted} if converted else {}
-    body = convert_schema(dict(schema))
-    return None if body is None else definitions | body
+    try:
+        definitions = {name: convert_members(schema[name]) for name in ("$defs", "definitions") if name in schema}
+        return definitions | convert_schema(dict(schema))
+    except UnsupportedSchemaError:
+        return None
 
 
-def convert_schema(schema: Any) -> SchemaDict | None:
+def convert_members(schemas: Any) -> SchemaDict:
+    return {name: convert_schema(schema) for name, schema in as_dict(schemas).items()}
+
+
+def convert_schema(schema: Any) -> SchemaDict:
     """Convert one schema, without its definitions."""
-    if not isinstance(schema, dict) or "allOf" in schema:
-        return None
-    if isinstance(schema.get("$ref"), str):
+    if not isinstance(schema, dict) or UNSUPPORTED_KEYWORDS & schema.keys():
+        raise UnsupportedSchemaError
+    if "$ref" in schema:
         return {"$ref": schema["$ref"]}
-    annotations = {name: schema[name] for name in KEPT_KEYWORDS if isinstance(schema.get(name), str)}
-    types = as_list(schema.get("type"))
+    converted = {name: schema[name] for name in ("title", "description") if name in schema}
+    schema_type = schema.get("type")
+    choices = schema.get("anyOf") or schema.get("oneOf") or [schema | {"type": name} for name in as_list(schema_type)]
     if "enum" in schema or "const" in schema:
-        values = as_list(schema.get("enum")) or [schema.get("const")]
-        return annotations | {"enum": values} if all(is_scalar(value) for value in values) else None
-    choices = as_list(schema.get("anyOf") or schema.get("oneOf")) or [
-        schema | {"type": type_name} for type_name in types
-    ]
+        converted["enum"] = schema.get("enum") or [schema.get("const")]
+        if any(isinstance(value, dict | list) for value in converted["enum"]):
+            raise UnsupportedSchemaError
+        return converted
     if choices:
-        parts = [convert_schema(choice) for choice in choices]
-        return None if None in parts else annotations | {"anyOf": parts}
-    match schema.get("type"):
-        case "object":
-            converted = convert_object(schema)
-        case "array":
-            converted = convert_array(schema)
-        case str(type_name) if type_name in SCALAR_TYPES:
-            converted = {"type": type_name} | (
-                {"format": schema["format"]} if schema.get("format") in STRING_FORMATS else {}
-            )
-        case _:
-            converted = None
-    return None if converted is None else annotations | converted
-
-
-def convert_object(schema: SchemaDict) -> SchemaDict | None:
-    """Convert an object with listed properties; open objects are not supported."""
-    properties = {name: convert_schema(subschema) for name, subschema in as_dict(schema.get("properties")).items()}
-    is_open = schema.get("additionalProperties", False) is not False or "patternProperties" in schema
-    if not properties or is_open or None in properties.values():
-        return None
-    required = [name for name in properties if name in as_list(schema.get("required"))]
-    converted = {"type": "object", "properties": properties, "additionalProperties": False}
-    return converted | ({"required": required} if required else {})
-
-
-def convert_array(schema: SchemaDict) -> SchemaDict | None:
-    items = convert_schema(schema.get("items"))
-    min_items = schema.get("minItems")
-    limits = {"minItems": min_items} if min_items in ALLOWED_MIN_ITEMS else {}
-    return None if items is None or "prefixItems" in schema else {"type": "array", "items": items, **limits}
-
-
-def is_scalar(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float)
+        return converted | {"anyOf": [convert_schema(choice) for choice in choices]}
+    converted["type"] = schema_type
+    if schema_type == "object":
+        converted["properties"] = properties = convert_members(schema.get("properties"))
+        if not properties or schema.get("additionalProperties", False) is not False:
+            raise UnsupportedSchemaError
+        required = [name for name in properties if name in as_list(schema.get("required"))]
+        return converted | {"additionalProperties": False} | ({"required": required} if required else {})
+    if schema_type == "array":
+        limits = {"minItems": schema["minItems"]} if schema.get("minItems") in ALLOWED_MIN_ITEMS else {}
+        return converted | {"items": convert_schema(schema.get("items"))} | limits
+    if schema_type not in SCALAR_TYPES:
+        raise UnsupportedSchemaError
+    return converted | ({"format": schema["format"]} if schema.get("format") in STRING_FORMATS else {})

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from ask import ChatCompletions, ChatRequest, as_dict, as_list, as_text, parse_json
+from ask import ChatCompletions, ChatRequest, as_list, as_text
 
 from .demo_rules import (
     PlannedCall,
@@ -21,7 +22,10 @@ from .demo_rules import (
     describe_input,
     describe_result,
     explain_blocked_calls,
+    find_command,
+    find_program,
     is_error_result,
+    make_value,
     parse_prompt,
     plan_calls,
 )
@@ -33,15 +37,14 @@ if TYPE_CHECKING:
 TEXT_CHUNK_SIZE = 24
 ARGUMENTS_CHUNK_SIZE = 8
 """Characters per streamed fragment."""
+FILES_INTRODUCTION = "I am the embedded demo, not a language model: I cannot look at files, but these came."
 
 
 class Demo(ChatCompletions):
     """Chat Completions answered in this process."""
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
-        from .demo_files import ATTACHMENT_TYPES
-
-        return media_type in ATTACHMENT_TYPES
+        return media_type.startswith(("image/", "audio/")) or media_type == "application/pdf"
 
     def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         return True
@@ -73,112 +76,81 @@ provider = Demo(
 
 
 def handle_request(request: PreparedRequest) -> Response:
-    """Return the response to any request."""
-    path = (request.url or "").partition("?")[0]
-    if path.endswith("/models"):
+    """Return the response to a chat request, or to the models request."""
+    if request.method == "GET":
         model = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name": "Rules, no language model"}
         return to_response(request, {"object": "list", "data": [model]})
-    if not path.endswith("/chat/completions"):
-        return make_error_response(request, HTTPStatus.NOT_FOUND, "the demo has no such address")
-    try:
-        body = as_dict(json.loads(request.body or b""))
-    except (ValueError, RecursionError):
-        body = {}
-    if not as_list(body.get("messages")):
-        return make_error_response(request, HTTPStatus.BAD_REQUEST, "the body is not a JSON object with messages")
+    body = json.loads(request.body or b"")
     completion = choose_completion(body)
     return to_response(request, "".join(iter_sse_events(completion)) if body.get("stream") else completion)
 
 
 def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
     """Choose the completion for a request, from the last user message and what followed it."""
-    original_messages = [as_dict(message) for message in as_list(body["messages"])]
-    messages = [flatten_content(message) for message in original_messages]
-    output_format = find_output_format(
-        "".join(as_text(message.get("content")) for message in messages if message.get("role") == "system")
-    )
-    last_user_index = max(
-        (i for i, message in enumerate(messages) if message.get("role") == "user"), default=len(messages)
-    )
-    prompt, blocks = parse_prompt(
-        "".join(as_text(message.get("content")) for message in messages[last_user_index : last_user_index + 1])
-    )
+    messages = body["messages"]
+    system_prompt = "".join(as_text(message["content"]) for message in messages if message["role"] == "system")
+    last_user_index = max((i for i, message in enumerate(messages) if message["role"] == "user"), default=0)
+    content = messages[last_user_index]["content"]
+    prompt, blocks = parse_prompt(as_text(content))
+    output_format = re.search(r"^The user wants (one shell command|code)\b", system_prompt, re.MULTILINE)
     if output_format:
-        from .demo_code import find_command, find_program
-
-        return make_completion(body, find_command(prompt) if output_format == "command" else find_program(prompt), [])
+        return make_completion(body, find_program(prompt) if output_format[1] == "code" else find_command(prompt))
     later_messages = messages[last_user_index + 1 :]
     results = list_finished_calls(later_messages)
     paragraphs = [describe_result(call, result) for call, result in results]
-    rounds = plan_calls(prompt)[sum(bool(message.get("tool_calls")) for message in later_messages) :]
+    rounds = plan_calls(prompt)[sum("tool_calls" in message for message in later_messages) :]
     if rounds and not any(is_error_result(result) for _, result in results):
-        blocked_reason = explain_blocked_calls(rounds[0], list_offered_tools(body), as_text(body.get("tool_choice")))
+        offered_tools = {tool["function"]["name"] for tool in body.get("tools", ())}
+        blocked_reason = explain_blocked_calls(rounds[0], offered_tools, body.get("tool_choice", ""))
         if not blocked_reason:
             return make_completion(body, "", rounds[0])
         paragraphs.append(blocked_reason)
-    schema = as_dict(as_dict(as_dict(body.get("response_format")).get("json_schema")).get("schema"))
-    if schema:
-        from .demo_schema import make_value
-
-        return make_completion(body, json.dumps(make_value(schema, prompt), ensure_ascii=False), [])
+    if "response_format" in body:
+        value = make_value(body["response_format"]["json_schema"]["schema"], prompt)
+        return make_completion(body, json.dumps(value, ensure_ascii=False))
     if not paragraphs:
-        descriptions = (
-            describe_message_files(original_messages[last_user_index : last_user_index + 1]),
-            describe_input(prompt, blocks) if blocks else "",
-        )
+        descriptions = (describe_files(content), describe_input(prompt, blocks) if blocks else "")
         paragraphs = [part for part in descriptions if part] or [answer_small_talk(prompt)]
-    return make_completion(body, "\n\n".join(paragraphs), [])
+    return make_completion(body, "\n\n".join(paragraphs))
 
 
-def flatten_content(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message with its content parts reduced to their text."""
-    if not isinstance(message.get("content"), list):
-        return message
-    from .demo_files import extract_text
-
-    return message | {"content": extract_text(message["content"])}
-
-
-def describe_message_files(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Describe the files in the messages; "" if there are none."""
-    contents = [message["content"] for message in messages if isinstance(message.get("content"), list)]
-    if not contents:
-        return ""
-    from .demo_files import describe_files
-
-    return "\n\n".join(filter(None, map(describe_files, contents)))
+def describe_files(content: str | list[dict[str, Any]]) -> str:
+    """Describe the type and size of the files in a message's content, one per line; "" if there are none."""
+    lines = [FILES_INTRODUCTION, ""]
+    for part in as_list(content):
+        match part:
+            case {"file": {"filename": name, "file_data": url}}:
+                lines.append(f"- file {name}: {describe_data_url(url)}")
+            case {"image_url": {"url": url}}:
+                lines.append(f"- image: {describe_data_url(url)}")
+            case {"input_audio": {"format": audio_format, "data": data}}:
+                lines.append(f"- audio: {audio_format}, {len(a2b_base64(data)):,} bytes")
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
-def find_output_format(system_prompt: str) -> str:
-    """Return the output format that the system prompt asks for, "command" or "code"; "" if none."""
-    match = re.search(r"^The user wants (?:one shell (command)|(code))\b", system_prompt, re.MULTILINE)
-    return match[match.lastindex or 0] if match else ""
+def describe_data_url(url: str) -> str:
+    head, _, data = url.partition(";base64,")
+    return f"{head.removeprefix('data:')}, {len(a2b_base64(data)):,} bytes"
 
 
 def list_finished_calls(messages: Sequence[Mapping[str, Any]]) -> list[tuple[PlannedCall, str]]:
     """Return the calls among these messages that have a result, each with its result."""
-    results = {as_text(m.get("tool_call_id")): as_text(m.get("content")) for m in messages if m.get("role") == "tool"}
-    calls = [call for m in messages for call in provider.provider_parse_tool_calls({"choices": [{"message": m}]})]
+    results = {message["tool_call_id"]: message["content"] for message in messages if message["role"] == "tool"}
     return [
-        (PlannedCall(call.name, as_dict(parse_json(call.arguments))), results[call.id])
-        for call in calls
-        if call.id in results
+        (PlannedCall(call["function"]["name"], json.loads(call["function"]["arguments"])), results[call["id"]])
+        for message in messages
+        for call in message.get("tool_calls", ())
+        if call["id"] in results
     ]
-
-
-def list_offered_tools(body: Mapping[str, Any]) -> set[str]:
-    """Return the names of the tools that a request offers."""
-    return {as_text(as_dict(as_dict(tool).get("function")).get("name")) for tool in as_list(body.get("tools"))}
 
 
 # Wire format
 
 
-def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall]) -> dict[str, Any]:
+def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedCall] = ()) -> dict[str, Any]:
     """Build a Chat Completions response. Each word counts as one token."""
-    messages = [as_dict(message) for message in as_list(body["messages"])]
     # Continue the numbering of earlier calls, so that ids are unique in the conversation.
-    call_count = sum(len(as_list(message.get("tool_calls"))) for message in messages)
+    call_count = sum(len(message.get("tool_calls", ())) for message in body["messages"])
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
     if calls:
         message["tool_calls"] = [
@@ -189,20 +161,15 @@ def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedC
             }
             for number, call in enumerate(calls, call_count + 1)
         ]
-    prompt_tokens = sum(len(as_text(flatten_content(m).get("content")).split()) for m in messages)
+    prompt_tokens = sum(len(as_text(message["content"]).split()) for message in body["messages"])
     completion_tokens = len(text.split())
     return {
         "id": "chatcmpl-demo",
         "object": "chat.completion",
         "created": 0,
-        "model": as_text(body.get("model")) or "demo",
+        "model": body["model"],
         "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
-        "usage": {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
-            "cost": 0,
-        },
+        "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens, "cost": 0},
     }
 
 
@@ -237,15 +204,7 @@ def split_chunks(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
-def make_error_response(request: PreparedRequest, status: HTTPStatus, message: str) -> Response:
-    """Build an error response in OpenAI's format."""
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
-    return to_response(request, {"error": error}, status)
-
-
-def to_response(
-    request: PreparedRequest, body: Mapping[str, Any] | str, status: HTTPStatus = HTTPStatus.OK
-) -> Response:
+def to_response(request: PreparedRequest, body: Mapping[str, Any] | str) -> Response:
     """Build a response as a connection would; a string body is an event stream, anything else JSON."""
     from requests import Response
     from urllib3.response import HTTPResponse
@@ -255,9 +214,9 @@ def to_response(
     )
     headers = {"Content-Type": content_type}
     response = Response()
-    response.status_code, response.reason = status, status.phrase
+    response.status_code, response.reason = HTTPStatus.OK, HTTPStatus.OK.phrase
     response.request, response.url = request, request.url or ""
     response.headers.update(headers)
     response.encoding = "utf-8"
-    response.raw = HTTPResponse(BytesIO(text.encode()), headers=headers, status=status, preload_content=False)
+    response.raw = HTTPResponse(BytesIO(text.encode()), headers=headers, status=HTTPStatus.OK, preload_content=False)
     return response

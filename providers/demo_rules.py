@@ -1,4 +1,4 @@
-"""The rules of the demo: prompts to tool calls, piped text to a report, tool results to sentences.
+"""The rules of the demo: prompts to tool calls, commands and programs; results and piped text to sentences.
 
 These are pure functions from text to text; `demo` decides which of them answers a request.
 """
@@ -6,11 +6,15 @@ These are pure functions from text to text; `demo` decides which of them answers
 from __future__ import annotations
 
 import json
+import math
 import re
+import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
+
+from ask import as_dict, as_text
 
 PATTERN_FLAGS = re.IGNORECASE | re.DOTALL
 MAX_PROMPT_LENGTH = 2_000
@@ -20,29 +24,19 @@ MAX_SHOWN_CHARACTERS = 4_000
 """Limits for quoting a text in an answer."""
 
 QUOTED_PATTERN = r"""(?:"[^"]*"|`[^`]*`|(?<!\w)'[^']*'(?!\w))"""
-CONTENT_PREFIX_PATTERN = (
-    r"(?:with|containing|saying|that (?:says|contains))(?: the (?:words?|line)|(?: the)? (?:text|contents?))?:?"
-)
-FILE_PATTERN = (
-    r"(?:(?:a|an|the|new|text) )*"
-    rf"(?P<file>file (?:(?:called|named) )?(?:{QUOTED_PATTERN}|\S+)|{QUOTED_PATTERN}|\S*[./]\w\S*)"
-)
-"""A file to write to: quoted, introduced as a file, or with a dot or slash, so that other nouns do not match."""
-
-ENTRIES_PATTERN = r"(?:files|folders|directories|entries)(?: (?:and|or) (?:files|folders|directories))?"
-SYSTEM_PATTERN = r"(?:os|operating system)"
-TIME_PATTERN = r"(?:the )?(?:current )?(?:date|time|day)"
-FOLDER_WORD_PATTERN = r"(?:folder|directory|dir)"
-TAG_PATTERN = r"(?:stdin|file)(?:[-_.:]\w+|\d\w*)?"
+NAME_PATTERN = rf"(?:{QUOTED_PATTERN}|\.\.?|\S*?[^\s.?!,])"
+NEW_FILE_PATTERN = rf"(?:the )?(?:file )?(?P<filepath>{QUOTED_PATTERN}|\S*[./]\w\S*?)"
+"""A file to write to: quoted, or with a dot or slash, so that other nouns do not match."""
+CONTENT_PATTERN = rf"(?P<content>{QUOTED_PATTERN}|.+)"
+OLD_TEXT_PATTERN = rf"(?P<old_text>{QUOTED_PATTERN}|.+?)"
+NEW_TEXT_PATTERN = rf"(?P<new_text>{QUOTED_PATTERN}|.+)"
+OLD_FILES_PATTERN = r"(?:the contents of )?(?P<filepath>.+?)"
+HERE_PATTERN = "(?:here|this folder|this directory)"
+FOLDER_PATTERN = rf"(?:{HERE_PATTERN}|(?:the )?(?P<dirpath>{NAME_PATTERN})(?: folder| directory)?)"
 INPUT_BLOCK_PATTERN = re.compile(
-    rf"<(?P<tag>{TAG_PATTERN})(?:\s(?P<attributes>.{{0,1000}}?)>(?=\n)|>)\n?"
-    rf"(?P<text>.*?)(?:</(?P=tag)>\s*(?=<{TAG_PATTERN}|\Z)|\Z)",
-    re.DOTALL,
+    r'<(?P<tag>(?:file|stdin)(?:-\d+)?)(?: name="(?P<name>[^\n]*)")?>\n(?P<text>.*?)</(?P=tag)>', re.DOTALL
 )
 PRONOUNS = {"it", "this", "that", "them", "these", "those", "me", "everything", "all", "input", "stdin"}
-POLITE_PREFIX_PATTERN = re.compile(
-    r"\A\s*(?:(?:please|now|first|can\s+you|could\s+you|would\s+you)[,\s]+)*", PATTERN_FLAGS
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +44,7 @@ class PlannedCall:
     """A planned tool call."""
 
     tool_name: str
-    arguments: dict[str, Any]
-
-
-RuleAction = Callable[[re.Match[str]], list[PlannedCall]]
-"""Converts a rule's match to tool calls; [] if the rule does not apply after all."""
+    arguments: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +58,39 @@ class InputBlock:
 def parse_prompt(text: str) -> tuple[str, list[InputBlock]]:
     """Split a message into the user's own words and the blocks of piped input and files.
 
-    Everything from the first opening tag to the last closing tag is data, so that a closing tag inside the data cannot
-    turn the text after it into instructions.
+    The host chooses tags that do not occur in the text between them.
     """
-    opening_tag = re.search(rf"<{TAG_PATTERN}[\s>]", text)
-    if not opening_tag:
-        return text.strip(), []
-    start = opening_tag.start()
-    end = max(
-        (match.end() for match in re.finditer(rf"</{TAG_PATTERN}>", text) if match.start() > start), default=len(text)
-    )
-    blocks = INPUT_BLOCK_PATTERN.finditer(text[start:end])
-    return f"{text[:start]} {text[end:]}".strip(), [
-        InputBlock(parse_block_name(b["attributes"] or ""), b["text"]) for b in blocks
-    ]
-
-
-def parse_block_name(attributes: str) -> str:
-    """Return the name from a tag's attributes, or "stdin"."""
-    name = re.search(r'name="(.*)"', attributes, re.DOTALL)
-    return name[1] if name else "stdin"
+    blocks = [InputBlock(match["name"] or "stdin", match["text"]) for match in INPUT_BLOCK_PATTERN.finditer(text)]
+    return INPUT_BLOCK_PATTERN.sub("", text).strip(), blocks
 
 
 # Prompts to calls
+
+
+def compile_rule(pattern: str) -> re.Pattern[str]:
+    """Compile a rule's pattern, in which a space matches any white space."""
+    polite = r"(?:(?:please|now|first|can you|could you)[, ]+)*"
+    return re.compile(f"{polite}{pattern}(?:,? please)?[.?!]*".replace(" ", r"\s+"), PATTERN_FLAGS)
+
+
+CALL_RULES = [
+    (tool_name, compile_rule(pattern))
+    for tool_name, pattern in (
+        ("write_file", rf"(?:write|create|save|make) {NEW_FILE_PATTERN} (?:with|containing|saying) {CONTENT_PATTERN}"),
+        ("write_file", rf"(?:write|save|put) {CONTENT_PATTERN} (?:to|into|in) {NEW_FILE_PATTERN}"),
+        ("edit_file", rf"replace {OLD_TEXT_PATTERN} (?:with|by) {NEW_TEXT_PATTERN} in {NEW_FILE_PATTERN}"),
+        ("bash", rf"(?:run|execute) (?P<command>{QUOTED_PATTERN}|(?!(?:the|a|an|my|this|it|all)\b).+)"),
+        ("list_dir", rf"(?:ls(?: -\w+)?|(?:list|show)(?: me)?(?: all)?(?: the)? files)(?:(?: in)? {FOLDER_PATTERN})??"),
+        ("list_dir", rf"(?:which|what) files (?:are|do i have)(?: in)?(?: {FOLDER_PATTERN})?"),
+        ("list_dir", rf"list (?:the contents of )?{FOLDER_PATTERN}"),
+        ("list_dir", rf"what(?:'s| is) (?:in )?(?:{HERE_PATTERN}|(?P<dirpath>\S*/))"),
+        (
+            "read_file",
+            r"(?:read|cat|show(?: me)?|print|summari[sz]e|what(?:'s| is) in) (?:the contents of )?(?P<filepath>.+?)",
+        ),
+    )
+]
+"""The tool of each rule, and the pattern whose groups are its arguments; the first rule that matches is used."""
 
 
 def plan_calls(prompt: str) -> list[list[PlannedCall]]:
@@ -101,125 +101,27 @@ def plan_calls(prompt: str) -> list[list[PlannedCall]]:
     if len(prompt) > MAX_PROMPT_LENGTH:
         return []
     for steps in (split_outside_quotes(r",?\s+(?:and\s+)?then\s+", prompt), [prompt]):
-        rounds = [match_step(step) for step in steps]
+        rounds = [match_step(step.strip()) for step in steps]
         if all(rounds):
             return rounds
     return []
 
 
 def match_step(step: str) -> list[PlannedCall]:
-    """Return the calls of one round by the first rule that matches; [] if none does."""
-    step = POLITE_PREFIX_PATTERN.sub("", step).strip()
-    attempts = (action(match) for pattern, action in RULES if (match := pattern.fullmatch(step)))
-    return next(filter(None, attempts), [])
-
-
-def list_named_folder(match: re.Match[str]) -> list[PlannedCall]:
-    """List the named directory, or the current one."""
-    return make_list_call(trim_sentence(match["place"] or "here"))
-
-
-def make_list_call(phrase: str) -> list[PlannedCall]:
-    """Return the call that lists the directory a phrase names."""
-    folder = parse_folder_name(phrase)
-    return [PlannedCall("list_dir", {"dirpath": folder})] if folder else []
-
-
-def make_read_calls(match: re.Match[str]) -> list[PlannedCall]:
-    """Read each named file, or list the directory."""
-    subject = trim_sentence(match["subject"])
-    if is_folder_phrase(subject):
-        return make_list_call(subject)
-    names = [parse_file_name(part) for part in split_outside_quotes(r"\s*,\s*(?:and\s+)?|\s+and\s+", subject)]
-    return [PlannedCall("read_file", {"filepath": name}) for name in names] if all(names) else []
-
-
-def make_write_call(match: re.Match[str]) -> list[PlannedCall]:
-    """Write the given text; a pronoun refers to a text that the demo does not have."""
-    name, text = parse_file_name(match["file"]), strip_quotes(match["text"])
-    if not name or trim_sentence(match["text"]).lower() in PRONOUNS:
-        return []
-    return [PlannedCall("write_file", {"filepath": name, "content": text})]
-
-
-def make_edit_call(match: re.Match[str]) -> list[PlannedCall]:
-    name, old, new = parse_file_name(match["file"]), strip_quotes(match["old"]), strip_quotes(match["new"])
-    return [PlannedCall("edit_file", {"filepath": name, "old_text": old, "new_text": new})] if name and old else []
-
-
-def make_bash_call(match: re.Match[str]) -> list[PlannedCall]:
-    command = strip_quotes(match["command"]).strip()
-    return [PlannedCall("bash", {"command": command})] if command else []
-
-
-def make_fixed_bash_action(command: str) -> RuleAction:
-    """Return a rule action that runs this command."""
-    return lambda _: [PlannedCall("bash", {"command": command})]
-
-
-def compile_rule(pattern: str) -> re.Pattern[str]:
-    """Compile a rule's pattern, in which a space matches any white space."""
-    return re.compile(pattern.replace(" ", r"\s+"), PATTERN_FLAGS)
-
-
-RULES: list[tuple[re.Pattern[str], RuleAction]] = [
-    (
-        compile_rule(rf"(?:write|create|save|make) {FILE_PATTERN} {CONTENT_PREFIX_PATTERN} (?P<text>.+)"),
-        make_write_call,
-    ),
-    (
-        compile_rule(rf"(?:write|save|put) (?P<text>{QUOTED_PATTERN}|.+) (?:to|into|in) {FILE_PATTERN}[.?!]*"),
-        make_write_call,
-    ),
-    (
-        compile_rule(
-            rf"replace (?P<old>{QUOTED_PATTERN}|.+?) (?:with|by) (?P<new>{QUOTED_PATTERN}|.+) in {FILE_PATTERN}[.?!]*"
-        ),
-        make_edit_call,
-    ),
-    # A command in backquotes needs "run" or must be the entire prompt: a question about a command must not run it.
-    (compile_rule(r"(?P<command>`[^`]+`)[.?!]*"), make_bash_call),
-    (compile_rule(r"(?:run|execute) (?:the command )?(?P<command>`[^`]+`)[^`]*"), make_bash_call),
-    (
-        compile_rule(r"(?:run|execute) (?:the command )?(?P<command>(?!(?:the|a|an|my|this|it|all)\b|`).+)"),
-        make_bash_call,
-    ),
-    (
-        compile_rule(rf"(?:which|what) {SYSTEM_PATTERN} (?:is (?:this|it)|(?:am|do|are) (?:i|we|you))\b.*"),
-        make_fixed_bash_action("uname -a"),
-    ),
-    (compile_rule(rf"what(?:'s| is) (?:my|the|this) {SYSTEM_PATTERN}\W*"), make_fixed_bash_action("uname -a")),
-    (
-        compile_rule(
-            rf"what(?:'s| is)? {TIME_PATTERN}(?: (?:and|or) {TIME_PATTERN})?(?: (?:is|it|now|today|right))*\W*"
-        ),
-        make_fixed_bash_action("date"),
-    ),
-    (compile_rule(r"ls(?: -\w+)*(?: (?P<place>.+))?"), list_named_folder),
-    (
-        compile_rule(
-            rf"(?:list|show)(?: me)?(?: all)?(?: the| my)? {ENTRIES_PATTERN}(?: (?:(?:in|of|under) )?(?P<place>.+))?\W*"
-        ),
-        list_named_folder,
-    ),
-    (
-        compile_rule(
-            rf"(?:which|what) {ENTRIES_PATTERN} (?:are|do (?:i|we) have)(?: there)?(?: in)?(?: (?P<place>.+))?\W*"
-        ),
-        list_named_folder,
-    ),
-    (compile_rule(r"what(?:'s| is) (?P<place>here)\W*"), list_named_folder),
-    (compile_rule(r"list (?:the contents? of )?(?P<place>.+)"), list_named_folder),
-    (compile_rule(r"what(?:'s| is| are) (?:in(?:side)?|the contents? of) (?P<subject>.+)"), make_read_calls),
-    (
-        compile_rule(r"(?:read|cat|show(?: me)?|print|summari[sz]e) (?:the contents? of )?(?P<subject>.+)"),
-        make_read_calls,
-    ),
-]
-"""Tried in this order for each step; the first rule that returns calls is used."""
-
-
-# Names and quotes
+    """Return the calls of one round; [] if no rule matches."""
+    for tool_name, pattern in CALL_RULES:
+        match = pattern.fullmatch(step)
+        if match and tool_name == "read_file":
+            names = split_outside_quotes(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["filepath"])
+            names = [re.sub(r"^(?:the\s+)?(?:file\s+)?", "", name, flags=PATTERN_FLAGS) for name in names]
+            is_name = [re.fullmatch(rf"{QUOTED_PATTERN}|\S+", name) and name.lower() not in PRONOUNS for name in names]
+            return [PlannedCall(tool_name, {"filepath": strip_quotes(name)}) for name in names] if all(is_name) else []
+        if match:
+            arguments = {name: strip_quotes(value or ".") for name, value in match.groupdict().items()}
+            if arguments.get("content", "").lower() in PRONOUNS:
+                return []
+            return [PlannedCall(tool_name, dict(sorted(arguments.items(), key=lambda item: item[0] != "filepath")))]
+    return []
 
 
 def split_outside_quotes(separator: str, text: str) -> list[str]:
@@ -232,46 +134,62 @@ def split_outside_quotes(separator: str, text: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def trim_sentence(text: str) -> str:
-    """Remove what ends a sentence: "please" and punctuation.
-
-    The dots of "." and ".." stay.
-    """
-    text = re.sub(r"(?:^|,?\s+)please\W*$", "", text.strip(), flags=PATTERN_FLAGS)
-    return re.sub(r"(?<=[\w\"'`)\]])[.?!,;:]+$|[?!]+$", "", text)
-
-
 def strip_quotes(text: str) -> str:
     """Return the text inside quotes if all of it is quoted, otherwise the text itself."""
-    return trim_sentence(text)[1:-1] if re.fullmatch(QUOTED_PATTERN, trim_sentence(text), PATTERN_FLAGS) else text
+    return text[1:-1] if re.fullmatch(QUOTED_PATTERN, text, PATTERN_FLAGS) else text
 
 
-def is_folder_phrase(phrase: str) -> bool:
-    """Check whether a phrase refers to a directory."""
-    return bool(
-        re.fullmatch(rf"here|\.\.?|.*/\.{{0,2}}|(?:.*\s)?{FOLDER_WORD_PATTERN}(?:\s.*)?", phrase, PATTERN_FLAGS)
-    )
+# Prompts to commands and programs
+
+NO_COMMAND_MESSAGE = (
+    '# I am the embedded demo and know only a few commands: try "find files over 1 GB", or -p openrouter'
+)
+NO_CODE_MESSAGE = (
+    '# I am the embedded demo and know only how to say hello: try "hello world in Python", or -p openrouter'
+)
+FIND_LARGE_FILES_RULE = compile_rule(
+    r"(?:find|list|show) (?:all )?(?:the )?files (?:over|above|(?:larger|bigger) than) "
+    rf"(?P<size>\d+) ?(?P<unit>[KMG])B?(?: (?:in|under|below) (?P<folder>{NAME_PATTERN}))?"
+)
+COMMAND_BY_TOOL = {
+    "list_dir": "ls -l {dirpath}",
+    "read_file": "cat {filepath}",
+    "write_file": r"printf '%s\n' {content} > {filepath}",
+}
+"""The shell equivalent of a tool call."""
+HELLO_PROGRAMS = {
+    "bash": 'echo "Hello, world!"',
+    "c": '#include <stdio.h>\n\nint main(void) {\n    puts("Hello, world!");\n}',
+    "javascript": 'console.log("Hello, world!");',
+    "python": 'print("Hello, world!")',
+}
+"""A hello-world program by language."""
 
 
-def parse_folder_name(phrase: str) -> str:
-    """Return the directory that a phrase names, "." for the current one; "" if none."""
-    name = re.sub(r"^(?:(?:the|this|my|current|working)\s+)+", "", phrase, flags=PATTERN_FLAGS)
-    name = re.sub(rf"^{FOLDER_WORD_PATTERN}(?:\s+|$)|\s+{FOLDER_WORD_PATTERN}$", "", name, flags=PATTERN_FLAGS)
-    return "." if name.lower() in ("", "here", "there") else parse_single_name(name)
+def find_command(prompt: str) -> str:
+    """Return the shell command for a prompt, or a comment that the demo knows none."""
+    match = FIND_LARGE_FILES_RULE.fullmatch(prompt)
+    if match:
+        folder = shlex.quote(strip_quotes(match["folder"] or "."))
+        return f"find {folder} -type f -size +{match['size']}{match['unit'].upper().replace('K', 'k')}"
+    calls = [call for calls in plan_calls(prompt) for call in calls]
+    commands = []
+    for call in calls:
+        arguments = {name: shlex.quote(value) for name, value in call.arguments.items()}
+        commands.append(
+            call.arguments["command"]
+            if call.tool_name == "bash"
+            else COMMAND_BY_TOOL.get(call.tool_name, "").format(**arguments)
+        )
+    return " && ".join(commands) if commands and all(commands) else NO_COMMAND_MESSAGE
 
 
-def parse_file_name(phrase: str) -> str:
-    """Return the file that a phrase names; "" if none."""
-    name = re.sub(
-        r"^(?:the\s+|my\s+)?(?:files?\s+)?(?:(?:called|named)\s+)?", "", trim_sentence(phrase), flags=PATTERN_FLAGS
-    )
-    return parse_single_name(re.sub(r"\s+file$", "", name, flags=PATTERN_FLAGS))
-
-
-def parse_single_name(phrase: str) -> str:
-    """Return the unquoted phrase if it can be a name: quoted, or one word that is not a pronoun."""
-    name = strip_quotes(phrase)
-    return name if name != phrase or (not re.search(r"\s", name) and name.lower() not in PRONOUNS) else ""
+def find_program(prompt: str) -> str:
+    """Return a program in a fenced block, or a comment that the demo knows none."""
+    languages = [language for language in HELLO_PROGRAMS if re.search(rf"\b{language}\b", prompt, re.IGNORECASE)]
+    if not languages or not re.search(r"\bhello\b", prompt, re.IGNORECASE):
+        return NO_CODE_MESSAGE
+    return f"Here it is:\n\n```{languages[0]}\n{HELLO_PROGRAMS[languages[0]]}\n```\n\nIt says hello."
 
 
 # Answers
@@ -294,11 +212,9 @@ I am the embedded demo of `ask`, a few rules and not a language model, so I cann
 ("which files are here?"), read and write files ("read notes.txt"), and run a command ("run date").
 
 {REAL_MODEL_HINT}"""
-GREETING_PATTERN = re.compile(
-    r"(?:(?:hello|hi|hey|help)\b.{0,40}|(?:who|what)\s+are\s+you\b.{0,40}|what\s+can\s+you\s+do\W*)", PATTERN_FLAGS
-)
+GREETING_PATTERN = re.compile(r"(?:hello|hi|hey|help|who are you|what are you|what can you do)\b.{0,40}", PATTERN_FLAGS)
 ERROR_PATTERN = re.compile(r"error|fail|exception", re.IGNORECASE)
-ASKS_ABOUT_ERROR_PATTERN = re.compile(r"broke|broken|wrong|error|fail|exception|problem|happened|why", re.IGNORECASE)
+ASKS_ABOUT_ERROR_PATTERN = re.compile(r"broke|wrong|error|fail|exception|problem|happened|why", re.IGNORECASE)
 ENTRY_PATTERN = re.compile(r"(?P<kind>file|dir|link|other) (?:(?<=file )(?P<size>\d{1,18}) )?(?P<name>.+)")
 """A line of list_dir's result."""
 ENTRY_KIND_NAMES = {
@@ -314,9 +230,7 @@ EMPTY_FILE_RESULT = "[the file is empty]"
 
 def answer_small_talk(prompt: str) -> str:
     """Answer a prompt without tool calls or input; the answer repeats nothing from the prompt."""
-    return (
-        INTRODUCTION if len(prompt) < MAX_PROMPT_LENGTH and GREETING_PATTERN.fullmatch(prompt) else UNSUPPORTED_MESSAGE
-    )
+    return INTRODUCTION if GREETING_PATTERN.fullmatch(prompt) else UNSUPPORTED_MESSAGE
 
 
 def describe_input(prompt: str, blocks: Sequence[InputBlock]) -> str:
@@ -328,10 +242,8 @@ def describe_input(prompt: str, blocks: Sequence[InputBlock]) -> str:
 
 def describe_block(block: InputBlock, find_errors: bool) -> str:
     """Describe the size of a block, and its first line or, if requested, its first error."""
-    if not block.text.strip():
-        return f"{format_inline_code(block.name)} is empty."
     size = f"{format_inline_code(block.name)} has {describe_size(block.text)}."
-    lines = split_lines(block.text)
+    lines = split_lines(block.text) or [""]
     if not find_errors:
         return f"{size} It begins:\n\n{format_code_block(lines[0])}"
     error_index = next((number for number, line in enumerate(lines) if ERROR_PATTERN.search(line)), None)
@@ -367,41 +279,32 @@ def describe_result(call: PlannedCall, result: str) -> str:
     if is_error_result(result):
         return f"{format_call(call)} did not work: {result.removeprefix('Error:').strip()}."
     if call.tool_name == "list_dir":
-        return describe_listing(str(call.arguments.get("dirpath")), result)
+        return describe_listing(call.arguments["dirpath"], result)
     if call.tool_name == "read_file":
-        return describe_content(format_inline_code(str(call.arguments.get("filepath"))), result)
+        return describe_content(format_inline_code(call.arguments["filepath"]), result)
     if call.tool_name == "bash":
         status_line, _, output = result.partition("\n")
         block = format_code_block(output.removeprefix("stdout:\n")) if output else "It printed nothing."
-        return f"I ran {format_inline_code(str(call.arguments.get('command')))} ({status_line}).\n\n{block}"
+        return f"I ran {format_inline_code(call.arguments['command'])} ({status_line}).\n\n{block}"
     return f"Done: {result}."
 
 
 def describe_listing(folder: str, result: str) -> str:
     """Summarize a directory listing; return the result itself if it is not a listing."""
-    lines = result.split("\n")
-    entries = [entry for entry in map(ENTRY_PATTERN.fullmatch, lines) if entry]
+    entries = [entry for entry in map(ENTRY_PATTERN.fullmatch, result.split("\n")) if entry]
     if not entries:
-        return f"{result}." if len(lines) == 1 else format_code_block(result)
+        return f"{result}."
     kinds = Counter(entry["kind"] for entry in entries)
     summary = ", ".join(format_count(kinds[kind], *ENTRY_KIND_NAMES[kind]) for kind in ENTRY_KIND_NAMES if kinds[kind])
-    shown = [f"- {format_inline_code(entry['name'])} ({describe_entry(entry)})" for entry in entries[:MAX_SHOWN_LINES]]
-    more = [f"- and {len(entries) - MAX_SHOWN_LINES} more"] if len(entries) > MAX_SHOWN_LINES else []
-    notes = [f"- {line}" for line in lines if not ENTRY_PATTERN.fullmatch(line)]
-    return "\n".join(
-        [
-            f"{format_inline_code(folder)} has {format_count(len(entries), 'entry', 'entries')}: {summary}.",
-            "",
-            *shown,
-            *more,
-            *notes,
-        ]
-    )
-
-
-def describe_entry(entry: re.Match[str]) -> str:
-    """Return the kind of an entry, or the size of a file."""
-    return format_count(int(entry["size"]), "byte", "bytes") if entry["size"] else ENTRY_KIND_NAMES[entry["kind"]][0]
+    lines = [f"{format_inline_code(folder)} has {format_count(len(entries), 'entry', 'entries')}: {summary}.", ""]
+    for entry in entries[:MAX_SHOWN_LINES]:
+        size = (
+            format_count(int(entry["size"]), "byte", "bytes") if entry["size"] else ENTRY_KIND_NAMES[entry["kind"]][0]
+        )
+        lines.append(f"- {format_inline_code(entry['name'])} ({size})")
+    if len(entries) > MAX_SHOWN_LINES:
+        lines.append(f"- and {len(entries) - MAX_SHOWN_LINES} more")
+    return "\n".join(lines)
 
 
 def describe_content(name: str, result: str) -> str:
@@ -410,8 +313,7 @@ def describe_content(name: str, result: str) -> str:
         return f"{name} is empty."
     match = PARTIAL_READ_PATTERN.fullmatch(result)
     if match:
-        size, block = describe_size(match["part"]), format_code_block(match["part"])
-        return f"What was read of {name} ({match['note']}) has {size}:\n\n{block}"
+        name, result = f"{name} ({match['note']})", match["part"]
     return f"{name} has {describe_size(result)}:\n\n{format_code_block(result)}"
 
 
@@ -453,3 +355,33 @@ def format_code_block(text: str) -> str:
 def make_fence(text: str, min_length: int) -> str:
     """Return a fence longer than any run of backquotes in the text."""
     return "`" * max(min_length, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+
+
+# Values for schemas
+
+FORMAT_EXAMPLES = {
+    "date": "2026-01-01",
+    "time": "12:00:00Z",
+    "date-time": "2026-01-01T12:00:00Z",
+    "email": "demo@example.com",
+    "uri": "https://example.com/",
+}
+
+
+def make_value(schema: Mapping[str, Any], prompt: str) -> Any:
+    """Return the simplest value that matches a JSON Schema made of common keywords; strings repeat the prompt."""
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    if choices:
+        return make_value(choices[0], prompt)
+    values = [schema["const"]] if "const" in schema else schema.get("enum")
+    if values:
+        return values[0]
+    types = schema.get("type") or ("object" if "properties" in schema else "string")
+    type_name = types[0] if isinstance(types, list) else types
+    if type_name == "object":
+        return {name: make_value(subschema, prompt) for name, subschema in as_dict(schema.get("properties")).items()}
+    if type_name == "array":
+        return [make_value(as_dict(schema.get("items")), prompt)] * max(schema.get("minItems", 1), 1)
+    minimum = schema.get("minimum", 0)
+    values_by_type = {"integer": math.ceil(minimum), "number": minimum, "boolean": True, "null": None}
+    return values_by_type.get(type_name, FORMAT_EXAMPLES.get(as_text(schema.get("format")), prompt))

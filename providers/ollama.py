@@ -17,6 +17,7 @@ from ask import (
     Answer,
     CallDelta,
     ChatRequest,
+    Delta,
     Finish,
     HttpRequest,
     Message,
@@ -25,10 +26,8 @@ from ask import (
     Provider,
     ProviderError,
     ProviderInfo,
-    ReasoningDelta,
     Remedy,
     ServerEvent,
-    TextDelta,
     ToolCall,
     ToolSpec,
     Usage,
@@ -38,21 +37,26 @@ from ask import (
     as_list,
     as_text,
     error_text,
-    find_error,
     normalize_tool,
-    parse_json,
     read_tool_calls,
 )
 
-from .ollama_requests import IMAGE_TYPES, compute_context_size, measure_json_bytes, remove_images, split_parameters
+from .stream_events import ITEM_OVERHEAD, merge_fields, parse_event, to_deltas
 
+PARAMETER_NAMES = {"max_tokens": "num_predict", "max_completion_tokens": "num_predict", "reasoning_effort": "think"}
+TOP_LEVEL_PARAMETERS = {"format", "keep_alive", "logprobs", "shift", "think", "top_logprobs", "truncate"}
+EFFORT_NAMES = {"none": False, "minimal": "low"}
+"""Levels of `reasoning_effort` with another value in Ollama."""
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp")
+TOKENS_PER_IMAGE = 2_048
+"""A high estimate: 256 to 1,600 are usual."""
+MIN_CONTEXT_SIZE = 8192
+RESERVED_OUTPUT_TOKENS = 4096
+"""Tokens reserved for the response if `max_tokens` is not set."""
+BYTES_PER_TOKEN = 3
+"""Bytes of a request's JSON per token, a low estimate: 2.9 to 4.6 have been measured."""
 MAX_BYTES_PER_TOKEN = 8
 """More than any text has: if the model read fewer tokens than this implies, the input was truncated."""
-
-CALL_OVERHEAD = 10_000
-"""Size counted for each tool call in addition to its line; more than it needs in memory."""
-MAX_FIELDS = 100
-"""Maximum number of fields kept of a stream's lines."""
 
 FORMAT_ERROR_PATTERN = re.compile(r"grammar|(?:invalid|in|for) format|JSON schema", re.IGNORECASE)
 """Errors about a schema that the model cannot use; their status would otherwise be retried."""
@@ -82,10 +86,16 @@ class Ollama(Provider):
         elif request.schema is not None:  # together with tools, it would prevent all calls
             body["format"] = dict(request.schema)
         top_level, options = split_parameters(request.options)
-        texts = [[remove_images(formatted) for formatted in body["messages"]], tools]
+        prompt_size = self.measure_prompt(request)
         images = sum(len(message.attachments) for message in request.messages)
-        options.setdefault("num_ctx", compute_context_size(texts, options.get("num_predict"), images))
+        options.setdefault("num_ctx", compute_context_size(prompt_size, options.get("num_predict"), images))
         return body | top_level | {"options": options}
+
+    def measure_prompt(self, request: ChatRequest) -> int:
+        """Return the bytes of the messages and tools as JSON, without images."""
+        texts = [self.format_message(message._replace(attachments=()), request.model) for message in request.messages]
+        prompt = [texts, self.provider_format_tools(request.tools)]
+        return len(json.dumps(prompt, ensure_ascii=False).encode("utf-8", "replace"))
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
         """Format a message together with the thinking that led to it."""
@@ -139,9 +149,8 @@ class Ollama(Provider):
             native=native,
         )
         if response.get("error"):
-            status = as_int(response.get("status")) or 200
-            body = json.dumps({"error": response["error"]})
-            error = self.provider_parse_error(status if 400 <= status <= 599 else 200, {}, body)
+            message = error_text(response["error"])
+            error = self.parse_embedded_error({"message": message, "status": response.get("status")})
             error.answer = answer
             raise error
         return answer
@@ -151,8 +160,6 @@ class Ollama(Provider):
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
-        error.status = None if status == 200 else status
-        error.message = error_text(find_error(parse_json(body))) or error.message
         match = re.search(r"model ['\"]?([^'\" ]+)['\"]? not found", error.message)
         if match and status == 404:
             error.advice = f"ollama pull {match[1]} installs it; ask models -p ollama lists those that are there"
@@ -178,9 +185,8 @@ class Ollama(Provider):
         means that an old server did not report it.
         """
         tokens_read = answer.usage.input_tokens
-        stripped = [message._replace(native=None, attachments=()) for message in request.messages]
-        messages = [self.format_message(message, request.model) for message in stripped]
-        minimum = measure_json_bytes([messages, self.provider_format_tools(request.tools)]) // MAX_BYTES_PER_TOKEN
+        messages = [message._replace(native=None) for message in request.messages]
+        minimum = self.measure_prompt(request._replace(messages=messages)) // MAX_BYTES_PER_TOKEN
         if tokens_read is None or tokens_read >= minimum:
             return ""
         return (
@@ -205,44 +211,38 @@ class OllamaStreamReader:
         self.ended = self.over = False
         self.size = 0
         self._response_fields: dict[str, Any] = {}
-        self._content = StringIO()
-        self._thinking = StringIO()
+        self._texts = {"content": StringIO()}
         self._tool_calls: list[Any] = []
 
-    def feed(self, event: ServerEvent) -> list[TextDelta | ReasoningDelta | CallDelta]:
+    def feed(self, event: ServerEvent) -> list[Delta]:
         if self.ended:
             return []
-        line = parse_json(event.data)
+        line = parse_event(event)
         if not isinstance(line, dict):
             line = {"error": f"a line that is not of its API: {event.data[:200]}"}
-        message = as_dict(line.pop("message", None))
-        if len(self._response_fields) < MAX_FIELDS:
-            self._response_fields |= {name: value for name, value in line.items() if value is not None}
+        message = as_dict(line.get("message"))
+        merge_fields(self._response_fields, line, "message")
         self.over = line.get("done") is True
         self.ended = self.over or bool(line.get("error"))
-        deltas: list[TextDelta | ReasoningDelta | CallDelta] = []
-        if thinking := as_text(message.get("thinking")):
-            self.size += self._thinking.write(thinking)
-            deltas.append(ReasoningDelta(thinking))
-        if content := as_text(message.get("content")):
-            self.size += self._content.write(content)
-            deltas.append(TextDelta(content))
+        deltas: list[Delta] = []
+        for name in ("thinking", "content"):
+            text = as_text(message.get(name))
+            if text:
+                self.size += self._texts.setdefault(name, StringIO()).write(text)
+                deltas += to_deltas(text, is_reasoning=name == "thinking")
         calls = as_list(message.get("tool_calls"))
-        self.size += len(event.data) if calls else 0
+        self.size += len(event.data) + ITEM_OVERHEAD * len(calls) if calls else 0
         for call in calls:
             name = as_text(as_dict(as_dict(call).get("function")).get("name"))
             deltas.append(CallDelta(len(self._tool_calls), name or "unnamed"))
             self._tool_calls.append(call)
-            self.size += CALL_OVERHEAD
         return deltas
 
     def response(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant", "content": self._content.getvalue()}
-        if self._thinking.tell():
-            message["thinking"] = self._thinking.getvalue()
+        message: dict[str, Any] = {name: text.getvalue() for name, text in self._texts.items()}
         if self._tool_calls:
             message["tool_calls"] = self._tool_calls
-        return self._response_fields | {"message": message}
+        return self._response_fields | {"message": {"role": "assistant"} | message}
 
 
 def filter_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,6 +251,34 @@ def filter_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     Otherwise the context would be sized for text that is never sent to the model.
     """
     return {name: parameters[name] for name in ("type", "properties", "required") if name in parameters}
+
+
+def split_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Rename the user's parameters for Ollama; return top-level parameters and those for `options`."""
+    top_level: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for given_name, value in parameters.items():
+        name = PARAMETER_NAMES.get(given_name, given_name)
+        if name == "options":
+            options |= as_dict(value)
+        elif name == "stop":
+            options[name] = [value] if isinstance(value, str) else value
+        elif name in TOP_LEVEL_PARAMETERS:
+            top_level[name] = EFFORT_NAMES.get(str(value), value) if given_name == "reasoning_effort" else value
+        else:
+            options[name] = value
+    return top_level, options
+
+
+def compute_context_size(prompt_size: int, max_output_tokens: Any, image_count: int = 0) -> int:
+    """Compute the context size, in tokens, for a prompt of so many bytes, its images and the response.
+
+    The size is a power of two, so that it rarely changes within a conversation: each change reloads the model.
+    """
+    output_tokens = as_int(max_output_tokens) or 0
+    prompt_tokens = prompt_size // BYTES_PER_TOKEN + image_count * TOKENS_PER_IMAGE
+    needed = prompt_tokens + (output_tokens if output_tokens > 0 else RESERVED_OUTPUT_TOKENS)
+    return max(MIN_CONTEXT_SIZE, 1 << (needed - 1).bit_length())
 
 
 def build_headers(key: str) -> dict[str, str]:

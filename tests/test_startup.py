@@ -166,14 +166,14 @@ def test_schema_checks_are_loaded_only_with_a_schema(home: Home) -> None:
 def test_file_readers_are_loaded_only_with_a_file(home: Home) -> None:
     (home.work / "src").mkdir()
     (home.work / "src/a.py").write_text("pass\n")
-    readers = {"ask.attachments", "ask.inputs.sources", "ask.inputs.folders", "pathspec", "ask_providers.demo_files"}
+    readers = {"ask.attachments", "ask.inputs.sources", "ask.inputs.folders", "pathspec"}
 
     def reading(*args: str) -> set[str]:
         return readers & observe(home, "-p", "demo", *args, "hi").modules
 
     assert reading() == set()
     assert reading("-f", "src/a.py") == {"ask.attachments", "ask.inputs.sources"}
-    assert reading("-f", "src") == readers - {"ask_providers.demo_files"}
+    assert reading("-f", "src") == readers
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from ask.errors import (
     RunInterruptedError,
 )
 from ask.messages import Answer, Finish, Message, Native, ToolCall, ToolSpec
-from ask.plugin_api.chat_stream import find_error
+from ask.parsing import find_error
 from ask.plugin_api.loaded_provider import GuardedStreamReader, LoadedProvider
 from ask.plugin_api.provider import (
     CallDelta,

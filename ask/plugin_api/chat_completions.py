@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from binascii import crc32
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask.errors import ProviderError, Remedy
 from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, Usage
-from ask.parsing import as_dict, as_int, as_list, as_number, as_text
-from ask.plugin_api.chat_stream import ChatStreamReader, find_error, to_call_list
+from ask.parsing import arguments_object, as_dict, as_int, as_list, as_number, as_text, find_error
+from ask.plugin_api.chat_stream import ChatStreamReader, to_call_list
 from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider, ProviderInfo
-from ask.retries import default_remedy
 
 FINISH_REASONS = {
     "tool_calls": Finish.TOOL_CALLS,
-    "function_call": Finish.TOOL_CALLS,
     "length": Finish.LENGTH,
     "max_tokens": Finish.LENGTH,
     "content_filter": Finish.FILTER,
@@ -200,21 +197,14 @@ class ChatCompletions(Provider):
         """Return the error inside a response with status 200, or None."""
         error = find_error(response)
         if error is not None:
-            code = as_int(as_dict(error).get("code") or as_dict(error).get("status"))
-            status = code if code and 400 <= code <= 599 else 200
-            return self.provider_parse_error(status, {}, json.dumps({"error": error}))
+            return self.parse_embedded_error(error)
         if answer.finish is Finish.ERROR:
             reason = as_text(first_choice(response).get("native_finish_reason")) or "error"
             return ProviderError(f"the model stopped with {reason}", None, Remedy.RETRY())
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        message = as_dict(first_choice(response).get("message"))
-        # The deprecated predecessor of `tool_calls`, with at most one call:
-        # https://platform.openai.com/docs/api-reference/chat/object
-        legacy_call = message.get("function_call")
-        legacy_calls = [{"function": legacy_call}] if as_dict(legacy_call).get("name") else []
-        return read_tool_calls(message.get("tool_calls") or legacy_calls)
+        return read_tool_calls(as_dict(first_choice(response).get("message")).get("tool_calls"))
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Parse the tokens and the cost, as far as they are reported."""
@@ -223,15 +213,6 @@ class ChatCompletions(Provider):
             output_tokens=as_int(usage.get("completion_tokens")),
             cached_tokens=as_int(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
             cost=as_number(usage.get("cost")),
-        )
-
-    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        error = find_error(parse_json(body))
-        return ProviderError(
-            error_text(error) or page_text(body) or "no explanation",
-            None if status == 200 else status,
-            default_remedy(status, headers),
-            parameter=as_text(as_dict(error).get("param")) or None,
         )
 
     # Models
@@ -300,69 +281,3 @@ def sanitize_tool_name(name: str) -> str:
     """
     sanitized = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name)
     return sanitized[:MAX_TOOL_NAME_LENGTH] or "_"
-
-
-def arguments_object(text: str) -> dict[str, Any] | None:
-    """Parse a call's arguments; None unless they are an object that can be sent.
-
-    Objects with NaN, infinity or a lone surrogate cannot be sent. Services reject requests that contain a call with
-    any such arguments.
-    """
-    value = parse_json(text)
-    try:
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def parse_json(text: str) -> Any:
-    """Parse JSON; return None if it is invalid."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def error_text(error: Any) -> str:
-    """Return an error's message as one line.
-
-    An error passed on by a gateway yields the upstream provider's message, prefixed with that provider's name.
-    """
-    if isinstance(error, str):
-        return " ".join(unwrap_nested_error(error).split())
-    fields = as_dict(error)
-    metadata = as_dict(fields.get("metadata"))
-    raw = metadata.get("raw")
-    inner = find_error(parse_json(raw) if isinstance(raw, str) else raw)
-    upstream = error_text(raw if inner is None else inner) if raw else ""
-    if not upstream:
-        return error_text(as_text(fields.get("message")) or format_error_detail(fields.get("detail")))
-    name = " ".join(as_text(metadata.get("provider_name")).split())
-    return f"{name}: {upstream}" if name else upstream
-
-
-def format_error_detail(detail: Any) -> str:
-    """Format the `detail` of an error: a string, or FastAPI's validation errors."""
-    messages = []
-    for entry in map(as_dict, as_list(detail)):
-        location = ".".join(str(part) for part in as_list(entry.get("loc")) if part != "body")
-        messages.append(": ".join(filter(None, (location, as_text(entry.get("msg"))))))
-    return "; ".join(filter(None, messages)) or as_text(detail)
-
-
-def unwrap_nested_error(text: str) -> str:
-    """Replace a nested JSON error at the end of a message with its text."""
-    start = text.find("{")
-    inner = find_error(parse_json(text[start:])) if start >= 0 else None
-    return text if inner is None else text[:start] + error_text(inner)
-
-
-def page_text(body: str) -> str:
-    """Return the message of a body that is not JSON.
-
-    This is the title of an HTML page, or the start of the text.
-    """
-    title = re.search(r"<title[^>]*>(.*?)</title>", body, re.IGNORECASE | re.DOTALL)
-    text = title.group(1) if title else re.sub(r"<[^>]*>", " ", body)
-    return " ".join(text.split())[:300]

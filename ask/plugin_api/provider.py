@@ -6,11 +6,13 @@ requests, retries, splits streams into events and runs the tools.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from ask.errors import ProviderError
 from ask.messages import EMPTY_MAPPING, Answer, Message, ToolCall, ToolSpec
+from ask.parsing import as_dict, as_int, as_text, error_text, find_error, page_text, parse_json
 from ask.retries import default_remedy
 
 if TYPE_CHECKING:
@@ -243,8 +245,20 @@ class Provider:
         raise NotImplementedError
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        """Return an error with the body as one line and the default remedy."""
-        return ProviderError(" ".join(body.split())[:300] or "no explanation", status, default_remedy(status, headers))
+        """Return the error in the body, or the body as one line, with the default remedy."""
+        error = find_error(parse_json(body))
+        return ProviderError(
+            error_text(error) or page_text(body) or "no explanation",
+            None if status == 200 else status,
+            default_remedy(status, headers),
+            parameter=as_text(as_dict(error).get("param")) or None,
+        )
+
+    def parse_embedded_error(self, error: Any) -> ProviderError:
+        """Return the error for one inside a response with status 200, which may contain another status."""
+        code = as_int(as_dict(error).get("code") or as_dict(error).get("status"))
+        status = code if code and 400 <= code <= 599 else 200
+        return self.provider_parse_error(status, {}, json.dumps({"error": error}))
 
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
         return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,11 +23,6 @@ def read_stream(*chunks: wire.Json) -> tuple[list[tuple[str, str]], list[Delta]]
     reader = CHAT.provider_stream_reader()
     shown = [delta for chunk in chunks for delta in reader.feed(ServerEvent(None, json.dumps(chunk)))]
     return [(call.name, call.arguments) for call in CHAT.provider_parse_tool_calls(reader.response())], shown
-
-
-def function_call_chunk(**fields: Any) -> wire.Json:
-    """Create a chunk with a part of a `function_call`, the form before `tool_calls`."""
-    return wire.chunk({"function_call": fields})
 
 
 # Names in parts
@@ -73,38 +67,12 @@ def test_chunks_of_several_names_may_be_interleaved(parts: list[str], first: boo
     assert sorted(read_stream(*chunks)[0]) == sorted((name, "{}") for name in whole.values())
 
 
-# The form before tools
+# A single call
 
 
-def test_function_call_is_read_from_chunks() -> None:
-    calls, shown = read_stream(
-        function_call_chunk(name="ba", arguments=""),
-        function_call_chunk(name="sh"),
-        function_call_chunk(arguments=LS[:4]),
-        function_call_chunk(arguments=LS[4:]),
-        wire.finish(),
-    )
-    assert (calls, shown) == ([("bash", LS)], [CallDelta(0, "ba"), CallDelta(0, "bash")])
-
-
-@pytest.mark.parametrize("empty", [None, {}, {"name": "", "arguments": ""}, {"name": None}, "none"])
-def test_an_empty_function_call_is_ignored(empty: Any) -> None:
-    assert read_stream(wire.chunk({"content": "hi", "function_call": empty}), wire.finish())[0] == []
-    assert CHAT.provider_parse_tool_calls(wire.answer("hi", function_call=empty)) == []
-
-
-def test_a_call_in_both_forms_counts_once() -> None:
-    both: dict[str, Any] = {"tool_calls": [CALL | {"index": 0}], "function_call": CALL["function"]}
-    assert read_stream(wire.chunk(both), wire.finish()) == ([("bash", LS)], [CallDelta(0, "bash")])
-    (call,) = CHAT.provider_parse_tool_calls(wire.answer(**both))
-    assert call.id == "a"
-
-
-def test_a_response_may_contain_function_call_or_a_single_call_instead_of_a_list() -> None:
-    for message in ({"function_call": CALL["function"]}, {"tool_calls": CALL}):
-        (call,) = CHAT.provider_parse_tool_calls(wire.answer(**message))
-        assert (call.name, call.arguments) == ("bash", LS)
-        assert call.id
+def test_a_response_may_contain_a_single_call_instead_of_a_list() -> None:
+    (call,) = CHAT.provider_parse_tool_calls({"choices": [{"message": {"tool_calls": CALL}}]})
+    assert (call.id, call.name, call.arguments) == ("a", "bash", LS)
 
 
 def test_a_stream_may_contain_a_single_call_instead_of_a_list() -> None:
@@ -117,13 +85,12 @@ def test_a_stream_may_contain_a_single_call_instead_of_a_list() -> None:
 # Through the program
 
 
-@pytest.mark.parametrize("delta", [{"function_call": CALL["function"]}, {"tool_calls": CALL}], ids=["old", "one"])
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_function_call_is_executed_and_answered(
-    ask: Ask, server: ModelServer, delta: dict[str, Any], whole: bool
-) -> None:
+def test_a_single_call_is_executed_and_answered(ask: Ask, server: ModelServer, whole: bool) -> None:
+    delta = {"tool_calls": CALL}
     (ask.cwd / "teal.txt").touch()
-    reply = wire.whole_reply(wire.answer(**delta)) if whole else wire.streams(wire.chunk(delta), wire.finish())
+    whole_answer = {"choices": [{"message": delta}]}
+    reply = wire.whole_reply(whole_answer) if whole else wire.streams(wire.chunk(delta), wire.finish())
     server.reply(reply, wire.says("There it is."))
     result = ask("-p", "openrouter", "look")
     assert (result.text, result.code) == ("There it is.\n", 0)

@@ -99,11 +99,6 @@ def test_restarted_message_replaces_the_interrupted_one(server: ModelServer) -> 
     assert (exchange.calls, exchange.result.answer.reasoning) == ((("bash", {"command": "ls"}),), "")
 
 
-def test_text_without_a_block_start_is_kept(server: ModelServer) -> None:
-    exchange = ask(server, wire.streams(wire.begins(), wire.text(0, "Hello.")[1:], wire.ends()))
-    assert (exchange.result.answer.text, exchange.streamed_text) == ("Hello.", "Hello.")
-
-
 def test_citations_and_unknown_events_are_accepted(server: ModelServer) -> None:
     cited = {"type": "char_location", "cited_text": "x", "document_index": 0}
     start: dict[str, Any] = {"type": "text", "text": "", "citations": []}

