@@ -1,7 +1,7 @@
 """The embedded demo: a provider without account, network or language model.
 
-A transport adapter answers in this process with Chat Completions, streamed or not, so that a first run or a script's
-tests exercise the entire program. `demo_rules` decides what the demo understands and answers.
+It answers in this process with a Chat Completions stream, so that a first run or a script's tests exercise the entire
+program but the network. `demo_rules` decides what the demo understands and answers.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import json
 import re
 from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
-from http import HTTPStatus
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ask import ChatCompletions, ChatRequest, as_list, as_text
+from ask import ChatCompletions, ChatRequest, HttpRequest, ServerEvent, as_list, as_text
 
 from .demo_rules import (
     PlannedCall,
@@ -30,10 +28,7 @@ from .demo_rules import (
     plan_calls,
 )
 
-if TYPE_CHECKING:
-    from requests import PreparedRequest, Response
-    from requests.adapters import BaseAdapter
-
+MODEL = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name": "Rules, no language model"}
 TEXT_CHUNK_SIZE = 24
 ARGUMENTS_CHUNK_SIZE = 8
 """Characters per streamed fragment."""
@@ -49,23 +44,17 @@ class Demo(ChatCompletions):
     def takes_schema(self, request: ChatRequest, schema: Mapping[str, Any]) -> bool:
         return True
 
-    def provider_adapter(self) -> BaseAdapter:
-        from requests.adapters import BaseAdapter
-
-        class DemoAdapter(BaseAdapter):
-            def send(self, request: PreparedRequest, *_: object, **__: object) -> Response:
-                return handle_request(request)
-
-            def close(self) -> None:
-                pass
-
-        return DemoAdapter()
+    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[ServerEvent]:
+        if request.body is None:
+            return iter([ServerEvent(None, json.dumps({"object": "list", "data": [MODEL]}))])
+        completion = choose_completion(request.body)
+        return (ServerEvent(None, json.dumps(chunk)) for chunk in iter_chunks(completion))
 
 
 provider = Demo(
     name="demo",
     title="demo (embedded, no network)",
-    base_url="http://demo.invalid/v1",
+    base_url="",
     default_model="demo",
     needs_key=False,
     tells_cost=True,
@@ -73,16 +62,6 @@ provider = Demo(
 
 
 # Answers
-
-
-def handle_request(request: PreparedRequest) -> Response:
-    """Return the response to a chat request, or to the models request."""
-    if request.method == "GET":
-        model = {"id": "demo", "object": "model", "created": 0, "owned_by": "ask", "name": "Rules, no language model"}
-        return to_response(request, {"object": "list", "data": [model]})
-    body = json.loads(request.body or b"")
-    completion = choose_completion(body)
-    return to_response(request, "".join(iter_sse_events(completion)) if body.get("stream") else completion)
 
 
 def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,19 +152,14 @@ def make_completion(body: Mapping[str, Any], text: str, calls: Sequence[PlannedC
     }
 
 
-def iter_sse_events(completion: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a completion as SSE events: fragments, the usage, then the end marker."""
+def iter_chunks(completion: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a completion as the chunks of a stream: fragments, then the usage."""
     head = {"id": completion["id"], "object": "chat.completion.chunk", "created": 0, "model": completion["model"]}
     choice = completion["choices"][0]
     for delta in iter_deltas(choice["message"]):
-        yield format_sse_event(head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    yield format_sse_event(head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]})
-    yield format_sse_event(head | {"choices": [], "usage": completion["usage"]})
-    yield "data: [DONE]\n\n"
-
-
-def format_sse_event(chunk: Mapping[str, Any]) -> str:
-    return f"data: {json.dumps(chunk)}\n\n"
+        yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    yield head | {"choices": [], "usage": completion["usage"]}
 
 
 def iter_deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -202,21 +176,3 @@ def iter_deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def split_chunks(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
-
-
-def to_response(request: PreparedRequest, body: Mapping[str, Any] | str) -> Response:
-    """Build a response as a connection would; a string body is an event stream, anything else JSON."""
-    from requests import Response
-    from urllib3.response import HTTPResponse
-
-    text, content_type = (
-        (body, "text/event-stream") if isinstance(body, str) else (json.dumps(body), "application/json")
-    )
-    headers = {"Content-Type": content_type}
-    response = Response()
-    response.status_code, response.reason = HTTPStatus.OK, HTTPStatus.OK.phrase
-    response.request, response.url = request, request.url or ""
-    response.headers.update(headers)
-    response.encoding = "utf-8"
-    response.raw = HTTPResponse(BytesIO(text.encode()), headers=headers, status=HTTPStatus.OK, preload_content=False)
-    return response

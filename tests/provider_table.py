@@ -119,7 +119,7 @@ def list_providers() -> Iterator[tuple[list[str], Provider]]:
         named = [entry for entry in entry_points if entry.value == target]
         provider = named[0].load()
         own = provider.provider_info().name
-        if provider.provider_adapter() is None:
+        if provider.provider_info().base_url:
             yield [own, *sorted({entry.name for entry in named} - {own})], provider
 
 

@@ -50,7 +50,7 @@ def send_request(
     notices: list[str] = []
     loaded = check_provider(provider, provider.provider_info().name, "ask-gents")
     transport = Transport(server.base_url, 10)
-    exchange = ProviderClient(loaded, transport, key, tries=tries, backoff=0.001, on_notice=notices.append)
+    exchange = ProviderClient(loaded, lambda: transport, key, tries=tries, backoff=0.001, on_notice=notices.append)
     turn = exchange.send(request, shown.append)
     return ExchangeResult(turn, "".join(delta.text for delta in shown if isinstance(delta, TextDelta)), notices)
 

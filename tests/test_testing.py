@@ -47,7 +47,7 @@ class Service(ChatCompletions):
 def as_module(provider: ChatCompletions) -> ModuleType:
     """Return a module with the provider's hooks."""
     module = ModuleType("delegating")
-    for hook in (name for name in dir(provider) if name.startswith("provider_") and name != "provider_adapter"):
+    for hook in (name for name in dir(provider) if name.startswith("provider_") and name != "provider_send"):
         setattr(module, hook, getattr(provider, hook))
     return module
 

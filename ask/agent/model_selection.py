@@ -16,7 +16,6 @@ from ask.agent.app_context import AppContext
 from ask.api_keys import format_variable_prefix
 from ask.client.preconnect import Preconnection, preconnect
 from ask.client.provider_client import ProviderClient
-from ask.client.transport import Transport
 from ask.errors import ConfigError, NetworkError, ProviderError
 from ask.messages import Usage
 from ask.plugin_api.loaded_provider import LoadedProvider
@@ -28,7 +27,7 @@ from ask.settings import Settings
 from ask.suggestions import suggest
 
 if TYPE_CHECKING:
-    from requests.adapters import BaseAdapter
+    from ask.client.transport import Transport
 
 PREFERRED_PROVIDER = "openrouter"
 TOKENS_PER_PRICE_UNIT = 1_000_000
@@ -44,7 +43,6 @@ class ModelEndpoint(NamedTuple):
         model: the model; "" for the first one that the provider lists.
         base_url: the base URL of requests.
         key: the API key; "" for none, or several separated by "|".
-        adapter: answers requests in place of the network, for an embedded provider.
         preconnection: the first connection, if it is already being opened.
     """
 
@@ -52,7 +50,6 @@ class ModelEndpoint(NamedTuple):
     model: str
     base_url: str
     key: str
-    adapter: BaseAdapter | None = None
     preconnection: Preconnection | None = None
 
     @property
@@ -90,7 +87,7 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
     base_url = selection.base_url or resolve_base_url(app, provider.info)
-    return create_endpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
+    return ModelEndpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
 
 
 def load_provider(app: AppContext, name: str) -> LoadedProvider:
@@ -119,14 +116,9 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(app.provider_names)}")
 
 
-def create_endpoint(provider: LoadedProvider, model: str, base_url: str, key: str) -> ModelEndpoint:
-    """Create an endpoint, with the provider's adapter if it is embedded."""
-    return ModelEndpoint(provider, model, base_url, key, provider.create_adapter())
-
-
 def start_preconnection(endpoint: ModelEndpoint) -> ModelEndpoint:
-    """Start to open a connection to the endpoint, unless its provider is embedded."""
-    return endpoint if endpoint.adapter else endpoint._replace(preconnection=preconnect(endpoint.base_url))
+    """Start to open a connection to the endpoint, if its provider uses HTTP."""
+    return endpoint if not endpoint.base_url else endpoint._replace(preconnection=preconnect(endpoint.base_url))
 
 
 def resolve_provider_and_model(app: AppContext, selection: ModelSelection) -> tuple[str, str]:
@@ -283,16 +275,22 @@ def create_client(
     endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings, redactor: Redactor = NO_SECRETS
 ) -> ProviderClient:
     """Create a client for an endpoint. `notify` is called with notices for the user, such as retries."""
-    transport = Transport(endpoint.base_url, settings.timeout, endpoint.adapter, endpoint.preconnection)
     return ProviderClient(
         endpoint.provider.with_limits(settings.timeout, notify),
-        transport,
+        partial(open_transport, endpoint, settings.timeout),
         endpoint.key,
         tries=settings.tries,
         backoff=settings.backoff,
         on_notice=notify,
         redactor=redactor,
     )
+
+
+def open_transport(endpoint: ModelEndpoint, timeout: float) -> Transport:
+    """Create the HTTP transport to an endpoint."""
+    from ask.client.transport import Transport
+
+    return Transport(endpoint.base_url, timeout, endpoint.preconnection)
 
 
 def get_reported_cost(usage: Usage) -> float:

@@ -22,7 +22,6 @@ from ask.agent.model_selection import (
     ModelEndpoint,
     ModelSelection,
     create_client,
-    create_endpoint,
     load_provider,
     requires_key,
     resolve_base_url,
@@ -366,7 +365,7 @@ def inspect_provider(app: AppContext, name: str, origin: str) -> ProviderStatus:
         key or app.config.get_provider(info.name) or any(environment.get(variable) for variable in url_variables)
     )
     base_url = resolve_base_url(app, info)
-    endpoint = None if requires_key(app, info, base_url) and not key else create_endpoint(loaded, "", base_url, key)
+    endpoint = None if requires_key(app, info, base_url) and not key else ModelEndpoint(loaded, "", base_url, key)
     return ProviderStatus(name, loaded, origin, endpoint, key_origin, is_configured or name in default_names)
 
 

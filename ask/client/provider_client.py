@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ask.api_keys import KeyRotation
-from ask.client.transport import HttpResponse, Transport
+from ask.client.plugin_response import PluginResponse
 from ask.errors import (
     AskError,
     IncompleteResponseError,
@@ -36,6 +36,11 @@ from ask.plugin_api.provider import (
 from ask.redaction import NO_SECRETS, Redactor
 from ask.retries import choose_retry_delay
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
+
+if TYPE_CHECKING:
+    from ask.client.transport import HttpResponse, Transport
+
+    Response = HttpResponse | PluginResponse
 
 
 def redact_request(redactor: Redactor, request: ChatRequest) -> ChatRequest:
@@ -123,7 +128,7 @@ class ProviderClient:
 
     Args:
         provider: the loaded plugin.
-        transport: the HTTP transport for the provider's base URL.
+        open_transport: creates the HTTP transport for the provider's base URL, when the first request needs it.
         key: the API key, or "" for none. Several keys, separated by "|", are tried in turn.
         tries: the maximum number of attempts per request.
         backoff: the seconds before the second attempt, doubled for each further one.
@@ -134,7 +139,7 @@ class ProviderClient:
     def __init__(
         self,
         provider: LoadedProvider,
-        transport: Transport,
+        open_transport: Callable[[], Transport],
         key: str,
         *,
         tries: int,
@@ -144,7 +149,7 @@ class ProviderClient:
     ) -> None:
         self.provider = provider
         self.redactor = redactor
-        self._transport = transport
+        self._get_transport = cache(open_transport)
         self._keys = KeyRotation(key)
         self._tries = tries
         self._backoff = backoff
@@ -226,7 +231,7 @@ class ProviderClient:
             error.advice = self.provider.info.offline_advice or error.advice
 
     def _fetch_json(self, request: HttpRequest) -> Any:
-        with self._transport.send(request) as http_response:
+        with self._open_response(request) as http_response:
             body = http_response.read_text()
         try:
             value = json.loads(body)
@@ -236,6 +241,10 @@ class ProviderClient:
             raise self._parse_error(http_response, body)
         return value
 
+    def _open_response(self, request: HttpRequest) -> Response:
+        events = self.provider.send(request)
+        return PluginResponse(events) if events else self._get_transport().send(request, self.provider.info.framing)
+
     def _send_once(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
         """Send the request once.
 
@@ -243,7 +252,7 @@ class ProviderClient:
             AskError: it failed before the first delta; later errors are part of the result.
         """
         http_request = self.provider.build_request(request, self._keys.current)
-        with self._transport.send(http_request, self.provider.info.framing) as http_response:
+        with self._open_response(http_request) as http_response:
             if http_response.status != 200:
                 raise self._parse_error(http_response, http_response.read_text())
             if http_response.is_stream() and (request.stream or self.provider.info.framing == "sse"):
@@ -256,7 +265,7 @@ class ProviderClient:
         return result
 
     def _read_stream(
-        self, request: ChatRequest, http_response: HttpResponse, on_delta: Callable[[Delta], None]
+        self, request: ChatRequest, http_response: Response, on_delta: Callable[[Delta], None]
     ) -> RequestResult:
         reader = self.provider.create_stream_reader()
         has_deltas = False
@@ -286,7 +295,7 @@ class ProviderClient:
             final_error = stream_error if isinstance(stream_error, RunInterruptedError) else error
             return RequestResult(answer._replace(finish=Finish.ERROR), error=final_error)
 
-    def _read_deltas(self, reader: GuardedStreamReader, http_response: HttpResponse) -> Iterator[Delta]:
+    def _read_deltas(self, reader: GuardedStreamReader, http_response: Response) -> Iterator[Delta]:
         """Yield the deltas of a stream as they arrive, merging those received together."""
         joiners: Mapping[type, SurrogateJoiner] = {TextDelta: SurrogateJoiner(), ReasoningDelta: SurrogateJoiner()}
         size, event_size, limit = 0, 0, MAX_ANSWER_CHARACTERS
@@ -342,7 +351,7 @@ class ProviderClient:
             answer, tuple(call._replace(arguments=repair_surrogates(call.arguments)) for call in calls)
         )
 
-    def _parse_body(self, http_response: HttpResponse) -> Mapping[str, Any]:
+    def _parse_body(self, http_response: Response) -> Mapping[str, Any]:
         text = http_response.read_text().strip()
         if text and not text.startswith(("{", "[")):
             raise self._make_unexpected_body_error(http_response, text)
@@ -371,7 +380,7 @@ class ProviderClient:
         if answer.text:
             on_delta(TextDelta(answer.text))
 
-    def _parse_error(self, http_response: HttpResponse, body: str) -> ProviderError:
+    def _parse_error(self, http_response: Response, body: str) -> ProviderError:
         """Parse the error in a response; a redirect counts as one."""
         if 300 <= http_response.status < 400:
             location = http_response.headers.get("Location", "another place")
@@ -381,7 +390,7 @@ class ProviderClient:
             return self._classify_error(error)
         return self._classify_error(self.provider.parse_error(http_response.status, http_response.headers, body))
 
-    def _make_unexpected_body_error(self, http_response: HttpResponse, text: str) -> ProviderError:
+    def _make_unexpected_body_error(self, http_response: Response, text: str) -> ProviderError:
         """Return the error for a response that is not from the API, such as a proxy's page."""
         if text.startswith("<"):
             error = self._parse_error(http_response, text)

@@ -32,7 +32,6 @@ from ask.version import VERSION
 
 if TYPE_CHECKING:
     import requests
-    from requests.adapters import BaseAdapter
 
 GRACE_PERIOD = 2.0
 """Seconds to wait after the end marker for a usage chunk or the end of the body."""
@@ -59,7 +58,6 @@ class Transport:
     Args:
         base_url: the provider's base URL.
         stall_timeout: the seconds to wait while the answer makes no progress.
-        adapter: a provider's own `requests` adapter, which replaces the network.
         preconnection: the first connection, if it is already being opened.
 
     Raises:
@@ -70,7 +68,6 @@ class Transport:
         self,
         base_url: str,
         stall_timeout: float,
-        adapter: BaseAdapter | None = None,
         preconnection: Preconnection | None = None,
     ) -> None:
         import requests
@@ -84,7 +81,7 @@ class Transport:
         self._session = requests.Session()
         # Otherwise `requests` reads the body of a redirect, of any length, even if it does not follow it.
         self._session.get_redirect_target = ignore_redirect  # type: ignore[method-assign]
-        self._session.mount(f"{parts.scheme}://", adapter or create_adapter(self._connection_counter))
+        self._session.mount(f"{parts.scheme}://", create_adapter(self._connection_counter))
 
     def send(self, request: HttpRequest, stream_format: Literal["sse", "ndjson"] = "sse") -> HttpResponse:
         """Send a request and return the response as soon as its headers have arrived.

@@ -1,24 +1,22 @@
 """The hooks that a provider plugin implements: what each returns and when it runs.
 
 An implementation is any callable attribute of an instance of `ask.Provider`, or of a module, whose name begins with
-`provider_`. A module must define every hook except `provider_adapter` and `provider_takes_attachment`. All hooks except
-`provider_adapter` must be pure: no I/O, no waiting, no printing. Any exception other than an `ask.AskError` is
+`provider_`. A module must define every hook except `provider_send` and `provider_takes_attachment`. All hooks except
+`provider_send` must be pure: no I/O, no waiting, no printing. Any exception other than an `ask.AskError` is
 reported as a bug in the plugin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from ask.messages import Answer, ToolCall, ToolSpec
-from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, ProviderInfo, StreamReader
+from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, ProviderInfo, ServerEvent, StreamReader
 
 if TYPE_CHECKING:
-    from requests.adapters import BaseAdapter
-
     from ask.errors import ProviderError
 
 PROJECT_NAME = "ask"
@@ -33,14 +31,6 @@ class ProviderHooks:
     @hookspec(firstresult=True)
     def provider_info(self) -> ProviderInfo:  # type: ignore[empty-body]
         """Return the provider's description. Runs at any time, also to list providers."""
-
-    @hookspec(firstresult=True)
-    def provider_adapter(self) -> BaseAdapter | None:
-        """Return a `requests` adapter that answers in place of the network.
-
-        Runs once, before the first request. For providers that run inside the process; the default, None, sends
-        requests over the network.
-        """
 
     @hookspec(firstresult=True)
     def provider_supports_tools(self, model: str) -> bool:  # type: ignore[empty-body]
@@ -89,6 +79,16 @@ class ProviderHooks:
 
         Runs once per tool round, and again for a retry. The same messages must produce the same bytes, except for
         cache markers, because providers cache by prefix.
+        """
+
+    @hookspec(firstresult=True)
+    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[ServerEvent] | None:
+        """Send a request without HTTP, and yield the events of the answer as they arrive.
+
+        For a provider that runs a program, calls an SDK or answers by itself. Runs after `provider_build_request` in
+        place of ask's own transport, also for the models list, whose JSON is the data of the events. ask interrupts an
+        event that takes longer than `timeout` seconds, and closes the iterator when the run is interrupted. A
+        `FileNotFoundError` means that a program is not installed. The default, None, sends requests over HTTP.
         """
 
     @hookspec(firstresult=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType, NoneType
 from typing import TYPE_CHECKING, Any
 
-from ask.errors import AskError, PluginError, ProviderError, SignalExit
+from ask.errors import AskError, MissingDependencyError, NetworkError, PluginError, ProviderError, SignalExit
 from ask.messages import Answer, Finish, Native, ToolCall, ToolSpec, Usage
 from ask.plugin_api.provider import (
     CallDelta,
@@ -27,8 +28,6 @@ from ask.text import format_one_line
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-
-    from requests.adapters import BaseAdapter
 
     from ask.plugin_api.hookspecs import ProviderHooks
 
@@ -82,10 +81,6 @@ class LoadedProvider:
         """Return the provider with a time limit in seconds for each call, and a receiver of notices."""
         return LoadedProvider(self._hooks, self.info, is_builtin=self.is_builtin, time_limit=time_limit, notify=notify)
 
-    def create_adapter(self) -> BaseAdapter | None:
-        with self.guard("provider_adapter"):
-            return self._hooks.provider_adapter()
-
     def supports_tools(self, model: str) -> bool:
         return bool(self._call("provider_supports_tools", bool, model=model))
 
@@ -111,6 +106,32 @@ class LoadedProvider:
     def build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         built: HttpRequest = self._call("provider_build_request", HttpRequest, request=request, key=key)
         return built
+
+    def send(self, request: HttpRequest) -> Iterator[ServerEvent] | None:
+        """Send a request without HTTP and return its events; return None for a provider that uses HTTP.
+
+        Raises:
+            MissingDependencyError: a program that the plugin runs is not installed.
+            NetworkError: an event takes longer than the time limit.
+        """
+        timeout = math.inf if self._time_limit is None else self._time_limit
+        events = self._call("provider_send", (Iterator, NoneType), request=request, timeout=timeout)
+        return None if events is None else self._iter_events(events)
+
+    def _iter_events(self, events: Iterator[ServerEvent]) -> Iterator[ServerEvent]:
+        try:
+            while True:
+                with self.guard("provider_send"):
+                    event = next(events, None)
+                if event is None:
+                    return
+                if not isinstance(event, ServerEvent):
+                    raise self._make_type_error("provider_send", "an iterator of ServerEvent", event)
+                yield event
+        finally:
+            if isinstance(events, Generator):
+                with self.guard("provider_send"):
+                    events.close()
 
     def create_stream_reader(self) -> GuardedStreamReader:
         reader = self._call("provider_stream_reader", object)
@@ -189,6 +210,9 @@ class LoadedProvider:
             return
 
         def interrupt(_: int, __: FrameType | None) -> None:
+            if hook == "provider_send":
+                message = f"the answer from {self.info.name} made no progress for {self._time_limit:g} s"
+                raise NetworkError(message, "--timeout raises the limit")
             raise self.make_error(hook, f"took longer than {self._time_limit:g} s")
 
         previous_handler = signal.signal(signal.SIGALRM, interrupt)
@@ -219,6 +243,9 @@ class _ErrorConverter:
     def __exit__(self, exception_type: type[BaseException] | None, exception: BaseException | None, _: object) -> None:
         if isinstance(exception, AskError | SignalExit) or not isinstance(exception, Exception | SystemExit):
             return
+        if isinstance(exception, FileNotFoundError) and self._hook == "provider_send":
+            message = f"{exception.filename} is not installed"
+            raise MissingDependencyError(message, f"the provider {self._provider.info.name} runs it") from exception
         problem = f"failed with {type(exception).__name__}: {exception}"
         raise self._provider.make_error(self._hook, problem) from exception
 

@@ -7,16 +7,13 @@ requests, retries, splits streams into events and runs the tools.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ask.errors import ProviderError
 from ask.messages import EMPTY_MAPPING, Answer, Message, ToolCall, ToolSpec
 from ask.parsing import as_dict, as_int, as_text, error_text, find_error, page_text, parse_json
 from ask.retries import default_remedy
-
-if TYPE_CHECKING:
-    from requests.adapters import BaseAdapter
 
 CONTRACT = 1
 """The version of the plugin API."""
@@ -28,7 +25,8 @@ class ProviderInfo(NamedTuple):
     Attributes:
         name: the name, as passed to `-p`; environment variables such as `<NAME>_BASE_URL` are derived from it.
         title: the display name.
-        base_url: the default base URL, in the format that the provider's own SDK uses.
+        base_url: the default base URL, in the format that the provider's own SDK uses; "" for a provider that
+            implements `provider_send`.
         default_model: the model to use unless the user names one; "" for none.
         key_env: the environment variables that may contain the API key; the first is the one named in hints.
         needs_key: whether the provider refuses requests without a key.
@@ -202,7 +200,7 @@ REQUIRED_HOOKS = (
     "provider_parse_response",
 )
 """The hooks without a default implementation."""
-OPTIONAL_HOOKS = ("provider_adapter", "provider_takes_attachment")
+OPTIONAL_HOOKS = ("provider_send", "provider_takes_attachment")
 """The hooks that a module may omit; the default then applies."""
 
 
@@ -215,7 +213,7 @@ class Provider:
     def provider_info(self) -> ProviderInfo:
         return self.info
 
-    def provider_adapter(self) -> BaseAdapter | None:
+    def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[ServerEvent] | None:
         return None
 
     def provider_supports_tools(self, model: str) -> bool:

@@ -41,7 +41,7 @@ class ProviderContract(RequestTests, AnswerTests, FailureTests):
     def test_every_hook_exists_and_takes_what_the_host_passes(self) -> None:
         for hook in list_hook_names():
             function = getattr(self.provider, hook, None)
-            if function is None and hook in ("provider_adapter", "provider_takes_attachment"):
+            if function is None and hook in ("provider_send", "provider_takes_attachment"):
                 continue
             assert callable(function), f"{hook} is missing"
             known = list_host_arguments(getattr(Provider, hook))

@@ -78,7 +78,7 @@ class AgentBench:
         )
         client = ProviderClient(
             provider,
-            Transport(self._server.base_url, 10),
+            lambda: Transport(self._server.base_url, 10),
             "",
             tries=2,
             backoff=0.01,

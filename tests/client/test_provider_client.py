@@ -69,7 +69,7 @@ def send(
     shown_text: list[str] = []
     client = ProviderClient(
         check_provider(openrouter, "openrouter", "ask-gents"),
-        Transport(server.base_url, stall),
+        lambda: Transport(server.base_url, stall),
         "key",
         tries=tries,
         backoff=backoff,
@@ -324,7 +324,7 @@ def test_a_provider_may_build_its_own_next_key_remedy(server: ModelServer) -> No
     notices: list[str] = []
     plugin = check_provider(Plugin(name="own", base_url=server.base_url), "own", "own-plugin")
     client = ProviderClient(
-        plugin, Transport(server.base_url, 20), "bad|good", tries=1, backoff=0, on_notice=notices.append
+        plugin, lambda: Transport(server.base_url, 20), "bad|good", tries=1, backoff=0, on_notice=notices.append
     )
     assert client.send(QUESTION, lambda _: None).answer.text == "Hello."
 

@@ -14,14 +14,9 @@ from ask.plugin_api.loader import list_hook_names
 from ask.plugin_api.provider import REQUIRED_HOOKS
 
 HOOKS = [
-    *(
-        "provider_info",
-        "provider_adapter",
-        "provider_supports_tools",
-        "provider_takes_attachment",
-        "provider_format_tools",
-    ),
-    *("provider_parse_tool_calls", "provider_format_tool_result", "provider_build_request", "provider_stream_reader"),
+    *("provider_info", "provider_supports_tools", "provider_takes_attachment", "provider_format_tools"),
+    *("provider_parse_tool_calls", "provider_format_tool_result", "provider_build_request", "provider_send"),
+    "provider_stream_reader",
     *("provider_parse_response", "provider_parse_error", "provider_notice"),
     *("provider_models_request", "provider_parse_models"),
 ]

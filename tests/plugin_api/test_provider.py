@@ -9,14 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import Message, Native, Provider, ProviderInfo, Remedy, ToolSpec, default_remedy, model_family, retry_after
+from ask import (
+    HttpRequest,
+    Message,
+    Native,
+    Provider,
+    ProviderInfo,
+    Remedy,
+    ToolSpec,
+    default_remedy,
+    model_family,
+    retry_after,
+)
 
 PROVIDER = Provider(ProviderInfo("test", "Test", "http://test"))
 
 
 def test_hooks_have_defaults() -> None:
     assert PROVIDER.provider_info().name == "test"
-    assert PROVIDER.provider_adapter() is None
+    assert PROVIDER.provider_send(HttpRequest("/"), 1) is None
     assert PROVIDER.provider_supports_tools("any")
     assert PROVIDER.provider_models_request("key") is None
     assert PROVIDER.provider_parse_models({"data": [{"id": "a"}]}) == []
