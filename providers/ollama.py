@@ -149,8 +149,8 @@ class Ollama(Provider):
             native=native,
         )
         if response.get("error"):
-            message = error_text(response["error"])
-            error = self.parse_embedded_error({"message": message, "status": response.get("status")})
+            status = response.get("status")
+            error = self.parse_embedded_error({"message": error_text(response["error"]), "status": status})
             error.answer = answer
             raise error
         return answer
@@ -217,9 +217,7 @@ class OllamaStreamReader:
     def feed(self, event: ServerEvent) -> list[Delta]:
         if self.ended:
             return []
-        line = parse_event(event)
-        if not isinstance(line, dict):
-            line = {"error": f"a line that is not of its API: {event.data[:200]}"}
+        line = as_dict(parse_event(event))
         message = as_dict(line.get("message"))
         merge_fields(self._response_fields, line, "message")
         self.over = line.get("done") is True
