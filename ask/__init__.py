@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from ask.plugin_api.chat_completions import ChatCompletions, first_choice, invent_id, read_tool_calls
     from ask.plugin_api.chat_stream import ChatStreamReader
-    from ask.plugin_api.hookspecs import hookimpl
+    from ask.plugin_api.loader import hookimpl
     from ask.plugin_api.provider import (
         CONTRACT,
         CallDelta,
@@ -62,7 +62,7 @@ _EXPORTS_BY_MODULE = {
     ),
     "ask.plugin_api.chat_completions": "ChatCompletions first_choice invent_id read_tool_calls",
     "ask.plugin_api.chat_stream": "ChatStreamReader",
-    "ask.plugin_api.hookspecs": "hookimpl",
+    "ask.plugin_api.loader": "hookimpl",
     "ask.plugin_api.provider": (
         "CONTRACT CallDelta ChatRequest Delta HttpRequest ModelInfo Provider ProviderInfo ReasoningDelta "
         "ServerEvent StreamReader TextDelta model_family"

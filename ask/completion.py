@@ -73,9 +73,9 @@ def read_provider_rows(cache_file: Path) -> list[list[str]]:
     try:
         return [[str(part) for part in row] for row in json.loads(cache_file.read_bytes())["rows"] if len(row) == 3]
     except (OSError, ValueError, KeyError, TypeError):
-        from ask.plugin_api.loader import find_provider_entries
+        from ask.plugin_api.loader import find_plugins
 
-        return [list(entry) for entries in find_provider_entries(cache_file).values() for entry in entries]
+        return [list(entry) for entries in find_plugins(cache_file).providers.values() for entry in entries]
 
 
 def complete_models(

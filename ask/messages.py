@@ -99,7 +99,8 @@ class Native(NamedTuple):
 class Message(NamedTuple):
     """One message of a conversation.
 
-    A tool result has the role "tool" and gives the id of its call in `tool_call_id`.
+    A tool result has the role "tool" and gives the id of its call in `tool_call_id`. In a `ChatRequest` it also has
+    `formatted_result`, as the provider's own hook formatted it.
     """
 
     role: Role
@@ -109,6 +110,7 @@ class Message(NamedTuple):
     tool_name: str = ""
     attachments: tuple[Attachment, ...] = ()
     native: Native | None = None
+    formatted_result: Mapping[str, Any] | None = None
 
 
 class Usage(NamedTuple):

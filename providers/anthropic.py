@@ -6,7 +6,6 @@ message, the cache is marked explicitly, and thinking is sent back only during a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,13 +29,10 @@ from ask import (
     as_int,
     as_list,
     as_text,
-    default_remedy,
-    error_text,
     find_error,
-    invent_id,
     normalize_tool,
-    page_text,
     parse_json,
+    read_tool_calls,
 )
 
 from .anthropic_blocks import (
@@ -127,7 +123,7 @@ class Anthropic(Provider):
             sanitize_tool_name(call.name) for message in request.messages for call in message.tool_calls
         )
         if request.tools:
-            return {"tools": self.provider_format_tools(request.tools), "tool_choice": {"type": request.tool_choice}}
+            return {"tools": list(request.tools), "tool_choice": {"type": request.tool_choice}}
         if not called_names:
             return {}
         former_tools = [ToolSpec(name, "No longer on offer.", {"type": "object"}) for name in called_names]
@@ -159,8 +155,7 @@ class Anthropic(Provider):
                 )
             elif message.role == "tool":
                 call_id = ids.get_id(message.tool_call_id)
-                role = "user"
-                content = [self.provider_format_tool_result(call_id, message.tool_name, message.content)]
+                role, content = "user", [{**(message.formatted_result or {}), "tool_use_id": call_id}]
             else:
                 files = [format_file_block(attachment) for attachment in message.attachments]
                 role, content = "user", files + format_text_blocks(message.content)
@@ -213,9 +208,9 @@ class Anthropic(Provider):
             native=self.build_provider_state(response, blocks, finish),
             reason=format_refusal_reason(response),
         )
-        error = response.get("error") or (None if "content" in response else find_error(dict(response)))
-        if error:
-            provider_error = self.provider_parse_error(200, {}, json.dumps({"error": error}))
+        error = find_error(response)
+        if error is not None:
+            provider_error = self.parse_embedded_error(error)
             provider_error.answer = answer
             raise provider_error
         return answer
@@ -238,32 +233,18 @@ class Anthropic(Provider):
         return None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls: list[ToolCall] = []
-        seen: set[str] = set()
-        for block in read_blocks(response):
-            if block.get("type") != "tool_use":
-                continue
-            tool_input = block.get("input")
-            arguments = tool_input if isinstance(tool_input, str) else json.dumps(tool_input or {}, ensure_ascii=False)
-            call_id = as_text(block.get("id"))
-            if not call_id or call_id in seen:
-                call_id = invent_id()
-            seen.add(call_id)
-            calls.append(ToolCall(call_id, as_text(block.get("name")) or "unnamed", arguments))
-        return calls
+        blocks = [block for block in read_blocks(response) if block.get("type") == "tool_use"]
+        return read_tool_calls([{"id": b.get("id"), "function": b | {"arguments": b.get("input")}} for b in blocks])
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        error_value = find_error(parse_json(body))
-        error = as_dict(error_value)
+        error = as_dict(find_error(parse_json(body)))
         error_type = as_text(error.get("type"))
-        message = error_text(error_value) or page_text(body) or "no explanation"
         code = ERROR_STATUSES.get(error_type) if status == 200 else status
-        provider_error = ProviderError(
-            f"not found: {message}" if error_type == "not_found_error" else message,
-            code,
-            default_remedy(code or 200, headers),
-            parameter=OPTION_NAMES.get(message.partition(":")[0].partition(".")[0]),
-        )
+        provider_error = super().provider_parse_error(code or 200, headers, body)
+        message = provider_error.message
+        provider_error.parameter = OPTION_NAMES.get(message.partition(":")[0].partition(".")[0])
+        if error_type == "not_found_error":
+            provider_error.message = f"not found: {message}"
         limit_reached = as_dict(error.get("details")).get("error_code") == "enforced_spend_limit_reached"
         if limit_reached or code == 402 or any(words in message for words in BILLING_MESSAGES):
             provider_error.remedy = Remedy.NEXT_KEY

@@ -6,8 +6,6 @@ parts is kept as received, and sent again instead of its provider-neutral form.
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -33,12 +31,10 @@ from ask import (
     as_list,
     as_number,
     as_text,
-    default_remedy,
-    error_text,
     find_error,
     normalize_tool,
-    page_text,
     parse_json,
+    read_tool_calls,
 )
 
 from .gemini_response import (
@@ -117,7 +113,7 @@ class Gemini(Provider):
         schema = self.choose_schema(request)
         if request.tools and not (schema and is_old_model(request.model)):
             mode = "NONE" if request.tool_choice == "none" else "AUTO"
-            body["tools"] = self.provider_format_tools(request.tools)
+            body["tools"] = list(request.tools)
             body["toolConfig"] = {"functionCallingConfig": {"mode": mode}}
         config: dict[str, Any] = {}
         if schema is not None:
@@ -154,10 +150,9 @@ class Gemini(Provider):
                 parts = self.format_model_parts(message, model)
                 ids |= map_call_ids(message, parts)
             elif message.role == "tool":
-                name, original_id = message.tool_name, ids.get(message.tool_call_id)
-                part = self.provider_format_tool_result(message.tool_call_id, name, message.content)
-                part["functionResponse"] |= {"id": original_id} if original_id else {}
-                parts = [part]
+                original_id = ids.get(message.tool_call_id)
+                function_response = as_dict(as_dict(message.formatted_result).get("functionResponse"))
+                parts = [{"functionResponse": function_response | ({"id": original_id} if original_id else {})}]
             else:
                 parts = format_user_parts(message) if message.role == "user" else []
             role = "model" if message.role == "assistant" else "user"
@@ -245,33 +240,23 @@ class Gemini(Provider):
         """Return the error in a response with status 200, if any."""
         error = find_error(response)
         if error is not None:
-            code = as_int(as_dict(error).get("code"))
-            status = code if code and 400 <= code <= 599 else 200
-            return self.provider_parse_error(status, {}, json.dumps({"error": error}))
+            return self.parse_embedded_error(error)
         return ProviderError(FAILURE_MESSAGES[reason], None, Remedy.RETRY()) if reason in FAILURE_MESSAGES else None
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
-        calls: list[ToolCall] = []
-        seen: set[str] = set()
-        for function_call in list_function_calls(read_parts(response)):
-            call_id = as_text(function_call.get("id"))
-            if not call_id or call_id in seen:
-                call_id = f"call_{os.urandom(8).hex()}"
-            seen.add(call_id)
-            calls.append(
-                ToolCall(call_id, as_text(function_call.get("name")) or "unnamed", format_arguments(function_call))
-            )
-        return calls
+        calls = list_function_calls(read_parts(response))
+        return read_tool_calls(
+            [{"id": call.get("id"), "function": call | {"arguments": format_arguments(call)}} for call in calls]
+        )
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        error = find_error(parse_json(body))
-        message = error_text(error) or page_text(body) or "no explanation"
-        parameter = next(
+        provider_error = super().provider_parse_error(status, headers, body)
+        message = provider_error.message
+        provider_error.parameter = next(
             (name for name, gemini_name in PARAMETER_NAMES.items() if is_parameter_mentioned(gemini_name, message)),
             None,
         )
-        error_status = None if status == 200 else status
-        provider_error = ProviderError(message, error_status, default_remedy(status, headers), parameter=parameter)
+        error = find_error(parse_json(body))
         details = [as_dict(detail) for detail in as_list(as_dict(error).get("details"))]
         if provider_error.remedy.action == "retry" and provider_error.remedy.after is None:
             provider_error.remedy = Remedy.RETRY(parse_retry_delay(details))

@@ -80,9 +80,8 @@ class Ollama(Provider):
     def build_body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": request.model, "stream": request.stream}
         body["messages"] = [self.format_message(message, request.model) for message in request.messages]
-        tools = self.provider_format_tools(request.tools)
-        if tools and request.tool_choice != "none":
-            body["tools"] = tools
+        if request.tools and request.tool_choice != "none":
+            body["tools"] = list(request.tools)
         elif request.schema is not None:  # together with tools, it would prevent all calls
             body["format"] = dict(request.schema)
         top_level, options = split_parameters(request.options)
@@ -94,13 +93,13 @@ class Ollama(Provider):
     def measure_prompt(self, request: ChatRequest) -> int:
         """Return the bytes of the messages and tools as JSON, without images."""
         texts = [self.format_message(message._replace(attachments=()), request.model) for message in request.messages]
-        prompt = [texts, self.provider_format_tools(request.tools)]
+        prompt = [texts, list(request.tools)]
         return len(json.dumps(prompt, ensure_ascii=False).encode("utf-8", "replace"))
 
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
         """Format a message together with the thinking that led to it."""
         if message.role == "tool":
-            return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
+            return dict(message.formatted_result or {})
         formatted: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.attachments:
             formatted["images"] = [attachment.base64 for attachment in message.attachments]
@@ -149,8 +148,8 @@ class Ollama(Provider):
             native=native,
         )
         if response.get("error"):
-            message = error_text(response["error"])
-            error = self.parse_embedded_error({"message": message, "status": response.get("status")})
+            status = response.get("status")
+            error = self.parse_embedded_error({"message": error_text(response["error"]), "status": status})
             error.answer = answer
             raise error
         return answer
@@ -217,9 +216,7 @@ class OllamaStreamReader:
     def feed(self, event: ServerEvent) -> list[Delta]:
         if self.ended:
             return []
-        line = parse_event(event)
-        if not isinstance(line, dict):
-            line = {"error": f"a line that is not of its API: {event.data[:200]}"}
+        line = as_dict(parse_event(event))
         message = as_dict(line.get("message"))
         merge_fields(self._response_fields, line, "message")
         self.over = line.get("done") is True

@@ -107,9 +107,7 @@ def test_every_public_class_and_function_has_a_docstring(name: str) -> None:
         return
     assert read_docstring(thing), f"{name} has no docstring"
     for part, method in vars(thing).items() if inspect.isclass(thing) else ():
-        if inspect.isfunction(method) and not part.startswith(
-            ("_", "provider_")
-        ):  # hooks are documented in `ask.plugin_api.hookspecs`
+        if inspect.isfunction(method) and not part.startswith(("_", "provider_")):  # `Provider` documents the hooks
             docstring = inspect.getdoc(method) or inspect.getdoc(getattr(ask.StreamReader, part, method))
             assert docstring, f"{name}.{part} has no docstring"
 

@@ -203,7 +203,6 @@ class ToolLoop:
         chat_request = ChatRequest(
             model=request.endpoint.model,
             messages=(self._system_message, *messages),
-            tools=self._tools,
             tool_choice=tool_choice,
             options=request.settings.options,
             stream=request.settings.stream,
@@ -211,7 +210,7 @@ class ToolLoop:
         )
         self._on_event(RequestStarted())
         self._result.finish_reason = Finish.CUT
-        return self._client.send(chat_request, self._on_event)
+        return self._client.send(chat_request, self._on_event, self._tools)
 
     def _truncate_context(self) -> None:
         """Leave messages out of requests if they exceed the model's context."""

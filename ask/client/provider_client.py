@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -41,15 +41,6 @@ if TYPE_CHECKING:
     from ask.client.transport import HttpResponse, Transport
 
     Response = HttpResponse | PluginResponse
-
-
-def redact_request(redactor: Redactor, request: ChatRequest) -> ChatRequest:
-    """Replace the secrets in the messages and tools of a request."""
-    tools = [
-        ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
-        for tool in request.tools
-    ]
-    return request._replace(messages=tuple(map(redactor.redact_message, request.messages)), tools=tools)
 
 
 def redact_answer(redactor: Redactor, answer: Answer) -> Answer:
@@ -155,8 +146,10 @@ class ProviderClient:
         self._backoff = backoff
         self._on_notice = on_notice
 
-    def send(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
-        """Send a request and return its result; `on_delta` receives the text as it arrives.
+    def send(
+        self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec] = ()
+    ) -> RequestResult:
+        """Send a request with these tools and return its result; `on_delta` receives the text as it arrives.
 
         A request is retried only until the first delta has been emitted.
 
@@ -164,14 +157,35 @@ class ProviderClient:
         unchanged.
         """
         delta_redactor = DeltaRedactor(self.redactor, on_delta)
-        result = self._send(redact_request(self.redactor, request), delta_redactor.feed)
+        result = self._send(self._prepare(request, tools), delta_redactor.feed, tools)
         try:
             delta_redactor.finish()
         except AskError as error:
             result = result._replace(error=result.error or error)
         return result._replace(answer=redact_answer(self.redactor, result.answer))
 
-    def _send(self, request: ChatRequest, on_delta: Callable[[Delta], None]) -> RequestResult:
+    def _prepare(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> ChatRequest:
+        """Remove secrets from a request, and have the provider format its tools and tool results."""
+        redactor, provider = self.redactor, self.provider
+        messages = [
+            message._replace(
+                formatted_result=provider.format_tool_result(message.tool_call_id, message.tool_name, message.content)
+            )
+            if message.role == "tool"
+            else message
+            for message in map(redactor.redact_message, request.messages)
+        ]
+        redacted_tools = [
+            ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
+            for tool in tools
+        ]
+        return request._replace(
+            messages=messages, tools=provider.format_tools(redacted_tools) if redacted_tools else ()
+        )
+
+    def _send(
+        self, request: ChatRequest, on_delta: Callable[[Delta], None], tools: Sequence[ToolSpec]
+    ) -> RequestResult:
         try:
             result = self._retry(partial(self._send_once, request, on_delta))
         except ProviderError as error:
@@ -183,7 +197,7 @@ class ProviderClient:
             )
 
             self._classify_error(error)
-            tool = find_rejected_tool(error, request.tools)
+            tool = find_rejected_tool(error, tools)
             if tool:
                 set_rejected_tool_message(error, tool)
             elif request.schema is not None and is_schema_rejected(error):

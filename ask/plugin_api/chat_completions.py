@@ -103,7 +103,7 @@ class ChatCompletions(Provider):
         body: dict[str, Any] = {"model": request.model}
         body["messages"] = [self.format_message(message, request.model) for message in request.messages]
         if request.tools:
-            body["tools"] = self.provider_format_tools(request.tools)
+            body["tools"] = list(request.tools)
             body["tool_choice"] = request.tool_choice
         if request.schema is not None and self.takes_schema(request, request.schema):
             body["response_format"] = self.response_format(request.schema)
@@ -131,7 +131,7 @@ class ChatCompletions(Provider):
     def format_message(self, message: Message, model: str) -> dict[str, Any]:
         """Convert a message to the API's format, including its provider-specific parts."""
         if message.role == "tool":
-            return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
+            return dict(message.formatted_result or {})
         formatted: dict[str, Any] = {"role": message.role, "content": message.content}
         if message.attachments:
             text_parts = [{"type": "text", "text": message.content}] if message.content else []

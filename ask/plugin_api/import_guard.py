@@ -6,8 +6,9 @@ import fcntl
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from tempfile import TemporaryFile
 from typing import NoReturn
 
 from ask.text import format_one_line
@@ -39,10 +40,9 @@ def report_slow_loading(name: str, notify: NotifyCallback) -> Iterator[None]:
 
 @contextmanager
 def guard_import(name: str, notify: NotifyCallback) -> Iterator[None]:
-    """Guard the import of the plugin `name` in the block.
+    """Guard the import of the plugin `name` in the block. Whatever it prints is reported as one line.
 
-    Whatever it prints is reported as one line through `notify`, which may be called from another thread. `os._exit`
-    raises SystemExit instead; native code can still end the process.
+    `os._exit` raises SystemExit instead; native code can still end the process.
     """
     name = format_one_line(name)
     with (
@@ -57,73 +57,45 @@ def guard_import(name: str, notify: NotifyCallback) -> Iterator[None]:
 def capture_output(event: str, notify: NotifyCallback) -> Iterator[NotifyCallback]:
     """Report what a plugin prints in the block as one line through `notify`.
 
-    The block gets a `notify` that it can call from any thread meanwhile.
+    File descriptors are redirected, because child processes and native code may print, too. The block gets a `notify`
+    that it can call meanwhile, from any thread.
     """
-    output = _OutputRedirect()
-    try:
-        yield output.wrap_notify(notify)
-    finally:
-        printed = output.restore()
-        if printed:
-            notify(f"the plugin {event}: {printed}")
-
-
-class _OutputRedirect:
-    """Redirects the file descriptors of standard output and standard error to memory until `restore` is called."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._saved_descriptors: dict[int, int] = {}
-        for descriptor in (1, 2):
-            with suppress(OSError):  # the stream is closed
-                self._saved_descriptors[descriptor] = fcntl.fcntl(
-                    descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR
-                )
-        # Without memfd_create (macOS) the output is discarded.
-        in_memory = hasattr(os, "memfd_create")
-        memory = os.memfd_create("plugin output") if in_memory else os.open(os.devnull, os.O_RDWR)
-        self._memory_descriptor = fcntl.fcntl(memory, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR)
-        os.close(memory)
-        _flush_streams()
-        for descriptor in self._saved_descriptors:
-            os.dup2(self._memory_descriptor, descriptor)
-
-    def wrap_notify(self, notify: NotifyCallback) -> NotifyCallback:
-        """Return a `notify` that writes to the user instead of to memory."""
+    user_streams: dict[int, int] = {}
+    for descriptor in (1, 2):
+        with suppress(OSError):  # the stream is closed
+            user_streams[descriptor] = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_DESCRIPTOR)
+    lock = threading.Lock()
+    with TemporaryFile() as output:
+        output_streams = dict.fromkeys(user_streams, output.fileno())
 
         def notify_user(text: str) -> None:
-            with self._lock:
-                _flush_streams()
-                self._restore_descriptors()
+            with lock:
+                _redirect(user_streams)
                 notify(text)
-                for descriptor in self._saved_descriptors:
-                    os.dup2(self._memory_descriptor, descriptor)
+                _redirect(output_streams)
 
-        return notify_user
-
-    def restore(self) -> str:
-        """End the redirection and return the captured output as one line."""
-        with self._lock:
-            _flush_streams()
-            self._restore_descriptors()
-            for saved in self._saved_descriptors.values():
-                os.close(saved)
-            self._saved_descriptors.clear()
-            with suppress(OSError):
-                os.lseek(self._memory_descriptor, 0, os.SEEK_SET)
-            data = os.read(self._memory_descriptor, MAX_OUTPUT_BYTES)
-            os.close(self._memory_descriptor)
-        return format_one_line(data.decode(errors="replace"), MAX_LINE_LENGTH)
-
-    def _restore_descriptors(self) -> None:
-        for descriptor, saved in self._saved_descriptors.items():
-            os.dup2(saved, descriptor)
+        _redirect(output_streams)
+        try:
+            yield notify_user
+        finally:
+            with lock:
+                _redirect(user_streams)
+                for saved in user_streams.values():
+                    os.close(saved)
+                user_streams.clear()
+                output_streams.clear()
+            output.seek(0)
+            printed = format_one_line(output.read(MAX_OUTPUT_BYTES).decode(errors="replace"), MAX_LINE_LENGTH)
+            if printed:
+                notify(f"the plugin {event}: {printed}")
 
 
-def _flush_streams() -> None:
+def _redirect(targets: Mapping[int, int]) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # closed, missing, or replaced by the plugin
             stream.flush()
+    for descriptor, target in targets.items():
+        os.dup2(target, descriptor)
 
 
 @contextmanager

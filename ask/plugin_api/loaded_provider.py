@@ -18,6 +18,7 @@ from ask.plugin_api.provider import (
     Delta,
     HttpRequest,
     ModelInfo,
+    Provider,
     ProviderInfo,
     ReasoningDelta,
     ServerEvent,
@@ -29,7 +30,6 @@ from ask.text import format_one_line
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ask.plugin_api.hookspecs import ProviderHooks
 
 FEED, RESPONSE = "feed of its stream reader", "response of its stream reader"
 MAX_VALUE_LENGTH = 60
@@ -64,7 +64,7 @@ class LoadedProvider:
 
     def __init__(
         self,
-        hooks: ProviderHooks,
+        hooks: Provider,
         info: ProviderInfo,
         *,
         is_builtin: bool,

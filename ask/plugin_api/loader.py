@@ -11,6 +11,7 @@ import os
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
+from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,6 @@ import pluggy
 
 from ask.atomic_files import write_private_file
 from ask.errors import ConfigError
-from ask.plugin_api.hookspecs import PROJECT_NAME, ProviderHooks
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
 from ask.suggestions import suggest
@@ -29,12 +29,14 @@ from ask.version import DISTRIBUTION
 if TYPE_CHECKING:
     from ask.plugin_api.import_guard import NotifyCallback
 
+PROJECT_NAME = "ask"
+hookimpl = pluggy.HookimplMarker(PROJECT_NAME)
+
 PROVIDER_GROUP = "ask.providers"
-ENTRY_POINT_GROUPS = (PROVIDER_GROUP, "ask.tools")
-CACHE_KEYS = ("rows", "tools")
-"""The JSON keys of the entry point groups in the cache file, in the same order."""
+GROUPS = {"rows": PROVIDER_GROUP, "tools": "ask.tools"}
+"""The entry point groups, by their key in the cache file."""
 EntryPointRows = dict[str, list[list[str]]]
-"""The name, target and distribution of each entry point, by group."""
+"""The name, target and distribution of each entry point, by the group's key."""
 
 
 class PluginEntry(NamedTuple):
@@ -60,25 +62,27 @@ def find_plugins(cache: Path | None) -> PluginIndex:
     Without a cache file, the metadata is always read.
     """
     stamp = [sys.executable, *([path, _get_modified_time(path)] for path in sys.path)]
-    rows = _read_cache(cache, stamp)
-    if rows is None:
-        rows = _scan_entry_points()
-        _write_cache(cache, stamp, rows)
-    providers, tools = (sorted(PluginEntry(*row) for row in rows[group]) for group in ENTRY_POINT_GROUPS)
-    return PluginIndex(_group_entries("name", providers), _group_entries("distribution", tools))
+    try:
+        cached = json.loads(cache.read_bytes()) if cache else {}
+        if cached["stamp"] == stamp:
+            return _index_plugins(cached)
+    except (OSError, ValueError, KeyError, TypeError):  # missing, damaged, or of another version
+        pass
+    rows = _scan_entry_points()
+    if cache:
+        with suppress(OSError):  # without the cache the next start is slower, nothing more
+            write_private_file(cache, json.dumps({"stamp": stamp, **rows}).encode())
+    return _index_plugins(rows)
 
 
-def find_provider_entries(cache: Path | None) -> dict[str, tuple[PluginEntry, ...]]:
-    """Find the installed providers by name; see `find_plugins`."""
-    return find_plugins(cache).providers
+def _index_plugins(rows: EntryPointRows) -> PluginIndex:
+    return PluginIndex(_group_entries("name", rows["rows"]), _group_entries("distribution", rows["tools"]))
 
 
-def _group_entries(field: str, entries: list[PluginEntry]) -> dict[str, tuple[PluginEntry, ...]]:
-    grouped: dict[str, tuple[PluginEntry, ...]] = {}
-    for entry in sorted(entries, key=attrgetter(field)):
-        key = getattr(entry, field)
-        grouped[key] = (*grouped.get(key, ()), entry)
-    return grouped
+def _group_entries(field: str, rows: list[list[str]]) -> dict[str, tuple[PluginEntry, ...]]:
+    get_key = attrgetter(field)
+    entries = sorted(sorted(PluginEntry(*row) for row in rows), key=get_key)
+    return {key: tuple(group) for key, group in groupby(entries, get_key)}
 
 
 def _get_modified_time(path: str) -> int:
@@ -95,51 +99,19 @@ def _scan_entry_points() -> EntryPointRows:
     """
     from importlib.metadata import distributions
 
-    rows: EntryPointRows = {group: [] for group in ENTRY_POINT_GROUPS}
+    rows: EntryPointRows = {key: [] for key in GROUPS}
     seen_names: set[str] = set()
     for distribution in distributions():
         with suppress(Exception):  # a broken distribution must not hide the others
             text = distribution.read_text("entry_points.txt") or ""
-            has_plugins = any(f"[{group}]" in text for group in ENTRY_POINT_GROUPS)
+            has_plugins = any(f"[{group}]" in text for group in GROUPS.values())
             if not has_plugins or distribution.name in (None, *seen_names):
                 continue
             seen_names.add(distribution.name)
-            for entry in distribution.entry_points:
-                if entry.group in rows:
-                    rows[entry.group].append([entry.name, entry.value, distribution.name])
+            for key, group in GROUPS.items():
+                entries = distribution.entry_points.select(group=group)
+                rows[key] += [[entry.name, entry.value, distribution.name] for entry in entries]
     return rows
-
-
-def _read_cache(cache: Path | None, stamp: list[Any]) -> EntryPointRows | None:
-    """Return the cached rows if they are up to date and valid.
-
-    The cache of an older version of ask may lack a group.
-    """
-    if cache is None:
-        return None
-    try:
-        cached = json.loads(cache.read_bytes())
-        cached_rows = {group: cached[key] for group, key in zip(ENTRY_POINT_GROUPS, CACHE_KEYS, strict=True)}
-        rows = {group: [[str(a), str(b), str(c)] for a, b, c in cached_rows[group]] for group in ENTRY_POINT_GROUPS}
-        return rows if cached_rows == rows and cached["stamp"] == stamp else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _write_cache(cache: Path | None, stamp: list[Any], rows: EntryPointRows) -> None:
-    if cache is None:
-        return
-    rows_by_key = {key: rows[group] for group, key in zip(ENTRY_POINT_GROUPS, CACHE_KEYS, strict=True)}
-    with suppress(OSError):  # without the cache the next start is slower, nothing more
-        write_private_file(cache, json.dumps({"stamp": stamp, **rows_by_key}).encode())
-
-
-def _guard_import(entry: PluginEntry, notify: NotifyCallback) -> AbstractContextManager[None]:
-    if entry.distribution == DISTRIBUTION:
-        return nullcontext()
-    from ask.plugin_api.import_guard import guard_import
-
-    return guard_import(f"{entry.name} ({entry.distribution})", notify)
 
 
 def load_provider(entries: tuple[PluginEntry, ...], notify: NotifyCallback) -> LoadedProvider:
@@ -155,7 +127,12 @@ def load_provider(entries: tuple[PluginEntry, ...], notify: NotifyCallback) -> L
         names = " and ".join(each.distribution for each in entries)
         raise ConfigError(f"{names} both have a provider named {entry.name}", "uninstall one of them")
     module_name, _, attribute = entry.target.partition(":")
-    with _guard_import(entry, notify):
+    guard: AbstractContextManager[None] = nullcontext()
+    if entry.distribution != DISTRIBUTION:
+        from ask.plugin_api.import_guard import guard_import
+
+        guard = guard_import(f"{entry.name} ({entry.distribution})", notify)
+    with guard:
         try:
             value: Any = import_module(module_name.strip())
             for part in filter(None, attribute.strip().split(".")):
@@ -182,11 +159,11 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     if missing:
         raise make_provider_load_error(name, distribution, f"it has no {', '.join(missing)}")
     manager = ProviderManager(PROJECT_NAME)
-    manager.add_hookspecs(ProviderHooks)
+    manager.add_hookspecs(Provider)
     try:
         manager.register(plugin, name)
         manager.check_pending()
-        hooks = cast("ProviderHooks", manager.hook)
+        hooks = cast("Provider", manager.hook)
         info = hooks.provider_info()
     except pluggy.PluginValidationError as error:
         raise make_provider_load_error(name, distribution, explain_hook_error(str(error))) from error
@@ -198,7 +175,10 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
 
 
 class ProviderManager(pluggy.PluginManager):
-    """A plugin manager that treats every `provider_*` callable as a hook implementation, decorated or not."""
+    """A plugin manager for the hooks of `Provider`; every `provider_*` callable implements one, decorated or not."""
+
+    def parse_hookspec_opts(self, module_or_class: Any, name: str) -> Any:
+        return {"firstresult": True} if name.startswith("provider_") else None
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> Any:
         if not name.startswith("provider_") or not callable(getattr(plugin, name, None)):
@@ -219,7 +199,7 @@ def find_missing_hooks(plugin: object) -> list[str]:
 
 
 def list_hook_names() -> list[str]:
-    return [name for name in vars(ProviderHooks) if name.startswith("provider_")]
+    return [name for name in vars(Provider) if name.startswith("provider_")]
 
 
 def explain_hook_error(message: str) -> str:

@@ -58,8 +58,9 @@ class ChatRequest(NamedTuple):
 
     Attributes:
         model: the model's name in the provider's API.
-        messages: the conversation, beginning with the system message.
-        tools: the tools the model may call; also set if `tool_choice` is "none", because some providers reject
+        messages: the conversation, beginning with the system message. Each tool result has `formatted_result`, as
+            `provider_format_tool_result` returned it.
+        tools: the tools the model may call, as `provider_format_tools` returned them; also set if `tool_choice` is "none", because some providers reject
             a conversation that contains calls of undefined tools.
         tool_choice: "auto" lets the model decide; "none" forbids tool calls.
         options: the model parameters that the user set with `-o`.
@@ -70,7 +71,7 @@ class ChatRequest(NamedTuple):
 
     model: str
     messages: Sequence[Message]
-    tools: Sequence[ToolSpec] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
     tool_choice: Literal["auto", "none"] = "auto"
     options: Mapping[str, Any] = EMPTY_MAPPING
     stream: bool = True
@@ -205,45 +206,99 @@ OPTIONAL_HOOKS = ("provider_send", "provider_takes_attachment")
 
 
 class Provider:
-    """The base class of providers, with the default hooks. `ask.plugin_api.hookspecs` documents when each runs."""
+    """The base class of providers: the specification of every hook, with the default where there is one.
+
+    An implementation is any callable attribute of an instance of this class, or of a module, whose name begins with
+    `provider_`. A module must define every hook except `provider_send` and `provider_takes_attachment`. Hooks are
+    called with keywords, and only on the selected provider. All except `provider_send` must be pure: no I/O, no
+    waiting, no printing. Any exception other than an `ask.AskError` is reported as a bug in the plugin.
+    """
 
     def __init__(self, info: ProviderInfo) -> None:
         self.info = info
 
     def provider_info(self) -> ProviderInfo:
+        """Return the provider's description. Runs at any time, also to list providers."""
         return self.info
 
     def provider_send(self, request: HttpRequest, timeout: float) -> Iterator[ServerEvent] | None:
+        """Send a request without HTTP, and yield the events of the answer as they arrive.
+
+        For a provider that runs a program, calls an SDK or answers by itself. Runs after `provider_build_request` in
+        place of ask's own transport, also for the models list, whose JSON is the data of the events. ask interrupts an
+        event that takes longer than `timeout` seconds, and closes the iterator when the run is interrupted. A
+        `FileNotFoundError` means that a program is not installed. The default, None, sends requests over HTTP.
+        """
         return None
 
     def provider_supports_tools(self, model: str) -> bool:
+        """Check whether the model accepts tools.
+
+        Runs before a request that would contain them.
+        """
         return True
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        """Check whether a message to this model may contain a file of this MIME type.
+
+        Runs before a request whose messages contain such files, and to list what the user can attach. The default is
+        False. Return False only if the type is known to be unsupported: the user then gets an error before anything is
+        sent, and files attached earlier in the conversation are replaced by a note. So `provider_build_request` finds
+        only accepted types in `Message.attachments`, and only in messages with the role "user".
+        """
         return False
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        """Return the tools in the provider's own format.
+
+        Runs once for each request that carries tools; the result becomes `ChatRequest.tools`.
+        """
         from ask.plugin_api.tool_schemas import normalize_tool
 
         return [normalize_tool(tool).as_function() for tool in tools]
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        """Return the tool calls in a response, in the model's order and with unique ids.
+
+        Runs after `provider_parse_response`. Must generate ids if the provider sends none. Arguments are returned
+        exactly as the model wrote them, even if they are not valid JSON.
+        """
         raise NotImplementedError
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        """Return a tool result in the provider's own format: a message, or a block of one.
+
+        Runs once per request for each tool result in the conversation; the dict becomes the `formatted_result` of the
+        result's message in `ChatRequest.messages`.
+        """
         raise NotImplementedError
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        """Return the HTTP request, including authentication headers.
+
+        Runs once per tool round, and again for a retry. The same messages must produce the same bytes, except for
+        cache markers, because providers cache by prefix.
+        """
         raise NotImplementedError
 
     def provider_stream_reader(self) -> StreamReader:
+        """Return a new stream reader. Runs before each streamed answer is read."""
         raise NotImplementedError
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        """Parse the answer in a response, or in what `StreamReader.response` returned.
+
+        Runs once per answer. Raises `ask.ProviderError`, preferably made by `provider_parse_error`, if the response is
+        or contains an error. Any text that came before the error belongs in the error's `answer`.
+        """
         raise NotImplementedError
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        """Return the error in the body, or the body as one line, with the default remedy."""
+        """Return (do not raise) the error for an HTTP response, with its remedy.
+
+        Runs for each response with an error status, and for a response with status 200 that cannot be parsed, such
+        as an HTML page.
+        """
         error = find_error(parse_json(body))
         return ProviderError(
             error_text(error) or page_text(body) or "no explanation",
@@ -259,12 +314,24 @@ class Provider:
         return self.provider_parse_error(status, {}, json.dumps({"error": error}))
 
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
+        """Return a one-line notice for the user about an answer; "" for none.
+
+        Runs after each answer, even an empty one. It reports what is not an error. The default is "".
+        """
         return ""
 
     def provider_models_request(self, key: str) -> HttpRequest | None:
+        """Return the request for the models list; None, the default, if there is none.
+
+        Runs whenever ask needs the list: for `ask models`, `ask doctor`, or to choose a model.
+        """
         return None
 
     def provider_parse_models(self, body: Any) -> list[ModelInfo]:
+        """Parse the response to the models request; `body` is its JSON.
+
+        Runs once for each such response.
+        """
         return []
 
     def native_for(self, message: Message, model: str) -> Mapping[str, Any]:

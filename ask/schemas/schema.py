@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,7 @@ from ask.text import format_one_line
 if TYPE_CHECKING:
     from jsonschema import SchemaError, ValidationError
     from jsonschema.protocols import Validator
-    from referencing import Resource, Specification
-    from referencing._core import Resolver
 
-IN_PLACE_KEYWORDS = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
-"""Keywords whose subschemas apply to the same value as the schema that contains them."""
 MAX_PROBLEMS = 3
 MAX_PROBLEM_LENGTH = 200
 """In characters. A problem may quote the entire value."""
@@ -105,7 +101,7 @@ def parse_schema(value: Any) -> JsonSchema:
         hint = "put what it stands for into $defs of the same schema"
         raise UsageError(f"--schema: {error.ref!r} refers to nothing in it", hint) from None
     except RecursionError:
-        raise UsageError("--schema: it refers to itself without end, or is too deep") from None
+        raise UsageError("--schema: it is too deep") from None
     return JsonSchema(value)
 
 
@@ -118,55 +114,19 @@ def describe_schema_error(error: SchemaError) -> str:
 
 
 def check_references(schema: Mapping[str, Any], validator_class: type[Validator]) -> None:
-    """Check that all references resolve, without cycles for the same value.
+    """Raise Unresolvable for a reference without a target.
 
-    Raises Unresolvable or RecursionError otherwise. Nothing is fetched: the target of a reference must be in the
-    schema, or be the meta-schema of a draft.
+    Nothing is fetched: the target must be in the schema, or be the meta-schema of a draft.
     """
     from jsonschema_specifications import REGISTRY as SPECIFICATIONS
     from referencing.jsonschema import specification_with
 
-    specification = specification_with(str(validator_class.META_SCHEMA["$schema"]))
-    root = specification.create_resource(schema)
+    root = specification_with(str(validator_class.META_SCHEMA["$schema"])).create_resource(schema)
     pending = [(root, SPECIFICATIONS.resolver_with_root(root))]
-    finished_ids: set[int] = set()
     while pending:
         resource, resolver = pending.pop()
-        follow_in_place_references(resource, resolver, specification, (), finished_ids)
+        contents: Any = resource.contents
+        for name in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if isinstance(contents, Mapping) and isinstance(contents.get(name), str):
+                resolver.lookup(contents[name])
         pending += [(part, resolver.in_subresource(part)) for part in resource.subresources()]
-
-
-def follow_in_place_references(
-    resource: Resource[Any],
-    resolver: Resolver[Any],
-    specification: Specification[Any],
-    active_ids: tuple[int, ...],
-    finished_ids: set[int],
-) -> None:
-    """Follow the references that apply to the same value.
-
-    Raises RecursionError on a cycle. Adds the ids of the schemas without a cycle to `finished_ids`.
-    """
-    schema = resource.contents
-    if not isinstance(schema, Mapping) or id(schema) in finished_ids:
-        return
-    if id(schema) in active_ids:
-        raise RecursionError
-    active_ids = (*active_ids, id(schema))
-    for name in ("$ref", "$dynamicRef", "$recursiveRef"):
-        if isinstance(schema.get(name), str):
-            resolved = resolver.lookup(schema[name])
-            target = resource.from_contents(resolved.contents, default_specification=specification)
-            follow_in_place_references(target, resolved.resolver, specification, active_ids, finished_ids)
-    in_place_ids = {id(part) for name in IN_PLACE_KEYWORDS for part in list_subschemas(schema.get(name))}
-    for part in resource.subresources():
-        if id(part.contents) in in_place_ids:
-            follow_in_place_references(part, resolver.in_subresource(part), specification, active_ids, finished_ids)
-    finished_ids.add(id(schema))
-
-
-def list_subschemas(value: Any) -> Iterator[Any]:
-    """Return the subschemas of a keyword: one, a list, or a mapping."""
-    if isinstance(value, list):
-        return iter(value)
-    return iter((value, *value.values())) if isinstance(value, Mapping) else iter(())

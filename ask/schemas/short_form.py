@@ -40,20 +40,19 @@ TYPES: dict[str, SchemaDict] = {
     "url": {"type": "string", "format": "uri"},
 }
 TYPES_HINT = f"there are {', '.join(TYPES)}, [type] and {{name type}}"
-NAME_PATTERN = re.compile(r"[^\W\d][\w-]*")
-QUOTED_PATTERN = re.compile(r'"((?:[^"\\\n]|\\.)*)"|' + r"'((?:[^'\\\n]|\\.)*)'")
-DESCRIPTION_PATTERN = re.compile(r"[^,\n}]*")
+FIELDS_HINT = 'fields are written like "name, age int"; other names are quoted'
+NAME_PATTERN = r"[^\W\d][\w-]*"
+QUOTED_PATTERN = r'"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
 MAX_DEPTH = 50
 
 
 def parse_short_form(text: str) -> SchemaDict:
     """Convert the short form to a JSON Schema, or raise a UsageError that says where."""
     parser = _ShortFormParser(text)
-    parser.skip(" \t\r\n")
-    schema = parser.parse_type() if parser.next_character in ("[", "{") else parser.parse_fields()
-    parser.skip(" \t\r\n")
-    if parser.next_character:
-        parser.fail(f"{parser.quote_next_word()} comes unexpected")
+    parser.take(r"\s+")
+    schema = parser.parse_type() if text.strip().startswith(("[", "{")) else parser.parse_fields()
+    parser.take(r"\s+")
+    parser.expect(r"\Z", "{} comes unexpected")
     return schema
 
 
@@ -65,28 +64,25 @@ class _ShortFormParser:
         self._position = 0
         self._depth = 0
 
-    @property
-    def next_character(self) -> str:
-        """The next character; "" at the end."""
-        return self._text[self._position : self._position + 1]
+    def is_next(self, pattern: str) -> re.Match[str] | None:
+        return re.compile(pattern).match(self._text, self._position)
 
-    def skip(self, characters: str = " \t\r") -> None:
-        """Skip any of these characters."""
-        while self.next_character and self.next_character in characters:
-            self._position += 1
+    def take(self, pattern: str) -> str:
+        """Skip what matches the pattern, and the spaces after it; return the match, or "" if there is none."""
+        match = self.is_next(rf"({pattern})[ \t\r]*")
+        if match is None:
+            return ""
+        self._position = match.end()
+        return match[1]
 
-    def accept(self, character: str) -> bool:
-        """Skip the next character if it is this one, and return whether it was."""
-        is_next = self.next_character == character
-        self._position += is_next
-        return is_next
+    def expect(self, pattern: str, message: str, hint: str = 'for example "name, age int, tags [string]"') -> str:
+        """Skip what matches the pattern; fail if nothing does, with the next word in the message."""
+        if not self.is_next(pattern):
+            next_word = self._text[self._position :].split(maxsplit=1)
+            self.fail(message.format(repr(next_word[0][:20]) if next_word else "the end"), hint)
+        return self.take(pattern)
 
-    def quote_next_word(self) -> str:
-        """Quote the next word for an error message."""
-        rest = self._text[self._position :].split(maxsplit=1)
-        return repr(rest[0][:20]) if rest else "the end"
-
-    def fail(self, message: str, hint: str = 'for example "name, age int, tags [string]"') -> NoReturn:
+    def fail(self, message: str, hint: str) -> NoReturn:
         """Raise a UsageError that gives the current position."""
         line = self._text.count("\n", 0, self._position) + 1
         character = self._position - self._text.rfind("\n", 0, self._position)
@@ -97,100 +93,60 @@ class _ShortFormParser:
         """Parse fields up to a closing brace or the end, and return the object schema."""
         properties: dict[str, SchemaDict] = {}
         required: list[str] = []
-        self.skip(" \t\r\n,")
-        if self.next_character in ("", "}"):
-            self.fail("there are no fields", 'for example "name, age int"')
-        while self.next_character not in ("", "}"):
-            name = self.parse_name()
+        self.take(r"[\s,]+")
+        while not properties or not self.is_next(r"\}|\Z"):
+            name = self.take_quoted() or self.expect(NAME_PATTERN, "expected the name of a field, not {}", FIELDS_HINT)
             if name in properties:
                 self.fail(f"the field {name!r} is there twice", "leave one out")
-            if not self.accept("?"):
+            if not self.take(r"\?"):
                 required.append(name)
             properties[name] = self.parse_field()
-            self.skip()
-            if self.next_character not in ("", "}", ",", "\n"):
-                self.fail(f"{self.quote_next_word()} comes unexpected", "fields are separated by commas")
-            self.skip(" \t\r\n,")
+            self.expect(r"[,\n]|(?=\})|\Z", "{} comes unexpected", "fields are separated by commas; age? is optional")
+            self.take(r"[\s,]+")
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-    def parse_name(self) -> str:
-        """Parse the name of a field, which may be quoted."""
-        if self.next_character in ('"', "'"):
-            return self.parse_quoted()
-        match = NAME_PATTERN.match(self._text, self._position)
-        if match is None:
-            self.fail(f"{self.quote_next_word()} is no name of a field", "names with other signs are quoted")
-        self._position = match.end()
-        return match[0]
 
     def parse_field(self) -> SchemaDict:
         """Parse the type and the description after the name of a field."""
-        self.skip()
-        schema = TYPES["string"] if self.next_character in ("", ",", "\n", ":", "}") else self.parse_type()
-        self.skip()
-        if self.next_character == "?":
-            self.fail("the ? stands behind the type", "it comes right after the name: age? int")
-        if not self.accept(":"):
+        schema = TYPES["string"] if self.is_next(r"[,\n:}]|\Z") else self.parse_type()
+        if not self.take(":"):
             return schema
-        self.skip()
-        if self.next_character in ('"', "'"):
-            return schema | {"description": self.parse_quoted()}
-        match = DESCRIPTION_PATTERN.match(self._text, self._position)
-        description = match[0] if match else ""
-        self._position += len(description)
-        return schema | ({"description": description.strip()} if description.strip() else {})
+        description = self.take_quoted() or self.take(r"[^,\n}]+").strip()
+        return schema | ({"description": description} if description else {})
 
     def parse_type(self) -> SchemaDict:
         """Parse a type, which may be a union of several."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            self.fail("this is too deep")
+            self.fail("this is too deep", "use a JSON Schema")
         choices = [self.parse_single_type()]
-        self.skip()
-        while self.accept("|"):
-            self.skip(" \t\r\n")
+        while self.take(r"\|\s*"):
             choices.append(self.parse_single_type())
-            self.skip()
         self._depth -= 1
         return make_union(choices)
 
     def parse_single_type(self) -> SchemaDict:
         """Parse one member of a union."""
-        if self.accept("["):
-            self.skip(" \t\r\n")
-            if self.next_character == "]":
-                self.fail("the list does not say what it holds", "for example [string], or [{name, age int}]")
-            items = self.parse_type()
-            self.expect("]")
-            return {"type": "array", "items": items}
-        if self.accept("{"):
-            schema = self.parse_fields()
-            self.expect("}")
+        if self.take(r"\[\s*"):
+            schema = {"type": "array", "items": self.parse_type()}
+            self.expect(r"\s*\]", "a ] is missing before {}")
             return schema
-        if self.next_character in ('"', "'"):
-            return {"type": "string", "enum": [self.parse_quoted()]}
-        match = NAME_PATTERN.match(self._text, self._position)
-        if match is None:
-            self.fail(f"{self.quote_next_word()} is no type", TYPES_HINT)
-        if match[0] not in TYPES:
+        if self.take(r"\{"):
+            schema = self.parse_fields()
+            self.expect(r"\}", "a }} is missing before {}")
+            return schema
+        if self.is_next("[\"']"):
+            return {"type": "string", "enum": [self.take_quoted()]}
+        match = self.is_next(NAME_PATTERN)
+        if match and match[0] not in TYPES:
             suggestion = suggest(match[0], TYPES)
             self.fail(f"there is no type {match[0]!r}", f"did you mean {suggestion}?" if suggestion else TYPES_HINT)
-        self._position = match.end()
-        return TYPES[match[0]]
+        return TYPES[self.expect(NAME_PATTERN, "{} is no type", TYPES_HINT)]
 
-    def expect(self, bracket: str) -> None:
-        """Skip a closing bracket, or fail if it is missing."""
-        self.skip(" \t\r\n")
-        if not self.accept(bracket):
-            self.fail(f"a {bracket} is missing before {self.quote_next_word()}")
-
-    def parse_quoted(self) -> str:
-        """Parse a quoted text, in which a backslash escapes the next character."""
-        match = QUOTED_PATTERN.match(self._text, self._position)
-        if match is None:
-            self.fail("this quote does not end")
-        self._position = match.end()
-        return re.sub(r"\\(.)", r"\1", match[1] if match[1] is not None else match[2])
+    def take_quoted(self) -> str:
+        """Skip a quoted text, in which a backslash escapes the next character; return its content."""
+        if not self.is_next("[\"']"):
+            return ""
+        return re.sub(r"\\(.)", r"\1", self.expect(QUOTED_PATTERN, "this quote does not end")[1:-1])
 
 
 def make_union(choices: list[SchemaDict]) -> SchemaDict:
@@ -198,9 +154,7 @@ def make_union(choices: list[SchemaDict]) -> SchemaDict:
     if {} in choices:
         return {}
     quoted_values = list(dict.fromkeys(text for choice in choices for text in choice.get("enum", ())))
-    schemas = [
-        choice for position, choice in enumerate(choices) if "enum" not in choice and choice not in choices[:position]
-    ]
+    schemas = [choice for i, choice in enumerate(choices) if "enum" not in choice and choice not in choices[:i]]
     if quoted_values:
         schemas.insert(0, {"type": "string", "enum": quoted_values})
     if len(schemas) == 1:
