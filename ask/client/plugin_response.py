@@ -14,7 +14,7 @@ class PluginResponse:
     status = 200
     headers: Mapping[str, str] = EMPTY_MAPPING
     end_marker_seen = complete = False
-    """Set by the caller, as for an `HttpResponse`."""
+    """Set by the caller, as for an `HttpResponse`. The end of the events is the end of the answer, too."""
 
     def __init__(self, events: Iterator[ServerEvent]) -> None:
         self._events = events
@@ -33,6 +33,7 @@ class PluginResponse:
         """Yield the events as they arrive."""
         for event in self._events:
             yield [event]
+        self.end_marker_seen = True
 
     def mark_progress(self) -> None:
         """Do nothing: the time limit begins anew with each event."""

@@ -288,7 +288,7 @@ class ProviderClient:
             for delta in self._read_deltas(reader, http_response):
                 has_deltas = True
                 on_delta(delta)
-            if not reader.ended:
+            if not (reader.ended or http_response.end_marker_seen):
                 if not has_deltas and (unexpected_text := http_response.read_unexpected_text()):
                     raise self._make_unexpected_body_error(http_response, unexpected_text)
                 message = "the answer was cut off in the middle" if has_deltas else "the answer never came"

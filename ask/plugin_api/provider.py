@@ -60,8 +60,8 @@ class ChatRequest(NamedTuple):
         model: the model's name in the provider's API.
         messages: the conversation, beginning with the system message. Each tool result has `formatted_result`, as
             `provider_format_tool_result` returned it.
-        tools: the tools the model may call, as `provider_format_tools` returned them; also set if `tool_choice` is "none", because some providers reject
-            a conversation that contains calls of undefined tools.
+        tools: the tools the model may call, as `provider_format_tools` returned them; also set if `tool_choice` is
+            "none", because some providers reject a conversation that contains calls of undefined tools.
         tool_choice: "auto" lets the model decide; "none" forbids tool calls.
         options: the model parameters that the user set with `-o`.
         stream: whether to request a stream.
