@@ -37,8 +37,7 @@ from ask.errors import AskError, ConfigError, FileError, SafetyError
 from ask.history.ids import generate_conversation_id
 from ask.history.store import Store
 from ask.installation import find_launcher, format_install_command
-from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
-from ask.mcp.variables import expand_variables
+from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables, find_servers
 from ask.plugin_api.loader import LoadedProvider
 from ask.render.amounts import format_compact_number, format_count
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ask.errors import ConfigError
-from ask.mcp.fingerprint import compute_fingerprint
 from ask.mcp.server_config import ServerConfig
-from ask.mcp.tool_list_cache import ToolListCache
+from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools, ToolListing, select_tools
 from ask.tools.base import ToolError, ToolResult
 
@@ -44,9 +43,8 @@ class LazyServers:
         self._pool: ServerPool | None = None
         self._pending_servers: dict[str, ServerTools] = {}
         """The tools offered by servers that have not been started yet, by server."""
-        self._failures: dict[str, str] = {}
-        self._unavailable_tools: dict[str, dict[str, str]] = {}
-        """Why offered tools can no longer be called, by server and tool."""
+        self._failures: dict[str, Mapping[str, str]] = {}
+        """Why offered tools cannot be called, by server and tool."""
 
     def load_tools(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Load the tools of each server from the cache. Servers without a valid entry are started concurrently."""
@@ -88,9 +86,9 @@ class LazyServers:
         """
         if server_name in self._pending_servers:
             self._start_pending(server_name)
-        reason = self._failures.get(server_name) or self._unavailable_tools.get(server_name, {}).get(tool_name)
-        if reason or self._pool is None:
-            raise ToolError(reason or f"the MCP server {server_name} does not run")
+        if reason := self._failures.get(server_name, {}).get(tool_name):
+            raise ToolError(reason)
+        assert self._pool, "the server was started"  # noqa: S101
         return self._pool.call_tool(server_name, tool_name, arguments, timeout)
 
     def close(self) -> None:
@@ -108,9 +106,9 @@ class LazyServers:
             raise
         del self._pending_servers[server_name]
         if result.problem:
-            self._failures[server_name] = result.problem
+            self._failures[server_name] = {tool.name: result.problem for tool in offered_tools.tools}
         else:
-            self._unavailable_tools[server_name] = find_unavailable_tools(offered_tools, result.tools)
+            self._failures[server_name] = find_unavailable_tools(offered_tools, result.tools)
 
     def _compute_fingerprint(self, server: ServerConfig) -> str:
         """Compute the fingerprint of a server; "" if a variable is not set, so that it cannot be started."""
@@ -130,14 +128,13 @@ def to_server_tools(start_result: ServerStartResult) -> ServerTools:
 def find_unavailable_tools(server_tools: ServerTools, listings: Sequence[ToolListing]) -> dict[str, str]:
     """Return the offered tools that cannot be called any more, by name, with the reason."""
     current_listings = {listing.name: listing for listing in listings if not listing.needs_task}
-    message = f"nothing was run: the MCP server {server_tools.server.name}"
+    message = f"nothing was run: the MCP server {server_tools.server.name} no longer"
     reasons = {}
     for tool in server_tools.tools:
-        if tool.name not in current_listings:
-            reasons[tool.name] = f"{message} no longer lists the tool {tool.name!r}"
-        elif tool.reads_only and not current_listings[tool.name].reads_only:
+        current = current_listings.get(tool.name)
+        if current is None:
+            reasons[tool.name] = f"{message} lists the tool {tool.name!r}"
+        elif tool.reads_only and not current.reads_only:
             # The call was not confirmed, although the user may want to confirm all changes.
-            reasons[tool.name] = (
-                f"{message} no longer says that {tool.name!r} only reads; the next run offers it as it is"
-            )
+            reasons[tool.name] = f"{message} says that {tool.name!r} only reads; the next run offers it as it is"
     return reasons

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import ConfigError
-from ask.mcp.fingerprint import compute_fingerprint
 from ask.mcp.server_config import ServerConfig
-from ask.mcp.tool_list_cache import FORMAT_VERSION, MAX_AGE, ToolListCache
+from ask.mcp.tool_list_cache import FORMAT_VERSION, MAX_AGE, ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools, ToolListing, select_tools
 from tests.mcp.values import json_values
 
