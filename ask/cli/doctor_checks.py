@@ -116,10 +116,7 @@ def check_packages(_: AppContext) -> Iterator[CheckResult]:
     from importlib.metadata import requires
 
     requirements = [match.groups() for match in map(REQUIREMENT_PATTERN.match, requires(DISTRIBUTION) or ()) if match]
-    required, web_packages = (
-        find_installed_versions(name for name, extra in requirements if extra == wanted_extra)
-        for wanted_extra in (None, "web")
-    )
+    required = find_installed_versions(name for name, extra in requirements if extra is None)
     missing = [name for name, installed_version in required.items() if not installed_version]
     if missing:
         yield CheckResult(PROBLEM, "packages", f"missing: {', '.join(missing)}", "install ask again")
@@ -127,10 +124,6 @@ def check_packages(_: AppContext) -> Iterator[CheckResult]:
         yield CheckResult(
             OK, "packages", ", ".join(f"{name} {installed_version}" for name, installed_version in required.items())
         )
-    if all(web_packages.values()):
-        yield CheckResult(OK, "web pages", "read with the extra web: tables too")
-    else:
-        yield CheckResult(OK, "web pages", "read without tables", f"{format_install_command('web')} reads these too")
 
 
 def find_installed_versions(names: Iterable[str]) -> dict[str, str]:
