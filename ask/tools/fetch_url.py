@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 
 if TYPE_CHECKING:
     from ask.tools.http_get import FetchResponse
@@ -169,12 +169,7 @@ FETCH_URL = Tool(
     ToolSpec(
         "fetch_url",
         "Get a web page: its readable text with links; JSON and plain text as they are.",
-        {
-            "type": "object",
-            "properties": {"url": {"type": "string"}},
-            "required": ["url"],
-            "additionalProperties": False,
-        },
+        build_parameters_schema({"url": {"type": "string"}}),
     ),
     run_fetch_url,
     changes=False,

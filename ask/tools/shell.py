@@ -7,7 +7,6 @@ import errno
 import math
 import os
 import selectors
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -15,14 +14,13 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
-from ask.tools.process_tree import kill_process_tree
+from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-_MARK_VARIABLE = "ASK_CALL"
 _READ_SIZE = 65_536
 _OUTPUT_GRACE_PERIOD = 0.1
 """Seconds in which processes that the shell does not wait for, as in `> >(sort)`, may still write output."""
@@ -44,8 +42,8 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     seconds = min(context.command_timeout, arguments.get("timeout", math.inf))
     if seconds <= 0:
         raise ToolError("nothing was run: timeout must be above 0 seconds")
-    mark = os.urandom(16).hex()
-    with _open_shell(arguments["command"], context, mark) as process:
+    environment, mark = mark_environment(context.environment)
+    with _open_shell(arguments["command"], context, environment, mark) as process:
         streams = [_OutputStream(pipe, label, context) for label, pipe in _list_pipes(process)]
         try:
             exited = _read_until_exit(process, streams, time.monotonic() + seconds)
@@ -98,11 +96,15 @@ class _OutputStream:
 
 
 @contextmanager
-def _open_shell(command: str, context: ToolContext, mark: str) -> Iterator[Popen[bytes]]:
+def _open_shell(
+    command: str, context: ToolContext, environment: Mapping[str, str], mark: str
+) -> Iterator[Popen[bytes]]:
     """Start a shell; an exception in the block kills it and all processes it started."""
+    from subprocess import TimeoutExpired
+
     process = None
     try:
-        process = _start_shell(command, context, mark)
+        process = _start_shell(command, context, environment)
         yield process
     except BaseException:
         kill_process_tree(process.pid if process else None, mark)
@@ -111,14 +113,13 @@ def _open_shell(command: str, context: ToolContext, mark: str) -> Iterator[Popen
         if process:
             for _, pipe in _list_pipes(process):
                 pipe.close()
-            _reap_process(process)
+            with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
+                process.wait(1)
 
 
-def _start_shell(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
+def _start_shell(command: str, context: ToolContext, environment: Mapping[str, str]) -> Popen[bytes]:
     from subprocess import DEVNULL, PIPE, Popen
 
-    # A call inside another call's command belongs to both calls.
-    marks = f"{context.environment.get(_MARK_VARIABLE, '')} {mark}".strip()
     try:
         return Popen(
             ["bash", "-c", "--", command],
@@ -127,7 +128,7 @@ def _start_shell(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
             stdout=PIPE,
             stderr=PIPE,
             cwd=context.directory,
-            env={**context.environment, _MARK_VARIABLE: marks},
+            env=environment,
             start_new_session=True,
             # Safe between fork and exec, because it is only a system call.
             preexec_fn=partial(os.nice, context.niceness) if context.niceness else None,  # noqa: PLW1509
@@ -147,14 +148,6 @@ def _start_shell(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
 def _list_pipes(process: Popen[bytes]) -> list[tuple[str, IO[bytes]]]:
     pipes = (("stdout", process.stdout), ("stderr", process.stderr))
     return [(label, pipe) for label, pipe in pipes if pipe]
-
-
-def _reap_process(process: Popen[bytes]) -> None:
-    from subprocess import TimeoutExpired
-
-    # A process stuck in the kernel never exits.
-    with suppress(TimeoutExpired):
-        process.wait(1)
 
 
 def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], deadline: float) -> bool:
@@ -206,10 +199,7 @@ def _format_exit_status(return_code: int) -> tuple[int, str]:
     """Return the exit status as shells count it, and the line that describes it."""
     if return_code >= 0:
         return return_code, f"exit code: {return_code}"
-    return (
-        128 - return_code,
-        f"exit code: {128 - return_code} (killed by signal {-return_code}: {signal.strsignal(-return_code)})",
-    )
+    return 128 - return_code, f"exit code: {128 - return_code} ({describe_exit(return_code)})"
 
 
 def _format_result(status_line: str, streams: Sequence[_OutputStream], note: str = "") -> str:
@@ -239,15 +229,10 @@ BASH = Tool(
         "bash",
         "Run a command with bash. Returns exit code, stdout and stderr. stdin is empty: nothing can be typed in. "
         "A background process needs its output redirected.",
-        {
-            "type": "object",
-            "properties": {
-                "command": {"type": "string"},
-                "timeout": {"type": "number", "description": "seconds, to stop it earlier than the user's limit"},
-            },
-            "required": ["command"],
-            "additionalProperties": False,
-        },
+        build_parameters_schema(
+            {"command": {"type": "string"}},
+            {"timeout": {"type": "number", "description": "seconds, to stop it earlier than the user's limit"}},
+        ),
     ),
     run_bash,
     changes=True,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.search_engine import SearchEngine, WebSearchResult
 
 DUCKDUCKGO = "duckduckgo"
@@ -28,15 +28,10 @@ _MAX_TITLE_LENGTH, _MAX_SNIPPET_LENGTH = 200, 1_000
 SEARCH_WEB = ToolSpec(
     "search_web",
     "Search the web: titles, URLs and snippets; read a page with fetch_url.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string"},
-            "max_results": {"type": "integer", "description": f"1 to {MAX_RESULT_COUNT} ({DEFAULT_RESULT_COUNT})"},
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
+    build_parameters_schema(
+        {"query": {"type": "string"}},
+        {"max_results": {"type": "integer", "description": f"1 to {MAX_RESULT_COUNT} ({DEFAULT_RESULT_COUNT})"}},
+    ),
 )
 
 

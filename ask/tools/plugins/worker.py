@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,16 @@ CHUNK_SIZE = 1 << 18
 """Characters of a result in one frame."""
 MAX_CALL_SIZE = 1 << 28
 READ_SIZE = 1 << 20
-STDOUT_FD = 1
+STDIN_FD, STDOUT_FD, STDERR_FD = 0, 1, 2
 
 
-def main(requests_fd: int, replies_fd: int) -> None:
+def main() -> None:
     """Serve calls until the request pipe is closed."""
-    for descriptor in (requests_fd, replies_fd):
-        os.set_inheritable(descriptor, False)
-        os.register_at_fork(after_in_child=partial(close_descriptor, descriptor))
+    # Descriptors that child processes do not inherit; the plugin gets an empty stdin, and stderr for all its output.
+    requests_fd, replies_fd = os.dup(STDIN_FD), os.dup(STDOUT_FD)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), STDIN_FD)
+    os.dup2(STDERR_FD, STDOUT_FD)
+    os.register_at_fork(after_in_child=lambda: close_descriptors(requests_fd, replies_fd))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     calls = CallQueue(requests_fd)
@@ -59,9 +60,10 @@ def main(requests_fd: int, replies_fd: int) -> None:
         send_frame(replies_fd, DONE, json.dumps(outcome).encode())
 
 
-def close_descriptor(descriptor: int) -> None:
-    with suppress(OSError):
-        os.close(descriptor)
+def close_descriptors(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        with suppress(OSError):
+            os.close(descriptor)
 
 
 class CallQueue(Iterator[dict[str, Any]]):
