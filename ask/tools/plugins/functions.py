@@ -15,7 +15,6 @@ from ask.messages import ToolSpec
 from ask.tools.base import Tool, ToolContext, ToolResult
 from ask.tools.plugins.decorator import ToolOptions, get_tool_options
 from ask.tools.plugins.type_hints import (
-    NO_DEFAULT,
     UNION_TYPES,
     ObjectField,
     ToolDefinitionError,
@@ -50,15 +49,12 @@ def as_tool(function: Callable[..., Any]) -> Tool:
         adapter = make_object_adapter(fields, dict)
     except ToolDefinitionError as error:
         raise ToolDefinitionError(f"{name}: {error}") from None
-    positional_names = [
-        parameter.name
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY
-    ]
+    parameters = inspect.signature(function).parameters.values()
+    positional_names = [each.name for each in parameters if each.kind is inspect.Parameter.POSITIONAL_ONLY]
 
     def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         keywords = {**adapter.convert(arguments), **dict.fromkeys(context_names, context)}
-        positional = [keywords.pop(parameter_name) for parameter_name in positional_names if parameter_name in keywords]
+        positional = [keywords.pop(each) for each in positional_names if each in keywords]
         value = function(*positional, **keywords)
         return to_tool_result(_run_awaitable(value) if inspect.isawaitable(value) else value)
 
@@ -105,8 +101,7 @@ def _read_parameters(
         if _is_context_hint(hint):
             context_names.append(name)
         else:
-            default = NO_DEFAULT if required else parameter.default
-            fields.append(ObjectField(name, hint, required, descriptions.get(name, ""), default))
+            fields.append(ObjectField(name, hint, required, descriptions.get(name, ""), parameter.default))
     return fields, context_names
 
 
