@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from ask.errors import ConfigError
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
-from ask.mcp.tool_listing import ServerTools, ToolListing, select_tools
+from ask.mcp.tool_listing import ServerTools
 from ask.tools.base import ToolError, ToolResult
 
 if TYPE_CHECKING:
-    from ask.mcp.servers import ServerPool, ServerStartResult
+    from ask.mcp.servers import ServerPool
 
 
 class LazyServers:
@@ -50,8 +50,8 @@ class LazyServers:
         """Load the tools of each server from the cache. Servers without a valid entry are started concurrently."""
         tools = {server.name: cached for server in servers if (cached := self.read_cached_tools(server))}
         self._pending_servers |= tools
-        results = self.start([server for server in servers if server.name not in tools])
-        tools |= {result.server.name: to_server_tools(result) for result in results}
+        started = self.start([server for server in servers if server.name not in tools])
+        tools |= {result.server.name: result for result in started}
         return [tools[server.name] for server in servers]
 
     def read_cached_tools(self, server: ServerConfig) -> ServerTools | None:
@@ -59,7 +59,7 @@ class LazyServers:
         fingerprint = self._compute_fingerprint(server)
         return self._cache.read(server, fingerprint) if fingerprint else None
 
-    def start(self, servers: Sequence[ServerConfig]) -> list[ServerStartResult]:
+    def start(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Start all of the servers and cache their tools. A server that fails is removed from the cache."""
         if not servers:
             return []
@@ -72,10 +72,10 @@ class LazyServers:
             self._show_status("")
         for result in results:
             name = result.server.name
-            if result.problem:
+            if result.failure:
                 self._cache.delete(name)
             else:
-                self._cache.write(to_server_tools(result), fingerprints[name], result.version)
+                self._cache.write(result, fingerprints[name])
         return results
 
     def call_tool(self, server_name: str, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
@@ -105,10 +105,10 @@ class LazyServers:
                 self._pool.stop(server_name)
             raise
         del self._pending_servers[server_name]
-        if result.problem:
-            self._failures[server_name] = {tool.name: result.problem for tool in offered_tools.tools}
+        if result.failure:
+            self._failures[server_name] = {tool.name: result.failure for tool in offered_tools.tools}
         else:
-            self._failures[server_name] = find_unavailable_tools(offered_tools, result.tools)
+            self._failures[server_name] = find_unavailable_tools(offered_tools, result)
 
     def _compute_fingerprint(self, server: ServerConfig) -> str:
         """Compute the fingerprint of a server; "" if a variable is not set, so that it cannot be started."""
@@ -118,19 +118,12 @@ class LazyServers:
             return ""
 
 
-def to_server_tools(start_result: ServerStartResult) -> ServerTools:
-    """Select the tools to offer from a started server."""
-    if start_result.problem:
-        return ServerTools(start_result.server, failure=start_result.problem)
-    return select_tools(start_result.server, start_result.tools)
-
-
-def find_unavailable_tools(server_tools: ServerTools, listings: Sequence[ToolListing]) -> dict[str, str]:
+def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[str, str]:
     """Return the offered tools that cannot be called any more, by name, with the reason."""
-    current_listings = {listing.name: listing for listing in listings if not listing.needs_task}
-    message = f"nothing was run: the MCP server {server_tools.server.name} no longer"
+    current_listings = {listing.name: listing for listing in started.tools}
+    message = f"nothing was run: the MCP server {offered.server.name} no longer"
     reasons = {}
-    for tool in server_tools.tools:
+    for tool in offered.tools:
         current = current_listings.get(tool.name)
         if current is None:
             reasons[tool.name] = f"{message} lists the tool {tool.name!r}"

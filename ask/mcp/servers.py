@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ask.errors import ConfigError
 from ask.installation import format_install_command
@@ -22,7 +22,7 @@ from ask.mcp.http_connection import HttpServerTransport
 from ask.mcp.log import ServerLog
 from ask.mcp.process import start_process
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables
-from ask.mcp.tool_listing import ToolListing
+from ask.mcp.tool_listing import ServerTools, select_tools
 from ask.tools.base import ToolError, ToolResult
 
 T = TypeVar("T")
@@ -30,25 +30,6 @@ LOOP_TIMEOUT_MARGIN = CLOSE_TIMEOUT + 10
 """Seconds added to the timeout of a call, after which the event loop itself is considered to hang."""
 LOGGER_NAMES = ("mcp", "client", "asyncio", "httpx2", "httpcore2")
 """Loggers of the SDK and its dependencies; without a handler they would write to standard error."""
-
-
-class ServerStartResult(NamedTuple):
-    """The result of starting a server."""
-
-    server: ServerConfig
-    tools: Sequence[ToolListing] = ()
-    version: str = ""
-    """The name and version that the server reports, or ""."""
-    seconds: float = 0.0
-    """How long the start took."""
-    failure: str = ""
-    """Why the server cannot be used, in one line; "" on success."""
-    hint: str = ""
-
-    @property
-    def problem(self) -> str:
-        """The failure and the hint; "" on success."""
-        return ": ".join(filter(None, (self.failure, self.hint)))
 
 
 class ServerPool:
@@ -82,7 +63,7 @@ class ServerPool:
         self._thread = threading.Thread(target=self._loop.run_forever, name="mcp", daemon=True)
         self._thread.start()
 
-    def start(self, servers: Sequence[ServerConfig]) -> list[ServerStartResult]:
+    def start(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Start the servers at the same time and return their results in the same order."""
         return self._run_in_loop(self._open_connections(servers), None)
 
@@ -138,8 +119,8 @@ class ServerPool:
             transport.kill()
         return transport
 
-    async def _open_connections(self, servers: Sequence[ServerConfig]) -> list[ServerStartResult]:
-        results: dict[str, ServerStartResult] = {}
+    async def _open_connections(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
+        results: dict[str, ServerTools] = {}
         started = []
         for server in servers:
             self._logs.setdefault(server.name, ServerLog(self._log_folder / f"{server.name}.log", self._redact))
@@ -150,28 +131,29 @@ class ServerPool:
                 await connection.start()
                 started.append(connection)
             except ConfigError as error:
-                results[server.name] = ServerStartResult(server, failure=error.message, hint=error.advice)
+                results[server.name] = ServerTools(server, failure=str(error))
         try:  # imported here, because this is slow and must not count as a server's start time
             from mcp import Client  # noqa: F401
         except ImportError as error:
-            failure, hint = f"the package mcp cannot be used ({error})", format_install_command(MCP_EXTRA)
-            return [results.get(each.name) or ServerStartResult(each, failure=failure, hint=hint) for each in servers]
+            failure = f"the package mcp cannot be used ({error}): {format_install_command(MCP_EXTRA)}"
+            return [results.get(server.name) or ServerTools(server, failure=failure) for server in servers]
         opened = await asyncio.gather(*map(self._open_connection, started))
         results |= {result.server.name: result for result in opened}
         return [results[server.name] for server in servers]
 
-    async def _open_connection(self, connection: ServerConnection) -> ServerStartResult:
+    async def _open_connection(self, connection: ServerConnection) -> ServerTools:
         server, start = connection.server, time.monotonic()
         try:
-            tools = await connection.open()
+            tools = select_tools(server, await connection.open())
         except ServerUnavailableError as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
-            hint = f"what it wrote is in {log.path}" if log.last_line else ""
             if "answered 401" in failure or "answered 403" in failure:
-                hint = f"set mcp.servers.{server.name}.headers to what it wants"
-            return ServerStartResult(server, failure=failure, hint=hint, seconds=time.monotonic() - start)
-        return ServerStartResult(server, tools, connection.version, time.monotonic() - start)
+                failure += f": set mcp.servers.{server.name}.headers to what it wants"
+            elif log.last_line:
+                failure += f": what it wrote is in {log.path}"
+            tools = ServerTools(server, failure=failure)
+        return tools._replace(version=connection.version, seconds=time.monotonic() - start)
 
     async def _close_connections(self) -> None:
         await asyncio.gather(*(each.close() for each in self._connections.values()), return_exceptions=True)

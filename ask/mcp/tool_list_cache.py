@@ -45,16 +45,13 @@ class ToolListCache:
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
 
-    def write(self, server_tools: ServerTools, fingerprint: str, version: str) -> None:
-        """Save the tools of a server.
-
-        `fingerprint` must have been computed before the server was started. `version` is only informative.
-        """
+    def write(self, server_tools: ServerTools, fingerprint: str) -> None:
+        """Save the tools of a server. `fingerprint` must have been computed before the server was started."""
         entry = {
             "format": FORMAT_VERSION,
             "fingerprint": fingerprint,
             "time": time.time(),
-            "version": version,
+            "version": server_tools.version,
             "tools": [listing._asdict() for listing in server_tools.tools],
             "notes": list(server_tools.notes),
         }

@@ -8,8 +8,8 @@ import math
 import os
 import selectors
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
@@ -39,22 +39,33 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     Raises:
         ToolError: bash cannot be started, or `timeout` is not positive.
     """
+    from subprocess import TimeoutExpired
+
     seconds = min(context.command_timeout, arguments.get("timeout", math.inf))
     if seconds <= 0:
         raise ToolError("nothing was run: timeout must be above 0 seconds")
     environment, mark = mark_environment(context.environment)
-    with _open_shell(arguments["command"], context, environment, mark) as process:
+    process = None
+    streams: list[_OutputStream] = []
+    try:
+        process = _start_shell(arguments["command"], context, environment)
         streams = [_OutputStream(pipe, label, context) for label, pipe in _list_pipes(process)]
-        try:
-            exited = _read_until_exit(process, streams, time.monotonic() + seconds)
-            if not exited:
-                kill_process_tree(process.pid, mark)
-            for stream in streams:
-                stream.finish()
-        except BaseException:
-            for stream in streams:
-                stream.capture.discard()
-            raise
+        exited = _read_until_exit(process, streams, time.monotonic() + seconds)
+        if not exited:
+            kill_process_tree(process.pid, mark)
+        for stream in streams:
+            stream.finish()
+    except BaseException:
+        for stream in streams:
+            stream.capture.discard()
+        kill_process_tree(process.pid if process else None, mark)
+        raise
+    finally:
+        if process:
+            for _, pipe in _list_pipes(process):
+                pipe.close()
+            with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
+                process.wait(1)
     if not exited:
         return ToolResult(
             _format_result(f"stopped after {seconds:g} s, with all that it had started", streams), failed=True
@@ -93,28 +104,6 @@ class _OutputStream:
         if text:
             self.capture.feed(text)
             self._on_output(text)
-
-
-@contextmanager
-def _open_shell(
-    command: str, context: ToolContext, environment: Mapping[str, str], mark: str
-) -> Iterator[Popen[bytes]]:
-    """Start a shell; an exception in the block kills it and all processes it started."""
-    from subprocess import TimeoutExpired
-
-    process = None
-    try:
-        process = _start_shell(command, context, environment)
-        yield process
-    except BaseException:
-        kill_process_tree(process.pid if process else None, mark)
-        raise
-    finally:
-        if process:
-            for _, pipe in _list_pipes(process):
-                pipe.close()
-            with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
-                process.wait(1)
 
 
 def _start_shell(command: str, context: ToolContext, environment: Mapping[str, str]) -> Popen[bytes]:
@@ -156,7 +145,11 @@ def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], de
     Pipes that other processes keep open are read until the grace period ends.
     """
     exited = False
-    with selectors.DefaultSelector() as selector, _open_pidfd(process.pid) as pidfd:
+    with selectors.DefaultSelector() as selector, ExitStack() as cleanup:
+        pidfd = None
+        with suppress(AttributeError, OSError):  # not every system has pidfd
+            pidfd = os.pidfd_open(process.pid)
+            cleanup.callback(os.close, pidfd)
         for stream in streams:
             selector.register(stream.pipe, selectors.EVENT_READ, stream)
         if pidfd is not None:
@@ -176,23 +169,6 @@ def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], de
                 exited = True
                 deadline = time.monotonic() + _OUTPUT_GRACE_PERIOD
     return exited
-
-
-@contextmanager
-def _open_pidfd(pid: int) -> Iterator[int | None]:
-    """Yield a descriptor that becomes readable when the process exits.
-
-    Yield None if the system has no pidfd.
-    """
-    try:
-        pidfd = os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        yield None
-        return
-    try:
-        yield pidfd
-    finally:
-        os.close(pidfd)
 
 
 def _format_exit_status(return_code: int) -> tuple[int, str]:

@@ -128,8 +128,6 @@ def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext)
         result = to_tool_result(tool.run(arguments, context))
     except ToolError as error:
         return str(error), {"error": True}
-    except SystemExit as exit_request:
-        return f"the tool called sys.exit({'' if exit_request.code is None else exit_request.code!r})", {"error": True}
     except BaseException as error:  # noqa: BLE001 - no tool may end the process
         return f"the tool failed: {format_plugin_error(error)}", {"error": True}
     status = result.exit_status
