@@ -1,4 +1,4 @@
-"""The process of a local server, and the message streams over its stdin and stdout.
+"""The process of a local server, the message streams over its stdin and stdout, and the log of its stderr.
 
 The SDK has a transport for this, too. This one starts the process before the SDK is imported, which takes as long as
 most servers need to start, limits the size of a message, and reports the exit status.
@@ -10,15 +10,18 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from io import FileIO
 from pathlib import Path
 from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
+from ask.atomic_files import create_private_folder
 from ask.errors import ConfigError
-from ask.mcp.log import ServerLog
 from ask.mcp.server_config import ServerConfig, resolve_server_folder
+from ask.text import format_one_line
 from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 
 if TYPE_CHECKING:
@@ -31,8 +34,50 @@ SHUTDOWN_TIMEOUT = 1.0
 """Seconds that a server has to exit after its stdin is closed."""
 FLUSH_TIMEOUT = 0.5
 """Seconds to wait until the last messages are sent and received."""
+LOG_LIMIT = 1_000_000
+"""Maximum number of bytes that a run adds to a log. A longer file is truncated first."""
 _POLL_INTERVAL = 0.005
 _READ_SIZE = 65_536
+
+
+class ServerLog:
+    """The log file for the standard error of a server, which is never shown directly.
+
+    If it cannot be written, only the last line is available. `redact` removes keys from a line.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+        self.path = path
+        self.last_line = ""
+        """The last line that was not empty."""
+        self._redact = redact
+        self._remaining_bytes = LOG_LIMIT
+        self._file: FileIO | None = None
+
+    def write_line(self, line: bytes) -> None:
+        """Add a line without its newline."""
+        text = self._redact(line.decode(errors="backslashreplace"))
+        self.last_line = format_one_line(text, 200) or self.last_line
+        data = f"{text}\n".encode()[: self._remaining_bytes]
+        if data:
+            self._remaining_bytes -= len(data)
+            with suppress(OSError):
+                self._open_file().write(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def _open_file(self) -> FileIO:
+        if self._file is None:
+            create_private_folder(self.path.parent)
+            self._file = FileIO(self.path, "a", opener=lambda path, flags: os.open(path, flags, 0o600))
+            if os.fstat(self._file.fileno()).st_size > LOG_LIMIT:
+                self._file.truncate(0)
+            self._file.write(f"-- {datetime.now().astimezone().isoformat(timespec='seconds')}\n".encode())
+        return self._file
 
 
 class ServerProcess:
@@ -115,8 +160,12 @@ class ServerProcess:
             pass  # drained, so that the server can exit instead of blocking on a full pipe
 
     async def _copy_to_log(self) -> None:
-        while self._process.stderr and (data := await self._process.stderr.read(_READ_SIZE)):
-            self._log.feed(data)
+        stderr = self._process.stderr
+        assert stderr, "it is a pipe"  # noqa: S101
+        while not stderr.at_eof():
+            with suppress(ValueError):  # a line of more than MESSAGE_LIMIT bytes, which is dropped
+                if line := await stderr.readline():
+                    self._log.write_line(line.removesuffix(b"\n"))
 
 
 async def start_process(

@@ -19,8 +19,7 @@ from ask.errors import ConfigError
 from ask.installation import format_install_command
 from ask.mcp.connection import CLOSE_TIMEOUT, ServerConnection, ServerTransport, ServerUnavailableError
 from ask.mcp.http_connection import HttpServerTransport
-from ask.mcp.log import ServerLog
-from ask.mcp.process import start_process
+from ask.mcp.process import ServerLog, start_process
 from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables
 from ask.mcp.tool_listing import ServerTools, select_tools
 from ask.tools.base import ToolError, ToolResult
