@@ -48,7 +48,7 @@ def main() -> None:
         problem = format_plugin_error(error)
     specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.changes)] for tool in tools.values()]
     calls.is_busy = False
-    send_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem}).encode())
+    write_all(replies_fd, encode_frame(READY, json.dumps({"tools": specs, "problem": problem}).encode()))
     for call in calls:
         text, outcome = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
         for stream in (sys.stdout, sys.stderr):
@@ -56,8 +56,9 @@ def main() -> None:
                 stream.flush()
         calls.is_busy = False
         for offset in range(0, len(text), CHUNK_SIZE):
-            send_frame(replies_fd, TEXT, text[offset : offset + CHUNK_SIZE].encode("utf-8", "backslashreplace"))
-        send_frame(replies_fd, DONE, json.dumps(outcome).encode())
+            chunk = text[offset : offset + CHUNK_SIZE].encode("utf-8", "backslashreplace")
+            write_all(replies_fd, encode_frame(TEXT, chunk))
+        write_all(replies_fd, encode_frame(DONE, json.dumps(outcome).encode()))
 
 
 def close_descriptors(*descriptors: int) -> None:
@@ -117,9 +118,7 @@ def write_output(text: str) -> None:
     """Write output to stdout, after flushing what was printed before."""
     with suppress(Exception):
         sys.stdout.flush()
-    data = memoryview(text.encode("utf-8", "backslashreplace"))
-    while data:
-        data = data[os.write(STDOUT_FD, data) :]
+    write_all(STDOUT_FD, text.encode("utf-8", "backslashreplace"))
 
 
 def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> tuple[str, dict[str, Any]]:
@@ -135,7 +134,7 @@ def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext)
     return str(result.text), outcome
 
 
-def send_frame(replies_fd: int, kind: bytes, payload: bytes) -> None:
-    data = memoryview(encode_frame(kind, payload))
-    while data:
-        data = data[os.write(replies_fd, data) :]
+def write_all(descriptor: int, data: bytes) -> None:
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
