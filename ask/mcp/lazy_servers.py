@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.errors import ConfigError
 from ask.mcp.server_config import ServerConfig
 from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
 from ask.mcp.tool_listing import ServerTools
@@ -56,14 +55,13 @@ class LazyServers:
 
     def read_cached_tools(self, server: ServerConfig) -> ServerTools | None:
         """Return the tools of a server from the cache, None if there is no valid entry."""
-        fingerprint = self._compute_fingerprint(server)
-        return self._cache.read(server, fingerprint) if fingerprint else None
+        return self._cache.read(server, compute_fingerprint(server, self._variables, self._directory))
 
     def start(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Start all of the servers and cache their tools. A server that fails is removed from the cache."""
         if not servers:
             return []
-        fingerprints = {server.name: self._compute_fingerprint(server) for server in servers}
+        fingerprints = {each.name: compute_fingerprint(each, self._variables, self._directory) for each in servers}
         self._show_status(f"starting {', '.join(fingerprints)}")
         try:
             self._pool = self._pool or self._open_pool()
@@ -109,13 +107,6 @@ class LazyServers:
             self._failures[server_name] = {tool.name: result.failure for tool in offered_tools.tools}
         else:
             self._failures[server_name] = find_unavailable_tools(offered_tools, result)
-
-    def _compute_fingerprint(self, server: ServerConfig) -> str:
-        """Compute the fingerprint of a server; "" if a variable is not set, so that it cannot be started."""
-        try:
-            return compute_fingerprint(server, self._variables, self._directory)
-        except ConfigError:
-            return ""
 
 
 def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[str, str]:

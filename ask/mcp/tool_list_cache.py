@@ -16,6 +16,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from ask.atomic_files import write_private_file
+from ask.errors import ConfigError
 from ask.mcp.server_config import ServerConfig, expand_variables, resolve_server_folder
 from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
 from ask.parsing import as_dict
@@ -71,12 +72,12 @@ def compute_fingerprint(server: ServerConfig, environment: Mapping[str, str], di
     """Compute a hash of a server's configuration, with variables expanded, and of the files that its command names.
 
     A cached tool list is valid as long as it stays the same. The working directory matters only if `cwd` or a file name
-    is relative to it.
-
-    Raises:
-        ConfigError: a variable is not set.
+    is relative to it. It is "" if a variable is not set, so that the server cannot be started.
     """
-    expanded = expand_variables(server, environment, directory)
+    try:
+        expanded = expand_variables(server, environment, directory)
+    except ConfigError:
+        return ""
     table = {**expanded._asdict(), "origin": ""}
     if expanded.cwd:
         table["cwd"] = str(resolve_server_folder(expanded, directory))
