@@ -1,4 +1,7 @@
-"""Turn a function into a tool: its name, docstring and type hints become the specification."""
+"""Turn a function, marked with `@tool` or not, into a tool.
+
+Its name, docstring and type hints become the specification.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,10 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin, overload
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool, ToolContext, ToolResult
-from ask.tools.plugins.decorator import ToolOptions, get_tool_options
 from ask.tools.plugins.type_hints import (
     UNION_TYPES,
     ObjectField,
@@ -25,10 +27,56 @@ from ask.tools.plugins.type_hints import (
 if TYPE_CHECKING:
     from asyncio import Runner
 
+F = TypeVar("F", bound=Callable[..., Any])
+TOOL_ATTRIBUTE = "__ask_tool__"
 VARIADIC_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: ("*", "a list"),
     inspect.Parameter.VAR_KEYWORD: ("**", "a dict"),
 }
+
+
+class ToolOptions(NamedTuple):
+    """The arguments of the decorator; "" means that the value comes from the function itself."""
+
+    name: str = ""
+    description: str = ""
+    changes: bool = True
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(*, name: str = "", description: str = "", changes: bool = True) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None, /, *, name: str = "", description: str = "", changes: bool = True
+) -> F | Callable[[F], F]:
+    """Mark a function as a tool.
+
+    The function itself does not change and can be called and tested as usual.
+
+    Args:
+        function: A function, or `async def`, whose parameters have type hints.
+        name: The tool's name for the model; by default the function's name.
+        description: The tool's description for the model; by default the docstring up to its parameters.
+        changes: Whether the tool has side effects, so that `--confirm` asks before each call.
+
+    Raises:
+        TypeError: It is used on something other than a function.
+    """
+
+    def mark(function: F) -> F:
+        if isinstance(function, type) or not callable(function):
+            raise TypeError("@tool marks functions; a name is given as @tool(name=...)")
+        setattr(function, TOOL_ATTRIBUTE, ToolOptions(name, description, changes))
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def get_tool_options(value: object) -> ToolOptions | None:
+    """Return the decorator's options; None for anything that is not marked."""
+    options = getattr(value, TOOL_ATTRIBUTE, None)
+    return options if isinstance(options, ToolOptions) and callable(value) else None
 
 
 def as_tool(function: Callable[..., Any]) -> Tool:

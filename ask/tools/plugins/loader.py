@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool
-from ask.tools.plugins.decorator import get_tool_options
-from ask.tools.plugins.functions import as_tool
+from ask.tools.plugins.functions import as_tool, get_tool_options
 from ask.tools.plugins.type_hints import ToolDefinitionError
 
 REGISTER_FUNCTION = "register_tools"
