@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from ask.plugin_api.tool_schemas import normalize_tool
     from ask.retries import default_remedy, retry_after
     from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-    from ask.tools.plugins.decorator import tool
-    from ask.tools.plugins.functions import as_tool
+    from ask.tools.plugins.functions import as_tool, tool
     from ask.version import VERSION
 
 _EXPORTS_BY_MODULE = {
@@ -70,8 +69,7 @@ _EXPORTS_BY_MODULE = {
     "ask.plugin_api.tool_schemas": "normalize_tool",
     "ask.retries": "default_remedy retry_after",
     "ask.tools.base": "Tool ToolContext ToolError ToolResult",
-    "ask.tools.plugins.decorator": "tool",
-    "ask.tools.plugins.functions": "as_tool",
+    "ask.tools.plugins.functions": "as_tool tool",
     "ask.version": "VERSION",
 }
 _MODULE_BY_EXPORT = {name: module for module, names in _EXPORTS_BY_MODULE.items() for name in names.split()}

@@ -43,6 +43,7 @@ PACKAGES = {
     "urllib3": {"client", "tools"},
     "idna": {"tools"},
     "bs4": {"tools"},
+    "lxml": {"tools"},
     "ddgs": {"tools"},
     "markdownify": {"tools"},
     "pluggy": {"plugin_api"},

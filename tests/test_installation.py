@@ -19,7 +19,7 @@ import pytest
 from tests.program import Home, run
 
 ROOT = Path(__file__).parents[1]
-WEB = ["beautifulsoup4>=4.13", "ddgs>=9.5", "lxml>=5", "markdownify>=1"]
+WEB = ["ddgs>=9.5"]
 CODE = "import sys; from ask.installation import format_install_command; print(format_install_command(sys.argv[1]))"
 
 

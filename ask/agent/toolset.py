@@ -16,8 +16,14 @@ from ask.suggestions import suggest
 from ask.text import decode_argument
 from ask.tools.base import Tool
 from ask.tools.builtin import list_builtin_tools
-from ask.tools.search_engine import SearchEngine
-from ask.tools.web_search import DUCKDUCKGO, ENGINE_BASE_URLS, SEARCH_WEB, create_search_tool, is_ddgs_installed
+from ask.tools.web_search import (
+    DUCKDUCKGO,
+    ENGINE_BASE_URLS,
+    SEARCH_WEB,
+    SearchEngine,
+    create_search_tool,
+    is_ddgs_installed,
+)
 
 if TYPE_CHECKING:
     from ask.agent.template_selection import SelectedTemplate

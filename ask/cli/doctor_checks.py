@@ -37,8 +37,7 @@ from ask.errors import AskError, ConfigError, FileError, SafetyError
 from ask.history.ids import generate_conversation_id
 from ask.history.store import Store
 from ask.installation import find_launcher, format_install_command
-from ask.mcp.server_config import MCP_EXTRA, ServerConfig, find_servers
-from ask.mcp.variables import expand_variables
+from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables, find_servers
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.render.amounts import format_compact_number, format_count
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
@@ -117,10 +116,7 @@ def check_packages(_: AppContext) -> Iterator[CheckResult]:
     from importlib.metadata import requires
 
     requirements = [match.groups() for match in map(REQUIREMENT_PATTERN.match, requires(DISTRIBUTION) or ()) if match]
-    required, web_packages = (
-        find_installed_versions(name for name, extra in requirements if extra == wanted_extra)
-        for wanted_extra in (None, "web")
-    )
+    required = find_installed_versions(name for name, extra in requirements if extra is None)
     missing = [name for name, installed_version in required.items() if not installed_version]
     if missing:
         yield CheckResult(PROBLEM, "packages", f"missing: {', '.join(missing)}", "install ask again")
@@ -128,10 +124,6 @@ def check_packages(_: AppContext) -> Iterator[CheckResult]:
         yield CheckResult(
             OK, "packages", ", ".join(f"{name} {installed_version}" for name, installed_version in required.items())
         )
-    if all(web_packages.values()):
-        yield CheckResult(OK, "web pages", "read with the extra web: tables too")
-    else:
-        yield CheckResult(OK, "web pages", "read without tables", f"{format_install_command('web')} reads these too")
 
 
 def find_installed_versions(names: Iterable[str]) -> dict[str, str]:

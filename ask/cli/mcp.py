@@ -20,7 +20,6 @@ from ask.config_file import UNSET, update_config_file
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import ConfigError, MissingDependencyError, UsageError
 from ask.installation import format_install_command
-from ask.mcp.lazy_servers import to_server_tools
 from ask.mcp.server_config import (
     MCP_EXTRA,
     ServerConfig,
@@ -132,7 +131,7 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext, console: St
     check_mcp_installed()
     with ExitStack() as cleanup:
         lazy_servers = create_lazy_servers(app, console, cleanup)
-        server_tools = [to_server_tools(entry) for entry in lazy_servers.start(servers)]
+        server_tools = lazy_servers.start(servers)
         tools = [
             (entry.server.name, tool)
             for entry in server_tools
@@ -323,7 +322,7 @@ def test_command(*, names: tuple[str, ...], as_json: bool) -> None:
             "version": server_status.version,
             "tools": None if server_status.failure else len(server_status.tools),
             "seconds": round(server_status.seconds, 2),
-            "found": server_status.problem,
+            "found": server_status.failure,
         }
         for server_status in statuses
     ]

@@ -6,23 +6,28 @@ Everything here runs in the event loop of `ServerPool`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from ask.mcp.error_messages import ServerUnavailableError, describe_error
+from ask.client.network_errors import is_loopback
+from ask.errors import AskError
 from ask.mcp.http_connection import HttpServerTransport
-from ask.mcp.limited_stream import LimitedStream
 from ask.mcp.process import SHUTDOWN_TIMEOUT, ServerProcess
 from ask.mcp.server_config import ServerConfig
-from ask.mcp.server_requests import ServerRequestHandler
 from ask.mcp.tool_listing import TOOLS_LIMIT, ToolListing
 from ask.mcp.tool_results import to_tool_result
+from ask.parsing import as_dict, as_list
+from ask.text import format_one_line
 from ask.tools.base import ToolError, ToolResult
 from ask.version import VERSION
 
 if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectSendStream
     from mcp import Client
+    from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
     from mcp_types import Tool as McpTool
 
 ServerTransport = ServerProcess | HttpServerTransport
@@ -30,43 +35,68 @@ CLOSE_TIMEOUT = SHUTDOWN_TIMEOUT + 2
 """Seconds before a connection that does not close is abandoned."""
 PAGES_LIMIT = 1_000
 """Maximum number of pages of a tool list that are read."""
+UNSOLICITED_LIMIT = 10_000
+"""Maximum number of other messages that a server may send between two responses."""
+MAX_QUESTIONS = 5
+"""Maximum number of questions of one call that are passed on to the model."""
+MAX_QUESTION_LENGTH = 500
+MAX_REASON_LENGTH = 300
+URL_ELICITATION_REQUIRED = -32042
+
+
+class ServerUnavailableError(Exception):
+    """A server cannot be used; the message is a one-line reason."""
 
 
 class ServerConnection:
     """The connection to one server, whose variables must be expanded.
 
-    `open_transport` is called to reconnect; it raises ConfigError if the server cannot be started.
+    `open_transport` starts the server if it is local; it raises ConfigError if that fails. `directory` is the only root
+    that a server on this machine gets.
+
+    Questions to the user (elicitation) are declined: a run may have no terminal, and accepting by default would agree
+    to something that the user has not read. The question is added to the result of the call, so that the model can ask
+    the user in its answer.
     """
 
     def __init__(
-        self,
-        server: ServerConfig,
-        transport: ServerTransport,
-        open_transport: Callable[[], ServerTransport],
-        request_handler: ServerRequestHandler,
+        self, server: ServerConfig, directory: Path, open_transport: Callable[[], Awaitable[ServerTransport]]
     ) -> None:
         self.server = server
-        self._request_handler = request_handler
         self.version = ""
         """The name and version that the server reports, or ""."""
-        self.transport = transport
+        self._roots = find_roots(server, directory)
         self._open_transport = open_transport
+        self._transport: ServerTransport | None = None
         self._has_reconnected = False
         self._client: Client | None = None
-        self._incoming: LimitedStream | None = None
         self._client_task: asyncio.Task[None] | None = None
         self._close_requested = asyncio.Event()
-        self._is_open = False
         self._call_task: asyncio.Task[Any] | None = None
+        self._declined_questions: list[str] = []
+        self._invalid_input = ""
+        """The beginning of the last input that was not a valid message."""
+        self.failure = ""
+        """Why its messages are no longer read, if the server is at fault."""
+        self._stream_ended = False
+
+    async def start(self) -> None:
+        """Start the server if it is local.
+
+        Raises:
+            ConfigError: the process cannot be started.
+        """
+        self._transport = await self._open_transport()
 
     async def open(self) -> list[ToolListing]:
-        """Connect and return the server's tools.
+        """Connect to the server, which was started, and return its tools.
 
         Raises:
             ServerUnavailableError: this fails or takes too long.
         """
         self._close_requested.clear()
-        self._is_open = False
+        self.failure = self._invalid_input = ""
+        self._stream_ended = False
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._client_task = asyncio.create_task(self._run_client(ready))
         try:
@@ -78,7 +108,7 @@ class ServerConnection:
                 self._client = ready.result()
                 return await self._list_tools(self._client)
         except Exception as error:  # noqa: BLE001 - a server may send anything
-            has_ended = self._has_ended() or is_connection_closed(error)
+            has_ended = self._has_ended()
             await self.close()
             reason = self._explain_failure(error, self.server.timeout, has_ended=has_ended)
             raise ServerUnavailableError(reason) from None
@@ -92,21 +122,60 @@ class ServerConnection:
             self._open_limited_streams(),
             client_info=Implementation(name="ask", version=VERSION),
             cache=None,
-            list_roots_callback=self._request_handler.list_roots if self._request_handler.roots else None,
-            elicitation_callback=self._request_handler.decline_elicitation,
+            list_roots_callback=self._list_roots if self._roots else None,
+            elicitation_callback=self._decline_elicitation,
         )
         async with client:
             info = client.server_info
             self.version = " ".join(filter(None, (info.name, info.version))) if info else ""
             ready.set_result(client)
-            self._is_open = True
             await self._close_requested.wait()
 
     @asynccontextmanager
     async def _open_limited_streams(self) -> AsyncIterator[Any]:
-        async with self.transport.open_streams() as (received, to_send):
-            self._incoming = LimitedStream(received)
-            yield self._incoming, to_send
+        """Open the streams of the transport, which end after too many unsolicited messages."""
+        import anyio
+
+        assert self._transport, "it was opened"  # noqa: S101
+        async with self._transport.open_streams() as (received, to_send):
+            incoming, limited = anyio.create_memory_object_stream[Any](0)
+            task = asyncio.create_task(self.forward_messages(received, incoming))
+            try:
+                yield limited, to_send
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+                limited.close()
+
+    async def forward_messages(self, received: AsyncIterator[Any], incoming: MemoryObjectSendStream[Any]) -> None:
+        """Forward messages of the server until there are too many unsolicited ones."""
+        unsolicited_count = 0
+        async with incoming:
+            async for item in received:
+                if isinstance(item, Exception):
+                    self._invalid_input = format_invalid_input(item)
+                message = getattr(item, "message", None)
+                is_response = hasattr(message, "result") or hasattr(message, "error")
+                unsolicited_count = 0 if is_response else unsolicited_count + 1
+                if unsolicited_count > UNSOLICITED_LIMIT:
+                    self.failure = f"it sent more than {UNSOLICITED_LIMIT:,} messages that nobody asked for"
+                    break
+                await incoming.send(item)
+            self._stream_ended = True
+
+    async def _list_roots(self, context: object) -> ListRootsResult:
+        from mcp_types import ListRootsResult, Root
+        from pydantic import FileUrl
+
+        return ListRootsResult(roots=[Root(uri=FileUrl(path.as_uri()), name=path.name or None) for path in self._roots])
+
+    async def _decline_elicitation(self, context: object, params: ElicitRequestParams) -> ElicitResult:
+        from mcp_types import ElicitResult
+
+        if len(self._declined_questions) < MAX_QUESTIONS:
+            question = format_question(params.message, getattr(params, "url", ""))
+            self._declined_questions.append(f"[the server asked the user, and got no answer: {question}]")
+        return ElicitResult(action="decline")
 
     async def _list_tools(self, client: Client) -> list[ToolListing]:
         """List the server's tools. Stops after `TOOLS_LIMIT` unless the user selected some by name."""
@@ -123,47 +192,43 @@ class ServerConnection:
         return tools
 
     async def call_tool(self, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
-        """Call a tool. If the server has ended, reconnect first.
+        """Call a tool. If the server has ended or no longer knows the session, reconnect first.
 
         Raises:
             ToolError: the call failed.
         """
         self._call_task = asyncio.current_task()
-        self._request_handler.pop_declined_questions()
-        client = self._client
-        if client is None or self._has_ended():
-            client = await self._reconnect()
-        if self._incoming is not None:
-            self._incoming.invalid_input = ""
+        self._declined_questions.clear()
+        if self._client is None or self._has_ended():
+            await self._reconnect()
+        self._invalid_input = ""
         try:
-            result = await self._call_with_reconnect(client, tool_name, arguments, timeout)
+            try:
+                result = await self._send_call(tool_name, arguments, timeout)
+            except Exception as error:
+                if self._has_reconnected or getattr(error, "message", "") != "Session terminated":
+                    raise
+                await self._reconnect()
+                result = await self._send_call(tool_name, arguments, timeout)
         except ToolError:
             raise
         except Exception as error:  # noqa: BLE001 - a server may send anything
-            message = f"the MCP server {self.server.name}"
-            if self._has_ended():
+            has_ended = self._has_ended()
+            if has_ended:
                 await self.close()
-                reason = self._explain_failure(error, timeout, has_ended=True)
-                message = f"{message} ended during the call, which may have had its effect: {reason}"
-            else:
-                message = f"{message} failed: {self._explain_failure(error, timeout, has_ended=False)}"
-            declined = self._request_handler.pop_declined_questions()
-            raise ToolError("\n".join(filter(None, (message, declined)))) from None
-        declined = self._request_handler.pop_declined_questions()
-        return result._replace(text=f"{result.text}\n{declined}") if declined else result
+            outcome = "ended during the call, which may have had its effect" if has_ended else "failed"
+            reason = self._explain_failure(error, timeout, has_ended=has_ended)
+            message = f"the MCP server {self.server.name} {outcome}: {reason}"
+            raise ToolError("\n".join([message, *self._declined_questions])) from None
+        return result._replace(text="\n".join([result.text, *self._declined_questions]))
 
-    async def _call_with_reconnect(
-        self, client: Client, tool_name: str, arguments: Mapping[str, Any], timeout: float
-    ) -> ToolResult:
-        """Call a tool; reconnect and repeat the call if the server no longer knows the session."""
-        try:
-            return await send_tool_call(client, tool_name, arguments, timeout)
-        except Exception as error:
-            if not is_session_terminated(error) or self._has_reconnected:
-                raise
-        return await send_tool_call(await self._reconnect(), tool_name, arguments, timeout)
+    async def _send_call(self, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
+        """Send a call and return its result. The call is canceled after `timeout` seconds."""
+        assert self._client, "it is connected"  # noqa: S101
+        async with asyncio.timeout(timeout):
+            return to_tool_result(await self._client.call_tool(tool_name, dict(arguments)))
 
-    async def _reconnect(self) -> Client:
+    async def _reconnect(self) -> None:
         """Connect again, which is allowed once.
 
         Raises:
@@ -175,62 +240,54 @@ class ServerConnection:
             raise ToolError(f"{message} twice, and is not started any more")
         self._has_reconnected = True
         try:
-            self.transport = await asyncio.to_thread(self._open_transport)
+            await self.start()
             await self.open()
-            return self._require_client()
         except Exception as error:  # noqa: BLE001 - the conversation continues whatever happens
             raise ToolError(f"{message}, and cannot be started again: {describe_error(error)}") from None
 
-    def _require_client(self) -> Client:
-        if self._client is None:
-            raise ServerUnavailableError("it ended at once")
-        return self._client
-
     def _has_ended(self) -> bool:
-        client_is_running = self._client_task is not None and not self._client_task.done()
-        stream_is_open = self._incoming is None or not self._incoming.closed
-        server_is_running = not isinstance(self.transport, ServerProcess) or self.transport.is_running
-        return not (client_is_running and stream_is_open and server_is_running)
+        is_connected = self._client_task is not None and not self._client_task.done() and not self._stream_ended
+        return not (is_connected and self._transport is not None and self._transport.is_running)
 
     def _explain_failure(self, error: Exception, timeout: float, *, has_ended: bool) -> str:
-        """Explain a failure. A cause that is known from the transport is preferred to the error that followed from it.
+        """Explain why an operation with a time limit failed. `has_ended` says whether the server ended by itself.
 
-        `timeout` is the time limit of the operation; `has_ended` says whether the server ended by itself.
+        A cause that is known from the connection is preferred to the error that followed from it.
         """
-        transport, incoming = self.transport, self._incoming
-        causes = [incoming.failure if incoming else "", transport.failure]
-        if isinstance(transport, HttpServerTransport):
-            causes.append(transport.explain_certificate_failure(error))
-        elif has_ended:
-            causes.append(transport.exit_description)
-        cause = next(filter(None, causes), "")
+        cause = self.failure
+        if not cause and self._transport:
+            cause = self._transport.explain_failure(error, has_ended=has_ended)
         if cause or not isinstance(error, TimeoutError):
             return cause or describe_error(error)
-        invalid_input = incoming.invalid_input if incoming else ""
-        suffix = f", and wrote what is no message: {invalid_input}" if invalid_input else ""
+        suffix = f", and wrote what is no message: {self._invalid_input}" if self._invalid_input else ""
         return f"it did not answer within {timeout:g} s{suffix}"
 
     async def close(self) -> None:
         """Close the connection and end the server's process, if it is local."""
-        task, self._client_task, self._client = self._client_task, None, None
+        task, self._client_task = self._client_task, None
         if self._call_task and self._call_task is not asyncio.current_task():
             if not self._call_task.cancelling():  # Ctrl-C came before the call was awaited
                 self._call_task.cancel()
             await asyncio.wait([self._call_task], timeout=SHUTDOWN_TIMEOUT)  # it may still be sending the cancellation
         self._close_requested.set()
         if task is not None:
-            await self._stop_task(task)
-        if isinstance(self.transport, ServerProcess):
-            await asyncio.to_thread(self.transport.kill)
-
-    async def _stop_task(self, task: asyncio.Task[None]) -> None:
-        """Wait for the client task, and cancel it if it does not end by itself."""
-        if self._is_open:
+            if self._client:
+                await asyncio.wait([task], timeout=CLOSE_TIMEOUT)
+            task.cancel()
             await asyncio.wait([task], timeout=CLOSE_TIMEOUT)
-        task.cancel()
-        await asyncio.wait([task], timeout=CLOSE_TIMEOUT)
-        if task.done() and not task.cancelled():
-            task.exception()  # retrieved, or asyncio would log it
+            if task.done() and not task.cancelled():
+                task.exception()  # retrieved, or asyncio would log it
+        self._client = None
+        if self._transport:
+            await asyncio.to_thread(self._transport.kill)
+
+
+def find_roots(server: ServerConfig, directory: Path) -> list[Path]:
+    """Return the roots of a server: the working directory if it runs on this machine, otherwise none.
+
+    A remote server could not use the path, which often contains the user's name.
+    """
+    return [directory] if not server.url or is_loopback(urlsplit(server.url).hostname or "") else []
 
 
 def to_tool_listing(tool: McpTool) -> ToolListing:
@@ -244,21 +301,36 @@ def to_tool_listing(tool: McpTool) -> ToolListing:
     )
 
 
-async def send_tool_call(client: Client, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
-    """Send a call and return its result. The call is canceled after `timeout` seconds."""
-    async with asyncio.timeout(timeout):
-        return to_tool_result(await client.call_tool(tool_name, dict(arguments)))
+def format_question(message: str, url: str) -> str:
+    """Format a question of a server, with the page that the user should open."""
+    return format_one_line(f"{message} {url}", MAX_QUESTION_LENGTH)
 
 
-def is_connection_closed(error: Exception) -> bool:
-    from mcp import MCPError
-    from mcp_types import CONNECTION_CLOSED
+def format_invalid_input(error: Exception) -> str:
+    """Return the beginning of the invalid input that a validation error contains."""
+    errors: list[dict[str, Any]] = getattr(error, "errors", list)()
+    value = errors[0].get("input") if errors else None
+    if isinstance(value, bytes):
+        value = value.decode(errors="backslashreplace")
+    return format_one_line(str(value if value is not None else error), 80)
 
-    return isinstance(error, MCPError) and error.code == CONNECTION_CLOSED
 
-
-def is_session_terminated(error: Exception) -> bool:
-    """Check whether a remote server no longer knows the session, and so has not run the call."""
-    from mcp import MCPError
-
-    return isinstance(error, MCPError) and error.message == "Session terminated"
+def describe_error(error: BaseException) -> str:
+    """Describe an error of a server, or of the connection to it, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    module = type(error).__module__.partition(".")[0]
+    reason = str(getattr(error, "message", error)) or type(error).__name__
+    if isinstance(error, AskError):
+        reason = error.brief
+    elif module == "mcp" and getattr(error, "code", None) == URL_ELICITATION_REQUIRED:
+        pages = [as_dict(item) for item in as_list(as_dict(getattr(error, "data", None)).get("elicitations"))]
+        urls = "; ".join(format_question(str(page.get("message", "")), str(page.get("url", ""))) for page in pages)
+        reason = f"the user must open a page first: {urls}"
+    elif module.startswith("pydantic"):
+        reason = "what it answered does not fit the protocol"
+    elif module.startswith("httpx"):
+        reason = f"it cannot be reached ({reason})"
+    elif isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    return format_one_line(reason, MAX_REASON_LENGTH)

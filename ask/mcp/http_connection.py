@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -26,24 +26,32 @@ class HttpServerTransport:
         ConfigError: the CA certificates that `environment` names cannot be used.
     """
 
+    is_running = True
+
     def __init__(self, server: ServerConfig, environment: Mapping[str, str]) -> None:
-        self.failure = ""
+        self._failure = ""
         """The HTTP error of the last POST request, or ""."""
         self._server = server
         self._ca_bundle = find_ca_bundle(environment) if urlsplit(server.url).scheme == "https" else None
         self._ssl_verify = create_ssl_context(self._ca_bundle) if self._ca_bundle else True
 
-    def explain_certificate_failure(self, error: BaseException) -> str:
-        """Explain a certificate error; return "" for any other error."""
+    def explain_failure(self, error: Exception, *, has_ended: bool) -> str:
+        """Return the HTTP error, or explain a certificate error; "" if the cause is another."""
         explanation = explain_certificate_error(error, self._ca_bundle)
-        return f"{explanation.reason}: {explanation.hint}" if explanation else ""
+        return self._failure or (f"{explanation.reason}: {explanation.hint}" if explanation else "")
 
-    def open_streams(self) -> AbstractAsyncContextManager[Any]:
-        """Open the streams for received messages and for messages to send."""
-        return self._open_sse_streams() if self._server.type == "sse" else self._open_http_streams()
+    def kill(self) -> None:
+        """A remote server is not stopped."""
 
     @asynccontextmanager
-    async def _open_http_streams(self) -> AsyncIterator[Any]:
+    async def open_streams(self) -> AsyncIterator[Any]:
+        """Open the streams for received messages and for messages to send."""
+        if self._server.type == "sse":
+            from mcp.client.sse import sse_client
+
+            async with sse_client(self._server.url, httpx_client_factory=self._create_client) as streams:
+                yield streams
+            return
         from mcp.client.streamable_http import streamable_http_client
 
         async with (
@@ -52,29 +60,22 @@ class HttpServerTransport:
         ):
             yield streams
 
-    @asynccontextmanager
-    async def _open_sse_streams(self) -> AsyncIterator[Any]:
-        from mcp.client.sse import sse_client
-
-        def create_client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
-            return self._create_client()
-
-        async with sse_client(self._server.url, httpx_client_factory=create_client) as streams:
-            yield streams
-
-    def _create_client(self) -> httpx2.AsyncClient:
+    def _create_client(self, headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
+        """Create a client. The parameters are those that the SDK passes, which has no settings of its own here."""
         import httpx2
 
-        timeout = httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT)
-        # A compressed body could expand to any size.
-        headers = {"Accept-Encoding": "identity", **self._server.headers}
-        hooks = {"response": [self._check_response]}
-        return httpx2.AsyncClient(headers=headers, timeout=timeout, event_hooks=hooks, verify=self._ssl_verify)
+        return httpx2.AsyncClient(
+            # A compressed body could expand to any size.
+            headers={"Accept-Encoding": "identity", **self._server.headers},
+            timeout=httpx2.Timeout(CONNECT_TIMEOUT, read=READ_TIMEOUT),
+            event_hooks={"response": [self._check_response]},
+            verify=self._ssl_verify,
+        )
 
     async def _check_response(self, response: httpx2.Response) -> None:
         status = response.status_code
         if response.request.method == "POST":
-            self.failure = f"it answered {status} {response.reason_phrase}".strip() if status >= 400 else ""
+            self._failure = f"it answered {status} {response.reason_phrase}".strip() if status >= 400 else ""
         if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
             response.stream = limit_stream(response.stream)
 

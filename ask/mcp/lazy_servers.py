@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ask.errors import ConfigError
-from ask.mcp.fingerprint import compute_fingerprint
 from ask.mcp.server_config import ServerConfig
-from ask.mcp.tool_list_cache import ToolListCache
-from ask.mcp.tool_listing import ServerTools, ToolListing, select_tools
+from ask.mcp.tool_list_cache import ToolListCache, compute_fingerprint
+from ask.mcp.tool_listing import ServerTools
 from ask.tools.base import ToolError, ToolResult
 
 if TYPE_CHECKING:
-    from ask.mcp.servers import ServerPool, ServerStartResult
+    from ask.mcp.servers import ServerPool
 
 
 class LazyServers:
@@ -44,28 +42,26 @@ class LazyServers:
         self._pool: ServerPool | None = None
         self._pending_servers: dict[str, ServerTools] = {}
         """The tools offered by servers that have not been started yet, by server."""
-        self._failures: dict[str, str] = {}
-        self._unavailable_tools: dict[str, dict[str, str]] = {}
-        """Why offered tools can no longer be called, by server and tool."""
+        self._failures: dict[str, Mapping[str, str]] = {}
+        """Why offered tools cannot be called, by server and tool."""
 
     def load_tools(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Load the tools of each server from the cache. Servers without a valid entry are started concurrently."""
         tools = {server.name: cached for server in servers if (cached := self.read_cached_tools(server))}
         self._pending_servers |= tools
-        results = self.start([server for server in servers if server.name not in tools])
-        tools |= {result.server.name: to_server_tools(result) for result in results}
+        started = self.start([server for server in servers if server.name not in tools])
+        tools |= {result.server.name: result for result in started}
         return [tools[server.name] for server in servers]
 
     def read_cached_tools(self, server: ServerConfig) -> ServerTools | None:
         """Return the tools of a server from the cache, None if there is no valid entry."""
-        fingerprint = self._compute_fingerprint(server)
-        return self._cache.read(server, fingerprint) if fingerprint else None
+        return self._cache.read(server, compute_fingerprint(server, self._variables, self._directory))
 
-    def start(self, servers: Sequence[ServerConfig]) -> list[ServerStartResult]:
+    def start(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Start all of the servers and cache their tools. A server that fails is removed from the cache."""
         if not servers:
             return []
-        fingerprints = {server.name: self._compute_fingerprint(server) for server in servers}
+        fingerprints = {each.name: compute_fingerprint(each, self._variables, self._directory) for each in servers}
         self._show_status(f"starting {', '.join(fingerprints)}")
         try:
             self._pool = self._pool or self._open_pool()
@@ -74,10 +70,10 @@ class LazyServers:
             self._show_status("")
         for result in results:
             name = result.server.name
-            if result.problem:
+            if result.failure:
                 self._cache.delete(name)
             else:
-                self._cache.write(to_server_tools(result), fingerprints[name], result.version)
+                self._cache.write(result, fingerprints[name])
         return results
 
     def call_tool(self, server_name: str, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
@@ -88,9 +84,9 @@ class LazyServers:
         """
         if server_name in self._pending_servers:
             self._start_pending(server_name)
-        reason = self._failures.get(server_name) or self._unavailable_tools.get(server_name, {}).get(tool_name)
-        if reason or self._pool is None:
-            raise ToolError(reason or f"the MCP server {server_name} does not run")
+        if reason := self._failures.get(server_name, {}).get(tool_name):
+            raise ToolError(reason)
+        assert self._pool, "the server was started"  # noqa: S101
         return self._pool.call_tool(server_name, tool_name, arguments, timeout)
 
     def close(self) -> None:
@@ -107,37 +103,22 @@ class LazyServers:
                 self._pool.stop(server_name)
             raise
         del self._pending_servers[server_name]
-        if result.problem:
-            self._failures[server_name] = result.problem
+        if result.failure:
+            self._failures[server_name] = {tool.name: result.failure for tool in offered_tools.tools}
         else:
-            self._unavailable_tools[server_name] = find_unavailable_tools(offered_tools, result.tools)
-
-    def _compute_fingerprint(self, server: ServerConfig) -> str:
-        """Compute the fingerprint of a server; "" if a variable is not set, so that it cannot be started."""
-        try:
-            return compute_fingerprint(server, self._variables, self._directory)
-        except ConfigError:
-            return ""
+            self._failures[server_name] = find_unavailable_tools(offered_tools, result)
 
 
-def to_server_tools(start_result: ServerStartResult) -> ServerTools:
-    """Select the tools to offer from a started server."""
-    if start_result.problem:
-        return ServerTools(start_result.server, failure=start_result.problem)
-    return select_tools(start_result.server, start_result.tools)
-
-
-def find_unavailable_tools(server_tools: ServerTools, listings: Sequence[ToolListing]) -> dict[str, str]:
+def find_unavailable_tools(offered: ServerTools, started: ServerTools) -> dict[str, str]:
     """Return the offered tools that cannot be called any more, by name, with the reason."""
-    current_listings = {listing.name: listing for listing in listings if not listing.needs_task}
-    message = f"nothing was run: the MCP server {server_tools.server.name}"
+    current_listings = {listing.name: listing for listing in started.tools}
+    message = f"nothing was run: the MCP server {offered.server.name} no longer"
     reasons = {}
-    for tool in server_tools.tools:
-        if tool.name not in current_listings:
-            reasons[tool.name] = f"{message} no longer lists the tool {tool.name!r}"
-        elif tool.reads_only and not current_listings[tool.name].reads_only:
+    for tool in offered.tools:
+        current = current_listings.get(tool.name)
+        if current is None:
+            reasons[tool.name] = f"{message} lists the tool {tool.name!r}"
+        elif tool.reads_only and not current.reads_only:
             # The call was not confirmed, although the user may want to confirm all changes.
-            reasons[tool.name] = (
-                f"{message} no longer says that {tool.name!r} only reads; the next run offers it as it is"
-            )
+            reasons[tool.name] = f"{message} says that {tool.name!r} only reads; the next run offers it as it is"
     return reasons

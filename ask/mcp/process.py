@@ -1,7 +1,7 @@
-"""The process of a local server, and the message streams over its stdin and stdout.
+"""The process of a local server, the message streams over its stdin and stdout, and the log of its stderr.
 
 The SDK has a transport for this, too. This one starts the process before the SDK is imported, which takes as long as
-most servers need to start, and limits the size of a message to `MESSAGE_LIMIT`.
+most servers need to start, limits the size of a message, and reports the exit status.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import signal
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from io import FileIO
 from pathlib import Path
-from subprocess import PIPE, Popen, TimeoutExpired
-from typing import IO, TYPE_CHECKING, Any
+from subprocess import PIPE
+from typing import TYPE_CHECKING, Any
 
+from ask.atomic_files import create_private_folder
 from ask.errors import ConfigError
-from ask.mcp.fingerprint import resolve_server_folder
-from ask.mcp.log import ServerLog
-from ask.mcp.server_config import ServerConfig
-from ask.tools.process_tree import kill_process_tree
+from ask.mcp.server_config import ServerConfig, resolve_server_folder
+from ask.text import format_one_line
+from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -33,61 +34,78 @@ SHUTDOWN_TIMEOUT = 1.0
 """Seconds that a server has to exit after its stdin is closed."""
 FLUSH_TIMEOUT = 0.5
 """Seconds to wait until the last messages are sent and received."""
+LOG_LIMIT = 1_000_000
+"""Maximum number of bytes that a run adds to a log. A longer file is truncated first."""
 _POLL_INTERVAL = 0.005
 _READ_SIZE = 65_536
-_MARKER_VARIABLE = "ASK_SERVER"
+
+
+class ServerLog:
+    """The log file for the standard error of a server, which is never shown directly.
+
+    If it cannot be written, only the last line is available. `redact` removes keys from a line.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+        self.path = path
+        self.last_line = ""
+        """The last line that was not empty."""
+        self._redact = redact
+        self._remaining_bytes = LOG_LIMIT
+        self._file: FileIO | None = None
+
+    def write_line(self, line: bytes) -> None:
+        """Add a line without its newline."""
+        text = self._redact(line.decode(errors="backslashreplace"))
+        self.last_line = format_one_line(text, 200) or self.last_line
+        data = f"{text}\n".encode()[: self._remaining_bytes]
+        if data:
+            self._remaining_bytes -= len(data)
+            with suppress(OSError):
+                self._open_file().write(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def _open_file(self) -> FileIO:
+        if self._file is None:
+            create_private_folder(self.path.parent)
+            self._file = FileIO(self.path, "a", opener=lambda path, flags: os.open(path, flags, 0o600))
+            if os.fstat(self._file.fileno()).st_size > LOG_LIMIT:
+                self._file.truncate(0)
+            self._file.write(f"-- {datetime.now().astimezone().isoformat(timespec='seconds')}\n".encode())
+        return self._file
 
 
 class ServerProcess:
-    """The process of a server whose variables must be expanded. It has its own session, so Ctrl-C does not reach it.
+    """The process of a server. It has its own session, so Ctrl-C does not reach it.
 
-    Raises:
-        ConfigError: the process cannot be started.
+    `mark` is in the environment of the process and of all processes that it starts.
     """
 
-    def __init__(self, server: ServerConfig, environment: Mapping[str, str], directory: Path, log: ServerLog) -> None:
-        self.failure = ""
-        """Why its messages are no longer read, if the server is at fault."""
-        self._marker = os.urandom(16).hex()
+    def __init__(self, process: asyncio.subprocess.Process, mark: str, log: ServerLog) -> None:
+        self._process = process
+        self._mark = mark
         self._log = log
-        folder = resolve_server_folder(server, directory)
-        program = os.path.expanduser(server.command)
-        markers = f"{environment.get(_MARKER_VARIABLE, '')} {self._marker}".strip()
-        try:
-            self._process: Popen[bytes] = Popen(
-                [program, *server.args],
-                bufsize=0,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                cwd=folder,
-                env={**environment, **server.env, _MARKER_VARIABLE: markers},
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise ConfigError(*explain_start_failure(server, folder, error)) from None
+        self._failure = ""
+        self._log_task = asyncio.create_task(self._copy_to_log())
 
     @property
     def is_running(self) -> bool:
-        return self._process.poll() is None
+        return self._process.returncode is None
 
-    @property
-    def exit_description(self) -> str:
-        """The exit status or signal, and the last line of stderr; "" while it runs."""
-        code = self._process.poll()
-        if code is None:
-            return ""
-        status = f"exit status {code}" if code >= 0 else f"killed by signal {-code}, {signal.strsignal(-code)}"
-        return f"{status}: {self._log.last_line}" if self._log.last_line else status
+    def explain_failure(self, error: Exception, *, has_ended: bool) -> str:
+        """Return why its messages are no longer read, or how it ended, with the last line of stderr; "" if unknown."""
+        if self._failure or not has_ended or self._process.returncode is None:
+            return self._failure
+        return ": ".join(filter(None, (describe_exit(self._process.returncode), self._log.last_line)))
 
     def kill(self) -> None:
         """Kill the process and all its descendants."""
-        kill_process_tree(self._process.pid if self.is_running else None, self._marker)
-        with suppress(TimeoutExpired):  # a process may hang in the kernel
-            self._process.wait(1)
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe:
-                pipe.close()
+        kill_process_tree(self._process.pid if self.is_running else None, self._mark)
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[Any]:
@@ -97,16 +115,12 @@ class ServerProcess:
         """
         import anyio
 
-        stdout, stdout_transport = await open_reader(self._process.stdout, MESSAGE_LIMIT)
-        stderr, stderr_transport = await open_reader(self._process.stderr, _READ_SIZE)
-        stdin = await open_writer(self._process.stdin)
+        stdin = self._process.stdin
+        assert stdin, "it is a pipe"  # noqa: S101
         incoming, received = anyio.create_memory_object_stream["SessionMessage | Exception"](0)
         to_send, outgoing = anyio.create_memory_object_stream["SessionMessage"](0)
-        read_tasks = [
-            asyncio.create_task(self._read_messages(stdout, incoming)),
-            asyncio.create_task(self._copy_to_log(stderr)),
-        ]
-        write_task = asyncio.create_task(self._write_messages(outgoing, stdin, incoming))
+        read_task = asyncio.create_task(self._read_messages(incoming))
+        write_task = asyncio.create_task(write_messages(outgoing, stdin, incoming))
         try:
             yield received, to_send
         finally:
@@ -118,48 +132,81 @@ class ServerProcess:
             while self.is_running and time.monotonic() < deadline:
                 await asyncio.sleep(_POLL_INTERVAL)
             if not self.is_running:  # otherwise the pipes stay open
-                await asyncio.wait(read_tasks, timeout=FLUSH_TIMEOUT)
-            for task in (write_task, *read_tasks):
+                await asyncio.wait([read_task, self._log_task], timeout=FLUSH_TIMEOUT)
+            for task in (write_task, read_task):
                 task.cancel()
-            await asyncio.gather(write_task, *read_tasks, return_exceptions=True)
-            for resource in (incoming, outgoing, stdout_transport, stderr_transport):
-                resource.close()
+            await asyncio.gather(write_task, read_task, return_exceptions=True)
+            incoming.close()
+            outgoing.close()
 
-    async def _read_messages(self, reader: asyncio.StreamReader, send_stream: MemoryObjectSendStream[Any]) -> None:
+    async def _read_messages(self, send_stream: MemoryObjectSendStream[Any]) -> None:
         import anyio
 
+        stdout = self._process.stdout
+        assert stdout, "it is a pipe"  # noqa: S101
         try:
             async with send_stream:
                 while True:
-                    line = await reader.readuntil()
+                    line = await stdout.readuntil()
                     if line.strip():
                         await send_stream.send(parse_message(line))
         except asyncio.LimitOverrunError:
-            self.failure = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
-        except (asyncio.IncompleteReadError, OSError):
+            self._failure = f"it sent a message of more than {MESSAGE_LIMIT:,} bytes"
+        except asyncio.IncompleteReadError:
             return
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
-        while await reader.read(_READ_SIZE):
+        while await stdout.read(_READ_SIZE):
             pass  # drained, so that the server can exit instead of blocking on a full pipe
 
-    async def _write_messages(
-        self,
-        receive_stream: MemoryObjectReceiveStream[SessionMessage],
-        stdin: asyncio.StreamWriter,
-        incoming: MemoryObjectSendStream[Any],
-    ) -> None:
-        try:
-            async for message in receive_stream:
-                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                stdin.write(text.encode() + b"\n")
-                await stdin.drain()
-        except OSError:
-            incoming.close()  # otherwise pending requests would wait forever
+    async def _copy_to_log(self) -> None:
+        stderr = self._process.stderr
+        assert stderr, "it is a pipe"  # noqa: S101
+        while not stderr.at_eof():
+            with suppress(ValueError):  # a line of more than MESSAGE_LIMIT bytes, which is dropped
+                if line := await stderr.readline():
+                    self._log.write_line(line.removesuffix(b"\n"))
 
-    async def _copy_to_log(self, reader: asyncio.StreamReader) -> None:
-        while data := await reader.read(_READ_SIZE):
-            self._log.feed(data)
+
+async def start_process(
+    server: ServerConfig, environment: Mapping[str, str], directory: Path, log: ServerLog
+) -> ServerProcess:
+    """Start the process of a server, whose variables must be expanded.
+
+    Raises:
+        ConfigError: the process cannot be started.
+    """
+    folder = resolve_server_folder(server, directory)
+    env, mark = mark_environment({**environment, **server.env})
+    try:
+        process = await asyncio.create_subprocess_exec(
+            os.path.expanduser(server.command),
+            *server.args,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            limit=MESSAGE_LIMIT,
+            cwd=folder,
+            env=env,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(*explain_start_failure(server, folder, error)) from None
+    return ServerProcess(process, mark, log)
+
+
+async def write_messages(
+    receive_stream: MemoryObjectReceiveStream[SessionMessage],
+    stdin: asyncio.StreamWriter,
+    incoming: MemoryObjectSendStream[Any],
+) -> None:
+    """Write messages to stdin. If it is closed, close `incoming`: pending requests would wait forever."""
+    try:
+        async for message in receive_stream:
+            stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+            await stdin.drain()
+    except OSError:
+        incoming.close()
 
 
 def parse_message(line: bytes) -> Any:
@@ -173,29 +220,12 @@ def parse_message(line: bytes) -> Any:
         return error
 
 
-async def open_reader(pipe: IO[bytes] | None, limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
-    """Open a reader for a pipe, with lines of at most `limit` bytes, and the transport that closes it."""
-    reader = asyncio.StreamReader(limit)
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    return reader, transport
-
-
-async def open_writer(pipe: IO[bytes] | None) -> asyncio.StreamWriter:
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-    return asyncio.StreamWriter(transport, protocol, reader, loop)
-
-
 def explain_start_failure(server: ServerConfig, folder: Path, error: Exception) -> tuple[str, str]:
     """Return why a process could not be started, and a hint."""
     message = f"the MCP server {server.name} does not start"
     if not folder.is_dir():
         return f"{message}: there is no folder {folder}", f"correct mcp.servers.{server.name}.cwd"
     if isinstance(error, OSError) and error.errno == errno.ENOENT:
-        if len(server.command.split()) > 1:
-            return f"{message}: there is no program {server.command!r}", "put its arguments into args"
-        return f"{message}: there is no program {server.command!r}", "install it, or give its whole path"
-    reason = error.strerror if isinstance(error, OSError) else str(error)
-    return f"{message}: {reason}", f"correct mcp.servers.{server.name}"
+        hint = "put its arguments into args" if " " in server.command else "install it, or give its whole path"
+        return f"{message}: there is no program {server.command!r}", hint
+    return f"{message}: {getattr(error, 'strerror', '') or error}", f"correct mcp.servers.{server.name}"

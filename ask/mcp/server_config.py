@@ -1,8 +1,12 @@
-"""Configured MCP servers, from config.toml or from the JSON files of other programs."""
+"""Configured MCP servers, from config.toml or from the JSON files of other programs.
+
+Environment variables in them are expanded when a server is used, so that files need not contain secrets.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -102,8 +106,6 @@ JSONC_PATTERNS = tuple(
 The patterns match strings first, in which neither has a meaning.
 """
 TYPE_ALIASES = {"streamable-http": "http", "streamableHttp": "http", "streamable_http": "http"}
-SIZE_LIMIT = 10_000_000
-"""Maximum size of a JSON file in bytes."""
 
 
 def read_servers(path: Path) -> ConfiguredServers:
@@ -139,23 +141,13 @@ def read_json(path: Path) -> Any:
         ConfigError: the file cannot be read or is not JSON.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(SIZE_LIMIT + 1)
+        text = path.read_text("utf-8-sig")
+        for pattern in JSONC_PATTERNS:
+            # Line breaks stay, so that an error names the right line.
+            text = pattern.sub(lambda match: match[1] or "\n" * match[0].count("\n") or " ", text)
+        return json.loads(text)
     except OSError as error:
         raise ConfigError(f"cannot read {path} ({error.strerror})", "correct mcp.files in config.toml") from error
-    if len(data) > SIZE_LIMIT:
-        raise ConfigError(f"{path} has more than {SIZE_LIMIT:,} bytes", "it is no list of MCP servers")
-    try:
-        text = data.decode("utf-8-sig")
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            for pattern in JSONC_PATTERNS:
-                text = pattern.sub(lambda match: match[1] or " ", text)
-            try:
-                return json.loads(text)
-            except json.JSONDecodeError:
-                raise error from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not valid JSON ({error})", "correct that line") from error
 
@@ -186,3 +178,48 @@ def normalize_server_name(name: str) -> str:
         return name
     valid_name = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]", "_", name))[:32]
     return valid_name if SERVER_NAME_PATTERN.fullmatch(valid_name) else "server"
+
+
+BRACED_PATTERN = r"\$\{(?:env:)?(?P<name>\w+|input:[^}]*)(?::-(?P<default>[^}]*))?\}"
+BRACED_VARIABLE = re.compile(BRACED_PATTERN)
+"""`${NAME}`, `${NAME:-default}`, and `${env:NAME}` as in VS Code."""
+ANY_VARIABLE = re.compile(BRACED_PATTERN + r"|\$(?P<bare>[A-Za-z_]\w*)|(?P<dollar>\$\$)")
+"""`BRACED_VARIABLE`, `$NAME`, and `$$` for a dollar sign."""
+
+
+def expand_variables(server: ServerConfig, environment: Mapping[str, str], directory: Path) -> ServerConfig:
+    """Expand all variables in a server's configuration: `$NAME` only in `env` and `headers`, `${NAME}` everywhere.
+
+    `${workspaceFolder}`, as in VS Code, is the working directory.
+
+    Raises:
+        ConfigError: a variable is not set and has no default.
+    """
+    values = {"workspaceFolder": str(directory), "userHome": str(Path.home()), **environment}
+
+    def expand(text: str, key: str, pattern: re.Pattern[str] = BRACED_VARIABLE) -> str:
+        def expand_match(match: re.Match[str]) -> str:
+            groups = match.groupdict()
+            if groups.get("dollar"):
+                return "$"
+            name = groups["name"] or groups["bare"]
+            value = values.get(name, groups["default"])
+            if value is None:
+                raise ConfigError(f"the MCP server {server.name} is left out: its {key} needs ${name}", f"set {name}")
+            return value
+
+        return pattern.sub(expand_match, text)
+
+    return server._replace(
+        command=expand(server.command, "command"),
+        args=tuple(expand(text, "args") for text in server.args),
+        cwd=expand(server.cwd, "cwd"),
+        url=expand(server.url, "url"),
+        env={name: expand(text, f"env.{name}", ANY_VARIABLE) for name, text in server.env.items()},
+        headers={name: expand(text, f"headers.{name}", ANY_VARIABLE) for name, text in server.headers.items()},
+    )
+
+
+def resolve_server_folder(server: ServerConfig, directory: Path) -> Path:
+    """Return the folder in which a server is started."""
+    return directory / os.path.expanduser(server.cwd)

@@ -13,19 +13,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ask.errors import ConfigError
 from ask.installation import format_install_command
-from ask.mcp.connection import CLOSE_TIMEOUT, ServerConnection, ServerTransport
-from ask.mcp.error_messages import ServerUnavailableError
+from ask.mcp.connection import CLOSE_TIMEOUT, ServerConnection, ServerTransport, ServerUnavailableError
 from ask.mcp.http_connection import HttpServerTransport
-from ask.mcp.log import ServerLog
-from ask.mcp.process import ServerProcess
-from ask.mcp.server_config import MCP_EXTRA, ServerConfig
-from ask.mcp.server_requests import ServerRequestHandler, find_roots
-from ask.mcp.tool_listing import ToolListing
-from ask.mcp.variables import expand_variables
+from ask.mcp.process import ServerLog, start_process
+from ask.mcp.server_config import MCP_EXTRA, ServerConfig, expand_variables
+from ask.mcp.tool_listing import ServerTools, select_tools
 from ask.tools.base import ToolError, ToolResult
 
 T = TypeVar("T")
@@ -33,25 +29,6 @@ LOOP_TIMEOUT_MARGIN = CLOSE_TIMEOUT + 10
 """Seconds added to the timeout of a call, after which the event loop itself is considered to hang."""
 LOGGER_NAMES = ("mcp", "client", "asyncio", "httpx2", "httpcore2")
 """Loggers of the SDK and its dependencies; without a handler they would write to standard error."""
-
-
-class ServerStartResult(NamedTuple):
-    """The result of starting a server."""
-
-    server: ServerConfig
-    tools: Sequence[ToolListing] = ()
-    version: str = ""
-    """The name and version that the server reports, or ""."""
-    seconds: float = 0.0
-    """How long the start took."""
-    failure: str = ""
-    """Why the server cannot be used, in one line; "" on success."""
-    hint: str = ""
-
-    @property
-    def problem(self) -> str:
-        """The failure and the hint; "" on success."""
-        return ": ".join(filter(None, (self.failure, self.hint)))
 
 
 class ServerPool:
@@ -76,26 +53,18 @@ class ServerPool:
         self._log_folder = log_folder
         self._redact = redact
         self._logs: dict[str, ServerLog] = {}
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._processes: list[ServerProcess] = []
+        self._transports: list[ServerTransport] = []
         self._connections: dict[str, ServerConnection] = {}
         self._is_closing = False
+        for name in LOGGER_NAMES:
+            logging.getLogger(name).addHandler(logging.NullHandler())
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mcp", daemon=True)
+        self._thread.start()
 
-    def start(self, servers: Sequence[ServerConfig]) -> list[ServerStartResult]:
+    def start(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
         """Start the servers at the same time and return their results in the same order."""
-        transports: dict[str, tuple[ServerConfig, ServerTransport]] = {}
-        failed_results: dict[str, ServerStartResult] = {}
-        for server in servers:
-            self._logs.setdefault(server.name, ServerLog(self._log_folder / f"{server.name}.log", self._redact))
-            try:
-                expanded = expand_variables(server, self._variables, self._directory)
-                transports[server.name] = (expanded, self._open_transport(expanded))
-            except ConfigError as error:
-                failed_results[server.name] = ServerStartResult(server, failure=error.message, hint=error.advice)
-        results = self._run_in_loop(self._open_connections(transports), None) if transports else {}
-        results |= failed_results
-        return [results[server.name] for server in servers]
+        return self._run_in_loop(self._open_connections(servers), None)
 
     def call_tool(self, server_name: str, tool_name: str, arguments: Mapping[str, Any], timeout: float) -> ToolResult:
         """Call a tool. An exception such as Ctrl-C also cancels the call on the server.
@@ -113,72 +82,77 @@ class ServerPool:
     def stop(self, server_name: str) -> None:
         """Stop a server whose start was interrupted, so that it can be started again."""
         with suppress(TimeoutError):
-            self._run_in_loop(self._close_connection(server_name), CLOSE_TIMEOUT * 2)
+            if connection := self._connections.pop(server_name, None):
+                self._run_in_loop(connection.close(), CLOSE_TIMEOUT * 2)
 
     def close(self) -> None:
         """Stop all servers. Those that do not exit by themselves are killed."""
         self._is_closing = True
         try:
-            if self._connections:
-                self._run_in_loop(self._close_connections(), CLOSE_TIMEOUT * 2)
+            self._run_in_loop(self._close_connections(), CLOSE_TIMEOUT * 2)
         except TimeoutError:
             pass
         finally:
-            for process in self._processes:
-                process.kill()
-            self._stop_loop()
+            for transport in self._transports:
+                transport.kill()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(1)
+            if not self._thread.is_alive():
+                self._loop.close()
             for log in self._logs.values():
                 log.close()
 
-    def _open_transport(self, server: ServerConfig) -> ServerTransport:
+    async def _open_transport(self, server: ServerConfig) -> ServerTransport:
         """Create the transport to a server, and start its process if it is local.
 
         Raises:
             ConfigError: the process cannot be started.
         """
-        if server.type != "stdio":
-            return HttpServerTransport(server, self._variables)
-        process = ServerProcess(server, self._environment, self._directory, self._logs[server.name])
-        self._processes.append(process)
+        transport: ServerTransport
+        if server.type == "stdio":
+            transport = await start_process(server, self._environment, self._directory, self._logs[server.name])
+        else:
+            transport = HttpServerTransport(server, self._variables)
+        self._transports.append(transport)
         if self._is_closing:
-            process.kill()
-        return process
+            transport.kill()
+        return transport
 
-    async def _open_connections(
-        self, transports: Mapping[str, tuple[ServerConfig, ServerTransport]]
-    ) -> dict[str, ServerStartResult]:
+    async def _open_connections(self, servers: Sequence[ServerConfig]) -> list[ServerTools]:
+        results: dict[str, ServerTools] = {}
+        started = []
+        for server in servers:
+            self._logs.setdefault(server.name, ServerLog(self._log_folder / f"{server.name}.log", self._redact))
+            try:
+                expanded = expand_variables(server, self._variables, self._directory)
+                connection = ServerConnection(expanded, self._directory, partial(self._open_transport, expanded))
+                self._connections[server.name] = connection
+                await connection.start()
+                started.append(connection)
+            except ConfigError as error:
+                results[server.name] = ServerTools(server, failure=str(error))
         try:  # imported here, because this is slow and must not count as a server's start time
             from mcp import Client  # noqa: F401
         except ImportError as error:
-            failure = f"the package mcp cannot be used ({error})"
-            hint = format_install_command(MCP_EXTRA)
-            return {
-                name: ServerStartResult(server, failure=failure, hint=hint) for name, (server, _) in transports.items()
-            }
-        for name, (server, transport) in transports.items():
-            handler = ServerRequestHandler(find_roots(server, self._directory))
-            reopen = partial(self._open_transport, server)
-            self._connections[name] = ServerConnection(server, transport, reopen, handler)
-        results = await asyncio.gather(*(self._open_connection(each) for each in self._connections.values()))
-        return {result.server.name: result for result in results}
+            failure = f"the package mcp cannot be used ({error}): {format_install_command(MCP_EXTRA)}"
+            return [results.get(server.name) or ServerTools(server, failure=failure) for server in servers]
+        opened = await asyncio.gather(*map(self._open_connection, started))
+        results |= {result.server.name: result for result in opened}
+        return [results[server.name] for server in servers]
 
-    async def _open_connection(self, connection: ServerConnection) -> ServerStartResult:
+    async def _open_connection(self, connection: ServerConnection) -> ServerTools:
         server, start = connection.server, time.monotonic()
         try:
-            tools = await connection.open()
+            tools = select_tools(server, await connection.open())
         except ServerUnavailableError as error:
             failure = f"the MCP server {server.name} cannot be used: {error}"
             log = self._logs[server.name]
-            hint = f"what it wrote is in {log.path}" if log.last_line else ""
             if "answered 401" in failure or "answered 403" in failure:
-                hint = f"set mcp.servers.{server.name}.headers to what it wants"
-            return ServerStartResult(server, failure=failure, hint=hint, seconds=time.monotonic() - start)
-        return ServerStartResult(server, tools, connection.version, time.monotonic() - start)
-
-    async def _close_connection(self, server_name: str) -> None:
-        connection = self._connections.pop(server_name, None)
-        if connection:
-            await connection.close()
+                failure += f": set mcp.servers.{server.name}.headers to what it wants"
+            elif log.last_line:
+                failure += f": what it wrote is in {log.path}"
+            tools = ServerTools(server, failure=failure)
+        return tools._replace(version=connection.version, seconds=time.monotonic() - start)
 
     async def _close_connections(self) -> None:
         await asyncio.gather(*(each.close() for each in self._connections.values()), return_exceptions=True)
@@ -189,27 +163,9 @@ class ServerPool:
         Raises:
             TimeoutError: this takes longer than `timeout` seconds.
         """
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._ensure_loop())
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         try:
             return future.result(timeout)
         except BaseException:
             future.cancel()
             raise
-
-    def _ensure_loop(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            for name in LOGGER_NAMES:
-                logging.getLogger(name).addHandler(logging.NullHandler())
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(target=self._loop.run_forever, name="mcp", daemon=True)
-            self._thread.start()
-        return self._loop
-
-    def _stop_loop(self) -> None:
-        if self._loop is None or self._thread is None:
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(1)
-        if not self._thread.is_alive():
-            self._loop.close()
-        self._loop = None

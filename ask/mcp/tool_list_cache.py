@@ -5,24 +5,26 @@ There is one file per server. If it cannot be read or written, the server is sta
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from stat import S_ISREG
 
 from ask.atomic_files import write_private_file
-from ask.mcp.server_config import ServerConfig
+from ask.errors import ConfigError
+from ask.mcp.server_config import ServerConfig, expand_variables, resolve_server_folder
 from ask.mcp.tool_listing import ServerTools, ToolListing, normalize_listing
-from ask.parsing import as_dict, as_number
+from ask.parsing import as_dict
+from ask.version import VERSION
 
 FORMAT_VERSION = 2
 MAX_AGE = 86_400.0
 """Seconds until an entry expires: the fingerprint does not cover everything that a server's tools depend on."""
-
-FIELD_TYPES = {"name": str, "description": str, "schema": dict, "reads_only": bool, "needs_task": bool}
-"""The types of the fields of a cached tool."""
 
 
 class ToolListCache:
@@ -35,26 +37,22 @@ class ToolListCache:
         """Return the tools of a server, None if there is no valid entry with this fingerprint."""
         try:
             entry = as_dict(json.loads(self._build_path(server.name).read_bytes()))
-        except (OSError, ValueError, RecursionError):
+            if (entry.get("format"), entry.get("fingerprint")) != (FORMAT_VERSION, fingerprint):
+                return None
+            if not 0 <= time.time() - entry["time"] < MAX_AGE:
+                return None
+            listings = [normalize_listing(server, ToolListing(**tool)) for tool in entry["tools"]]
+            return ServerTools(server, listings, [str(note) for note in entry["notes"]])
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
-        write_time = as_number(entry.get("time"))
-        if (entry.get("format"), entry.get("fingerprint")) != (FORMAT_VERSION, fingerprint) or write_time is None:
-            return None
-        listings, notes = parse_tool_listings(entry.get("tools")), parse_strings(entry.get("notes"))
-        if listings is None or notes is None or not 0 <= time.time() - write_time < MAX_AGE:
-            return None
-        return ServerTools(server, [normalize_listing(server, listing) for listing in listings], notes)
 
-    def write(self, server_tools: ServerTools, fingerprint: str, version: str) -> None:
-        """Save the tools of a server.
-
-        `fingerprint` must have been computed before the server was started. `version` is only informative.
-        """
-        entry: Mapping[str, Any] = {
+    def write(self, server_tools: ServerTools, fingerprint: str) -> None:
+        """Save the tools of a server. `fingerprint` must have been computed before the server was started."""
+        entry = {
             "format": FORMAT_VERSION,
             "fingerprint": fingerprint,
             "time": time.time(),
-            "version": version,
+            "version": server_tools.version,
             "tools": [listing._asdict() for listing in server_tools.tools],
             "notes": list(server_tools.notes),
         }
@@ -70,19 +68,38 @@ class ToolListCache:
         return self._folder / f"{server_name}.json"
 
 
-def parse_tool_listings(value: Any) -> Sequence[ToolListing] | None:
-    """Parse cached tools; None if they are invalid."""
-    if not isinstance(value, list):
-        return None
-    tools = []
-    for entry in map(as_dict, value):
-        types = {field: type(entry.get(field)) for field in ToolListing._fields}
-        if types != FIELD_TYPES:
-            return None
-        tools.append(ToolListing(**{field: entry[field] for field in FIELD_TYPES}))
-    return tools
+def compute_fingerprint(server: ServerConfig, environment: Mapping[str, str], directory: Path) -> str:
+    """Compute a hash of a server's configuration, with variables expanded, and of the files that its command names.
+
+    A cached tool list is valid as long as it stays the same. The working directory matters only if `cwd` or a file name
+    is relative to it. It is "" if a variable is not set, so that the server cannot be started.
+    """
+    try:
+        expanded = expand_variables(server, environment, directory)
+    except ConfigError:
+        return ""
+    table = {**expanded._asdict(), "origin": ""}
+    if expanded.cwd:
+        table["cwd"] = str(resolve_server_folder(expanded, directory))
+    files = list(find_command_files(expanded, environment, directory)) if expanded.command else []
+    return hashlib.sha256(json.dumps([VERSION, table, files], sort_keys=True).encode()).hexdigest()
 
 
-def parse_strings(value: Any) -> list[str] | None:
-    """Return a list of strings; None for anything else."""
-    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else None
+def find_command_files(
+    server: ServerConfig, environment: Mapping[str, str], directory: Path
+) -> Iterator[tuple[str, str, int, int]]:
+    """Yield path, real path, size and modification time of the program, and of each file that an argument names.
+
+    An argument may also have the form `--option=FILE`.
+    """
+    program = os.path.expanduser(server.command)
+    if "/" not in program:
+        search_path = server.env.get("PATH", environment.get("PATH", os.defpath))
+        program = shutil.which(program, path=search_path) or program
+    values = [argument.partition("=")[2] for argument in server.args if argument.startswith("-")]
+    for name in filter(None, (program, *server.args, *values)):
+        path = os.path.join(resolve_server_folder(server, directory), name)
+        with suppress(OSError, ValueError):
+            status = os.stat(path)
+            if S_ISREG(status.st_mode):  # a folder's modification time changes with every new file
+                yield path, os.path.realpath(path), status.st_size, status.st_mtime_ns

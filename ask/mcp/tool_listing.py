@@ -36,7 +36,7 @@ class ToolListing(NamedTuple):
 
 
 class ServerTools(NamedTuple):
-    """The tools that a server offers in a run."""
+    """The tools that a server offers in a run, or why it cannot be used."""
 
     server: ServerConfig
     tools: Sequence[ToolListing] = ()
@@ -45,6 +45,10 @@ class ServerTools(NamedTuple):
     """Messages about tools that are left out."""
     failure: str = ""
     """Why the server cannot be used, in one line; "" if it can."""
+    version: str = ""
+    """The name and version that the server reports, or ""."""
+    seconds: float = 0.0
+    """How long the start took."""
 
 
 ToolCaller = Callable[[str, Mapping[str, Any], float], ToolResult]

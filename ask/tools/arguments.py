@@ -7,7 +7,7 @@ keywords, and models understand these messages best. A schema with more keywords
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ask.messages import ToolSpec
@@ -15,6 +15,8 @@ from ask.parsing import as_list
 from ask.suggestions import suggest
 from ask.tools.base import ToolError
 
+_NullCheck = Callable[[Any], bool]
+"""Checks whether a schema allows null."""
 _PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
@@ -25,8 +27,9 @@ _PYTHON_TYPES: Mapping[str, type | tuple[type, ...]] = {
     "null": type(None),
 }
 _SIMPLE_KEYWORDS = frozenset(
-    {"type", "enum", "required", "properties", "title", "description", "default", "examples", "format"}
-    | {"$schema", "$id", "$comment", "deprecated", "readOnly", "writeOnly"}
+    {"type", "enum", "required", "properties", "additionalProperties"}
+    | {"title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly"}
+    | {"$schema", "$id", "$comment"}
 )
 """Keywords checked here, and annotations. `format` is only an annotation in tool schemas."""
 _MAX_QUOTED_LENGTH = 200
@@ -53,20 +56,18 @@ def parse_arguments(spec: ToolSpec, arguments_json: str) -> dict[str, Any]:
         except RecursionError:
             _reject_arguments(_TOO_DEEP_MESSAGE)
     except _InvalidArgumentsError as error:
-        excerpt = (
-            arguments_json if len(arguments_json) <= _MAX_QUOTED_LENGTH else arguments_json[:_MAX_QUOTED_LENGTH] + "..."
-        )
-        quote = f". You wrote: {excerpt}" if excerpt.strip() else ""
+        more = "..." if len(arguments_json) > _MAX_QUOTED_LENGTH else ""
+        quote = f". You wrote: {arguments_json[:_MAX_QUOTED_LENGTH]}{more}" if arguments_json.strip() else ""
         raise ToolError(f"nothing was run: the arguments of {spec.name} {error}{quote}") from None
 
 
 def _validate_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     if _is_simple_schema(schema):
-        return _validate_object(arguments, schema, "", _SimpleNullChecker())
+        return _validate_object(arguments, schema, "", _is_nullable)
     from ask.schemas.lenient_validation import LenientSchema
 
     checker = LenientSchema(schema)
-    validated = _validate_object(arguments, schema, "", checker)
+    validated = _validate_object(arguments, schema, "", checker.is_nullable)
     if problems := checker.describe_problems(validated):
         _reject_arguments(f"do not fit: {problems}")
     return validated
@@ -76,24 +77,18 @@ def _is_simple_schema(schema: Any) -> bool:
     """Check whether a schema uses only keywords that are checked here."""
     if not isinstance(schema, Mapping):
         return schema is True
-    if any(name not in _SIMPLE_KEYWORDS and not _is_plain_additional_properties(name, schema[name]) for name in schema):
+    if schema.keys() - _SIMPLE_KEYWORDS or schema.get("additionalProperties", True) not in (True, False, {}):
         return False
     properties = schema.get("properties", {})
     return isinstance(properties, Mapping) and all(map(_is_simple_schema, properties.values()))
 
 
-def _is_plain_additional_properties(keyword: str, value: Any) -> bool:
-    return keyword == "additionalProperties" and (isinstance(value, bool) or value == {})
-
-
-class _SimpleNullChecker:
-    """Checks whether a simple schema allows null."""
-
-    def is_nullable(self, subschema: Any) -> bool:
-        if not isinstance(subschema, Mapping):
-            return subschema is not False
-        types, choices = _list_allowed_types(subschema), subschema.get("enum")
-        return (not types or "null" in types) and (not isinstance(choices, list) or None in choices)
+def _is_nullable(subschema: Any) -> bool:
+    """Check whether a simple schema allows null."""
+    if not isinstance(subschema, Mapping):
+        return subschema is not False
+    types, choices = _list_allowed_types(subschema), subschema.get("enum")
+    return (not types or "null" in types) and (not isinstance(choices, list) or None in choices)
 
 
 class _InvalidArgumentsError(Exception):
@@ -106,7 +101,7 @@ def _reject_arguments(reason: str) -> NoReturn:
 
 def _parse_json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_reject_constant)
+        return json.loads(text, parse_constant=lambda name: _reject_arguments(f"are not JSON: {name} is no JSON value"))
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
             _reject_arguments(
@@ -119,12 +114,8 @@ def _parse_json(text: str) -> Any:
         _reject_arguments(f"are not JSON: {error}")
 
 
-def _reject_constant(constant: str) -> NoReturn:
-    _reject_arguments(f"are not JSON: {constant} is no JSON value")
-
-
 def _validate_object(
-    value: Mapping[str, Any], schema: Mapping[str, Any], path: str, null_checker: Any
+    value: Mapping[str, Any], schema: Mapping[str, Any], path: str, is_nullable: _NullCheck
 ) -> dict[str, Any]:
     properties = schema.get("properties")
     declared = properties if isinstance(properties, Mapping) else {}
@@ -133,31 +124,31 @@ def _validate_object(
     validated = {}
     for name, item in value.items():
         if closed and name not in declared:
-            _reject_arguments(_describe_unknown_name(path + name, [path + known for known in declared]))
+            _reject_unknown_name(path + name, [path + known for known in declared])
         subschema = declared.get(name, {})
-        if item is None and name in declared and name not in required and not null_checker.is_nullable(subschema):
+        if item is None and name in declared and name not in required and not is_nullable(subschema):
             continue
-        validated[name] = _validate_value(item, subschema, path + name, null_checker)
+        validated[name] = _validate_value(item, subschema, path + name, is_nullable)
     missing = [path + name for name in required if name not in validated]
     if missing:
         _reject_arguments(f"lack {', '.join(map(repr, missing))}")
     return validated
 
 
-def _validate_value(value: Any, schema: Any, path: str, null_checker: Any) -> Any:
+def _validate_value(value: Any, schema: Any, path: str, is_nullable: _NullCheck) -> Any:
     if not isinstance(schema, Mapping) or "$ref" in schema:  # older drafts ignore the keywords next to $ref
         return value
     types = _list_allowed_types(schema)
     if isinstance(value, float) and value.is_integer() and "integer" in types and "number" not in types:
         value = int(value)
-    if value is None and null_checker.is_nullable(schema):
+    if value is None and is_nullable(schema):
         return value
     if types and not any(_is_of_type(value, name) for name in types):
         _reject_arguments(f"have the wrong type: {path!r} must be {' or '.join(types)}, not {_get_type_name(value)}")
     choices = schema.get("enum")
     if isinstance(choices, list) and not any(_is_equal(value, choice) for choice in choices):
         _reject_arguments(f"have a wrong value: {path!r} must be one of {json.dumps(choices, ensure_ascii=False)}")
-    return _validate_object(value, schema, path + ".", null_checker) if isinstance(value, dict) else value
+    return _validate_object(value, schema, path + ".", is_nullable) if isinstance(value, dict) else value
 
 
 def _list_allowed_types(schema: Mapping[str, Any]) -> list[str]:
@@ -179,8 +170,7 @@ def _get_type_name(value: Any) -> str:
     return next(name for name in ("integer", *_PYTHON_TYPES) if _is_of_type(value, name))
 
 
-def _describe_unknown_name(name: str, known_names: Iterable[str]) -> str:
-    known_names = list(known_names)
+def _reject_unknown_name(name: str, known_names: Sequence[str]) -> NoReturn:
     suggestion = suggest(name, known_names)
     hint = f"; did you mean {suggestion!r}?" if suggestion else ""
-    return f"have an unknown name, {name!r} (it takes {', '.join(known_names) or 'none'}{hint})"
+    _reject_arguments(f"have an unknown name, {name!r} (it takes {', '.join(known_names) or 'none'}{hint})")

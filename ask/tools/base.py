@@ -7,7 +7,7 @@ from io import RawIOBase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ask.messages import ToolSpec
+from ask.messages import EMPTY_MAPPING, ToolSpec
 from ask.redaction import NO_SECRETS, Redactor
 
 
@@ -99,3 +99,13 @@ class Tool(NamedTuple):
     changes: bool = True
     origin: str = "ask"
     host_of: Callable[[Mapping[str, Any]], str] | None = None
+
+
+def build_parameters_schema(required: Mapping[str, Any], optional: Mapping[str, Any] = EMPTY_MAPPING) -> dict[str, Any]:
+    """Build the schema of a tool's parameters from the schema of each."""
+    return {
+        "type": "object",
+        "properties": {**required, **optional},
+        "required": list(required),
+        "additionalProperties": False,
+    }

@@ -9,46 +9,33 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from ask.client.certificates import find_ca_bundle
 from ask.errors import ConfigError
 from ask.tools.base import ToolContext, ToolError
 from ask.tools.isolated_process import limit_memory, run_in_subprocess
 
-if TYPE_CHECKING:
-    from ask.tools.search_engine import WebSearchResult
-
 NO_RESULTS_MESSAGE = "No results found."
 _MAX_REASON_LENGTH = 200
 
 
-def search_duckduckgo(query: str, max_results: int, context: ToolContext) -> list[WebSearchResult]:
-    """Search DuckDuckGo.
+def search_duckduckgo(query: str, max_results: int, context: ToolContext) -> list[tuple[str, str, str]]:
+    """Search DuckDuckGo; return title, URL and snippet of each result.
 
     Raises:
         ToolError: The search failed or found nothing.
     """
     from subprocess import SubprocessError, TimeoutExpired
 
-    from ask.tools.search_engine import WebSearchResult
-
-    environment, seconds = context.environment, context.command_timeout
+    seconds = context.command_timeout
     try:
-        bundle = find_ca_bundle(environment)
+        bundle = find_ca_bundle(context.environment)
     except ConfigError as error:
         raise ToolError(f"duckduckgo could not be asked: {error}") from None
-    parameters = {
-        "query": query,
-        "max_results": max_results,
-        "timeout": max(int(seconds), 1),
-        "bundle": bundle and bundle.path,
-    }
+    parameters = json.dumps([query, max_results, max(int(seconds), 1), bundle and bundle.path]).encode()
     try:
-        response = json.loads(run_in_subprocess(__name__, json.dumps(parameters).encode(), seconds, environment))
+        response = json.loads(run_in_subprocess(__name__, parameters, seconds, context.environment))
     except TimeoutExpired:
         raise ToolError(f"duckduckgo had not answered after {seconds:g} s") from None
     except (SubprocessError, ValueError):
@@ -60,63 +47,46 @@ def search_duckduckgo(query: str, max_results: int, context: ToolContext) -> lis
         if bundle and "certificate" in response.lower():
             response += f"; the trusted certificates are those in {bundle}"
         raise ToolError(response)
-    return [WebSearchResult(**result) for result in response]
+    return [(title, url, snippet) for title, url, snippet in response]
 
 
 def main() -> None:
     """Run the search given as JSON on stdin; write the results, or an error message, as JSON."""
     limit_memory()
-    sys.stdout.write(json.dumps(_query_duckduckgo(**json.load(sys.stdin))))
+    sys.stdout.write(json.dumps(_query_duckduckgo(*json.load(sys.stdin))))
 
 
-@contextmanager
-def _open_ca_file(bundle_path: str | None) -> Iterator[str | bool]:
-    """Yield the `verify` argument for ddgs.
-
-    ddgs takes a file but no folder, so the certificates of a folder are concatenated.
-
-    Raises:
-        ssl.SSLError: There is no certificate.
-    """
-    if bundle_path is None:
-        yield True
-        return
-    from ssl import create_default_context
+def _query_duckduckgo(query: str, max_results: int, timeout: int, bundle_path: str | None) -> list[list[str]] | str:
+    from ssl import SSLError, create_default_context
     from tempfile import NamedTemporaryFile
-
-    files = (
-        [Path(bundle_path)]
-        if Path(bundle_path).is_file()
-        else [path for path in Path(bundle_path).iterdir() if path.is_file()]
-    )
-    with NamedTemporaryFile(suffix=".pem") as bundle_file:
-        bundle_file.write(b"\n".join(path.read_bytes() for path in files if os.access(path, os.R_OK)))
-        bundle_file.flush()
-        create_default_context(cafile=bundle_file.name)
-        yield bundle_file.name
-
-
-def _query_duckduckgo(query: str, max_results: int, timeout: int, bundle: str | None) -> list[dict[str, str]] | str:
-    from ssl import SSLError
 
     from ddgs import DDGS
     from ddgs.exceptions import DDGSException, TimeoutException
 
-    try:
-        with _open_ca_file(bundle) as verify:
-            results: list[dict[str, Any]] = DDGS(timeout=timeout, verify=verify).text(
+    with NamedTemporaryFile(suffix=".pem") as bundle_file:
+        verify: str | bool = True
+        try:
+            if bundle_path:  # ddgs takes a file but no folder, so the certificates of a folder are concatenated
+                path = Path(bundle_path)
+                files = (
+                    [path]
+                    if path.is_file()
+                    else [file for file in path.iterdir() if file.is_file() and os.access(file, os.R_OK)]
+                )
+                bundle_file.write(b"\n".join(file.read_bytes() for file in files))
+                bundle_file.flush()
+                verify = bundle_file.name
+                create_default_context(cafile=verify)
+            results = DDGS(timeout=timeout, verify=verify).text(
                 query, region="wt-wt", backend="duckduckgo", max_results=max_results
             )
-    except SSLError:
-        return "duckduckgo could not be asked: no certificate is trusted"
-    except TimeoutException:
-        return "duckduckgo did not answer in time: search again later, or do without"
-    except DDGSException as error:
-        if str(error) == NO_RESULTS_MESSAGE:  # ddgs also reports this for a CAPTCHA page
-            return "duckduckgo found nothing, or takes no more requests for now: try other words, or do without"
-        reason = str(error).partition(" > ")[2] or str(error)
-        return f"duckduckgo could not be asked: {' '.join(reason.rstrip(')').split())[:_MAX_REASON_LENGTH]}"
-    return [
-        {name: str(result.get(key) or "") for name, key in (("title", "title"), ("url", "href"), ("snippet", "body"))}
-        for result in results
-    ]
+        except SSLError:
+            return "duckduckgo could not be asked: no certificate is trusted"
+        except TimeoutException:
+            return "duckduckgo did not answer in time: search again later, or do without"
+        except DDGSException as error:
+            if str(error) == NO_RESULTS_MESSAGE:  # ddgs also reports this for a CAPTCHA page
+                return "duckduckgo found nothing, or takes no more requests for now: try other words, or do without"
+            reason = str(error).partition(" > ")[2] or str(error)
+            return f"duckduckgo could not be asked: {' '.join(reason.rstrip(')').split())[:_MAX_REASON_LENGTH]}"
+    return [[str(result.get(key) or "") for key in ("title", "href", "body")] for result in results]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -11,8 +12,8 @@ from ask.tools.base import ToolError
 _MAX_OCCURRENCES_COUNTED = 100
 _MAX_LINES_LISTED = 5
 _MAX_LINES_COMPARED = 5_000
-_MAX_WHITESPACE_SEARCH_LENGTH = 2_000_000
-"""Longest text, in characters, that is searched again with differences in white space ignored."""
+_MAX_WHITESPACE_SEARCH_COST = 50_000_000
+"""Characters of the text times words to find, up to which differences in white space are ignored: about a second."""
 _MAX_EXCERPT_LENGTH = 200
 
 
@@ -83,32 +84,13 @@ def _suggest_match(text: str, old_text: str) -> str:
     words = old_text.split()
     if not words:
         return ""
-    if len(text) <= _MAX_WHITESPACE_SEARCH_LENGTH and (offset := _find_ignoring_whitespace(text, words)) is not None:
-        excerpt = _truncate_excerpt(text[offset : offset + _MAX_EXCERPT_LENGTH], sum(map(len, words)))
-        line = _get_line_number(text, offset)
-        return f", but the same words with other white space are, from line {line} on: {excerpt!r}"
+    if len(text) * len(words) <= _MAX_WHITESPACE_SEARCH_COST:
+        match = re.search(r"\s++".join(map(re.escape, words)), text)
+        if match:
+            line, excerpt = _get_line_number(text, match.start()), match[0][:_MAX_EXCERPT_LENGTH]
+            return f", but the same words with other white space are, from line {line} on: {excerpt!r}"
     first_line = next(line for line in old_text.split("\n") if line.strip())
     similar_lines = find_similar(first_line, text.split("\n", _MAX_LINES_COMPARED)[:_MAX_LINES_COMPARED], 1)
     return (
         f"; the nearest line is {similar_lines[0]!r}" if similar_lines else "; it must be exact, white space included"
     )
-
-
-def _find_ignoring_whitespace(text: str, words: list[str]) -> int | None:
-    """Return the offset of these words with any white space between them, or None.
-
-    The first one may match the end of a longer word.
-    """
-    single_spaced = " ".join(text.split())
-    offset = single_spaced.find(" ".join(words))
-    if offset < 0:
-        return None
-    word_count = single_spaced.count(" ", 0, offset)
-    rest = text.split(None, word_count)[-1]
-    return len(text) - len(rest) + offset - (single_spaced.rfind(" ", 0, offset) + 1)
-
-
-def _truncate_excerpt(text: str, character_count: int) -> str:
-    """Cut a text after the given number of non-space characters."""
-    ends = (end for end, character in enumerate(text, 1) if not character.isspace())
-    return text[: next(islice(ends, character_count - 1, None), len(text))]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import json
 import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 
 if TYPE_CHECKING:
     from ask.tools.http_get import FetchResponse
@@ -106,23 +105,13 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
     if not encoding:
         return BINARY_CONTENT_NOTE
     text = response.body.decode(encoding, "replace").removeprefix("\ufeff")
-    if (media_type in _HTML_TYPES and not _is_json(text)) or (not media_type and _HTML_START_PATTERN.match(text)):
+    is_json = text.lstrip().startswith(("{", "["))  # labeled as HTML if a server does not set the content type
+    if (media_type in _HTML_TYPES and not is_json) or (not media_type and _HTML_START_PATTERN.match(text)):
         from ask.tools.page_text import extract_page_text
 
         page_text = extract_page_text(text, response.url, deadline - time.monotonic(), environment)
         return page_text or "[the page has no text without JavaScript]"
     return text
-
-
-def _is_json(text: str) -> bool:
-    """Check for JSON labeled as HTML, as servers send it if no content type is set."""
-    if not text.lstrip().startswith(("{", "[")):
-        return False
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _detect_encoding(response: FetchResponse) -> str:
@@ -169,12 +158,7 @@ FETCH_URL = Tool(
     ToolSpec(
         "fetch_url",
         "Get a web page: its readable text with links; JSON and plain text as they are.",
-        {
-            "type": "object",
-            "properties": {"url": {"type": "string"}},
-            "required": ["url"],
-            "additionalProperties": False,
-        },
+        build_parameters_schema({"url": {"type": "string"}}),
     ),
     run_fetch_url,
     changes=False,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.edits import replace_once
 from ask.tools.file_access import (
     check_approved_content,
@@ -162,22 +162,19 @@ def _format_entry(entry: os.DirEntry[str]) -> str:
     return f"other {name}"
 
 
-_FILEPATH_SCHEMA = {"type": "string"}
+_STRING_SCHEMA = {"type": "string"}
 
 READ_FILE = Tool(
     ToolSpec(
         "read_file",
         "Read a text file, whole or some of its lines. Relative paths start at the working directory.",
-        {
-            "type": "object",
-            "properties": {
-                "filepath": _FILEPATH_SCHEMA,
+        build_parameters_schema(
+            {"filepath": _STRING_SCHEMA},
+            {
                 "offset": {"type": "integer", "description": "first line, from 1"},
                 "limit": {"type": "integer", "description": "number of lines"},
             },
-            "required": ["filepath"],
-            "additionalProperties": False,
-        },
+        ),
     ),
     read_file,
     changes=False,
@@ -187,12 +184,7 @@ WRITE_FILE = Tool(
     ToolSpec(
         "write_file",
         "Create a file, or overwrite all of it. Missing folders are made.",
-        {
-            "type": "object",
-            "properties": {"filepath": _FILEPATH_SCHEMA, "content": {"type": "string"}},
-            "required": ["filepath", "content"],
-            "additionalProperties": False,
-        },
+        build_parameters_schema({"filepath": _STRING_SCHEMA, "content": _STRING_SCHEMA}),
     ),
     write_file,
     changes=True,
@@ -202,16 +194,13 @@ EDIT_FILE = Tool(
     ToolSpec(
         "edit_file",
         "Replace one piece of text in a file.",
-        {
-            "type": "object",
-            "properties": {
-                "filepath": _FILEPATH_SCHEMA,
+        build_parameters_schema(
+            {
+                "filepath": _STRING_SCHEMA,
                 "old_text": {"type": "string", "description": "exact text, which must be in the file exactly once"},
-                "new_text": {"type": "string"},
-            },
-            "required": ["filepath", "old_text", "new_text"],
-            "additionalProperties": False,
-        },
+                "new_text": _STRING_SCHEMA,
+            }
+        ),
     ),
     edit_file,
     changes=True,
@@ -221,12 +210,7 @@ LIST_DIR = Tool(
     ToolSpec(
         "list_dir",
         "List a directory: type, size in bytes and name of each entry.",
-        {
-            "type": "object",
-            "properties": {"dirpath": {"type": "string"}},
-            "required": ["dirpath"],
-            "additionalProperties": False,
-        },
+        build_parameters_schema({"dirpath": _STRING_SCHEMA}),
     ),
     list_dir,
     changes=False,

@@ -6,7 +6,9 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
@@ -92,76 +94,72 @@ def fetch_response(
         ToolError: The request failed or is not allowed.
     """
     target = parse_url(url)
-    fetcher = _Fetcher(timeout, policy, {**_DEFAULT_HEADERS, **headers}, data, max_redirects)
-    fetcher.body_timeout = timeout if body_timeout is None else body_timeout
-    responses: list[FetchResponse] = []
-    errors: list[BaseException] = []
+    fetcher = _Fetcher(
+        timeout,
+        timeout if body_timeout is None else body_timeout,
+        policy,
+        should_read_body,
+        {**_DEFAULT_HEADERS, **headers},
+        data,
+        max_redirects,
+    )
+    result: Future[FetchResponse] = Future()
 
     def run_fetcher() -> None:
         try:
-            responses.append(fetcher.follow_redirects(target, should_read_body))
+            result.set_result(fetcher.follow_redirects(target))
         except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
-            errors.append(error)
+            result.set_exception(error)
 
-    # A thread, because nothing else limits a DNS lookup, or headers that arrive byte by byte.
-    thread = threading.Thread(target=run_fetcher, daemon=True)
     try:
-        thread.start()
-        thread.join(timeout + _GRACE_PERIOD)
+        # A thread, because nothing else limits a DNS lookup, or headers that arrive byte by byte.
+        threading.Thread(target=run_fetcher, daemon=True).start()
+        return result.result(timeout + _GRACE_PERIOD)
+    except TimeoutError:
+        raise fetcher.make_timeout_error(target) from None
     finally:
         fetcher.canceled = True
-    if errors:
-        raise errors[0]
-    if not responses:
-        raise fetcher.make_timeout_error(target)
-    return responses[0]
 
 
+@dataclass
 class _Fetcher:
     """Follows the redirects of one call; setting `canceled` stops it."""
 
-    def __init__(
-        self,
-        timeout: float,
-        policy: NetworkPolicy | None,
-        headers: Mapping[str, str],
-        data: bytes | None,
-        max_redirects: int,
-    ) -> None:
-        self.canceled = False
-        self._headers = headers
-        self._data = data
-        self._max_redirects = max_redirects
-        self._timeout = timeout
-        self._start_time = time.monotonic()
-        self.body_timeout = timeout
-        self._policy = policy
+    timeout: float
+    body_timeout: float
+    policy: NetworkPolicy | None
+    should_read_body: Callable[[str], bool]
+    headers: Mapping[str, str]
+    data: bytes | None
+    max_redirects: int
+    canceled: bool = False
+    start_time: float = field(default_factory=time.monotonic)
 
     @property
     def is_expired(self) -> bool:
         """Whether the time is up or the caller has stopped waiting."""
-        return self.canceled or time.monotonic() >= self._start_time + self._timeout
+        return self.canceled or time.monotonic() >= self.start_time + self.timeout
 
     @property
     def _is_body_expired(self) -> bool:
-        return self.is_expired or time.monotonic() >= self._start_time + self.body_timeout
+        return self.is_expired or time.monotonic() >= self.start_time + self.body_timeout
 
     def make_timeout_error(self, target: HttpTarget) -> ToolError:
-        return ToolError(f"{target.url} had not come after {self._timeout:g} s")
+        return ToolError(f"{target.url} had not come after {self.timeout:g} s")
 
-    def follow_redirects(self, target: HttpTarget, should_read_body: Callable[[str], bool]) -> FetchResponse:
+    def follow_redirects(self, target: HttpTarget) -> FetchResponse:
         import requests
 
-        allowed_hosts = {target.host, *(self._policy.redirect_hosts if self._policy else ())}
-        for _ in range(self._max_redirects + 1):
+        allowed_hosts = {target.host, *(self.policy.redirect_hosts if self.policy else ())}
+        for _ in range(self.max_redirects + 1):
             with requests.Session() as session, closing(self._open_response(session, target)) as response:
                 redirect = _find_redirect(target, response)
                 if redirect is None:
-                    return self._read_response(target, response, should_read_body)
-            if self._policy and redirect.host not in allowed_hosts:
+                    return self._read_response(target, response)
+            if self.policy and redirect.host not in allowed_hosts:
                 raise ToolError(f"{target.url} redirects to another host; to go there, fetch {redirect.url}")
             target = redirect
-        raise ToolError(f"stopped after {self._max_redirects} redirects, before {target.url}")
+        raise ToolError(f"stopped after {self.max_redirects} redirects, before {target.url}")
 
     def _open_response(self, session: requests.Session, target: HttpTarget) -> requests.Response:
         """Send the request and return the response with its body unread.
@@ -170,11 +168,11 @@ class _Fetcher:
         """
         from requests.adapters import HTTPAdapter
 
-        if self._policy is None:
+        if self.policy is None:
             return self._send_request(session, target, target.host)
         session.trust_env = False
         errors = []
-        for address in self._policy.resolve_allowed(target):
+        for address in self.policy.resolve_allowed(target):
             adapter = HTTPAdapter()
             if not is_ip_address(target.host):
                 adapter.init_poolmanager(1, 1, server_hostname=target.host)  # the name that the certificate must match
@@ -191,14 +189,14 @@ class _Fetcher:
 
         if self.is_expired:
             raise self.make_timeout_error(target)
-        time_left = max(self._start_time + self._timeout - time.monotonic(), 0.01)
+        time_left = max(self.start_time + self.timeout - time.monotonic(), 0.01)
         bundle = None
         try:
             bundle = find_ca_bundle() if target.scheme == "https" else None
             url = target._replace(host=address).url
-            headers = {**self._headers, "Host": target.authority}
-            method = "GET" if self._data is None else "POST"
-            request = requests.Request(method, url, headers=headers, data=self._data, auth=skip_authentication)
+            headers = {**self.headers, "Host": target.authority}
+            method = "GET" if self.data is None else "POST"
+            request = requests.Request(method, url, headers=headers, data=self.data, auth=skip_authentication)
             prepared = session.prepare_request(request)
             settings = session.merge_environment_settings(url, {}, None, None, None)
             # Not session.send(): it reads the entire body of a redirect.
@@ -212,15 +210,12 @@ class _Fetcher:
         except (requests.RequestException, HTTPError, OSError, ValueError, ConfigError) as error:
             if self.is_expired:
                 raise self.make_timeout_error(target) from None
-            raise ToolError(
-                f"cannot connect to {target.authority}: {_explain_connection_error(error, bundle)}"
-            ) from None
+            reason = _explain_connection_error(error, bundle)
+            raise ToolError(f"cannot connect to {target.authority}: {reason}") from None
 
-    def _read_response(
-        self, target: HttpTarget, response: requests.Response, should_read_body: Callable[[str], bool]
-    ) -> FetchResponse:
+    def _read_response(self, target: HttpTarget, response: requests.Response) -> FetchResponse:
         content_type = response.headers.get("Content-Type", "")
-        body, note = self._read_body(target, response) if should_read_body(content_type) else (b"", "")
+        body, note = self._read_body(target, response) if self.should_read_body(content_type) else (b"", "")
         length = response.headers.get("Content-Length", "")
         return FetchResponse(
             url=target.url,
@@ -246,7 +241,7 @@ class _Fetcher:
         body = bytearray()
         note = ""
         try:
-            _set_body_timeout(response, self._start_time + self.body_timeout - time.monotonic())
+            _set_body_timeout(response, self.start_time + self.body_timeout - time.monotonic())
             while not self._is_body_expired and (chunk := response.raw.read1(_READ_SIZE, decode_content=False)):
                 remaining = MAX_BODY_SIZE + 1 - len(body)
                 body += decoder.decode(chunk, remaining) if decoder else chunk[:remaining]
@@ -301,6 +296,6 @@ def _explain_connection_error(exc: Exception, bundle: CaBundle | None) -> str:
         return "TLS failed"
     if isinstance(exc, requests.exceptions.Timeout):
         return "no answer in time"
-    if isinstance(exc, requests.exceptions.InvalidURL | requests.exceptions.InvalidSchema | ValueError | ConfigError):
-        return str(exc) or "it cannot be asked"
+    if isinstance(exc, ValueError | ConfigError):
+        return str(exc)
     return find_connect_reason(exc) or "it closed the connection without an answer"

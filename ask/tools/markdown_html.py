@@ -1,8 +1,4 @@
-"""Convert HTML to Markdown with the packages of the extra `web`.
-
-Unlike `plain_html`, it converts tables and nested lists, and keeps only the main content. Importing this module without
-those packages raises ImportError.
-"""
+"""Convert HTML to Markdown, with tables and links, and without what surrounds the main content."""
 
 from __future__ import annotations
 
@@ -10,14 +6,20 @@ import re
 from collections.abc import Callable
 
 from bs4 import BeautifulSoup, Tag
-from bs4.builder import builder_registry
+from lxml import etree
+from lxml import html as lxml_html
 from markdownify import MarkdownConverter
 
-from ask.tools.plain_html import SKIPPED_ELEMENTS, collapse_blank_lines, format_refresh_link
-
-if builder_registry.lookup("lxml") is None:
-    raise ImportError("lxml is not installed", name="lxml")
-
+MAX_MARKDOWN_HTML_LENGTH = 2_000_000
+"""Characters of HTML above which the conversion takes too long, and only the text is extracted."""
+_SKIPPED_ELEMENTS = (
+    *("aside", "button", "canvas", "footer", "iframe", "nav", "noscript", "object", "script", "select", "style"),
+    *("svg", "template"),
+)
+"""Elements whose content is dropped: scripts, hidden elements and page navigation."""
+_BLANK_LINES_PATTERN = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+_CODE_BLOCK_PATTERN = re.compile(r"(^[ \t]*```.*?^[ \t]*```[ \t]*$)", re.MULTILINE | re.DOTALL)
+_REFRESH_PATTERN = re.compile(r"\s*[\d.]*\s*[;,]\s*(?:url\s*=)?\s*[\"']?([^\"']+)", re.IGNORECASE)
 _MIN_MAIN_SHARE = 0.3
 """Share of a page's text that its main element must contain to be used instead of the full page."""
 _HEADING_ANCHOR_TEXTS = ("", "#", "§", "¶", "\N{LINK SYMBOL}")
@@ -28,23 +30,24 @@ _LANGUAGE_CLASS_PATTERN = re.compile(r"(?:language|lang|highlight-source)-([\w+#
 def to_markdown(html: str, resolve_link: Callable[[str], str]) -> str:
     """Convert a page to Markdown.
 
-    `resolve_link` returns the absolute URL of a link, "" to drop it.
-
-    Raises:
-        RecursionError: The elements are nested too deeply.
+    `resolve_link` returns the absolute URL of a link, "" to drop it. Of a page that is very long or has elements that
+    are nested too deeply, only the text is returned.
     """
+    if len(html) > MAX_MARKDOWN_HTML_LENGTH:
+        page = lxml_html.document_fromstring(html)
+        etree.strip_elements(page, *_SKIPPED_ELEMENTS, etree.Comment, with_tail=False)
+        return _collapse_blank_lines("\n".join(page.itertext()))
     soup = BeautifulSoup(html, "lxml")
+    try:
+        return _convert_soup(soup, resolve_link)
+    except RecursionError:
+        return soup.get_text("\n", strip=True)
+
+
+def _convert_soup(soup: BeautifulSoup, resolve_link: Callable[[str], str]) -> str:
     title = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
-    refresh_links = "\n\n".join(
-        filter(
-            None,
-            (
-                format_refresh_link({name: str(value) for name, value in meta.attrs.items()}, resolve_link)
-                for meta in soup("meta")
-            ),
-        )
-    )
-    for element in (*soup([*SKIPPED_ELEMENTS, "title"]), *soup(_is_hidden)):
+    refresh_links = "\n\n".join(filter(None, (_format_refresh_link(meta, resolve_link) for meta in soup("meta"))))
+    for element in (*soup([*_SKIPPED_ELEMENTS, "title"]), *soup(_is_hidden)):
         element.decompose()
     _replace_media_elements(soup, resolve_link)
     for anchor in soup("a"):
@@ -62,9 +65,24 @@ def to_markdown(html: str, resolve_link: Callable[[str], str]) -> str:
         escape_asterisks=False,
         escape_underscores=False,
     )
-    text = collapse_blank_lines(converter.convert_soup(_find_main_content(soup)))
+    text = _collapse_blank_lines(converter.convert_soup(_find_main_content(soup)))
     heading = "" if title in text[: len(title) + 200] else title
     return "\n\n".join(filter(None, (heading, refresh_links, text)))
+
+
+def _collapse_blank_lines(text: str) -> str:
+    """Collapse runs of blank lines outside code blocks."""
+    parts = _CODE_BLOCK_PATTERN.split(text)
+    parts[::2] = [_BLANK_LINES_PATTERN.sub("\n\n", part) for part in parts[::2]]
+    return "".join(parts).strip()
+
+
+def _format_refresh_link(meta: Tag, resolve_link: Callable[[str], str]) -> str:
+    """Return a link to the target of a `meta` refresh element; "" for other `meta` elements."""
+    target = _REFRESH_PATTERN.match(str(meta.get("content") or ""))
+    is_refresh = str(meta.get("http-equiv") or "").strip().lower() == "refresh"
+    url = resolve_link(target[1]) if is_refresh and target else ""
+    return f"[this page leads on to]({url})" if url else ""
 
 
 def _is_hidden(tag: Tag) -> bool:

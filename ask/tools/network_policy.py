@@ -22,30 +22,20 @@ _NUMERIC_LABEL_PATTERN = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
-# https://www.iana.org/assignments/iana-ipv4-special-registry
-_NON_PUBLIC_IPV4 = [
+# Not public, but global for `ipaddress`, or for its older versions.
+# https://www.iana.org/assignments/iana-ipv4-special-registry, iana-ipv6-special-registry
+_NON_PUBLIC_NETWORKS = [
     ip_network(block)
     for block in (
-        "0.0.0.0/8",
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "127.0.0.0/8",
         "168.63.129.16/32",  # looks public, but is the host of an Azure virtual machine
-        "169.254.0.0/16",
-        "172.16.0.0/12",
         "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.88.99.0/24",
-        "192.168.0.0/16",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/3",
+        "192.88.99.0/24",  # 6to4 relays
+        "2001::/23",  # Teredo and others
+        "2002::/16",  # 6to4
+        "3fff::/20",
     )
 ]
-# https://www.iana.org/assignments/iana-ipv6-special-registry: the non-public blocks inside global unicast.
 _GLOBAL_UNICAST_IPV6 = ip_network("2000::/3")
-_NON_PUBLIC_IPV6 = [ip_network(block) for block in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")]
 _NAT64_NETWORK = ip_network("64:ff9b::/96")
 
 
@@ -76,6 +66,10 @@ class HttpTarget(NamedTuple):
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
+class _UrlError(Exception):
+    pass
+
+
 def parse_url(url: str) -> HttpTarget:
     """Parse an http(s) URL.
 
@@ -83,21 +77,32 @@ def parse_url(url: str) -> HttpTarget:
         ToolError: It is invalid, contains credentials, or has an ambiguous host.
     """
     url = url.strip(" ")
+    try:
+        return _parse_url(url)
+    except _UrlError as error:
+        excerpt = url if len(url) <= 200 else url[:200] + "..."
+        raise ToolError(f"not fetched: {excerpt!r}: {error}") from None
+
+
+def _parse_url(url: str) -> HttpTarget:
     match = _URL_PATTERN.match(url)
     if _CONTROL_CHARACTERS.search(url):
-        raise _make_url_error(url, "it holds a control character")
+        raise _UrlError("it holds a control character")
     if not match:
-        raise _make_url_error(url, "a URL begins with http:// or https://")
+        raise _UrlError("a URL begins with http:// or https://")
     scheme, authority, path = match[1].lower(), match[2], match[3]
     if "@" in authority:
-        raise _make_url_error(url, "credentials are not sent; leave out what stands before the @")
+        raise _UrlError("credentials are not sent; leave out what stands before the @")
     parts = _AUTHORITY_PATTERN.fullmatch(authority)
     if not parts:
-        raise _make_url_error(url, "it names no host")
+        raise _UrlError("it names no host")
     port = int(parts["port"] or _DEFAULT_PORTS[scheme])
     if not 0 < port < 65_536:
-        raise _make_url_error(url, "there is no such port")
-    host = _parse_ipv6(url, parts["six"]) if parts["six"] else _parse_host_name(url, parts["name"])
+        raise _UrlError("there is no such port")
+    try:
+        host = IPv6Address(parts["six"]).compressed if parts["six"] else _parse_host_name(parts["name"])
+    except ValueError:  # of IPv6Address, IPv4Address and idna
+        raise _UrlError("its host is no address and no name that can be looked up") from None
     return HttpTarget(scheme, host, port, path if path.startswith("/") else f"/{path}")
 
 
@@ -123,43 +128,28 @@ def is_public_address(address: str) -> bool:
     if "%" in address:
         return False
     number = ip_address(address)
-    if isinstance(number, IPv4Address):
-        return not any(number in block for block in _NON_PUBLIC_IPV4)
     if number in _NAT64_NETWORK:
-        return is_public_address(str(IPv4Address(int(number) & 0xFFFF_FFFF)))
-    return number in _GLOBAL_UNICAST_IPV6 and not any(number in block for block in _NON_PUBLIC_IPV6)
+        number = IPv4Address(int(number) & 0xFFFF_FFFF)
+    if isinstance(number, IPv6Address) and number not in _GLOBAL_UNICAST_IPV6:
+        return False
+    return number.is_global and not number.is_multicast and not any(number in each for each in _NON_PUBLIC_NETWORKS)
 
 
-def _parse_ipv6(url: str, literal: str) -> str:
-    try:
-        return IPv6Address(literal).compressed
-    except ValueError:
-        raise _make_url_error(url, "its IPv6 address is none") from None
+def _parse_host_name(host: str) -> str:
+    """Normalize a host name.
 
-
-def _parse_host_name(url: str, host: str) -> str:
+    Raises:
+        ValueError: It is invalid, or an IPv4 address in a form other than four decimal numbers.
+    """
     if not host.isascii():
-        from idna import IDNAError, encode
+        from idna import encode
 
-        try:
-            host = encode(host, uts46=True).decode("ascii")
-        except IDNAError:
-            raise _make_url_error(url, "its host is no name that can be looked up") from None
+        host = encode(host, uts46=True).decode("ascii")
     name = host.lower().removesuffix(".")
     if not _HOST_NAME_PATTERN.fullmatch(name) or len(name) > 253:
-        raise _make_url_error(url, "its host is no name that can be looked up")
+        raise ValueError
     # As in browsers, a name whose last label is a number is an IPv4 address, in one of its many forms.
-    if _NUMERIC_LABEL_PATTERN.fullmatch(name.rpartition(".")[2]):
-        try:
-            return str(IPv4Address(name))
-        except ValueError:
-            raise _make_url_error(url, "an IPv4 address is written as four decimal numbers") from None
-    return name
-
-
-def _make_url_error(url: str, reason: str) -> ToolError:
-    excerpt = url if len(url) <= 200 else url[:200] + "..."
-    return ToolError(f"not fetched: {excerpt!r}: {reason}")
+    return str(IPv4Address(name)) if _NUMERIC_LABEL_PATTERN.fullmatch(name.rpartition(".")[2]) else name
 
 
 def resolve_host(host: str, port: int) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from io import FileIO, RawIOBase
 from pathlib import Path
 
@@ -39,17 +40,18 @@ class OutputCapture:
 
     def __init__(self, directory: Path, label: str, open_file: Callable[[Path], RawIOBase] | None = None) -> None:
         self.length = 0
+        self._path = directory / f"{label}-{os.urandom(8).hex()}.txt"
         self._open_file = open_file or open_private_file
-        self._directory = directory
-        self._label = label
         self._head = ""
         self._tail = ""
-        self._overflow_file: _OverflowFile | None = None
+        self._file: RawIOBase | None = None
+        self._saved_size = 0
+        self._is_saved = True
 
     def feed(self, text: str) -> None:
         """Add the next piece."""
         if self.length + len(text) > MAX_RESULT_LENGTH:
-            self._open_overflow_file().write(text)
+            self._save(text)
         remaining = _HALF_LENGTH - len(self._head)
         self._head += text[:remaining]
         self._tail = (self._tail + text[remaining:])[-_HALF_LENGTH:]
@@ -63,73 +65,42 @@ class OutputCapture:
         kept = self._head + self._tail
         if self.length <= max_length:
             return kept
-        overflow_file = self._open_overflow_file()
-        overflow_file.close()
-        kept_length = max(0, max_length - len(_format_truncation_note(self.length, overflow_file)))
+        self._save("")
+        if self._file:
+            self._file.close()
+        kept_length = max(0, max_length - len(self._format_note(self.length)))
         head, tail = kept_length - kept_length // 2, kept_length // 2
-        return (
-            kept[:head] + _format_truncation_note(self.length - kept_length, overflow_file) + kept[len(kept) - tail :]
-        )
+        return kept[:head] + self._format_note(self.length - kept_length) + kept[len(kept) - tail :]
 
     def discard(self) -> None:
         """Delete the overflow file, if there is one: no result refers to it."""
-        if self._overflow_file is not None:
-            self._overflow_file.close()
-            self._overflow_file.path.unlink(missing_ok=True)
-
-    def _open_overflow_file(self) -> _OverflowFile:
-        if self._overflow_file is None:
-            self._overflow_file = _OverflowFile(
-                self._directory / f"{self._label}-{os.urandom(8).hex()}.txt", self._open_file
-            )
-            self._overflow_file.write(self._head + self._tail)
-        return self._overflow_file
-
-
-class _OverflowFile:
-    """A file for the full text, readable only by its owner. If it cannot be written, the call continues without it."""
-
-    def __init__(self, path: Path, open_file: Callable[[Path], RawIOBase]) -> None:
-        self.path = path
-        self.size = 0
-        self.complete = True
-        self._file: RawIOBase | None = None
-        try:
-            self._file = open_file(path)
-        except OSError:
-            self.complete = False
-
-    def write(self, text: str) -> None:
-        if self._file is None or not self.complete:
-            return
-        data = text.encode("utf-8", "backslashreplace")
-        try:
-            written = self._file.write(data[: MAX_OVERFLOW_SIZE - self.size])
-        except OSError:
-            written = 0
-        self.size += written
-        self.complete = written == len(data)
-
-    def close(self) -> None:
-        if self._file is not None:
+        if self._file:
             self._file.close()
+            self._path.unlink(missing_ok=True)
+
+    def _save(self, text: str) -> None:
+        """Add a piece to the overflow file. If it cannot be written, the call continues without it."""
+        if not self._is_saved:
+            return
+        data = (text if self._file else self._head + self._tail + text).encode("utf-8", "backslashreplace")
+        written = 0
+        with suppress(OSError):
+            self._file = self._file or self._open_file(self._path)
+            written = self._file.write(data[: MAX_OVERFLOW_SIZE - self._saved_size]) or 0
+        self._saved_size += written
+        self._is_saved = written == len(data)
+
+    def _format_note(self, omitted_count: int) -> str:
+        if self._is_saved:
+            location = f"the whole is in {self._path}"
+        elif self._saved_size:
+            location = f"the first {self._saved_size:,} bytes are in {self._path}"
+        else:
+            location = "no file could be written to keep them"
+        return f"\n[... {omitted_count:,} characters left out; {location} ...]\n"
 
 
 def open_private_file(path: Path) -> RawIOBase:
     """Create a file that only its owner can read, and its folder if necessary."""
     create_private_folder(path.parent)
-    return FileIO(path, "x", opener=_open_private_descriptor)
-
-
-def _open_private_descriptor(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _format_truncation_note(omitted_count: int, overflow_file: _OverflowFile) -> str:
-    if overflow_file.complete:
-        location = f"the whole is in {overflow_file.path}"
-    elif overflow_file.size:
-        location = f"the first {overflow_file.size:,} bytes are in {overflow_file.path}"
-    else:
-        location = "no file could be written to keep them"
-    return f"\n[... {omitted_count:,} characters left out; {location} ...]\n"
+    return FileIO(path, "x", opener=lambda name, flags: os.open(name, flags, 0o600))

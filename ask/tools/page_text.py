@@ -1,7 +1,4 @@
-"""Convert HTML to readable text in a subprocess, because a malicious page can keep a parser busy for hours.
-
-`markdown_html` does the conversion if the extra `web` is installed, otherwise `plain_html`.
-"""
+"""Convert HTML to readable text in a subprocess, because a malicious page can keep a parser busy for hours."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ from urllib.parse import urljoin
 from ask.tools.base import ToolError
 from ask.tools.isolated_process import limit_memory, run_in_subprocess
 
-MAX_MARKDOWN_HTML_LENGTH = 2_000_000
-"""Characters of HTML above which only `plain_html` is fast enough."""
 _BASE_PATTERN = re.compile(r"<base\s[^>]{0,200}?href\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
 _HEAD_LENGTH = 50_000
 """Characters at the start of a page that are searched for its base URL."""
@@ -60,15 +55,6 @@ def convert_html(html: str, url: str) -> str:
             return absolute if absolute.startswith(_LINK_SCHEMES) else ""
         return ""
 
-    from ask.tools.plain_html import to_plain_text
+    from ask.tools.markdown_html import to_markdown
 
-    if len(html) > MAX_MARKDOWN_HTML_LENGTH:
-        return to_plain_text(html, resolve_link)
-    try:
-        from ask.tools.markdown_html import to_markdown
-    except ImportError:
-        return to_plain_text(html, resolve_link)
-    try:
-        return to_markdown(html, resolve_link)
-    except RecursionError:
-        return to_plain_text(html, resolve_link)
+    return to_markdown(html, resolve_link)

@@ -10,12 +10,30 @@ import os
 import signal
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 TERM_GRACE_PERIOD = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 _POLL_INTERVAL = 0.02
+_MARK_VARIABLE = "ASK_CALL"
+
+
+def mark_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """Add a new mark to an environment; return the environment and the mark.
+
+    Earlier marks are kept: a command that another command starts belongs to both.
+    """
+    mark = os.urandom(16).hex()
+    return {**environment, _MARK_VARIABLE: f"{environment.get(_MARK_VARIABLE, '')} {mark}".strip()}, mark
+
+
+def describe_exit(return_code: int) -> str:
+    """Describe the return code of a process; a negative one is a signal."""
+    if return_code >= 0:
+        return f"exit status {return_code}"
+    return f"killed by signal {-return_code}: {signal.strsignal(-return_code)}"
 
 
 def kill_process_tree(session_id: int | None, mark: str) -> None:

@@ -7,22 +7,20 @@ import errno
 import math
 import os
 import selectors
-import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
-from ask.tools.process_tree import kill_process_tree
+from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-_MARK_VARIABLE = "ASK_CALL"
 _READ_SIZE = 65_536
 _OUTPUT_GRACE_PERIOD = 0.1
 """Seconds in which processes that the shell does not wait for, as in `> >(sort)`, may still write output."""
@@ -41,22 +39,33 @@ def run_bash(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
     Raises:
         ToolError: bash cannot be started, or `timeout` is not positive.
     """
+    from subprocess import TimeoutExpired
+
     seconds = min(context.command_timeout, arguments.get("timeout", math.inf))
     if seconds <= 0:
         raise ToolError("nothing was run: timeout must be above 0 seconds")
-    mark = os.urandom(16).hex()
-    with _open_shell(arguments["command"], context, mark) as process:
+    environment, mark = mark_environment(context.environment)
+    process = None
+    streams: list[_OutputStream] = []
+    try:
+        process = _start_shell(arguments["command"], context, environment)
         streams = [_OutputStream(pipe, label, context) for label, pipe in _list_pipes(process)]
-        try:
-            exited = _read_until_exit(process, streams, time.monotonic() + seconds)
-            if not exited:
-                kill_process_tree(process.pid, mark)
-            for stream in streams:
-                stream.finish()
-        except BaseException:
-            for stream in streams:
-                stream.capture.discard()
-            raise
+        exited = _read_until_exit(process, streams, time.monotonic() + seconds)
+        if not exited:
+            kill_process_tree(process.pid, mark)
+        for stream in streams:
+            stream.finish()
+    except BaseException:
+        for stream in streams:
+            stream.capture.discard()
+        kill_process_tree(process.pid if process else None, mark)
+        raise
+    finally:
+        if process:
+            for _, pipe in _list_pipes(process):
+                pipe.close()
+            with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
+                process.wait(1)
     if not exited:
         return ToolResult(
             _format_result(f"stopped after {seconds:g} s, with all that it had started", streams), failed=True
@@ -97,28 +106,9 @@ class _OutputStream:
             self._on_output(text)
 
 
-@contextmanager
-def _open_shell(command: str, context: ToolContext, mark: str) -> Iterator[Popen[bytes]]:
-    """Start a shell; an exception in the block kills it and all processes it started."""
-    process = None
-    try:
-        process = _start_shell(command, context, mark)
-        yield process
-    except BaseException:
-        kill_process_tree(process.pid if process else None, mark)
-        raise
-    finally:
-        if process:
-            for _, pipe in _list_pipes(process):
-                pipe.close()
-            _reap_process(process)
-
-
-def _start_shell(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
+def _start_shell(command: str, context: ToolContext, environment: Mapping[str, str]) -> Popen[bytes]:
     from subprocess import DEVNULL, PIPE, Popen
 
-    # A call inside another call's command belongs to both calls.
-    marks = f"{context.environment.get(_MARK_VARIABLE, '')} {mark}".strip()
     try:
         return Popen(
             ["bash", "-c", "--", command],
@@ -127,7 +117,7 @@ def _start_shell(command: str, context: ToolContext, mark: str) -> Popen[bytes]:
             stdout=PIPE,
             stderr=PIPE,
             cwd=context.directory,
-            env={**context.environment, _MARK_VARIABLE: marks},
+            env=environment,
             start_new_session=True,
             # Safe between fork and exec, because it is only a system call.
             preexec_fn=partial(os.nice, context.niceness) if context.niceness else None,  # noqa: PLW1509
@@ -149,21 +139,17 @@ def _list_pipes(process: Popen[bytes]) -> list[tuple[str, IO[bytes]]]:
     return [(label, pipe) for label, pipe in pipes if pipe]
 
 
-def _reap_process(process: Popen[bytes]) -> None:
-    from subprocess import TimeoutExpired
-
-    # A process stuck in the kernel never exits.
-    with suppress(TimeoutExpired):
-        process.wait(1)
-
-
 def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], deadline: float) -> bool:
     """Read until the shell has exited and its pipes are closed; return False on timeout.
 
     Pipes that other processes keep open are read until the grace period ends.
     """
     exited = False
-    with selectors.DefaultSelector() as selector, _open_pidfd(process.pid) as pidfd:
+    with selectors.DefaultSelector() as selector, ExitStack() as cleanup:
+        pidfd = None
+        with suppress(AttributeError, OSError):  # not every system has pidfd
+            pidfd = os.pidfd_open(process.pid)
+            cleanup.callback(os.close, pidfd)
         for stream in streams:
             selector.register(stream.pipe, selectors.EVENT_READ, stream)
         if pidfd is not None:
@@ -185,31 +171,11 @@ def _read_until_exit(process: Popen[bytes], streams: Sequence[_OutputStream], de
     return exited
 
 
-@contextmanager
-def _open_pidfd(pid: int) -> Iterator[int | None]:
-    """Yield a descriptor that becomes readable when the process exits.
-
-    Yield None if the system has no pidfd.
-    """
-    try:
-        pidfd = os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        yield None
-        return
-    try:
-        yield pidfd
-    finally:
-        os.close(pidfd)
-
-
 def _format_exit_status(return_code: int) -> tuple[int, str]:
     """Return the exit status as shells count it, and the line that describes it."""
     if return_code >= 0:
         return return_code, f"exit code: {return_code}"
-    return (
-        128 - return_code,
-        f"exit code: {128 - return_code} (killed by signal {-return_code}: {signal.strsignal(-return_code)})",
-    )
+    return 128 - return_code, f"exit code: {128 - return_code} ({describe_exit(return_code)})"
 
 
 def _format_result(status_line: str, streams: Sequence[_OutputStream], note: str = "") -> str:
@@ -239,15 +205,10 @@ BASH = Tool(
         "bash",
         "Run a command with bash. Returns exit code, stdout and stderr. stdin is empty: nothing can be typed in. "
         "A background process needs its output redirected.",
-        {
-            "type": "object",
-            "properties": {
-                "command": {"type": "string"},
-                "timeout": {"type": "number", "description": "seconds, to stop it earlier than the user's limit"},
-            },
-            "required": ["command"],
-            "additionalProperties": False,
-        },
+        build_parameters_schema(
+            {"command": {"type": "string"}},
+            {"timeout": {"type": "number", "description": "seconds, to stop it earlier than the user's limit"}},
+        ),
     ),
     run_bash,
     changes=True,

@@ -1,15 +1,26 @@
-"""The tool `search_web`: formats an engine's results as numbered text. It is created for one search engine."""
+"""The tool `search_web`, with the APIs of Brave and Tavily, and DuckDuckGo. It is created for one search engine.
+
+https://api-dashboard.search.brave.com/app/documentation/web-search/get-started
+https://docs.tavily.com/documentation/api-reference/endpoint/search
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ask.api_keys import format_variable_prefix
 from ask.messages import ToolSpec
-from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.tools.search_engine import SearchEngine, WebSearchResult
+from ask.parsing import as_dict, as_list, as_text
+from ask.redaction import Redactor
+from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
+
+if TYPE_CHECKING:
+    from ask.tools.http_get import FetchResponse
 
 DUCKDUCKGO = "duckduckgo"
 ENGINE_BASE_URLS = {
@@ -24,20 +35,42 @@ DEFAULT_RESULT_COUNT, MAX_RESULT_COUNT = 8, 20
 """Number of results if the model does not specify it, and the maximum."""
 _MAX_TITLE_LENGTH, _MAX_SNIPPET_LENGTH = 200, 1_000
 """Maximum number of characters shown of a title and of a snippet."""
+_RATE_LIMIT_PAUSE = 1.1
+"""Seconds before the only retry after a rate limit: Brave's free plan allows one request a second."""
+_INVALID_KEY_STATUSES, _QUOTA_STATUSES, _RATE_LIMIT_STATUS = (401, 403), (402, 432, 433), 429
+_MAX_ERROR_LENGTH = 200
+"""Maximum number of characters shown of an engine's error message."""
 
 SEARCH_WEB = ToolSpec(
     "search_web",
     "Search the web: titles, URLs and snippets; read a page with fetch_url.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string"},
-            "max_results": {"type": "integer", "description": f"1 to {MAX_RESULT_COUNT} ({DEFAULT_RESULT_COUNT})"},
-        },
-        "required": ["query"],
-        "additionalProperties": False,
-    },
+    build_parameters_schema(
+        {"query": {"type": "string"}},
+        {"max_results": {"type": "integer", "description": f"1 to {MAX_RESULT_COUNT} ({DEFAULT_RESULT_COUNT})"}},
+    ),
 )
+
+
+class SearchEngine(NamedTuple):
+    """A search engine to query.
+
+    Attributes:
+        name: Its name in `ENGINE_BASE_URLS`.
+        base_url: The base URL of its API.
+        key: Its API key, or several separated by "|"; "" if it needs none.
+    """
+
+    name: str
+    base_url: str
+    key: str = ""
+
+
+class WebSearchResult(NamedTuple):
+    """One search result, with the texts as the engine sent them."""
+
+    title: str
+    url: str
+    snippet: str
 
 
 def is_ddgs_installed() -> bool:
@@ -74,13 +107,11 @@ def search_web(engine: SearchEngine, arguments: Mapping[str, Any], context: Tool
     if not query:
         raise ToolError("the query is empty")
     if engine.name == DUCKDUCKGO:
-        from ask.tools import duckduckgo
+        from ask.tools.duckduckgo import search_duckduckgo
 
-        all_results = duckduckgo.search_duckduckgo(query, count, context)
+        all_results = [WebSearchResult(*result) for result in search_duckduckgo(query, count, context)]
     else:
-        from ask.tools import web_search_apis
-
-        all_results = web_search_apis.run_search(engine, query, count, context.command_timeout)
+        all_results = _search_api(engine, query, count, context.command_timeout)
     results = [result for result in all_results if result.url.startswith(("http://", "https://"))][:count]
     if not results:
         raise ToolError(f"{engine.name} found nothing: try fewer words, or others")
@@ -107,3 +138,118 @@ def _clean_text(text: str, max_length: int) -> str:
     text = re.sub(r"&#0*[1-9][0-9]{7,};?", "\ufffd", text)
     plain = " ".join(html.unescape(text).split())
     return plain if len(plain) <= max_length else plain[: max_length - 1].rstrip() + "…"
+
+
+def _search_api(engine: SearchEngine, query: str, max_results: int, timeout: float) -> list[WebSearchResult]:
+    """Search with Brave or Tavily. If a key is refused or its quota used up, the next key is tried.
+
+    Raises:
+        ToolError: The engine cannot be reached, or returns an error.
+    """
+    deadline = time.monotonic() + timeout
+    keys = [key.strip() for key in engine.key.split("|") if key.strip()]
+    paused = False
+    while True:
+        response = _send_search(engine, keys[0], query, max_results, deadline)
+        status, _, reason = response.status_line.partition(" ")
+        if status == "200":
+            return _parse_results(engine, response)
+        error = _parse_error(int(status), reason, response.body)
+        if len(keys) > 1 and (error.is_key_refused or error.status in (*_QUOTA_STATUSES, _RATE_LIMIT_STATUS)):
+            del keys[0]
+        elif error.status == _RATE_LIMIT_STATUS and not paused and time.monotonic() + _RATE_LIMIT_PAUSE < deadline:
+            paused = True
+            time.sleep(_RATE_LIMIT_PAUSE)
+        else:
+            raise ToolError(Redactor(keys).redact(_format_error(engine.name, error)))
+
+
+def _send_search(engine: SearchEngine, key: str, query: str, max_results: int, deadline: float) -> FetchResponse:
+    from urllib.parse import urlencode
+
+    from ask.tools.http_get import fetch_response
+
+    if not (key.isascii() and key.isprintable()):
+        raise ToolError(f"the key for {engine.name} holds a character that no key has: {_format_key_hint(engine.name)}")
+    url, data = engine.base_url.rstrip("/"), None
+    headers = {"Accept": "application/json"}
+    if engine.name == "brave":
+        parameters = {"q": query, "count": max_results, "text_decorations": "false", "result_filter": "web"}
+        url = f"{url}/web/search?{urlencode(parameters)}"
+        headers["X-Subscription-Token"] = key
+    else:
+        url = f"{url}/search"
+        headers |= {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        data = json.dumps({"query": query, "max_results": max_results}).encode()
+    time_left = max(deadline - time.monotonic(), 0.1)
+    try:
+        # No redirects: the key would be sent to the new host.
+        return fetch_response(url, time_left, None, headers=headers, data=data, max_redirects=0)
+    except ToolError as error:
+        raise ToolError(f"{engine.name} could not be asked: {error}") from None
+
+
+def _parse_results(engine: SearchEngine, response: FetchResponse) -> list[WebSearchResult]:
+    body = _parse_body(response.body)
+    results = as_dict(body.get("web")).get("results") if engine.name == "brave" else body.get("results")
+    text_field = "description" if engine.name == "brave" else "content"
+    is_empty = results is None and "query" in body  # Brave omits the section if there are no results
+    if response.truncation_reason or not (is_empty or isinstance(results, list)):
+        raise ToolError(f"what {engine.name} answered cannot be read: {_format_base_url_hint(engine.name)}")
+    return [
+        WebSearchResult(as_text(entry.get("title")), as_text(entry.get("url")), as_text(entry.get(text_field)))
+        for entry in map(as_dict, as_list(results))
+    ]
+
+
+class _ErrorDetails(NamedTuple):
+    """An error response; `is_key_refused` means that the engine did not accept the API key."""
+
+    status: int
+    message: str
+    is_key_refused: bool
+
+
+def _parse_error(status: int, reason: str, response_body: bytes) -> _ErrorDetails:
+    body = _parse_body(response_body)
+    error = body.get("error") or body.get("errors") or body.get("detail") or body
+    if isinstance(error, list):
+        error = error[0]
+    fields = as_dict(error)
+    code = as_text(fields.get("code"))
+    message = next((as_text(fields[name]) for name in ("detail", "error", "message", "msg") if fields.get(name)), "")
+    text = " ".join(f"{code} {message or as_text(error)}".split())
+    is_key_refused = status in _INVALID_KEY_STATUSES or code.startswith("SUBSCRIPTION_TOKEN")  # Brave's 422
+    return _ErrorDetails(status, text[:_MAX_ERROR_LENGTH] or reason, is_key_refused)
+
+
+def _parse_body(body: bytes) -> dict[str, Any]:
+    try:
+        return as_dict(json.loads(body))
+    except (ValueError, RecursionError):
+        return {}
+
+
+def _format_error(engine_name: str, error: _ErrorDetails) -> str:
+    """Describe the error, and what the model or the user can do."""
+    hint = "search again later, or do without"
+    if error.is_key_refused or error.status in _QUOTA_STATUSES:
+        problem = "refused the key" if error.is_key_refused else "has used up the plan of the key"
+        hint = _format_key_hint(engine_name)
+    elif error.status == _RATE_LIMIT_STATUS:
+        problem = "takes no more requests for now"
+    elif error.status in (400, 422):
+        problem, hint = "cannot search for that", "ask for less, in fewer words"
+    elif error.status >= 500:
+        problem = "failed"
+    else:
+        problem, hint = "did not search", _format_base_url_hint(engine_name)
+    return f"{engine_name} {problem} ({error.status}: {error.message}): {hint}"
+
+
+def _format_key_hint(engine_name: str) -> str:
+    return f"the user can set another with `ask keys set {engine_name}`"
+
+
+def _format_base_url_hint(engine_name: str) -> str:
+    return f"the user may have set {format_variable_prefix(engine_name)}_BASE_URL to something else"

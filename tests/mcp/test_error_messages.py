@@ -20,7 +20,7 @@ def lines(result: Result) -> list[str]:
 def test_each_server_that_does_not_start_is_reported_and_the_others_are_used(
     ask: Ask, home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ask.mcp.limited_stream.UNSOLICITED_LIMIT", 300)
+    monkeypatch.setattr("ask.mcp.connection.UNSOLICITED_LIMIT", 300)
     reasons = {
         "exits": ("exit status 3", "\\x1b[31mno such database"),
         "silent": ("3 s",),
@@ -102,7 +102,7 @@ def is_lost(answer: str, reason: str) -> bool:
 def test_a_server_that_floods_ask_with_requests_is_stopped(
     ask: Ask, home: Home, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ask.mcp.limited_stream.UNSOLICITED_LIMIT", 500)
+    monkeypatch.setattr("ask.mcp.connection.UNSOLICITED_LIMIT", 500)
     configure(home, {"raw": program(RAW)})
     result, [answer] = ask_with_calls(ask, server, [("raw__pester", {})], "--command-timeout", "60")
     assert is_lost(answer, "500 messages")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import NoReturn
 
+import anyio
 import pytest
 
-from ask.mcp.limited_stream import UNSOLICITED_LIMIT, LimitedStream
+from ask.mcp.connection import UNSOLICITED_LIMIT, ServerConnection
 from ask.mcp.process import parse_message
+from ask.mcp.server_config import ServerConfig
 
 NOTICE = b'{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}'
 REQUEST = b'{"jsonrpc": "2.0", "id": "p1", "method": "ping"}'
@@ -26,14 +30,21 @@ async def stream_of(messages: Iterable[bytes]) -> AsyncIterator[object]:
         yield read[message]
 
 
+async def no_transport() -> NoReturn:
+    raise AssertionError
+
+
+async def read_all(messages: Iterable[bytes]) -> tuple[int, str]:
+    connection = ServerConnection(ServerConfig("one", Path("config.toml")), Path("/"), no_transport)
+    incoming, limited = anyio.create_memory_object_stream[object](2 * UNSOLICITED_LIMIT + 1)
+    await connection.forward_messages(stream_of(messages), incoming)
+    with limited:
+        return len([message async for message in limited]), connection.failure
+
+
 def read(messages: Iterable[bytes]) -> tuple[int, str]:
     """Return how many messages of a server are read, and why the stream ended."""
-    counted = LimitedStream(stream_of(messages))
-
-    async def count() -> int:
-        return len([message async for message in counted])
-
-    return asyncio.run(count()), counted.failure
+    return asyncio.run(read_all(messages))
 
 
 @pytest.mark.parametrize("message", [NOTICE, REQUEST, RUBBISH])

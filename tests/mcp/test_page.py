@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ask.cli.mcp import add_command as add
-from ask.mcp.limited_stream import UNSOLICITED_LIMIT
+from ask.mcp.connection import UNSOLICITED_LIMIT
 from ask.mcp.process import MESSAGE_LIMIT
 from ask.mcp.server_config import DEFAULT_START_TIMEOUT
 from ask.mcp.tool_list_cache import MAX_AGE

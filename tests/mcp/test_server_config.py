@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from ask.errors import ConfigError
 from ask.mcp.server_config import (
     ServerConfig,
+    expand_variables,
     find_servers,
     normalize_server_name,
     parse_server_table,
     read_servers,
     to_server_table,
 )
-from ask.mcp.variables import expand_variables
 from ask.mcp_settings import SERVER_KEYS, SERVER_NAME_PATTERN, check_server_tables
 from ask.settings import Config, check_config
 from tests.mcp.values import json_values

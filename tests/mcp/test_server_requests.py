@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ask.mcp.connection import find_roots
 from ask.mcp.server_config import ServerConfig
-from ask.mcp.server_requests import find_required_pages, find_roots
 from tests.mcp.setting import RAW, ask_with_calls, configure, program, received
 from tests.model_server import ModelServer
 from tests.program import Ask, Home
@@ -60,4 +60,3 @@ def test_the_url_of_a_required_page_is_in_the_result(ask: Ask, home: Home, serve
     configure(home, {"raw": program(RAW)})
     _, [answer] = ask_with_calls(ask, server, [("raw__signed_out", {})])
     assert "https://example.com/in" in answer
-    assert find_required_pages(None) == find_required_pages({"elicitations": [3]}) == ""

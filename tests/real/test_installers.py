@@ -75,9 +75,9 @@ def test_installation_hints_work(tool: str, home: Home) -> None:
     installed.run(*shlex.split(missing.stderr.partition(" installed: ")[2]))
     tried = installed.ask("mcp", "test")
     assert tried.code == 0, tried.text
-    hint = installed.findings()["web pages"]["fix"].removesuffix(" reads these too")
+    hint = installed.findings()["web search"]["fix"].partition("ddgs: ")[2].partition(", or ")[0]
     installed.run(*shlex.split(hint))
     after = installed.findings()
-    assert after["web pages"]["fix"] == ""
+    assert after["web search"]["fix"] == ""
     assert after["packages"]["state"] == "ok"
     assert installed.ask("mcp", "test").code == 0, "the second hint does not undo the first"

@@ -17,8 +17,7 @@ import pytest
 from ask.client.certificates import CA_VARIABLES
 from ask.installation import format_install_command
 from ask.tools.base import ToolContext, ToolError
-from ask.tools.search_engine import SearchEngine
-from ask.tools.web_search import DUCKDUCKGO, ENGINE_BASE_URLS, create_search_tool, is_ddgs_installed
+from ask.tools.web_search import DUCKDUCKGO, ENGINE_BASE_URLS, SearchEngine, create_search_tool, is_ddgs_installed
 from tests.program import run
 
 ROOT = Path(__file__).parents[2]

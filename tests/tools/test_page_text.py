@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ask.tools.base import ToolError
-from ask.tools.page_text import MAX_MARKDOWN_HTML_LENGTH, convert_html, extract_page_text
+from ask.tools.markdown_html import MAX_MARKDOWN_HTML_LENGTH
+from ask.tools.page_text import convert_html, extract_page_text
 
 URL = "https://example.com/docs/page.html"
 ARTICLE = """<!doctype html><html><head><title>Marzipan</title><script>track()</script></head><body>
@@ -80,14 +80,6 @@ def test_subprocess_gives_the_same_result() -> None:
     assert extract_page_text(ARTICLE, URL, 20, os.environ) == convert_html(ARTICLE, URL)
 
 
-def test_without_the_extra_the_page_is_still_readable(tmp_path: Path) -> None:
-    (tmp_path / "markdownify.py").write_text("raise ImportError('not installed')\n")
-    text = extract_page_text(ARTICLE, URL, 20, {**os.environ, "PYTHONPATH": str(tmp_path)})
-    assert "# Marzipan" in text
-    assert "[almonds](https://example.com/almonds?x=1#y)" in text
-    assert "imprint" not in text
-
-
 def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     for name in ("bs4", "lxml", "markdownify", "resource", "ask"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
@@ -100,13 +92,10 @@ def test_a_file_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
-def test_very_long_page_is_converted() -> None:
-    rows = "<tr><td><a href=x>y</a>" * (MAX_MARKDOWN_HTML_LENGTH // 20)
-    assert (
-        extract_page_text(f"<table>{rows}", URL, 100, os.environ).count("](https://example.com/docs/x)")
-        == MAX_MARKDOWN_HTML_LENGTH // 20
-    )
+def test_text_of_a_very_long_page_is_extracted() -> None:
+    count = MAX_MARKDOWN_HTML_LENGTH // 20
+    text = extract_page_text(f"<table><script>no</script>{'<tr><td><a href=x>y</a>' * count}", URL, 100, os.environ)
+    assert text.split() == ["y"] * count
 
 
 def test_slow_conversion_is_killed() -> None:
@@ -130,16 +119,6 @@ PAGES = [
 @pytest.mark.parametrize(("html", "text"), PAGES)
 def test_links_redirects_frames_and_code_are_kept(html: str, text: str) -> None:
     assert convert_html(html, URL) == text
-
-
-def test_result_is_the_same_without_beautiful_soup() -> None:
-    code = (
-        "import json, sys; sys.modules['bs4'] = None; from ask.tools.page_text import convert_html; "
-        "print(json.dumps([convert_html(html, sys.argv[1]) for html in json.load(sys.stdin)]))"
-    )
-    pages = json.dumps([html for html, _ in PAGES])
-    done = subprocess.run([sys.executable, "-c", code, URL], input=pages, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [text for _, text in PAGES]
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from ask.redaction import REDACTED
 from ask.settings import SEARCH_ENGINES
 from ask.tools.base import ToolContext, ToolError
-from ask.tools.search_engine import SearchEngine
 from ask.tools.web_search import (
     DEFAULT_RESULT_COUNT,
     ENGINE_BASE_URLS,
     KEYED_ENGINES,
     MAX_RESULT_COUNT,
+    SearchEngine,
     create_search_tool,
 )
 from tests.model_server import DROP, HOLD, ModelServer, Reply

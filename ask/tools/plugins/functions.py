@@ -1,4 +1,7 @@
-"""Turn a function into a tool: its name, docstring and type hints become the specification."""
+"""Turn a function, marked with `@tool` or not, into a tool.
+
+Its name, docstring and type hints become the specification.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,11 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin, overload
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool, ToolContext, ToolResult
-from ask.tools.plugins.decorator import ToolOptions, get_tool_options
 from ask.tools.plugins.type_hints import (
-    NO_DEFAULT,
     UNION_TYPES,
     ObjectField,
     ToolDefinitionError,
@@ -26,10 +27,56 @@ from ask.tools.plugins.type_hints import (
 if TYPE_CHECKING:
     from asyncio import Runner
 
+F = TypeVar("F", bound=Callable[..., Any])
+TOOL_ATTRIBUTE = "__ask_tool__"
 VARIADIC_KINDS = {
     inspect.Parameter.VAR_POSITIONAL: ("*", "a list"),
     inspect.Parameter.VAR_KEYWORD: ("**", "a dict"),
 }
+
+
+class ToolOptions(NamedTuple):
+    """The arguments of the decorator; "" means that the value comes from the function itself."""
+
+    name: str = ""
+    description: str = ""
+    changes: bool = True
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(*, name: str = "", description: str = "", changes: bool = True) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None, /, *, name: str = "", description: str = "", changes: bool = True
+) -> F | Callable[[F], F]:
+    """Mark a function as a tool.
+
+    The function itself does not change and can be called and tested as usual.
+
+    Args:
+        function: A function, or `async def`, whose parameters have type hints.
+        name: The tool's name for the model; by default the function's name.
+        description: The tool's description for the model; by default the docstring up to its parameters.
+        changes: Whether the tool has side effects, so that `--confirm` asks before each call.
+
+    Raises:
+        TypeError: It is used on something other than a function.
+    """
+
+    def mark(function: F) -> F:
+        if isinstance(function, type) or not callable(function):
+            raise TypeError("@tool marks functions; a name is given as @tool(name=...)")
+        setattr(function, TOOL_ATTRIBUTE, ToolOptions(name, description, changes))
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def get_tool_options(value: object) -> ToolOptions | None:
+    """Return the decorator's options; None for anything that is not marked."""
+    options = getattr(value, TOOL_ATTRIBUTE, None)
+    return options if isinstance(options, ToolOptions) and callable(value) else None
 
 
 def as_tool(function: Callable[..., Any]) -> Tool:
@@ -50,15 +97,12 @@ def as_tool(function: Callable[..., Any]) -> Tool:
         adapter = make_object_adapter(fields, dict)
     except ToolDefinitionError as error:
         raise ToolDefinitionError(f"{name}: {error}") from None
-    positional_names = [
-        parameter.name
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY
-    ]
+    parameters = inspect.signature(function).parameters.values()
+    positional_names = [each.name for each in parameters if each.kind is inspect.Parameter.POSITIONAL_ONLY]
 
     def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         keywords = {**adapter.convert(arguments), **dict.fromkeys(context_names, context)}
-        positional = [keywords.pop(parameter_name) for parameter_name in positional_names if parameter_name in keywords]
+        positional = [keywords.pop(each) for each in positional_names if each in keywords]
         value = function(*positional, **keywords)
         return to_tool_result(_run_awaitable(value) if inspect.isawaitable(value) else value)
 
@@ -105,8 +149,7 @@ def _read_parameters(
         if _is_context_hint(hint):
             context_names.append(name)
         else:
-            default = NO_DEFAULT if required else parameter.default
-            fields.append(ObjectField(name, hint, required, descriptions.get(name, ""), default))
+            fields.append(ObjectField(name, hint, required, descriptions.get(name, ""), parameter.default))
     return fields, context_names
 
 

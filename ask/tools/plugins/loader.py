@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
 from ask.tools.base import Tool
-from ask.tools.plugins.decorator import get_tool_options
-from ask.tools.plugins.functions import as_tool
+from ask.tools.plugins.functions import as_tool, get_tool_options
 from ask.tools.plugins.type_hints import ToolDefinitionError
 
 REGISTER_FUNCTION = "register_tools"
@@ -74,12 +73,8 @@ def _resolve_target(target: ToolTarget) -> Any:
         try:
             value = getattr(value, attribute)
         except AttributeError:
-            available = (
-                ", ".join(name for name, _ in _iter_public_functions(value)) if isinstance(value, ModuleType) else ""
-            )
-            raise ToolDefinitionError(
-                f"there is no {attribute} in it" + (f", but {available}" if available else "")
-            ) from None
+            names = ", ".join(_list_public_functions(value))
+            raise ToolDefinitionError(f"there is no {attribute} in it{names and f', but {names}'}") from None
     return value
 
 
@@ -92,8 +87,7 @@ def _import_file(path: Path) -> ModuleType:
     loader = SourceFileLoader(name, str(path))
     spec = spec_from_loader(name, loader)
     assert spec, "it has a loader"  # noqa: S101
-    module = module_from_spec(spec)
-    sys.modules[name] = module
+    module = sys.modules[name] = module_from_spec(spec)
     loader.exec_module(module)
     return module
 
@@ -105,9 +99,9 @@ def _collect_tools(value: Any, target: ToolTarget) -> Iterator[Tool]:
         if hasattr(value, REGISTER_FUNCTION):
             yield from _call_register_function(getattr(value, REGISTER_FUNCTION))
             return
-        marked = list({id(member): member for member in vars(value).values() if get_tool_options(member)}.values())
+        marked = list(dict.fromkeys(filter(get_tool_options, vars(value).values())))
         if not marked:
-            available = [name for name, _ in _iter_public_functions(value)]
+            available = _list_public_functions(value)
             hint = f"; name one, as {Path(target.location).name}:{available[0]}" if target.is_file and available else ""
             raise ToolDefinitionError(f"it has no function marked with @tool, and no {REGISTER_FUNCTION}{hint}")
         yield from map(make_tool, marked)
@@ -117,11 +111,13 @@ def _collect_tools(value: Any, target: ToolTarget) -> Iterator[Tool]:
         yield make_tool(value)
 
 
-def _iter_public_functions(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Yield the public functions that a module defines itself, by name."""
-    for name, value in vars(module).items():
-        if getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__") and name[:1] != "_":
-            yield name, value
+def _list_public_functions(value: Any) -> list[str]:
+    """Return the names of the public functions that a module defines itself; [] for anything but a module."""
+    return [
+        name
+        for name, member in (vars(value).items() if isinstance(value, ModuleType) else ())
+        if getattr(member, "__module__", "") == value.__name__ and hasattr(member, "__code__") and name[:1] != "_"
+    ]
 
 
 def _call_register_function(register_function: Callable[[], Any]) -> Iterator[Tool]:
@@ -141,9 +137,8 @@ def _check_tool(tool: Tool) -> Tool:
     """
     spec = tool.spec
     if not isinstance(spec, ToolSpec) or not isinstance(spec.name, str) or not isinstance(spec.description, str):
-        raise ToolDefinitionError(
-            f"the tool {getattr(spec, 'name', spec)!r} has no ToolSpec with a name and a description"
-        )
+        name = getattr(spec, "name", spec)
+        raise ToolDefinitionError(f"the tool {name!r} has no ToolSpec with a name and a description")
     if not isinstance(spec.parameters, Mapping) or spec.parameters.get("type", "object") != "object":
         raise ToolDefinitionError(f"{spec.name}: its parameters are no JSON Schema of type object")
     try:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from ask.tools.process_tree import kill_process_tree
+from ask.tools.process_tree import describe_exit, kill_process_tree, mark_environment
 from ask.worker_channel import READ_SIZE, WorkerChannel, WorkerDiedError
 
-WORKER_CODE = "import sys; from ask.tools.plugins.worker import main; main(*map(int, sys.argv[1:]))"
-MARK_VARIABLE = "ASK_TOOL_PROCESS"
-"""Environment variable that marks all processes a plugin starts."""
+WORKER_CODE = "from ask.tools.plugins.worker import main; main()"
 MAX_FINAL_READS = 16
 """Maximum number of reads after a call has ended: a thread in the plugin may never stop printing."""
 EXIT_TIMEOUT = 1.0
@@ -26,48 +23,31 @@ EXIT_TIMEOUT = 1.0
 class PluginProcess:
     """The process of a plugin.
 
+    Requests go to its stdin and replies come from its stdout; the worker makes stderr the output of the plugin.
+
     Raises:
         OSError: It cannot be started.
     """
 
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
-        from subprocess import DEVNULL, STDOUT, Popen
+        from subprocess import PIPE, Popen
 
-        self._mark = os.urandom(16).hex()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self._descriptors: list[int] = []
-        child_requests, requests = self._create_pipe()
-        replies, child_replies = self._create_pipe()
-        self._output, child_output = self._create_pipe()
-        command = [sys.executable, "-P", "-X", "utf8", "-c", WORKER_CODE, str(child_requests), str(child_replies)]
-        try:
-            self._process = Popen(
-                command,
-                stdin=DEVNULL,
-                stdout=child_output,
-                stderr=STDOUT,
-                pass_fds=(child_requests, child_replies),
-                cwd=directory,
-                env={**environment, MARK_VARIABLE: f"{environment.get(MARK_VARIABLE, '')} {self._mark}".strip()},
-                start_new_session=True,  # ask itself handles Ctrl-C
-            )
-        except BaseException:
-            self._close_descriptors()
-            raise
-        for descriptor in (child_requests, child_replies, child_output):
-            self._descriptors.remove(descriptor)
-            os.close(descriptor)
+        env, self._mark = mark_environment(environment)
+        self._process = Popen(
+            [sys.executable, "-P", "-X", "utf8", "-c", WORKER_CODE],
+            bufsize=0,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=directory,
+            env=env,
+            start_new_session=True,  # ask itself handles Ctrl-C
+        )
+        self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout, self._process.stderr) if pipe]
+        requests, replies, self._output = (pipe.fileno() for pipe in self._pipes)
         os.set_blocking(self._output, False)
         self._channel = WorkerChannel(requests, replies)
-
-    def _create_pipe(self) -> tuple[int, int]:
-        ends = os.pipe()
-        self._descriptors += ends
-        return ends
-
-    def _close_descriptors(self) -> None:
-        while self._descriptors:
-            os.close(self._descriptors.pop())
 
     def exchange_frames(
         self, kind: bytes, message: Mapping[str, object], deadline: float, on_output: Callable[[str], None]
@@ -104,34 +84,34 @@ class PluginProcess:
                 return
 
     def _describe_exit(self) -> str:
+        self._wait_for_exit()
+        code = self._process.returncode
+        return "it closed its channel" if code is None else describe_exit(code)
+
+    def _wait_for_exit(self) -> None:
         from subprocess import TimeoutExpired
 
-        try:
-            code = self._process.wait(EXIT_TIMEOUT)
-        except TimeoutExpired:
-            return "it closed its channel"
-        return f"killed by signal {-code}: {signal.strsignal(-code)}" if code < 0 else f"exit code {code}"
+        with suppress(TimeoutExpired):
+            self._process.wait(EXIT_TIMEOUT)
 
     def shut_down(self) -> None:
         """Close the channel, let the process exit by itself, then kill what is left."""
-        from subprocess import TimeoutExpired
-
         try:
-            self._close_descriptors()
-            with suppress(TimeoutExpired):
-                self._process.wait(EXIT_TIMEOUT)
+            self._close_pipes()
+            self._wait_for_exit()
         finally:
             self.kill()
 
     def kill(self) -> None:
         """Kill the process and all processes it started."""
-        from subprocess import TimeoutExpired
-
         # After the process is reaped, its id may belong to another process.
         session = self._process.pid if self._process.returncode is None else None
         try:
             kill_process_tree(session, self._mark)
         finally:
-            self._close_descriptors()
-            with suppress(TimeoutExpired):  # a process stuck in the kernel never exits
-                self._process.wait(EXIT_TIMEOUT)
+            self._close_pipes()
+            self._wait_for_exit()  # not forever: a process stuck in the kernel never exits
+
+    def _close_pipes(self) -> None:
+        for pipe in self._pipes:
+            pipe.close()

@@ -11,15 +11,15 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ask.messages import ToolSpec
-from ask.parsing import as_dict, as_list
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import MAX_RESULT_LENGTH, OutputCapture
 from ask.tools.plugins.process import PluginProcess
-from ask.worker_channel import CALL, DONE, READY, START, TEXT, WorkerDiedError, WorkerTimeoutError
+from ask.worker_channel import CALL, DONE, START, WorkerDiedError, WorkerTimeoutError
 
 RESTART_NOTE = "What it held in memory is gone; the next call starts it anew"
 
@@ -61,8 +61,7 @@ class ToolPlugin:
         self._targets = targets
         self._plugin_environment = plugin_environment
         self._process: PluginProcess | None = None
-        self._start_time = time.monotonic()
-        self._process = self._start_process()
+        self._start_process()
 
     def load_tools(self) -> list[Tool]:
         """Load the plugin and return its tools.
@@ -71,12 +70,8 @@ class ToolPlugin:
             PluginLoadError: It cannot be loaded.
         """
         assert self._process, "it was started"  # noqa: S101
-        try:
-            reply = self._initialize_worker(self._process)
-        except BaseException:
-            self.close(immediately=True)
-            raise
-        return [self._create_tool(*as_list(row)) for row in as_list(reply.get("tools"))]
+        with self._kill_on_error():
+            return [self._create_tool(*row) for row in self._initialize_worker(self._process)]
 
     def close(self, *, immediately: bool = False) -> None:
         """End the process; `immediately` kills it without time to exit by itself."""
@@ -85,44 +80,80 @@ class ToolPlugin:
             (process.kill if immediately else process.shut_down)()
 
     def _create_tool(self, name: str, description: str, parameters: Mapping[str, Any], changes: bool) -> Tool:
-        def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-            return self._run_tool(name, arguments, context)
-
-        return Tool(ToolSpec(name, description, parameters), run, changes, self.origin)
+        return Tool(ToolSpec(name, description, parameters), partial(self._run_tool, name), changes, self.origin)
 
     def _start_process(self) -> PluginProcess:
+        self._load_deadline = time.monotonic() + self._plugin_environment.load_timeout
         try:
-            return PluginProcess(self._plugin_environment.directory, self._plugin_environment.environment)
+            self._process = PluginProcess(self._plugin_environment.directory, self._plugin_environment.environment)
         except OSError as error:
             raise PluginLoadError(f"no process can be started ({error.strerror})") from error
+        return self._process
 
-    def _initialize_worker(self, process: PluginProcess) -> dict[str, Any]:
-        """Load the plugin in its process; return its reply with the tools.
+    @contextmanager
+    def _kill_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close(immediately=True)
+            raise
+
+    def _initialize_worker(self, process: PluginProcess) -> Sequence[Sequence[Any]]:
+        """Load the plugin in its process; return the arguments of `_create_tool` for each tool.
 
         Raises:
             PluginLoadError: It cannot be loaded.
         """
         start = {"path": self._import_path, "targets": self._targets}
-        deadline = self._start_time + self._plugin_environment.load_timeout
         try:
-            for kind, payload in process.exchange_frames(START, start, deadline, lambda _: None):
-                reply = as_dict(json.loads(payload)) if kind == READY else {}
-                if reply.get("problem") or not reply:
-                    raise PluginLoadError(str(reply.get("problem") or "it says what makes no sense"))
-                return reply
+            _, payload = next(process.exchange_frames(START, start, self._load_deadline, lambda _: None))
         except WorkerDiedError as error:
             raise PluginLoadError(f"its process ended ({error})") from None
         except WorkerTimeoutError:
             raise PluginLoadError(f"it is not loaded after {self._plugin_environment.load_timeout:g} s") from None
-        raise PluginLoadError("it says nothing")
+        reply = json.loads(payload)
+        if reply["problem"]:
+            raise PluginLoadError(reply["problem"])
+        return cast("Sequence[Sequence[Any]]", reply["tools"])
 
     def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Run a tool in the process.
+        """Run a tool in the process, which is started again if the last call has ended it.
 
         Raises:
             ToolError: It failed, took too long, or the process died.
         """
-        process = self._process or self._restart_process()
+        capture = OutputCapture(context.spill_directory, "result")
+        try:
+            with self._kill_on_error():
+                process = self._process
+                if process is None:
+                    process = self._start_process()
+                    self._initialize_worker(process)
+                outcome = self._exchange_call(process, tool_name, arguments, context, capture)
+                text = capture.truncate(MAX_RESULT_LENGTH)
+        except PluginLoadError as error:
+            raise ToolError(f"nothing was run: {error}") from None
+        except BaseException as error:
+            capture.discard()
+            if isinstance(error, WorkerTimeoutError):
+                seconds = f"{context.command_timeout:g} s"
+                raise ToolError(f"stopped after {seconds}, with all that it had started. {RESTART_NOTE}") from None
+            if isinstance(error, WorkerDiedError):
+                raise ToolError(f"its process ended during the call ({error}). {RESTART_NOTE}") from None
+            raise
+        if outcome.get("error"):
+            raise ToolError(text)
+        return ToolResult(text, outcome["failed"], outcome["exit_status"])
+
+    def _exchange_call(
+        self,
+        process: PluginProcess,
+        tool_name: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        capture: OutputCapture,
+    ) -> dict[str, Any]:
+        """Capture the text of a call's result; return the fields that follow it."""
         call = {
             "tool": tool_name,
             "arguments": arguments,
@@ -131,75 +162,21 @@ class ToolPlugin:
             "spill": str(context.spill_directory),
             "hosts": None if context.restrict_hosts is None else sorted(context.restrict_hosts),
         }
-        with self._open_capture(context) as capture:
-            redactor = context.redactor.open_stream()
+        redactor, output_redactor = context.redactor.open_stream(), context.redactor.open_stream()
 
-            def report_output(text: str) -> None:
-                if output := redactor.feed(text):
-                    context.on_output(output)
-
-            deadline = time.monotonic() + context.command_timeout
-            result = self._read_result(process.exchange_frames(CALL, call, deadline, report_output), capture, context)
-            process.drain_output(report_output)
-            if output := redactor.finish():
+        def report_output(text: str) -> None:
+            if output := output_redactor.feed(text):
                 context.on_output(output)
-            text = capture.truncate(MAX_RESULT_LENGTH)
-        if result.get("error"):
-            raise ToolError(text)
-        status = result.get("exit_status")
-        return ToolResult(text, result.get("failed") is True, status if type(status) is int else None)
 
-    def _restart_process(self) -> PluginProcess:
-        """Start a new process and load the plugin.
-
-        Raises:
-            ToolError: That failed.
-        """
-        try:
-            self._start_time = time.monotonic()
-            self._process = self._start_process()
-            self._initialize_worker(self._process)
-        except PluginLoadError as error:
-            self.close(immediately=True)
-            raise ToolError(f"nothing was run: {error}") from None
-        except BaseException:
-            self.close(immediately=True)
-            raise
-        return self._process
-
-    @contextmanager
-    def _open_capture(self, context: ToolContext) -> Iterator[OutputCapture]:
-        """Yield a capture for the result of a call.
-
-        Any error kills the process and deletes the overflow file.
-        """
-        capture = OutputCapture(context.spill_directory, "result")
-        try:
-            yield capture
-        except BaseException as error:
-            capture.discard()
-            self.close(immediately=True)
-            if isinstance(error, WorkerTimeoutError):
-                seconds = f"{context.command_timeout:g} s"
-                raise ToolError(f"stopped after {seconds}, with all that it had started. {RESTART_NOTE}") from None
-            if isinstance(error, WorkerDiedError):
-                raise ToolError(f"its process ended during the call ({error}). {RESTART_NOTE}") from None
-            raise
-
-    def _read_result(
-        self, replies: Iterator[tuple[bytes, bytes]], capture: OutputCapture, context: ToolContext
-    ) -> dict[str, Any]:
-        """Capture the text of a result; return the fields that follow it."""
-        redactor = context.redactor.open_stream()
-        for kind, payload in replies:
-            if kind == TEXT:
-                capture.feed(redactor.feed(payload.decode("utf-8", "replace")))
-            elif kind == DONE:
-                capture.feed(redactor.finish())
-                try:
-                    return as_dict(json.loads(payload))
-                except (ValueError, RecursionError):
-                    break
-            else:
+        outcome: dict[str, Any] = {}
+        deadline = time.monotonic() + context.command_timeout
+        for kind, payload in process.exchange_frames(CALL, call, deadline, report_output):
+            if kind == DONE:
+                outcome = json.loads(payload)
                 break
-        raise WorkerDiedError("it says what makes no sense")
+            capture.feed(redactor.feed(payload.decode()))
+        capture.feed(redactor.finish())
+        process.drain_output(report_output)
+        if output := output_redactor.finish():
+            context.on_output(output)
+        return outcome

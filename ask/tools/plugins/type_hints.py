@@ -8,13 +8,12 @@ import json
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
 
 SchemaDict = dict[str, Any]
-NO_DEFAULT: Any = object()
-"""Marks a field without a default, or with one that is unknown."""
 
 
 class ToolDefinitionError(TypeError):
@@ -42,13 +41,13 @@ class TypeAdapter(NamedTuple):
 
 
 class ObjectField(NamedTuple):
-    """A field of an object; `name` is its JSON key."""
+    """A field of an object; `name` is its JSON key. `default` is `Parameter.empty` if there is none."""
 
     name: str
     hint: Any
     required: bool
     description: str = ""
-    default: Any = NO_DEFAULT
+    default: Any = Parameter.empty
 
 
 SCALAR_ADAPTERS: Mapping[Any, TypeAdapter] = {
@@ -73,27 +72,28 @@ UNION_TYPES = (Union, types.UnionType)
 JSON_TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 
-def make_type_adapter(hint: Any, enclosing_types: tuple[Any, ...] = ()) -> TypeAdapter:
-    """Create the adapter for a hint; `enclosing_types` are the classes that contain it.
+def make_type_adapter(hint: Any, parents: tuple[Any, ...] = ()) -> TypeAdapter:
+    """Create the adapter for a hint; `parents` are the classes that contain it.
 
     Raises:
         ToolDefinitionError: The hint is not supported.
     """
-    origin = get_origin(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
     if hasattr(hint, "__metadata__"):
-        return _apply_metadata(make_type_adapter(hint.__origin__, enclosing_types), hint.__metadata__)
+        return _apply_metadata(make_type_adapter(hint.__origin__, parents), hint.__metadata__)
     if origin is Literal:
-        return TypeAdapter(_make_enum_schema(hint, get_args(hint)), _make_value_lookup(get_args(hint)))
+        return _make_enum_adapter(hint, arguments)
     if origin in UNION_TYPES:
-        return _make_union_adapter([make_type_adapter(member, enclosing_types) for member in get_args(hint)])
-    target = _unwrap_alias(hint)
-    if target is not None:
-        return make_type_adapter(target, enclosing_types)
-    return _make_container_adapter(hint, enclosing_types) or _make_class_adapter(hint, enclosing_types)
+        return _make_union_adapter([make_type_adapter(member, parents) for member in arguments])
+    if origin in (Required, NotRequired):
+        return make_type_adapter(arguments[0], parents)
+    if not isinstance(hint, type) and (target := getattr(hint, "__supertype__", getattr(hint, "__value__", None))):
+        return make_type_adapter(target, parents)  # NewType, type Name = ...
+    return _make_container_adapter(hint, parents) or _make_class_adapter(hint, parents)
 
 
 def make_object_adapter(
-    fields: Sequence[ObjectField], factory: Callable[..., Any], enclosing_types: tuple[Any, ...] = ()
+    fields: Sequence[ObjectField], factory: Callable[..., Any], parents: tuple[Any, ...] = ()
 ) -> TypeAdapter:
     """Create the adapter for an object with these fields.
 
@@ -102,32 +102,27 @@ def make_object_adapter(
     Raises:
         ToolDefinitionError: The hint of a field is not supported; the message names the field.
     """
-    adapters = {}
+    adapters, properties = {}, {}
     for field in fields:
+        # If omitting a field means None, the model need not know about null.
+        hint = remove_none(field.hint) if not field.required and field.default is None else field.hint
         try:
-            adapter = make_type_adapter(
-                remove_none(field.hint) if can_omit_none(field) else field.hint, enclosing_types
-            )
+            adapter = adapters[field.name] = make_type_adapter(hint, parents)
         except ToolDefinitionError as error:
             raise ToolDefinitionError(error.reason, (field.name, *error.parameter_path)) from None
-        description = {"description": field.description} if field.description else {}
-        adapters[field.name] = adapter._replace(
-            schema={**adapter.schema, **({} if "description" in adapter.schema else description)}
-        )
-    properties = {name: adapter.schema for name, adapter in adapters.items()}
-    for field in fields:
-        default = to_json_value(field.default)
-        if default is not None:
-            properties[field.name] = {**properties[field.name], "default": default}
-    schema: SchemaDict = {"type": "object", "properties": properties, "additionalProperties": False}
-    required = [field.name for field in fields if field.required]
-    if required:
-        schema["required"] = required
+        schema = properties[field.name] = dict(adapter.schema)
+        if field.description:
+            schema.setdefault("description", field.description)
+        if (default := to_json_value(field.default)) is not None:
+            schema["default"] = default
+    object_schema: SchemaDict = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required := [field.name for field in fields if field.required]:
+        object_schema["required"] = required
 
     def convert(value: Any) -> Any:
         return factory(**{name: adapters[name].convert(item) for name, item in value.items() if name in adapters})
 
-    return TypeAdapter(schema, convert)
+    return TypeAdapter(object_schema, convert)
 
 
 def to_json_value(value: Any) -> Any:
@@ -137,11 +132,6 @@ def to_json_value(value: Any) -> Any:
         return value if json.loads(json.dumps(value, allow_nan=False)) == value else None
     except (TypeError, ValueError, RecursionError):
         return None
-
-
-def can_omit_none(field: ObjectField) -> bool:
-    """Check whether omitting a field means None, so that the model need not know about null."""
-    return not field.required and field.default is None
 
 
 def remove_none(hint: Any) -> Any:
@@ -165,25 +155,20 @@ def _apply_metadata(adapter: TypeAdapter, metadata: Sequence[Any]) -> TypeAdapte
     return adapter
 
 
-def _make_enum_schema(hint: Any, values: Sequence[Any]) -> SchemaDict:
+def _make_enum_adapter(hint: Any, values: Sequence[Any]) -> TypeAdapter:
     json_values = [value.value if isinstance(value, enum.Enum) else value for value in values]
     type_names = {JSON_TYPE_NAMES.get(type(value)) for value in json_values}
     if None in type_names or not json_values:
         raise ToolDefinitionError(f"{format_hint(hint)} has values that JSON has not")
-    return {"type": type_names.pop(), "enum": json_values} if len(type_names) == 1 else {"enum": json_values}
+    schema: SchemaDict = {"type": type_names.pop()} if len(type_names) == 1 else {}
 
+    def convert(value: Any) -> Any:
+        for candidate, json_value in zip(values, json_values, strict=True):
+            if value == json_value and isinstance(value, bool) == isinstance(json_value, bool):  # true is not 1
+                return candidate
+        raise ValueError(f"{value!r} is none of {json_values}")
 
-def _make_value_lookup(values: Sequence[Any]) -> Callable[[Any], Any]:
-    """Return a function that finds the Python value for a JSON value; true is not equal to 1."""
-
-    def convert(json_value: Any) -> Any:
-        for value in values:
-            candidate = value.value if isinstance(value, enum.Enum) else value
-            if candidate == json_value and isinstance(candidate, bool) == isinstance(json_value, bool):
-                return value
-        raise ValueError(f"{json_value!r} is none of {values}")
-
-    return convert
+    return TypeAdapter({**schema, "enum": json_values}, convert)
 
 
 def _make_union_adapter(adapters: Sequence[TypeAdapter]) -> TypeAdapter:
@@ -206,99 +191,74 @@ def _make_union_adapter(adapters: Sequence[TypeAdapter]) -> TypeAdapter:
     return TypeAdapter(union, convert)
 
 
-def _unwrap_alias(hint: Any) -> Any:
-    """Return the type behind an alias or wrapper; None for any other hint."""
-    if get_origin(hint) in (Required, NotRequired):
-        return get_args(hint)[0]
-    if isinstance(hint, type):
-        return None
-    return getattr(hint, "__supertype__", None) or getattr(hint, "__value__", None)  # NewType, type Name = ...
-
-
-def _make_container_adapter(hint: Any, enclosing_types: tuple[Any, ...]) -> TypeAdapter | None:
+def _make_container_adapter(hint: Any, parents: tuple[Any, ...]) -> TypeAdapter | None:
     """Create the adapter for a scalar, sequence or mapping; None for any other hint."""
     container = get_origin(hint) or hint
     if not isinstance(container, abc.Hashable):
         return None
     if container in SEQUENCE_TYPES:
-        return _make_list_adapter(hint, SEQUENCE_TYPES[container], get_args(hint), enclosing_types)
+        return _make_list_adapter(hint, SEQUENCE_TYPES[container], parents)
     if container in MAPPING_TYPES:
-        return _make_mapping_adapter(hint, get_args(hint), enclosing_types)
+        return _make_mapping_adapter(hint, parents)
     return SCALAR_ADAPTERS.get(hint)
 
 
-def _make_list_adapter(
-    hint: Any, factory: Callable[[Any], Any], type_arguments: tuple[Any, ...], enclosing_types: tuple[Any, ...]
-) -> TypeAdapter:
-    if factory is tuple and type_arguments and type_arguments[1:] != (...,):
-        return _make_fixed_tuple_adapter(hint, type_arguments, enclosing_types)
-    item = make_type_adapter(type_arguments[0], enclosing_types) if type_arguments else TypeAdapter({})
+def _make_list_adapter(hint: Any, factory: Callable[[Any], Any], parents: tuple[Any, ...]) -> TypeAdapter:
+    arguments = get_args(hint)
+    has_fixed_length = factory is tuple and bool(arguments) and arguments[1:] != (...,)
+    if has_fixed_length and any(argument != arguments[0] for argument in arguments):
+        raise ToolDefinitionError(
+            f"{format_hint(hint)} mixes types, for which not every provider has a schema; use a dataclass"
+        )
+    item = make_type_adapter(arguments[0], parents) if arguments else TypeAdapter({})
     schema: SchemaDict = {"type": "array", "items": item.schema}
+    if has_fixed_length:
+        schema |= {"minItems": len(arguments), "maxItems": len(arguments)}
     if factory in (set, frozenset):
         schema["uniqueItems"] = True
     return TypeAdapter(schema, lambda values: factory(map(item.convert, values)))
 
 
-def _make_fixed_tuple_adapter(
-    hint: Any, type_arguments: tuple[Any, ...], enclosing_types: tuple[Any, ...]
-) -> TypeAdapter:
-    if any(argument != type_arguments[0] for argument in type_arguments):
-        raise ToolDefinitionError(
-            f"{format_hint(hint)} mixes types, for which not every provider has a schema; use a dataclass"
-        )
-    item, count = make_type_adapter(type_arguments[0], enclosing_types), len(type_arguments)
-    schema = {"type": "array", "items": item.schema, "minItems": count, "maxItems": count}
-    return TypeAdapter(schema, lambda values: tuple(map(item.convert, values)))
-
-
-def _make_mapping_adapter(hint: Any, type_arguments: tuple[Any, ...], enclosing_types: tuple[Any, ...]) -> TypeAdapter:
-    if not type_arguments:
+def _make_mapping_adapter(hint: Any, parents: tuple[Any, ...]) -> TypeAdapter:
+    if not get_args(hint):
         return TypeAdapter({"type": "object"})
-    if type_arguments[0] is not str:
+    key_type, item_type = get_args(hint)
+    if key_type is not str:
         raise ToolDefinitionError(f"{format_hint(hint)} has keys that are not str, as all keys of JSON are")
-    item = make_type_adapter(type_arguments[1], enclosing_types)
+    item = make_type_adapter(item_type, parents)
     schema = {"type": "object", "additionalProperties": item.schema or True}
     return TypeAdapter(schema, lambda values: {name: item.convert(value) for name, value in values.items()})
 
 
-def _make_class_adapter(hint: Any, enclosing_types: tuple[Any, ...]) -> TypeAdapter:
-    if not isinstance(hint, type):
-        raise ToolDefinitionError(f"{format_hint(hint)} has no JSON Schema")
-    if issubclass(hint, enum.Enum):
-        members = list(hint)
-        return TypeAdapter(_make_enum_schema(hint, members), _make_value_lookup(members))
-    if hint in enclosing_types:
+def _make_class_adapter(hint: Any, parents: tuple[Any, ...]) -> TypeAdapter:
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return _make_enum_adapter(hint, list(hint))
+    if hint in parents:
         raise ToolDefinitionError(f"{format_hint(hint)} refers to itself")
-    enclosing_types = (*enclosing_types, hint)
     if typing.is_typeddict(hint):
-        return make_object_adapter(list(_iter_typed_dict_fields(hint)), dict, enclosing_types)
-    if dataclasses.is_dataclass(hint):
-        return make_object_adapter(list(_iter_dataclass_fields(hint)), hint, enclosing_types)
-    if issubclass(hint, tuple) and hasattr(hint, "_fields"):
-        hints, defaults = resolve_hints(hint), getattr(hint, "_field_defaults", {})
-        names = [str(name) for name in hint._fields]
-        fields = [
-            ObjectField(n, hints.get(n, Any), n not in defaults, default=defaults.get(n, NO_DEFAULT)) for n in names
-        ]
-        return make_object_adapter(fields, hint, enclosing_types)
+        return make_object_adapter(_list_typed_dict_fields(hint), dict, (*parents, hint))
+    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")):
+        return make_object_adapter(_list_init_fields(hint), hint, (*parents, hint))
     raise ToolDefinitionError(f"{format_hint(hint)} has no JSON Schema")
 
 
-def _iter_typed_dict_fields(hint: Any) -> Iterator[ObjectField]:
+def _list_typed_dict_fields(hint: Any) -> list[ObjectField]:
+    fields = []
     for name, field_hint in resolve_hints(hint).items():
         origin = get_origin(field_hint)
         # If hints are strings, __required_keys__ ignores Required and NotRequired.
         required = origin is Required or (origin is not NotRequired and name in hint.__required_keys__)
-        yield ObjectField(name, field_hint, required)
+        fields.append(ObjectField(name, field_hint, required))
+    return fields
 
 
-def _iter_dataclass_fields(hint: Any) -> Iterator[ObjectField]:
-    hints = resolve_hints(hint)
-    for field in dataclasses.fields(hint):
-        if field.init:
-            has_default = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-            default = NO_DEFAULT if field.default is dataclasses.MISSING else field.default
-            yield ObjectField(field.name, hints[field.name], not has_default, default=default)
+def _list_init_fields(hint: type) -> list[ObjectField]:
+    """Return the fields of a dataclass or NamedTuple that its constructor takes."""
+    hints, parameters = resolve_hints(hint), signature(hint).parameters.values()
+    return [
+        ObjectField(each.name, hints.get(each.name, Any), each.default is each.empty, default=each.default)
+        for each in parameters
+    ]
 
 
 def resolve_hints(value: Any) -> dict[str, Any]:

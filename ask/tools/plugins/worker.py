@@ -13,7 +13,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,16 @@ CHUNK_SIZE = 1 << 18
 """Characters of a result in one frame."""
 MAX_CALL_SIZE = 1 << 28
 READ_SIZE = 1 << 20
-STDOUT_FD = 1
+STDIN_FD, STDOUT_FD, STDERR_FD = 0, 1, 2
 
 
-def main(requests_fd: int, replies_fd: int) -> None:
+def main() -> None:
     """Serve calls until the request pipe is closed."""
-    for descriptor in (requests_fd, replies_fd):
-        os.set_inheritable(descriptor, False)
-        os.register_at_fork(after_in_child=partial(close_descriptor, descriptor))
+    # Descriptors that child processes do not inherit; the plugin gets an empty stdin, and stderr for all its output.
+    requests_fd, replies_fd = os.dup(STDIN_FD), os.dup(STDOUT_FD)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), STDIN_FD)
+    os.dup2(STDERR_FD, STDOUT_FD)
+    os.register_at_fork(after_in_child=lambda: close_descriptors(requests_fd, replies_fd))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     calls = CallQueue(requests_fd)
@@ -47,7 +48,7 @@ def main(requests_fd: int, replies_fd: int) -> None:
         problem = format_plugin_error(error)
     specs = [[*tool.spec[:2], dict(tool.spec.parameters), bool(tool.changes)] for tool in tools.values()]
     calls.is_busy = False
-    send_frame(replies_fd, READY, json.dumps({"tools": specs, "problem": problem}).encode())
+    write_all(replies_fd, encode_frame(READY, json.dumps({"tools": specs, "problem": problem}).encode()))
     for call in calls:
         text, outcome = execute_call(tools[call["tool"]], call["arguments"], make_tool_context(call))
         for stream in (sys.stdout, sys.stderr):
@@ -55,13 +56,15 @@ def main(requests_fd: int, replies_fd: int) -> None:
                 stream.flush()
         calls.is_busy = False
         for offset in range(0, len(text), CHUNK_SIZE):
-            send_frame(replies_fd, TEXT, text[offset : offset + CHUNK_SIZE].encode("utf-8", "backslashreplace"))
-        send_frame(replies_fd, DONE, json.dumps(outcome).encode())
+            chunk = text[offset : offset + CHUNK_SIZE].encode("utf-8", "backslashreplace")
+            write_all(replies_fd, encode_frame(TEXT, chunk))
+        write_all(replies_fd, encode_frame(DONE, json.dumps(outcome).encode()))
 
 
-def close_descriptor(descriptor: int) -> None:
-    with suppress(OSError):
-        os.close(descriptor)
+def close_descriptors(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        with suppress(OSError):
+            os.close(descriptor)
 
 
 class CallQueue(Iterator[dict[str, Any]]):
@@ -115,9 +118,7 @@ def write_output(text: str) -> None:
     """Write output to stdout, after flushing what was printed before."""
     with suppress(Exception):
         sys.stdout.flush()
-    data = memoryview(text.encode("utf-8", "backslashreplace"))
-    while data:
-        data = data[os.write(STDOUT_FD, data) :]
+    write_all(STDOUT_FD, text.encode("utf-8", "backslashreplace"))
 
 
 def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> tuple[str, dict[str, Any]]:
@@ -126,8 +127,6 @@ def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext)
         result = to_tool_result(tool.run(arguments, context))
     except ToolError as error:
         return str(error), {"error": True}
-    except SystemExit as exit_request:
-        return f"the tool called sys.exit({'' if exit_request.code is None else exit_request.code!r})", {"error": True}
     except BaseException as error:  # noqa: BLE001 - no tool may end the process
         return f"the tool failed: {format_plugin_error(error)}", {"error": True}
     status = result.exit_status
@@ -135,7 +134,7 @@ def execute_call(tool: Tool, arguments: Mapping[str, Any], context: ToolContext)
     return str(result.text), outcome
 
 
-def send_frame(replies_fd: int, kind: bytes, payload: bytes) -> None:
-    data = memoryview(encode_frame(kind, payload))
-    while data:
-        data = data[os.write(replies_fd, data) :]
+def write_all(descriptor: int, data: bytes) -> None:
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]

@@ -39,7 +39,7 @@ def register_tools():
 BROKEN = {
     "raises": ("raise ValueError('no\\nway')", "", "ValueError: no way (ask_{}.py, line 1)"),
     "exits": ("import sys; sys.exit('bye')", "", "SystemExit: bye (ask_{}.py, line 1)"),
-    "dies": ("import os; os._exit(3)", "", "its process ended (exit code 3)"),
+    "dies": ("import os; os._exit(3)", "", "its process ended (exit status 3)"),
     "has a mistake in it": ("def f(:", "", "SyntaxError: invalid syntax (ask_{}.py, line 1)"),
     "lacks a package": ("import no_such_package", "", "ModuleNotFoundError: No module named 'no_such_package'"),
     "names what is not there": (GREET, ":great", "there is no great in it, but greet"),

@@ -25,7 +25,7 @@ FAILURES = {
     "tell": ("not today", "3"),
     "exit": ("leaving", "4"),
     "interrupt": ("KeyboardInterrupt (mine.py, line 33)", "5"),
-    "die": ("exit code 7", "1"),
+    "die": ("exit status 7", "1"),
     "crash": ("signal 11", "1"),
 }
 """How a call can fail: expected text of its result, and the counter in the process afterwards."""
