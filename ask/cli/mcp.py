@@ -29,8 +29,8 @@ from ask.mcp.server_config import (
     read_servers,
     to_server_table,
 )
-from ask.mcp_settings import check_server_tables
 from ask.render.table import write_table
+from ask.settings import check_server_tables
 from ask.suggestions import suggest
 from ask.text import decode_argument
 
@@ -245,7 +245,7 @@ def parse_server(words: Sequence[str], table: dict[str, object], origin: Path) -
         option = {"headers": "--header", "type": "--sse"}.get(key, f"--{key}")
         raise UsageError(f"{option} has no meaning for a {'command' if 'command' in table else 'URL'}", "leave it out")
     try:
-        list(check_server_tables(origin, {name: table}))
+        check_server_tables(origin, {name: table})
     except ConfigError as error:
         raise UsageError(error.message.partition(": ")[2], error.advice) from None
     return parse_server_table(name, table, origin)

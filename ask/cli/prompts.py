@@ -10,9 +10,9 @@ import click
 from ask.agent.app_context import AppContext
 from ask.atomic_files import lock_file
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.config_file import replace_file_content
-from ask.console import StandardOutput, StderrConsole
+from ask.console import StandardOutput
 from ask.errors import UsageError
 from ask.render.table import write_table
 from ask.templates.files import (
@@ -41,7 +41,6 @@ def list_command(*, as_json: bool) -> None:
     Yours are in the folder prompts beside config.toml, and come before those of the same name that come with ask.
     """
     app = AppContext()
-    console = StderrConsole(app.environment, quiet=False, plain=False)
     rows = [
         {
             "name": template.name,
@@ -49,7 +48,7 @@ def list_command(*, as_json: bool) -> None:
             "tasks": list(template.tasks) if as_json else ", ".join(template.tasks),
             "description": template.description,
         }
-        for template in read_all_templates(app.app_dirs.templates, lambda text: console.print_line(f"ask: {text}"))
+        for template in read_all_templates(app.app_dirs.templates, print_notice)
     ]
     write_table(StandardOutput(), rows, as_json=as_json, wrap_last=True)
 
@@ -104,7 +103,7 @@ def new_command(*, name: str) -> None:
         replace_file_content(path, NEW_PROMPT_TEMPLATE.format(name=name).encode())
     StandardOutput().write(f"{decode_argument(str(path))}\n")
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        edit_file(path, b"", validate_template_file, StderrConsole(app.environment, quiet=False, plain=False))
+        edit_file(path, b"", validate_template_file)
 
 
 @command.command("edit", short_help="Change one of yours, or a copy of one that comes with ask.")
@@ -118,5 +117,4 @@ def edit_command(*, name: str) -> None:
     app = AppContext()
     name = decode_argument(name)
     file = find_template_file(name, app.app_dirs.templates)
-    console = StderrConsole(app.environment, quiet=False, plain=False)
-    edit_file(get_user_template_path(name, app.app_dirs.templates), file.read_bytes(), validate_template_file, console)
+    edit_file(get_user_template_path(name, app.app_dirs.templates), file.read_bytes(), validate_template_file)

@@ -108,7 +108,7 @@ def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
             raise make_template_error(
                 file,
                 find_key_line(lines, key),
-                format_unknown_key(key, list(FIELD_TYPES)),
+                format_unknown_key(key, FIELD_TYPES),
                 f"known are {', '.join(FIELD_TYPES)}",
             )
         if not is_valid_value(key, value):
