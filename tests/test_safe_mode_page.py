@@ -72,9 +72,7 @@ def test_all_options_and_keys_are_listed() -> None:
     flags = {option.opts[0] for option in command.params if option.opts[0].startswith("--allow-")}
     assert {name.split()[0] for row in option_rows for name in find_code_spans(row[0])} == flags
     cells = {name for row in option_rows for name in find_code_spans(row[1])}
-    assert {f"safe.{name}" for name in cells} == {key for key in SETTINGS if key.startswith("safe.")} - {
-        "safe.enabled"
-    }
+    assert {f"safe.{name}" for name in cells} == {key for key in SETTINGS if key.startswith("safe.")} - {"safe.enabled"}
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", PAGE))
