@@ -69,7 +69,7 @@ class PhaseTimer:
                 for module_name in self._untimed_modules & sys.modules.keys():
                     self._wrap_functions(module_name)
 
-        builtins.__import__ = timed_import  # type: ignore[assignment]
+        builtins.__import__ = timed_import
 
     def _wrap_functions(self, module_name: str) -> None:
         module = sys.modules[module_name]
