@@ -8,8 +8,8 @@ from contextlib import suppress
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
+from ask.cli.chat.commands import SLASH_COMMANDS
 from ask.cli.chat.session import ChatSession
-from ask.cli.chat.slash_commands import SLASH_COMMANDS
 from ask.completion import SAFE_WORD, complete_models, list_model_ids
 from ask.errors import AskError
 

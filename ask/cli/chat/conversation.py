@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.agent.app_context import AppContext
@@ -68,12 +69,10 @@ def read_last_run(request: RunRequest, app: AppContext) -> Run | None:
     from ask.history.entries import read_runs
     from ask.history.store import Store
 
-    with Store(app.app_dirs.history_file, create=False) as store:
-        try:
-            runs = select_unsummarized_runs(read_runs(store, find_conversation(store, request.conversation_id)))
-        except UsageError:  # the history could not be written
-            return None
-    return runs[-1] if runs else None
+    with suppress(UsageError), Store(app.app_dirs.history_file, create=False) as store:
+        runs = select_unsummarized_runs(read_runs(store, find_conversation(store, request.conversation_id)))
+        return runs[-1] if runs else None
+    return None  # the history could not be written
 
 
 def delete_saved_run(run_number: int | None, app: AppContext) -> None:

@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from ask.agent.app_context import AppContext
-from ask.cli.chat.commands import execute_command, is_exit_command
+from ask.cli.chat.commands import is_exit_command, parse_input
 from ask.cli.chat.session import ChatSession
-from ask.cli.chat.slash_commands import SlashCommandCall, parse_input
 from ask.cli.error_reporting import redact_errors
 from ask.cli.run import warn_literal_options
 from ask.console import StderrConsole
@@ -102,10 +101,11 @@ def handle_input(session: ChatSession, text: str) -> str:
         return text
     try:
         with redact_errors(session.console, verbose=session.flags["verbose"]):
-            if isinstance(parsed, SlashCommandCall):
-                execute_command(parsed, session)
-            else:
+            if isinstance(parsed, str):
                 session.send_message(parsed)
+            else:
+                command, argument = parsed
+                command.execute(session, argument)
     except (BrokenOutputError, RunInterruptedError):
         raise
     except AskError as error:

@@ -64,14 +64,13 @@ class ChatPrompt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._is_dumb_terminal:
-            self._prompt_session.output.disable_bracketed_paste()
-            self._prompt_session.output.flush()
+        self._enable_bracketed_paste(enabled=False)
 
-    def _enable_bracketed_paste(self) -> None:
+    def _enable_bracketed_paste(self, *, enabled: bool = True) -> None:
+        output = self._prompt_session.output
         if not self._is_dumb_terminal:
-            self._prompt_session.output.enable_bracketed_paste()
-            self._prompt_session.output.flush()
+            (output.enable_bracketed_paste if enabled else output.disable_bracketed_paste)()
+            output.flush()
 
     def discard_typeahead(self) -> None:
         """Discard input that was typed but not read yet."""

@@ -89,9 +89,7 @@ class ChatSession:
     def retry_last_message(self) -> None:
         """Send the last message again. The previous answer is replaced only once there is a new one."""
         last, original_request = find_last_turn(self.request, self.app), self.request
-        self.request = original_request._replace(
-            message_history=original_request.message_history[: last.message_index], reported_usage=ReportedUsage()
-        )
+        self._replace_history(original_request.message_history[: last.message_index])
         result, is_saved = self._run_message(last.user_message)
         if result.has_answer or not last.has_response:
             delete_saved_run(last.run_number, self.app)
@@ -105,9 +103,7 @@ class ChatSession:
         """Remove the last message and its answer from the conversation and the history."""
         last = find_last_turn(self.request, self.app)
         delete_saved_run(last.run_number, self.app)
-        self.request = self.request._replace(
-            message_history=self.request.message_history[: last.message_index], reported_usage=ReportedUsage()
-        )
+        self._replace_history(self.request.message_history[: last.message_index])
         self.request = reload_conversation(self.request, self.app)
         self.is_saved = self.is_saved and bool(self.request.message_history)
 
@@ -131,11 +127,14 @@ class ChatSession:
 
     def _continue_from(self, result: RunResult, *, is_saved: bool) -> None:
         """Make the messages of a run the new message history, then raise the error of the run, if any."""
-        self.request = self.request._replace(message_history=result.messages, reported_usage=ReportedUsage())
+        self._replace_history(result.messages)
         if is_saved:
             self.request = reload_conversation(self.request, self.app)
         if result.error is not None:
             raise result.error
+
+    def _replace_history(self, messages: Sequence[Message]) -> None:
+        self.request = self.request._replace(message_history=messages, reported_usage=ReportedUsage())
 
     # Settings of the next request
 
@@ -228,12 +227,11 @@ class ChatSession:
         request = self.request._replace(compaction=compaction, user_message=Message("user", ""))
         summary_request = compact_conversation(request, self.app, self.console, run_and_count)
         messages = run_summary(summary_request, self.app, self.console, run_and_count)
-        self.request = self.request._replace(message_history=messages, reported_usage=ReportedUsage())
+        self._replace_history(messages)
 
     def start_new_conversation(self) -> None:
-        self.request = self.request._replace(
-            conversation_id=generate_conversation_id(), message_history=(), reported_usage=ReportedUsage()
-        )
+        self.request = self.request._replace(conversation_id=generate_conversation_id())
+        self._replace_history(())
         self.is_saved = False
 
     def print_line(self, text: str) -> None:
