@@ -161,7 +161,7 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
     """
     words = tuple(map(decode_argument, words))
     app = AppContext()
-    table = {key: value for key, value in options.items() if value}
+    table = {key: decode_option(value) for key, value in options.items() if value}
     if source is not None:
         if table:
             raise UsageError("--from takes the servers as they are", "leave the other options out")
@@ -176,6 +176,13 @@ def add_command(*, words: tuple[str, ...], source: str | None, **options: Any) -
         change_setting(app, ("mcp", "servers", server.name), to_server_table(server))
         open_tool_list_cache(app).delete(server.name)
         click.echo(f"{server.name} is in {app.app_dirs.config_file}; ask mcp test {server.name} tries it.", err=True)
+
+
+def decode_option(value: Any) -> Any:
+    """Decode the strings of an option."""
+    if isinstance(value, tuple):
+        return list(map(decode_argument, value))
+    return decode_argument(value) if isinstance(value, str) else value
 
 
 def read_servers_file(path: Path, names: Sequence[str]) -> list[ServerConfig]:
@@ -220,10 +227,6 @@ def parse_server(words: Sequence[str], options: Mapping[str, Any], origin: Path)
     table: dict[str, Any] = {**options, "url" if is_url else "command": target}
     if arguments:
         table["args"] = arguments
-    if "cwd" in table:
-        table["cwd"] = decode_argument(table["cwd"])
-    if "tools" in table:
-        table["tools"] = list(map(decode_argument, table["tools"]))
     for key, separators in (("env", "="), ("headers", "=:")):
         if key in table:
             table[key] = parse_pairs(table[key], OPTION_NAMES[key], separators)
@@ -241,7 +244,7 @@ def parse_pairs(values: Sequence[str], option: str, separators: str) -> dict[str
         UsageError: an argument has no separator or no name.
     """
     pairs = {}
-    for text in map(decode_argument, values):
+    for text in values:
         match = re.fullmatch(rf"([^\s{separators}]+)[{separators}]\s*(.*)", text, re.DOTALL)
         if not match:
             raise UsageError(f"{option} needs a name and a value", f"{option} NAME=VALUE")
