@@ -141,7 +141,7 @@ def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem
     from ask.templates.files import list_template_files
 
     with suppress(AskError):
-        for name, file in list_template_files(app_dirs.config / "prompts").items():
+        for name, file in list_template_files(app_dirs.templates).items():
             yield name, "yours" if file.is_relative_to(app_dirs.config) else ""
 
 

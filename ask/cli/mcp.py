@@ -32,7 +32,7 @@ from ask.mcp.server_config import (
 )
 from ask.render.table import write_table
 from ask.settings import check_server_tables
-from ask.suggestions import suggest
+from ask.suggestions import format_suggestion
 from ask.text import decode_argument
 
 
@@ -54,8 +54,8 @@ def read_configured_servers(app: AppContext) -> Mapping[str, ServerConfig]:
 
 def make_unknown_server_error(problem: str, name: str, servers: Mapping[str, ServerConfig]) -> UsageError:
     """Create the error for the name of a server that does not exist."""
-    similar, others = suggest(name, servers), f"there are {', '.join(servers)}" if servers else ADD_SERVER_HINT
-    return UsageError(f"{problem} {name!r}", f"did you mean {similar}?" if similar else others)
+    others = f"there are {', '.join(servers)}" if servers else ADD_SERVER_HINT
+    return UsageError(f"{problem} {name!r}", format_suggestion(name, servers, others))
 
 
 def select_servers(app: AppContext, names: Sequence[str]) -> list[ServerConfig]:

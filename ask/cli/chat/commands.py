@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import UsageError
-from ask.suggestions import suggest
+from ask.suggestions import format_suggestion
 
 if TYPE_CHECKING:
     from ask.cli.chat.session import ChatSession
@@ -79,8 +79,7 @@ def parse_input(text: str) -> tuple[SlashCommand, str] | str:
     name, argument = match[1].lower(), (match[2] or "").strip()
     command = SLASH_COMMANDS.get(name)
     if command is None:
-        suggestion = suggest(name, SLASH_COMMANDS)
-        hint = f"did you mean /{suggestion}?" if suggestion else "/help tells what there is,"
+        hint = format_suggestion(name, SLASH_COMMANDS, "/help tells what there is,", prefix="/")
         raise UsageError(f"there is no command /{name}", f"{hint} // begins a message with a slash")
     if argument and not command.arguments:
         raise UsageError(f"/{name} takes nothing", f"// begins a message with a slash: /{text.strip()}"[:120])
