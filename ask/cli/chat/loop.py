@@ -56,8 +56,7 @@ def print_conversation_id(session: ChatSession) -> None:
 
 def run_interactive_chat(session: ChatSession, first_message: str) -> None:
     """Read and handle messages and slash commands until the user quits."""
-    from ask.cli.chat.prompt import ChatPrompt
-    from ask.cli.chat.terminal_state import preserve_terminal
+    from ask.cli.chat.prompt import ChatPrompt, preserve_terminal
 
     print_greeting(session)
     with preserve_terminal(), ChatPrompt(session) as prompt:
