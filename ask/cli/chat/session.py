@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.agent.app_context import AppContext
-from ask.agent.compaction import compact_conversation, run_summary
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_endpoint, resolve_provider_and_model
 from ask.agent.request import (
     RunRequest,
@@ -21,7 +20,6 @@ from ask.agent.request import (
 )
 from ask.agent.run import record_exit_code_on_error, run_and_record, run_request
 from ask.agent.tool_loop import RunResult
-from ask.agent.user_message import check_attachments_supported, compose_message
 from ask.cli.run import create_renderer
 from ask.console import StderrConsole
 from ask.errors import FileError, RunInterruptedError, UsageError
@@ -31,9 +29,10 @@ from ask.history.deletion import delete_run
 from ask.history.entries import Run, read_runs
 from ask.history.ids import generate_conversation_id
 from ask.history.store import Store
-from ask.inputs.prompt_inputs import PromptInputs
-from ask.inputs.sources import parse_dropped_paths, read_inputs
 from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
+
+if TYPE_CHECKING:
+    from ask.inputs.prompt_inputs import PromptInputs
 
 
 class ChatTurn(NamedTuple):
@@ -95,6 +94,8 @@ class ChatSession:
         if inputs is None:
             self._pending_template = None
             return Message("user", template.render_prompt(text) if template else text)
+        from ask.agent.user_message import check_attachments_supported, compose_message
+
         check_attachments_supported(inputs.attachments, self.request.endpoint)
         self._pending_template = None
         return compose_message(text, inputs, template)
@@ -253,6 +254,9 @@ class ChatSession:
 
     def attach_files(self, text: str) -> PromptInputs:
         """Attach the files named by one or more paths or URLs to the next message; return their content."""
+        from ask.agent.user_message import check_attachments_supported
+        from ask.inputs.sources import parse_dropped_paths
+
         inputs = self._read_inputs(parse_dropped_paths(text))
         check_attachments_supported(inputs.attachments, self.request.endpoint)
         self._pending_inputs = self._pending_inputs.merge(inputs) if self._pending_inputs else inputs
@@ -260,6 +264,8 @@ class ChatSession:
 
     def _read_inputs(self, sources: Sequence[str]) -> PromptInputs:
         """Read files for the next message, but not standard input, from which messages are read."""
+        from ask.inputs.sources import read_inputs
+
         inputs = read_inputs(sources, create_input_readers(self.request, self.console, None))
         if self.flags["verbose"]:
             print_input_notes(inputs, self.console)
@@ -267,6 +273,8 @@ class ChatSession:
 
     def compact(self) -> None:
         """Replace older messages by a summary; if that fails, nothing changes."""
+        from ask.agent.compaction import compact_conversation, run_summary
+
         if not self.request.message_history:
             raise UsageError("there is nothing to summarise yet", "type a message")
 
