@@ -22,6 +22,7 @@ from ask.templates.files import (
     get_user_template_path,
     list_template_files,
     read_all_templates,
+    read_new_template_text,
     read_template_text,
     validate_template_file,
 )
@@ -68,26 +69,6 @@ def show_command(*, name: str, as_json: bool) -> None:
     StandardOutput().write(text.rstrip("\n") + "\n")
 
 
-NEW_PROMPT_TEMPLATE = """\
-+++
-# Asked with `ask -t {name}`. What is not set stays as it is without this prompt; # makes a line a comment.
-description = ""
-# system = "Added to the system prompt: who the model is to be, and what it must keep to."
-# provider = "openrouter"
-# model = "openai/gpt-5"
-# tools = false                        # none; or a list of those that may be offered: ["read_file", "list_dir"]
-
-# [options]                            # as with -o
-# temperature = 0.2
-
-# [tasks]                              # `ask -t {name}:short` asks this instead of the text below
-# short = "Say it in one sentence: {{{{input}}}}"
-+++
-Here stands what is asked. {{{{input}}}} is where the words, files and piped text go; without it, they come at the end.
-{{{{tone|plain}}}} is filled in by --var tone=VALUE, and is "plain" without it.
-"""
-
-
 @command.command("new", short_help="Make one of your own.")
 @click.argument("name", metavar="NAME")
 def new_command(*, name: str) -> None:
@@ -100,7 +81,7 @@ def new_command(*, name: str) -> None:
         if name in list_template_files(app.app_dirs.templates):
             hint = f"ask prompts edit {name} changes it, or a copy of it"
             raise UsageError(f"there is a prompt {name} already", hint)
-        replace_file_content(path, NEW_PROMPT_TEMPLATE.format(name=name).encode())
+        replace_file_content(path, read_new_template_text(name).encode())
     StandardOutput().write(f"{decode_argument(str(path))}\n")
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         edit_file(path, b"", validate_template_file)

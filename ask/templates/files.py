@@ -83,6 +83,11 @@ def get_user_template_path(name: str, user_folder: Path) -> Path:
     return user_folder / f"{name}{SUFFIX}"
 
 
+def read_new_template_text(name: str) -> str:
+    """Return the initial text of a new prompt, which explains the format."""
+    return read_template_text(BUILTIN_FOLDER / "new_prompt.txt").replace("NAME", name)
+
+
 def validate_template_file(file: Path) -> tuple[()]:
     """Validate the file of a prompt for `edit_file`, which expects a list of warnings."""
     read_template(file.stem, file)

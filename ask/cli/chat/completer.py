@@ -53,14 +53,9 @@ class ChatCompleter(Completer):
         if name == "provider":
             yield from app.provider_names
         elif name == "model":
-            yield from filter(
-                SAFE_WORD.fullmatch, list_model_ids(app.app_dirs, self._session.request.endpoint.provider_name)
-            )
-            yield from (
-                model_name
-                for model_name, _ in complete_models(app.app_dirs, app.environment, typed, "")
-                if SAFE_WORD.fullmatch(model_name)
-            )
+            models = complete_models(app.app_dirs, app.environment, typed, "")
+            names = [*list_model_ids(app.app_dirs, self._session.request.endpoint.provider_name), *dict(models)]
+            yield from filter(SAFE_WORD.fullmatch, names)
         elif name in ("tools", "safe"):
             yield from SLASH_COMMANDS[name].arguments.strip("[]").split("|")
 

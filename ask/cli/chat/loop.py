@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from ask.agent.app_context import AppContext
@@ -89,27 +90,34 @@ def print_greeting(session: ChatSession) -> None:
 
 
 def handle_input(session: ChatSession, text: str) -> str:
-    """Execute a slash command or send a message; return the text the user has to correct, or "".
-
-    Errors are printed, except `BrokenOutputError` and `RunInterruptedError`, which are for the caller.
-    """
+    """Execute a slash command or send a message; return the text the user has to correct, or ""."""
     try:
         parsed = parse_input(text)
     except UsageError as error:
         session.print_line(f"ask: {error}")
         return text
+    if isinstance(parsed, str):
+        report_errors(session, lambda: session.send_message(parsed))
+    else:
+        command, argument = parsed
+        report_errors(session, lambda: command.execute(session, argument))
+    return ""
+
+
+def report_errors(session: ChatSession, action: Callable[[], None]) -> int:
+    """Execute an action and print its error; return the exit code.
+
+    `BrokenOutputError` and `RunInterruptedError` are for the caller.
+    """
     try:
         with redact_errors(session.console, verbose=session.flags["verbose"]):
-            if isinstance(parsed, str):
-                session.send_message(parsed)
-            else:
-                command, argument = parsed
-                command.execute(session, argument)
+            action()
     except (BrokenOutputError, RunInterruptedError):
         raise
     except AskError as error:
         session.print_line(f"ask: {format_one_line(str(error))}")
-    return ""
+        return error.exit_code
+    return 0
 
 
 # Without a terminal
@@ -124,14 +132,7 @@ def run_piped_chat(session: ChatSession, first_message: str) -> int:
     for text in read_messages(first_message, session.request.settings.stdin_limit):
         if is_exit_command(text):
             break
-        try:
-            with redact_errors(session.console, verbose=session.flags["verbose"]):
-                session.send_message(text)
-        except (BrokenOutputError, RunInterruptedError):
-            raise
-        except AskError as error:
-            code = error.exit_code
-            session.print_line(f"ask: {format_one_line(str(error))}")
+        code = report_errors(session, partial(session.send_message, text)) or code
     return code
 
 
