@@ -24,7 +24,7 @@ class Setting(NamedTuple):
         type: of its value; a list has strings, and a float may be written as a whole number.
         description: for lists of settings.
         field: the field of `Settings` that it sets; "" for none.
-        option: the option of `ask`, by parameter name; "" for none. One that begins with "no_" is the opposite.
+        option: the option of `ask`, if its parameter name is not `field`. One that begins with "no_" is the opposite.
         variable: the environment variable; "" for none.
     """
 
@@ -38,31 +38,26 @@ class Setting(NamedTuple):
 SETTINGS = {
     "provider": Setting(str, "the provider to ask", variable="ASK_PROVIDER"),
     "model": Setting(str, "the model to ask, of that provider", variable="ASK_MODEL"),
-    "system": Setting(str, "added to the system prompt", "system", "system"),
-    "max_rounds": Setting(int, "rounds of tool calls", "max_rounds", "max_rounds"),
-    "max_cost": Setting(float, "US dollars after which no round begins", "max_cost", "max_cost"),
-    "timeout": Setting(float, "seconds in which the answer must grow", "timeout", "timeout"),
+    "system": Setting(str, "added to the system prompt", "system"),
+    "max_rounds": Setting(int, "rounds of tool calls", "max_rounds"),
+    "max_cost": Setting(float, "US dollars after which no round begins", "max_cost"),
+    "timeout": Setting(float, "seconds in which the answer must grow", "timeout"),
     "stream": Setting(bool, "show the answer as it comes", "stream", "no_stream"),
     "stdin_limit": Setting(int, "bytes read from standard input", "stdin_limit"),
     "context_limit": Setting(int, "tokens of a conversation to send at most", "context_limit"),
     "tools.enabled": Setting(bool, "let the model call tools", "tools", "no_tools", "ASK_TOOLS"),
     "tools.disabled": Setting(list, "tools to leave out", "disabled_tools", "disable_tool"),
-    "tools.command_timeout": Setting(float, "seconds that a command may take", "command_timeout", "command_timeout"),
-    "tools.confirm": Setting(bool, "ask before what runs or writes", "confirm", "confirm"),
+    "tools.command_timeout": Setting(float, "seconds that a command may take", "command_timeout"),
+    "tools.confirm": Setting(bool, "ask before what runs or writes", "confirm"),
     "history.enabled": Setting(bool, "keep conversations, and what files held before", "save", "no_save"),
     "search.engine": Setting(str, "what search_web asks: brave, tavily or duckduckgo", "search_engine"),
     "mcp.files": Setting(list, "JSON files that name further MCP servers", "mcp_files"),
-    "safe.enabled": Setting(bool, "confine what tools can do, always", "safe", "safe", "ASK_SAFE"),
-    "safe.allow_dirs": Setting(list, "further folders that tools may write, when confined", "allow_dirs", "allow_dirs"),
+    "safe.enabled": Setting(bool, "confine what tools can do, always", "safe", variable="ASK_SAFE"),
+    "safe.allow_dirs": Setting(list, "further folders that tools may write, when confined", "allow_dirs"),
     "safe.allow_hosts": Setting(
-        list,
-        "hosts that fetch_url and search_web may reach without asking, when confined",
-        "allow_hosts",
-        "allow_hosts",
+        list, "hosts that fetch_url and search_web may reach without asking, when confined", "allow_hosts"
     ),
-    "safe.allow_tools": Setting(
-        list, "tools that are not ask's own to offer, when confined", "allow_tools", "allow_tools"
-    ),
+    "safe.allow_tools": Setting(list, "tools that are not ask's own to offer, when confined", "allow_tools"),
     "safe.environment": Setting(list, "further variables that commands may see, when confined", "safe_environment"),
     "safe.tripwires": Setting(
         list, "commands to refuse, when confined: built-in ones by name, others as regular expressions", "tripwires"
@@ -84,16 +79,10 @@ PROVIDER_KEYS = {
 }
 """The keys of a table `[providers.NAME]`, all strings, with their descriptions."""
 SERVER_KEYS: dict[str, type] = {
-    "command": str,
-    "args": list,
-    "env": dict,
-    "cwd": str,
-    "url": str,
-    "headers": dict,
-    "type": str,
-    "timeout": float,
-    "enabled": bool,
-    "tools": list,
+    **dict.fromkeys(("command", "cwd", "url", "type"), str),
+    **dict.fromkeys(("args", "tools"), list),
+    **dict.fromkeys(("env", "headers"), dict),
+    "timeout": float, "enabled": bool,
 }
 """The keys of a table `[mcp.servers.NAME]`, with their types."""
 SERVER_NAME_PATTERN = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
@@ -349,7 +338,7 @@ def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
 def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], config: Config) -> Settings:
     """Resolve the settings of a run. `flags` contains the options by name, None for those not given."""
     values = {
-        setting.field: _resolve_setting(key, flags.get(setting.option), environment, config)
+        setting.field: _resolve_setting(key, flags.get(setting.option or setting.field), environment, config)
         for key, setting in SETTINGS.items()
         if setting.field
     }

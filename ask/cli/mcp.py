@@ -16,7 +16,7 @@ from ask.agent.app_context import AppContext
 from ask.agent.mcp_servers import collect_server_tools, create_lazy_servers, is_mcp_installed, open_tool_list_cache
 from ask.cli.config import change_setting
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
-from ask.cli.tools import format_parameters
+from ask.cli.tools import to_tool_row
 from ask.config_file import UNSET
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import ConfigError, MissingDependencyError, UsageError
@@ -124,17 +124,7 @@ def load_tool_rows(servers: Sequence[ServerConfig], app: AppContext) -> list[dic
         tools = [(entry.server.name, collect_server_tools(entry, lazy_servers, console)) for entry in server_tools]
     if server_tools and all(entry.failure for entry in server_tools):
         raise ConfigError("no MCP server can be used", "ask mcp test says more")
-    return [
-        {
-            "name": tool.spec.name,
-            "parameters": format_parameters(tool),
-            "description": tool.spec.description,
-            "runs_or_writes": tool.changes,
-            "server": server_name,
-        }
-        for server_name, its_tools in tools
-        for tool in its_tools
-    ]
+    return [{**to_tool_row(tool), "server": server_name} for server_name, its_tools in tools for tool in its_tools]
 
 
 @command.command("add", short_help="Add an MCP server to config.toml.")
