@@ -82,7 +82,8 @@ SERVER_KEYS: dict[str, type] = {
     **dict.fromkeys(("command", "cwd", "url", "type"), str),
     **dict.fromkeys(("args", "tools"), list),
     **dict.fromkeys(("env", "headers"), dict),
-    "timeout": float, "enabled": bool,
+    "timeout": float,
+    "enabled": bool,
 }
 """The keys of a table `[mcp.servers.NAME]`, with their types."""
 SERVER_NAME_PATTERN = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")

@@ -459,7 +459,10 @@ def query_provider(loaded: CheckResult, endpoint: ModelEndpoint) -> CheckResult:
         settings = Settings(timeout=PROVIDER_READ_TIMEOUT, tries=1)
         count = len(create_client(endpoint, lambda _: None, settings).list_models())
     except Exception as error:  # noqa: BLE001 - a server may send anything
-        ask_error = error if isinstance(error, AskError) else to_ask_error(error)
+        # Not to_ask_error(), which asks for a report: the plugin may be to blame.
+        advice = "-v with a question shows where it arose"
+        unforeseen = AskError(f"{type(error).__name__}: {error}", advice)
+        ask_error = error if isinstance(error, AskError) else unforeseen
         return add_failure(loaded, ask_error.brief, ask_error.advice)
     listed = f"lists {format_count(count, 'model')}" if count else "answers"
     return loaded._replace(state=OK, found=f"{loaded.found}, {listed}")
