@@ -6,36 +6,99 @@ program into the user's `bin` folder.
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import shlex
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from ask.parsing import as_dict, as_list, as_text
 from ask.version import DISTRIBUTION
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+_QUOTE_REMOVAL = str.maketrans("", "", "\"' ")
 
 
 def format_install_command(extra: str) -> str:
     """Return the shell command that adds an extra's packages to this installation."""
-    from importlib.metadata import requires
+    from importlib.metadata import distribution
     from importlib.util import find_spec
 
-    marker = re.compile(rf"; *extra *== *['\"]{extra}['\"]")
-    requirements = [text.partition(";")[0].strip() for text in requires(DISTRIBUTION) or () if marker.search(text)]
-    prefix = Path(sys.prefix)
+    prefix, ask_distribution = Path(sys.prefix), distribution(DISTRIBUTION)
     if (prefix / "pipx_metadata.json").exists():
-        command = ["pipx", "inject", prefix.name]
-    elif find_spec("pip"):
-        command = [sys.executable, "-m", "pip", "install"]
-    else:  # as in environments made by uv
-        command = ["uv", "pip", "install", "--python", sys.executable]
-    return shlex.join([*command, *requirements])
+        return shlex.join(["pipx", "inject", prefix.name, *find_extra_requirements(ask_distribution, extra)])
+    if requirements := as_list(read_uv_receipt(prefix).get("requirements")):
+        return shlex.join(["uv", "tool", "install", *format_uv_arguments(requirements, ask_distribution, extra)])
+    installer = ["-m", "pip", "install"]
+    installer = [sys.executable, *installer] if find_spec("pip") else ["uv", *installer[1:], "--python", sys.executable]
+    requirement, is_editable = format_requirement(ask_distribution, [extra])
+    return shlex.join([*installer, *(["--editable"] if is_editable else []), requirement])
+
+
+def find_extra_requirements(ask_distribution: Distribution, extra: str) -> list[str]:
+    """Return the requirements of an extra, without their markers."""
+    requirements = [requirement.partition(";") for requirement in ask_distribution.requires or ()]
+    return [name.strip() for name, _, marker in requirements if f"extra=={extra}" in marker.translate(_QUOTE_REMOVAL)]
+
+
+def read_uv_receipt(prefix: Path) -> dict[str, Any]:
+    """Read the receipt of a `uv tool` environment; {} if the folder is not one."""
+    import tomllib
+
+    try:
+        return as_dict(tomllib.loads((prefix / "uv-receipt.toml").read_text()).get("tool"))
+    except (OSError, ValueError):
+        return {}
+
+
+def format_uv_arguments(requirements: Iterable[Any], ask_distribution: Distribution, extra: str) -> list[str]:
+    """Return the arguments of `uv tool install`. It removes every package that is not listed again."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    arguments: list[str] = []
+    for table in map(as_dict, requirements):
+        name, extras, version = table.get("name"), as_list(table.get("extras")), as_text(table.get("specifier"))
+        if name == DISTRIBUTION:
+            requirement, is_editable = format_requirement(ask_distribution, dict.fromkeys([*extras, extra]), version)
+            arguments = [*(["--editable"] if is_editable else []), requirement, *arguments]
+            continue
+        try:
+            requirement, is_editable = format_requirement(distribution(as_text(name)), extras, version)
+        except (PackageNotFoundError, ValueError):
+            continue
+        arguments += ["--with-editable" if is_editable else "--with", requirement]
+    return arguments
+
+
+def format_requirement(package: Distribution, extras: Iterable[str], version: str = "") -> tuple[str, bool]:
+    """Return the requirement that reinstalls a package, and whether it is editable.
+
+    The origin is in `direct_url.json`: https://packaging.python.org/specifications/direct-url-data-structure
+    """
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        origin = as_dict(json.loads(package.read_text("direct_url.json") or "{}"))
+    except ValueError:
+        origin = {}
+    extras_suffix = f"[{','.join(map(str, extras))}]" if extras else ""
+    name, url = package.metadata["Name"], as_text(origin.get("url"))
+    if "dir_info" in origin:
+        return unquote(urlsplit(url).path) + extras_suffix, as_dict(origin["dir_info"]).get("editable") is True
+    if vcs_info := as_dict(origin.get("vcs_info")):
+        url = f"{vcs_info.get('vcs')}+{url}@{vcs_info.get('requested_revision') or vcs_info.get('commit_id')}"
+    if subdirectory := as_text(origin.get("subdirectory")):
+        url = f"{url}#subdirectory={subdirectory}"
+    return f"{name}{extras_suffix} @ {url}" if url else f"{name}{extras_suffix}{version}", False
 
 
 def find_launcher() -> Path:
     """Return the `ask` that should be on PATH. This is the script itself, or the link to it from pipx or `uv tool`."""
     import sysconfig
-    import tomllib
 
     scripts = Path(sysconfig.get_path("scripts"))
     launcher = Path(os.path.abspath(sys.argv[0]))
@@ -43,10 +106,7 @@ def find_launcher() -> Path:
         launcher = scripts / "ask"
     if launcher.parent != scripts:
         return launcher
-    links = [Path.home() / ".local/bin/ask", Path("/usr/local/bin/ask")]  # created by pipx
-    try:
-        receipt = tomllib.loads((Path(sys.prefix) / "uv-receipt.toml").read_text())
-        links += [Path(entry_point["install-path"]) for entry_point in receipt["tool"]["entrypoints"]]
-    except (OSError, ValueError, KeyError):
-        pass  # not installed by uv
+    entry_points = as_list(read_uv_receipt(Path(sys.prefix)).get("entrypoints"))
+    links = [Path(as_text(as_dict(entry_point).get("install-path"))) for entry_point in entry_points]
+    links += [Path.home() / ".local/bin/ask", Path("/usr/local/bin/ask")]  # created by pipx
     return next((link for link in links if link.name == "ask" and link.exists() and link.samefile(launcher)), launcher)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,12 +32,19 @@ class Environment:
         [self.packages] = path.glob("lib/python*/site-packages")
         packages = sysconfig.get_path("purelib")
         (self.packages / "ask.pth").write_text(f"{ROOT}\nimport site; site.addsitedir({packages!r})\n")
-        metadata = self.packages / "ask_gents-1.0.dist-info" / "METADATA"
-        metadata.parent.mkdir()
-        metadata.write_text(str(distribution("ask-gents").metadata))
+        self.add("ask-gents", {}, str(distribution("ask-gents").metadata))
         self.program = path / "bin" / "ask"
         self.program.write_text(f"#!{path}/bin/python\nfrom ask.__main__ import main\nmain()\n")
         self.program.chmod(0o755)
+
+    def add(self, name: str, origin: Mapping[str, Any], metadata: str = "") -> None:
+        """Add a package's metadata, with its origin."""
+        folder = self.packages / f"{name.replace('-', '_')}-1.0.dist-info"
+        folder.mkdir(exist_ok=True)
+        if metadata or not (folder / "METADATA").exists():
+            (folder / "METADATA").write_text(metadata or f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        if origin:
+            (folder / "direct_url.json").write_text(json.dumps(origin))
 
     def hint(self, extra: str = "web") -> list[str]:
         """Return the install command for an extra, split into words."""
@@ -52,9 +61,12 @@ def created(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 @pytest.fixture
 def environment(created: Environment) -> Iterator[Environment]:
     """A virtual environment with only ask in it, as installed by pip from an index."""
+    before = {path for path in created.path.rglob("*") if path.suffix in (".json", ".toml", ".dist-info")}
     yield created
-    for name in ("pipx_metadata.json", "uv-receipt.toml"):
-        (created.path / name).unlink(missing_ok=True)
+    for path in {path for path in created.path.rglob("*") if path.suffix in (".json", ".toml")} - before:
+        path.unlink()
+    for path in set(created.packages.glob("*.dist-info")) - before:
+        shutil.rmtree(path)
 
 
 @pytest.mark.slow
@@ -64,10 +76,44 @@ def test_pipx_injects_the_requirements_of_the_extra(environment: Environment) ->
     assert environment.hint("mcp") == ["pipx", "inject", "ask-gents-dev", "mcp>=2.3"]
 
 
-def test_otherwise_the_requirements_are_installed_into_this_environment(environment: Environment) -> None:
+def test_uv_tool_is_given_all_packages_again(environment: Environment) -> None:
+    receipt = """
+[tool]
+requirements = [
+    { name = "ask-gents", extras = ["mcp"], directory = "/src/ask it" },
+    { name = "rich", specifier = ">=13" },
+    { name = "ask-tools-one", editable = "/src/one" },
+    { name = "not-there" },
+]
+"""
+    (environment.path / "uv-receipt.toml").write_text(receipt)
+    environment.add("ask-gents", {"url": "file:///src/ask%20it", "dir_info": {}})
+    environment.add("ask-tools-one", {"url": "file:///src/one", "dir_info": {"editable": True}})
+    others = ["--with", "rich>=13", "--with-editable", "/src/one"]
+    assert environment.hint() == ["uv", "tool", "install", "/src/ask it[mcp,web]", *others]
+
+
+@pytest.mark.parametrize(
+    ("origin", "source"),
+    [
+        ({}, ["ask-gents[web]"]),
+        ({"url": "file:///src/ask", "dir_info": {}}, ["/src/ask[web]"]),
+        ({"url": "file:///src/ask", "dir_info": {"editable": True}}, ["--editable", "/src/ask[web]"]),
+        (
+            {"url": "https://example.com/ask.git", "vcs_info": {"vcs": "git", "commit_id": "12ab"}},
+            ["ask-gents[web] @ git+https://example.com/ask.git@12ab"],
+        ),
+        ({"url": "file:///src/ask.whl", "archive_info": {}}, ["ask-gents[web] @ file:///src/ask.whl"]),
+    ],
+)
+def test_pip_installs_from_the_origin_of_ask(
+    environment: Environment, origin: dict[str, Any], source: list[str]
+) -> None:
+    environment.add("ask-gents", origin)
     python = str(environment.path / "bin" / "python")
-    installers = ([python, "-m", "pip", "install"], ["uv", "pip", "install", "--python", python])
-    assert environment.hint() in [[*installer, *WEB] for installer in installers]
+    hint = environment.hint()
+    assert hint[: -len(source)] in ([python, "-m", "pip", "install"], ["uv", "pip", "install", "--python", python])
+    assert hint[-len(source) :] == source
 
 
 def check_path(program: Path, home: Home, path: str = os.defpath) -> dict[str, str]:
