@@ -14,12 +14,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from ask.app_dirs import AppDirs
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
 from ask.errors import AskError
-from ask.settings import read_toml
+from ask.settings import Config, read_config
 from ask.text import format_one_line, repair_surrogates
 
 SAFE_WORD = re.compile(r"[A-Za-z0-9_.~/:@+,=%-]+")
@@ -57,25 +56,18 @@ def write_completions(arguments: Sequence[str], environment: Mapping[str, str] =
 
 def complete_providers(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem]:
     """Yield the installed providers, then those configured in config.toml."""
-    installed = read_provider_rows(app_dirs.cache / "plugins.json")
-    yield from ((name, distribution) for name, _, distribution in sorted(installed))
-    installed_names = {name for name, _, _ in installed}
-    for name, table in get_table(load_config_values(app_dirs), "providers").items():
-        if name not in installed_names and isinstance(table, dict) and "base_url" in table:
-            yield name, "config.toml"
-
-
-def read_provider_rows(cache_file: Path) -> list[list[str]]:
-    """Return the name, target and distribution of each installed provider.
-
-    They come from the last run's index if possible.
-    """
     try:
-        return [[str(part) for part in row] for row in json.loads(cache_file.read_bytes())["rows"] if len(row) == 3]
+        rows = json.loads((app_dirs.cache / "plugins.json").read_bytes())["rows"]  # the last run's index
+        installed = {str(name): str(distribution) for name, _, distribution in rows}
     except (OSError, ValueError, KeyError, TypeError):
         from ask.plugin_api.loader import find_plugins
 
-        return [list(entry) for entries in find_plugins(cache_file).providers.values() for entry in entries]
+        entries = find_plugins(app_dirs.cache / "plugins.json").providers.values()
+        installed = {entry.name: entry.distribution for entry, *_ in entries}
+    yield from sorted(installed.items())
+    for name, table in load_config(app_dirs).providers.items():
+        if name not in installed and "base_url" in table:
+            yield name, "config.toml"
 
 
 def complete_models(
@@ -89,16 +81,16 @@ def complete_models(
     if provider:
         yield from ((model, "") for model in list_model_ids(app_dirs, provider))
         return
-    distributions = dict(complete_providers(app_dirs))
+    providers = dict(complete_providers(app_dirs))
     prefix, colon, _ = incomplete.partition(":")
-    if colon and prefix in distributions:
+    if colon and prefix in providers:
         yield from ((f"{prefix}:{model}", "") for model in list_model_ids(app_dirs, prefix))
         return
-    config = load_config_values(app_dirs)
-    yield from ((alias, str(model)) for alias, model in get_table(config, "aliases").items())
-    yield from ((f"{name}:", distribution) for name, distribution in distributions.items())
+    config = load_config(app_dirs)
+    yield from config.aliases.items()
+    yield from ((f"{name}:", distribution) for name, distribution in providers.items())
     default_provider = environment.get("ASK_PROVIDER") or config.get("provider")
-    if default_provider in distributions:
+    if default_provider in providers:
         yield from ((model, "") for model in list_model_ids(app_dirs, str(default_provider)))
 
 
@@ -141,22 +133,16 @@ def complete_templates(app_dirs: AppDirs, *_: object) -> Iterator[CompletionItem
     from ask.templates.files import list_template_files
 
     with suppress(AskError):
-        for name, file in list_template_files(app_dirs.config / "prompts").items():
+        for name, file in list_template_files(app_dirs.templates).items():
             yield name, "yours" if file.is_relative_to(app_dirs.config) else ""
 
 
-def load_config_values(app_dirs: AppDirs) -> Mapping[str, Any]:
-    """Return the content of config.toml. If it is invalid, return {}: the next run reports the error."""
+def load_config(app_dirs: AppDirs) -> Config:
+    """Return the configuration. If it is invalid, it is empty: the next run reports the error."""
     try:
-        return read_toml(app_dirs.config_file)
+        return read_config(app_dirs.config_file)
     except AskError:
-        return {}
-
-
-def get_table(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a table of config.toml, or {} if it is missing or not a table."""
-    value = config.get(name)
-    return value if isinstance(value, dict) else {}
+        return Config()
 
 
 COMPLETERS: Mapping[str, Callable[[AppDirs, Mapping[str, str], str, str], Iterator[CompletionItem]]] = {

@@ -1,11 +1,12 @@
 """Timing of a run: `--profile` prints the time per phase to stderr, `--profile=FILE` writes a file for pstats.
 
-Functions are wrapped while their modules are imported, so no other module needs to know about profiling. The run takes
-place in a child process, so that its exit is timed too.
+Functions are wrapped when their modules are first imported, so no other module needs to know about profiling. The run
+takes place in a child process, so that its exit is timed too.
 """
 
 from __future__ import annotations
 
+import builtins
 import os
 import signal
 import sys
@@ -14,8 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import wraps
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+from operator import attrgetter
 from typing import Any
 
 PROFILE_OPTION = "--profile"
@@ -53,29 +53,55 @@ class PhaseTimer:
         self.packages: defaultdict[str, float] = defaultdict(float)
         """Import time by package."""
         self._last_switch = time.perf_counter()
-        self._phase_stack = [(OTHER, "")]
-        self._thread_id = threading.get_ident()
+        self._active_phases = [(OTHER, "")]
+        self._untimed_modules = set(TIMED_FUNCTIONS)
+        self._import_module = builtins.__import__
 
-    def time_function(self, function: Callable[..., Any], phase: str, package: str = "") -> Callable[..., Any]:
-        """Wrap a function so that its time counts for a phase."""
+    def time_imports(self) -> None:
+        """Time all imports from now on, and `TIMED_FUNCTIONS` as soon as their modules are loaded."""
 
+        def timed_import(name: str, *args: Any, **kwargs: Any) -> Any:
+            is_relative = len(args) == 4 and args[3]  # globals, locals, fromlist, level
+            package = (args[0]["__package__"] if is_relative else name).partition(".")[0]
+            try:
+                return self._call(self._import_module, IMPORTS, package, name, *args, **kwargs)
+            finally:
+                for module_name in self._untimed_modules & sys.modules.keys():
+                    self._wrap_functions(module_name)
+
+        builtins.__import__ = timed_import
+
+    def _wrap_functions(self, module_name: str) -> None:
+        module = sys.modules[module_name]
+        if getattr(module.__spec__, "_initializing", False):
+            return
+        self._untimed_modules.discard(module_name)
+        for path, phase in TIMED_FUNCTIONS[module_name].items():
+            owner_name, _, name = path.rpartition(".")
+            owner = attrgetter(owner_name)(module) if owner_name else module
+            setattr(owner, name, self._time_function(getattr(owner, name), phase))
+
+    def _time_function(self, function: Callable[..., Any], phase: str) -> Callable[..., Any]:
         @wraps(function)
         def timed_function(*args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() != self._thread_id:
-                return function(*args, **kwargs)
-            self._add_elapsed()
-            self._phase_stack.append((phase, package))
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self._add_elapsed()
-                self._phase_stack.pop()
+            return self._call(function, phase, "", *args, **kwargs)
 
         return timed_function
 
+    def _call(self, function: Callable[..., Any], phase: str, package: str, *args: Any, **kwargs: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            return function(*args, **kwargs)
+        self._add_elapsed()
+        self._active_phases.append((phase, package))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self._add_elapsed()
+            self._active_phases.pop()
+
     def _add_elapsed(self) -> None:
         now = time.perf_counter()
-        phase, package = self._phase_stack[-1]
+        phase, package = self._active_phases[-1]
         self.phases[phase] += now - self._last_switch
         if package:
             self.packages[package] += now - self._last_switch
@@ -87,58 +113,10 @@ class PhaseTimer:
         return {"phases": self.phases, "packages": self.packages, "ended": self._last_switch}
 
 
-class TimingFinder:
-    """A `sys.meta_path` finder that times module loading and wraps `TIMED_FUNCTIONS`.
-
-    It comes first and delegates to the other finders.
-    """
-
-    def __init__(self, clock: PhaseTimer) -> None:
-        self._clock = clock
-        self._timed_find_spec = clock.time_function(self._delegate_find_spec, IMPORTS)
-
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> Any:
-        """Return the spec that the other finders find, with a timed loader."""
-        spec: ModuleSpec | None = self._timed_find_spec(name, path, target)
-        loader = spec.loader if spec else None
-        if loader is not None and not isinstance(loader, type):  # built-in and frozen modules have a class as loader
-            package = name.partition(".")[0]
-            create, execute = loader.create_module, loader.exec_module
-
-            def execute_and_wrap(module: ModuleType) -> None:
-                execute(module)
-                for function, phase in TIMED_FUNCTIONS.get(name, {}).items():
-                    self._wrap_function(module, function, phase)
-
-            vars(loader)["create_module"] = self._clock.time_function(create, IMPORTS, package)
-            vars(loader)["exec_module"] = self._clock.time_function(execute_and_wrap, IMPORTS, package)
-        return spec
-
-    def _delegate_find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None
-    ) -> ModuleSpec | None:
-        finders = (finder for finder in sys.meta_path if finder is not self)
-        return next(filter(None, (finder.find_spec(name, path, target) for finder in finders)), None)
-
-    def _wrap_function(self, module: ModuleType, function_name: str, phase: str) -> None:
-        owner: Any = module
-        *class_names, name = function_name.split(".")
-        for class_name in class_names:
-            owner = getattr(owner, class_name)
-        setattr(owner, name, self._clock.time_function(getattr(owner, name), phase))
-
-
 def run_profiled(arguments: Sequence[str], run: CommandRunner) -> int:
-    """Run a command line that begins with a profile option; return its exit code.
-
-    Raises:
-        UsageError: the file name is empty.
-        FileError: the file cannot be written.
-    """
-    option, *rest = arguments
-    if option == PROFILE_OPTION:
-        return run_with_phase_timing(rest, run)
-    return run_with_cprofile(option.removeprefix(f"{PROFILE_OPTION}="), rest, run)
+    """Run a command line that begins with a profile option; return its exit code."""
+    _, equals, file = arguments[0].partition("=")
+    return run_with_cprofile(file, arguments[1:], run) if equals else run_with_phase_timing(arguments[1:], run)
 
 
 def run_with_cprofile(file: str, arguments: Sequence[str], run: CommandRunner) -> int:
@@ -174,7 +152,7 @@ def run_with_phase_timing(arguments: Sequence[str], run: CommandRunner) -> int:
     child = os.fork()
     if not child:
         timer = PhaseTimer()
-        sys.meta_path.insert(0, TimingFinder(timer))
+        timer.time_imports()
         try:
             return run(arguments)
         finally:

@@ -1,4 +1,4 @@
-"""ask's folders, the content of config.toml, and the settings of a run.
+"""The settings of `ask`: one definition for each, config.toml, and the settings of a run.
 
 Only this module combines command line options with the configuration; everything else takes `Settings`.
 """
@@ -6,102 +6,102 @@ Only this module combines command line options with the configuration; everythin
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.errors import ConfigError, FileError
-from ask.mcp_settings import SERVER_KEYS, check_server_tables
 from ask.messages import EMPTY_MAPPING
 from ask.retries import DEFAULT_BACKOFF, DEFAULT_TRIES
 from ask.suggestions import suggest
 
-CONFIG_KEYS: dict[str, type | tuple[type, ...]] = {
-    "provider": str,
-    "model": str,
-    "system": str,
-    "max_rounds": int,
-    "max_cost": (int, float),
-    "timeout": (int, float),
-    "stream": bool,
-    "stdin_limit": int,
-    "context_limit": int,
-    "tools.enabled": bool,
-    "tools.disabled": list,
-    "tools.command_timeout": (int, float),
-    "tools.confirm": bool,
-    "history.enabled": bool,
-    "search.engine": str,
-    "mcp.files": list,
-    "safe.enabled": bool,
-    "safe.allow_dirs": list,
-    "safe.allow_hosts": list,
-    "safe.allow_tools": list,
-    "safe.environment": list,
-    "safe.tripwires": list,
-    "network.tries": int,
-    "network.backoff": (int, float),
-}
-"""The keys of config.toml with their types, besides the tables `aliases`, `options`, `providers` and `mcp.servers`."""
 
-KEY_DESCRIPTIONS = {
-    "provider": "the provider to ask",
-    "model": "the model to ask, of that provider",
-    "system": "added to the system prompt",
-    "max_rounds": "rounds of tool calls",
-    "max_cost": "US dollars after which no round begins",
-    "timeout": "seconds in which the answer must grow",
-    "stream": "show the answer as it comes",
-    "stdin_limit": "bytes read from standard input",
-    "context_limit": "tokens of a conversation to send at most",
-    "tools.enabled": "let the model call tools",
-    "tools.disabled": "tools to leave out",
-    "tools.command_timeout": "seconds that a command may take",
-    "tools.confirm": "ask before what runs or writes",
-    "history.enabled": "keep conversations, and what files held before",
-    "search.engine": "what search_web asks: brave, tavily or duckduckgo",
-    "mcp.files": "JSON files that name further MCP servers",
-    "safe.enabled": "confine what tools can do, always",
-    "safe.allow_dirs": "further folders that tools may write, when confined",
-    "safe.allow_hosts": "hosts that fetch_url and search_web may reach without asking, when confined",
-    "safe.allow_tools": "tools that are not ask's own to offer, when confined",
-    "safe.environment": "further variables that commands may see, when confined",
-    "safe.tripwires": "commands to refuse, when confined: built-in ones by name, others as regular expressions",
-    "network.tries": "how often a request is sent",
-    "network.backoff": "seconds before the second try",
-}
-"""A short description of each of `CONFIG_KEYS`."""
+class Setting(NamedTuple):
+    """A key of config.toml, and what overrides it.
 
-SETTINGS_FIELDS = {
-    "tools.enabled": "tools",
-    "tools.disabled": "disabled_tools",
-    "history.enabled": "save",
-    "search.engine": "search_engine",
-    "mcp.files": "mcp_files",
-    "safe.enabled": "safe",
-    "safe.environment": "safe_environment",
-}
-"""The fields of `Settings` whose names differ from the last part of their key."""
+    Attributes:
+        type: of its value; a list has strings, and a float may be written as a whole number.
+        description: for lists of settings.
+        field: the field of `Settings` that it sets; "" for none.
+        option: the option of `ask`, if its parameter name is not `field`. One that begins with "no_" is the opposite.
+        variable: the environment variable; "" for none.
+    """
 
+    type: type
+    description: str
+    field: str = ""
+    option: str = ""
+    variable: str = ""
+
+
+SETTINGS = {
+    "provider": Setting(str, "the provider to ask", variable="ASK_PROVIDER"),
+    "model": Setting(str, "the model to ask, of that provider", variable="ASK_MODEL"),
+    "system": Setting(str, "added to the system prompt", "system"),
+    "max_rounds": Setting(int, "rounds of tool calls", "max_rounds"),
+    "max_cost": Setting(float, "US dollars after which no round begins", "max_cost"),
+    "timeout": Setting(float, "seconds in which the answer must grow", "timeout"),
+    "stream": Setting(bool, "show the answer as it comes", "stream", "no_stream"),
+    "stdin_limit": Setting(int, "bytes read from standard input", "stdin_limit"),
+    "context_limit": Setting(int, "tokens of a conversation to send at most", "context_limit"),
+    "tools.enabled": Setting(bool, "let the model call tools", "tools", "no_tools", "ASK_TOOLS"),
+    "tools.disabled": Setting(list, "tools to leave out", "disabled_tools", "disable_tool"),
+    "tools.command_timeout": Setting(float, "seconds that a command may take", "command_timeout"),
+    "tools.confirm": Setting(bool, "ask before what runs or writes", "confirm"),
+    "history.enabled": Setting(bool, "keep conversations, and what files held before", "save", "no_save"),
+    "search.engine": Setting(str, "what search_web asks: brave, tavily or duckduckgo", "search_engine"),
+    "mcp.files": Setting(list, "JSON files that name further MCP servers", "mcp_files"),
+    "safe.enabled": Setting(bool, "confine what tools can do, always", "safe", variable="ASK_SAFE"),
+    "safe.allow_dirs": Setting(list, "further folders that tools may write, when confined", "allow_dirs"),
+    "safe.allow_hosts": Setting(
+        list, "hosts that fetch_url and search_web may reach without asking, when confined", "allow_hosts"
+    ),
+    "safe.allow_tools": Setting(list, "tools that are not ask's own to offer, when confined", "allow_tools"),
+    "safe.environment": Setting(list, "further variables that commands may see, when confined", "safe_environment"),
+    "safe.tripwires": Setting(
+        list, "commands to refuse, when confined: built-in ones by name, others as regular expressions", "tripwires"
+    ),
+    "network.tries": Setting(int, "how often a request is sent", "tries"),
+    "network.backoff": Setting(float, "seconds before the second try", "backoff"),
+}
+"""The settings by key, besides the tables `aliases`, `options`, `providers` and `mcp.servers`."""
 CONFIG_TABLES = (
-    *dict.fromkeys(key.partition(".")[0] for key in CONFIG_KEYS if "." in key),
+    *dict.fromkeys(key.partition(".")[0] for key in SETTINGS if "." in key),
     "aliases",
     "options",
     "providers",
 )
+PROVIDER_KEYS = {
+    "base_url": "where its requests go",
+    "key_env": "the environment variable that holds its key",
+    "model": "the model to ask where none is named",
+}
+"""The keys of a table `[providers.NAME]`, all strings, with their descriptions."""
+SERVER_KEYS: dict[str, type] = {
+    **dict.fromkeys(("command", "cwd", "url", "type"), str),
+    **dict.fromkeys(("args", "tools"), list),
+    **dict.fromkeys(("env", "headers"), dict),
+    "timeout": float,
+    "enabled": bool,
+}
+"""The keys of a table `[mcp.servers.NAME]`, with their types."""
+SERVER_NAME_PATTERN = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
+"""Valid names of MCP servers.
 
+The names of a server's tools begin with its name and two underscores.
+"""
+SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
 MAX_NUMBER = 1_000_000_000
 """The largest number allowed in config.toml; as a time in seconds it means no limit."""
-
-SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
-"""The allowed values of search.engine."""
-
-PROVIDER_KEYS = ("base_url", "key_env", "model")
-"""The keys of a table `[providers.NAME]`, all strings."""
-
-
-SWITCH_VARIABLES = {"tools.enabled": "ASK_TOOLS", "safe.enabled": "ASK_SAFE"}
-"""The environment variables that override these keys, read by `read_switch`."""
+EXPECTED_VALUES = {
+    str: "a string",
+    int: f"a whole number above 0, at most {MAX_NUMBER}",
+    float: f"a number above 0, at most {MAX_NUMBER}",
+    bool: "true or false",
+    list: "a list of strings",
+    dict: "a table of strings",
+}
 SWITCH_VALUES = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -115,7 +115,7 @@ class Config(NamedTuple):
     warnings: tuple[str, ...] = ()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value at a dotted key of `CONFIG_KEYS`."""
+        """Return the value of a setting, or "mcp.servers"."""
         section, _, name = key.rpartition(".")
         table = self.values.get(section, {}) if section else self.values
         return table.get(name, default)
@@ -181,36 +181,68 @@ def check_config(path: Path, values: Mapping[str, Any]) -> list[str]:
         ConfigError: a value is of the wrong type or out of range.
     """
     warnings: list[str] = []
-    for key, value in _flatten_keys(values):
-        if key in CONFIG_TABLES and not isinstance(value, dict):
-            raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
-        if key == "options":
-            check_options(path, value)
-        elif key.startswith("aliases."):
-            _check_type(path, key, value, str)
-        elif key.startswith("providers."):
-            warnings += _check_provider_table(path, key, value)
-        elif key == "mcp.servers":
-            unknown_keys = check_server_tables(path, value)
-            warnings += [
-                f"{path}: {format_unknown_key(name, list(SERVER_KEYS))} in [{table}]" for table, name in unknown_keys
-            ]
-        elif key in CONFIG_KEYS:
-            _check_type(path, key, value, CONFIG_KEYS[key])
-            if key == "search.engine" and value not in SEARCH_ENGINES:
-                raise ConfigError(f"{path}: {key} must be one of {', '.join(SEARCH_ENGINES)}", f"it is {value!r}")
-        else:
-            warnings.append(f"{path}: {format_unknown_key(key, list(CONFIG_KEYS))}")
+    for section, table in values.items():
+        if section in CONFIG_TABLES:
+            check_table(path, section, table)
+        if section == "options":
+            check_options(path, table)
+            continue
+        is_section = isinstance(table, dict) and section not in SETTINGS
+        keys = {f"{section}.{name}": value for name, value in table.items()} if is_section else {section: table}
+        for key, value in keys.items():
+            if section == "aliases":
+                _check_value(path, key, value, str)
+            elif section == "providers":
+                warnings += check_table(path, key, value, dict.fromkeys(PROVIDER_KEYS, str))
+            elif key == "mcp.servers":
+                warnings += check_server_tables(path, value)
+            elif key in SETTINGS:
+                _check_value(path, key, value, SETTINGS[key].type)
+            else:
+                warnings.append(f"{path}: {format_unknown_key(key, SETTINGS)}")
     return warnings
 
 
-def _flatten_keys(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """List the keys to check: top-level keys, and keys of sections as section.key."""
-    rows: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        is_section = isinstance(value, dict) and key != "options" and key not in CONFIG_KEYS
-        rows += [(f"{key}.{name}", item) for name, item in value.items()] if is_section else [(key, value)]
-    return rows
+def check_table(path: Path, key: str, table: Any, known_keys: Mapping[str, type] | None = None) -> list[str]:
+    """Validate a table, and the values of its known keys; return warnings about the others.
+
+    Raises:
+        ConfigError: it is not a table, or a value is of the wrong type or out of range.
+    """
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
+    if known_keys is None:
+        return []
+    for name in table.keys() & known_keys:
+        _check_value(path, f"{key}.{name}", table[name], known_keys[name])
+    unknown_keys = (name for name in table if name not in known_keys)
+    return [f"{path}: {format_unknown_key(name, known_keys)} in [{key}]" for name in unknown_keys]
+
+
+def check_server_tables(path: Path, servers: Any) -> list[str]:
+    """Validate the table `[mcp.servers]`; return warnings about unknown keys.
+
+    Raises:
+        ConfigError: a value of the wrong type, or a server without a command or URL.
+    """
+    check_table(path, "mcp.servers", servers)
+    warnings: list[str] = []
+    for name, table in servers.items():
+        key = f"mcp.servers.{name}"
+        if not SERVER_NAME_PATTERN.fullmatch(name):
+            hint = "use letters, digits, - and single _, at most 32"
+            raise ConfigError(f"{path}: {name!r} is no name for an MCP server", hint)
+        warnings += check_table(path, key, table, SERVER_KEYS)
+        if "command" in table and "url" in table:
+            raise ConfigError(f"{path}: {key} has a command and a URL", "leave one of them out")
+        if table.get("enabled", True) and not (table.get("command") or table.get("url")):
+            raise ConfigError(f"{path}: {key} has neither a command nor a URL", "set command, or url")
+        if "url" in table and not re.match(r"https?://[^/]", table["url"]):
+            raise ConfigError(f"{path}: {key}.url must be a URL that begins with http:// or https://")
+        target, types = ("URL", ("http", "sse")) if "url" in table else ("command", ("stdio",))
+        if table.get("type", types[0]) not in types:
+            raise ConfigError(f"{path}: {key} has a {target}, so its type is {' or '.join(types)}", "leave type out")
+    return warnings
 
 
 def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
@@ -228,40 +260,25 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
         raise ConfigError(f"{source}: {reason}", "write dates as strings") from error
 
 
-def _check_provider_table(path: Path, key: str, table: Any) -> list[str]:
-    if not isinstance(table, dict):
-        raise ConfigError(f"{path}: {key} must be a table", f"write [{key}]")
-    for name, value in table.items():
-        if name in PROVIDER_KEYS:
-            _check_type(path, f"{key}.{name}", value, str)
-    return [
-        f"{path}: {format_unknown_key(name, list(PROVIDER_KEYS))} in [{key}]"
-        for name in table
-        if name not in PROVIDER_KEYS
-    ]
+def _check_value(path: Path, key: str, value: Any, expected_type: type) -> None:
+    if key == "search.engine" and value not in SEARCH_ENGINES:
+        raise ConfigError(f"{path}: {key} must be one of {', '.join(SEARCH_ENGINES)}", f"it is {value!r}")
+    is_zero_backoff = key == "network.backoff" and value == 0 and not isinstance(value, bool)
+    if not (is_valid_value(value, expected_type) or is_zero_backoff):
+        advice = "" if key.endswith((".env", ".headers", ".url")) else f"it is {value!r}"  # may be a secret
+        raise ConfigError(f"{path}: {key} must be {EXPECTED_VALUES[expected_type]}", advice)
 
 
-def _check_type(path: Path, key: str, value: Any, expected_type: type | tuple[type, ...]) -> None:
-    types = expected_type if isinstance(expected_type, tuple) else (expected_type,)
-    descriptions = {
-        str: "a string",
-        int: "a whole number",
-        float: "a number",
-        bool: "true or false",
-        list: "a list of names",
-    }
-    expected = descriptions[types[-1]]
-    is_valid = isinstance(value, types) and (bool in types or not isinstance(value, bool))
-    if is_valid and list in types:
-        is_valid = all(isinstance(name, str) for name in value)
-    elif is_valid and int in types:
-        expected += f" above 0, at most {MAX_NUMBER}"
-        is_valid = 0 < value <= MAX_NUMBER or (key == "network.backoff" and value == 0)
-    if not is_valid:
-        raise ConfigError(f"{path}: {key} must be {expected}", f"it is {value!r}")
+def is_valid_value(value: Any, expected_type: type) -> bool:
+    """Check that a value is one of `EXPECTED_VALUES`."""
+    if expected_type in (int, float):
+        is_number = isinstance(value, int | expected_type) and not isinstance(value, bool)
+        return is_number and 0 < value <= MAX_NUMBER
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, expected_type) and all(isinstance(item, str) for item in items)
 
 
-def format_unknown_key(key: str, known_keys: list[str]) -> str:
+def format_unknown_key(key: str, known_keys: Mapping[str, Any] | Sequence[str]) -> str:
     """Format a warning about an unknown key, suggesting the most similar known one."""
     suggestion = suggest(key, known_keys)
     return f"unknown key {' '.join(key.split())}" + (f" (did you mean {suggestion}?)" if suggestion else "")
@@ -301,8 +318,8 @@ class Settings(NamedTuple):
 
 
 def get_default_value(key: str) -> Any:
-    """Return the default of a key of `CONFIG_KEYS`; None if it has none."""
-    return Settings._field_defaults.get(SETTINGS_FIELDS.get(key, key.rpartition(".")[2]))
+    """Return the default of a setting; None if it has none."""
+    return Settings._field_defaults.get(SETTINGS[key].field)
 
 
 def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
@@ -321,49 +338,30 @@ def read_switch(environment: Mapping[str, str], variable: str) -> bool | None:
 
 def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], config: Config) -> Settings:
     """Resolve the settings of a run. `flags` contains the options by name, None for those not given."""
-    defaults = Settings()
+    values = {
+        setting.field: _resolve_setting(key, flags.get(setting.option or setting.field), environment, config)
+        for key, setting in SETTINGS.items()
+        if setting.field
+    }
+    options = {**config.options, **(flags.get("option") or {})}
+    return Settings(**values, options=options, assume_yes=bool(flags.get("yes")))
 
-    def pick_value(flag: str, key: str, default: Any) -> Any:
-        value = flags.get(flag)
-        return value if value is not None else config.get(key, default)
 
-    def gather_values(flag: str) -> tuple[str, ...]:
-        return (*config.get(f"safe.{flag}", ()), *(flags.get(flag) or ()))
-
-    system = "\n\n".join(filter(None, (config.get("system"), flags.get("system"))))
-    disabled = {*config.get("tools.disabled", []), *(flags.get("disable_tool") or ())}
-    switches = {key: read_switch(environment, variable) for key, variable in SWITCH_VARIABLES.items()}
-    tools = switches["tools.enabled"]
-    if tools is None:
-        tools = config.get("tools.enabled", True)
-    return Settings(
-        system=system,
-        options={**config.options, **(flags.get("option") or {})},
-        tools=tools and not flags.get("no_tools"),
-        disabled_tools=frozenset(str(name) for name in disabled),
-        max_rounds=pick_value("max_rounds", "max_rounds", defaults.max_rounds),
-        max_cost=pick_value("max_cost", "max_cost", None),
-        command_timeout=float(pick_value("command_timeout", "tools.command_timeout", defaults.command_timeout)),
-        confirm=bool(flags.get("confirm")) or config.get("tools.confirm", False),
-        assume_yes=bool(flags.get("yes")),
-        stream=config.get("stream", True) and not flags.get("no_stream"),
-        timeout=float(pick_value("timeout", "timeout", defaults.timeout)),
-        tries=config.get("network.tries", defaults.tries),
-        backoff=float(config.get("network.backoff", defaults.backoff)),
-        stdin_limit=config.get("stdin_limit", defaults.stdin_limit),
-        save=config.get("history.enabled", True) and not flags.get("no_save"),
-        context_limit=config.get("context_limit"),
-        search_engine=config.get("search.engine", defaults.search_engine),
-        mcp_files=tuple(config.get("mcp.files", ())),
-        # Any source can enable safe mode, and none can disable it. Only the user's own configuration and command line
-        # can loosen it.
-        safe=bool(flags.get("safe")) or config.get("safe.enabled", False) or bool(switches["safe.enabled"]),
-        allow_dirs=gather_values("allow_dirs"),
-        allow_hosts=gather_values("allow_hosts"),
-        allow_tools=gather_values("allow_tools"),
-        safe_environment=tuple(config.get("safe.environment", ())),
-        tripwires=tuple(config.get("safe.tripwires", ())),
-    )
+def _resolve_setting(key: str, flag: Any, environment: Mapping[str, str], config: Config) -> Any:
+    setting, default = SETTINGS[key], get_default_value(key)
+    value = config.get(key, default)
+    if setting.type is list:
+        return type(default)((*value, *(flag or ())))
+    if key == "system":
+        return "\n\n".join(filter(None, (value, flag)))
+    if setting.type is bool:
+        switch = read_switch(environment, setting.variable)
+        # Any source can enable safe mode, and none can disable it.
+        if switch is not None and not (key == "safe.enabled" and value):
+            value = switch
+        return not setting.option.startswith("no_") if flag else value
+    value = value if flag is None else flag
+    return float(value) if isinstance(default, float) else value
 
 
 def get_working_directory() -> Path:

@@ -23,6 +23,12 @@ def suggest(word: str, choices: Iterable[str]) -> str:
     return find_misspelled(word, choices) or next(completions, "")
 
 
+def format_suggestion(word: str, choices: Iterable[str], otherwise: str, prefix: str = "") -> str:
+    """Return a hint for an unknown word: "did you mean PREFIX...?", or `otherwise`."""
+    suggestion = suggest(word, choices)
+    return f"did you mean {prefix}{suggestion}?" if suggestion else otherwise
+
+
 def find_misspelled(word: str, choices: Iterable[str], cutoff: float = LIKELY_CUTOFF) -> str:
     """Return the known word that is probably misspelled; "" for none.
 

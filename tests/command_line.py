@@ -120,11 +120,11 @@ def list_config_keys() -> list[ConfigKeyReference]:
     """Return the keys of config.toml, tables with names chosen by the user last."""
     fixed = [
         ConfigKeyReference(
-            name, format_type(kind), format_default(settings.get_default_value(name)), settings.KEY_DESCRIPTIONS[name]
+            name, format_type(setting.type), format_default(settings.get_default_value(name)), setting.description
         )
-        for name, kind in settings.CONFIG_KEYS.items()
+        for name, setting in settings.SETTINGS.items()
     ]
-    sections = {name.partition(".")[0] for name in settings.CONFIG_KEYS if "." in name}
+    sections = {name.partition(".")[0] for name in settings.SETTINGS if "." in name}
     return [
         *fixed,
         *(
@@ -135,10 +135,10 @@ def list_config_keys() -> list[ConfigKeyReference]:
     ]
 
 
-def format_type(kind: type | tuple[type, ...]) -> str:
+def format_type(kind: type) -> str:
     """Name a Python type in the terms of TOML."""
     words = {str: "text", bool: "true or false", int: "whole number", float: "number", list: "list of texts"}
-    return words[kind[-1] if isinstance(kind, tuple) else kind]
+    return words[kind]
 
 
 def format_default(value: Any) -> str:

@@ -16,7 +16,7 @@ import click
 
 from ask.cli import COMMANDS
 from ask.cli.ask import command as root
-from ask.settings import CONFIG_KEYS
+from ask.settings import SETTINGS
 from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import SEARCH_WEB
 
@@ -154,7 +154,7 @@ def tool_names() -> list[str]:
     return [*(tool.spec.name for tool in list_builtin_tools()), SEARCH_WEB.name]
 
 
-LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(CONFIG_KEYS), "_ask_parameters": list(PARAMETERS)}
+LISTS = {"_ask_tools": tool_names(), "_ask_keys": list(SETTINGS), "_ask_parameters": list(PARAMETERS)}
 
 
 # zsh

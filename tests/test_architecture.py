@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"messages", "parsing", "suggestions", "text", "text_diff", "version", "worker_channel"},
     {"attachments", "errors", "installation", "redaction"},
-    {"answer_extraction", "atomic_files", "console", "mcp_settings", "profiler", "retries"},
+    {"answer_extraction", "atomic_files", "console", "profiler", "retries"},
     {"app_dirs", "settings"},
     {"api_keys", "config_file", "prompt_blocks"},
     {"child_environment"},

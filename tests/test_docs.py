@@ -26,7 +26,7 @@ from ask.errors import AskError
 from ask.plugin_api.chat_completions import ChatCompletions
 from ask.plugin_api.loader import list_hook_names
 from ask.plugin_api.provider import REQUIRED_HOOKS
-from ask.settings import CONFIG_KEYS, PROVIDER_KEYS, SWITCH_VARIABLES, Settings, read_config, resolve_settings
+from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED
 from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import KEYED_ENGINES, SEARCH_WEB
@@ -135,7 +135,7 @@ def test_the_readme_lists_exactly_the_config_keys(tmp_path: Path) -> None:
     providers, options, aliases = (values.pop(name) for name in ("providers", "options", "aliases"))
     tables = {name: value for name, value in values.items() if isinstance(value, dict)}
     flat = {f"{name}.{key}" for name, value in tables.items() for key in value} | values.keys() - tables.keys()
-    assert flat == set(CONFIG_KEYS)
+    assert flat == set(SETTINGS)
     assert {key for provider in providers.values() for key in provider} == set(PROVIDER_KEYS)
     (tmp_path / "config.toml").write_text(text)
     config = read_config(tmp_path / "config.toml")
@@ -154,7 +154,7 @@ OTHER_PROGRAMS = {"DIRENV_CONFIG", "GIT_TEMPLATE_DIR", "HOME", "PATH", "SHELL", 
 def test_the_readme_lists_exactly_the_environment_variables() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "ask").rglob("*.py"))
     read = set(re.findall(r"environment\.get\(\"([A-Z_]+)\"", source)) - OTHER_PROGRAMS
-    read |= set(SWITCH_VARIABLES.values())
+    read |= {setting.variable for setting in SETTINGS.values() if setting.variable}
     read |= {f"XDG_{kind}_HOME" for kind in ("CONFIG", "DATA", "CACHE")} | {
         *list_key_variables("<name>"),
         "<NAME>_BASE_URL",

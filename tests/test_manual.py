@@ -11,7 +11,7 @@ import pytest
 
 from ask.cli import COMMANDS
 from ask.cli.ask import command
-from ask.settings import CONFIG_KEYS
+from ask.settings import SETTINGS
 from tests import roff
 from tests.cli.chat.chat_session import PROMPT
 from tests.command_line import list_subcommands
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 def test_every_option_command_and_config_key_is_documented(page: Path) -> None:
     text = page.read_text().replace("\\fB", "").replace("\\fR", "").replace("\\-", "-")
     options = [name for option in command.params if isinstance(option, click.Option) for name in option.opts]
-    for name in (*options, *(f"ask {name}" for name in COMMANDS), *CONFIG_KEYS):
+    for name in (*options, *(f"ask {name}" for name in COMMANDS), *SETTINGS):
         assert name in text, name
 
 

@@ -13,7 +13,7 @@ from ask.safety.deny_rules import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH
 from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from ask.safety.path_policy import INHERITED_VARIABLES
 from ask.safety.protected_names import PROTECTED_NAMES
-from ask.settings import CONFIG_KEYS
+from ask.settings import SETTINGS
 from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
 from tests.escapes.test_escapes import GROUPS
 from tests.program import Ask, Home
@@ -72,9 +72,7 @@ def test_all_options_and_keys_are_listed() -> None:
     flags = {option.opts[0] for option in command.params if option.opts[0].startswith("--allow-")}
     assert {name.split()[0] for row in option_rows for name in find_code_spans(row[0])} == flags
     cells = {name for row in option_rows for name in find_code_spans(row[1])}
-    assert {f"safe.{name}" for name in cells} == {key for key in CONFIG_KEYS if key.startswith("safe.")} - {
-        "safe.enabled"
-    }
+    assert {f"safe.{name}" for name in cells} == {key for key in SETTINGS if key.startswith("safe.")} - {"safe.enabled"}
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", PAGE))

@@ -13,17 +13,15 @@ import click
 from ask.agent.app_context import AppContext
 from ask.api_keys import format_variable_prefix
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, CommandGroup
-from ask.config_file import UNSET, find_existing_key, find_value, update_config_file
-from ask.console import StandardOutput, StderrConsole
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
+from ask.config_file import UNSET, find_existing_key, find_value, set_value, update_config_file
+from ask.console import StandardOutput
 from ask.errors import ConfigError, UsageError
 from ask.inputs.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.render.table import write_table
 from ask.settings import (
-    CONFIG_KEYS,
-    KEY_DESCRIPTIONS,
     PROVIDER_KEYS,
-    SWITCH_VARIABLES,
+    SETTINGS,
     check_config,
     format_unknown_key,
     get_default_value,
@@ -40,104 +38,78 @@ def command() -> None:
 
 
 CONFIG_FILE_ORIGIN, DEFAULT_ORIGIN = "config.toml", "default"
-PROVIDER_KEY_DESCRIPTIONS = {
-    "base_url": "where its requests go",
-    "key_env": "the environment variable that holds its key",
-    "model": "the model to ask where none is named",
-}
+LIST_HINT = "ask config list shows all"
 
 
-class EffectiveSetting(NamedTuple):
-    """A setting with its value, and the variable or file that it is from."""
-
-    key: str
-    value: Any
-    origin: str
-    description: str = ""
-
-
-def find_overriding_variable(app: AppContext, key: str) -> str:
-    """Find the variable that overrides a key; return "" if none is set."""
-    environment = app.environment
-    table, _, name = key.partition(".")
-    provider, _, name = name.rpartition(".")
-    if key in ("provider", "model"):
-        variable = f"ASK_{key.upper()}"
-        return variable if environment.get(variable) else ""
-    if key in SWITCH_VARIABLES:
-        switch = read_switch(environment, SWITCH_VARIABLES[key])
-        is_effective = switch or (switch is False and key != "safe.enabled")  # a variable cannot turn safe mode off
-        return SWITCH_VARIABLES[key] if is_effective else ""
-    variable = f"{format_variable_prefix(provider)}_BASE_URL"
-    return variable if table == "providers" and name == "base_url" and environment.get(variable) else ""
+def read_overriding_variable(app: AppContext, key: str) -> tuple[str, Any]:
+    """Return the variable that overrides a key, and its value; ("", None) for none."""
+    setting = SETTINGS.get(key)
+    variable = setting.variable if setting else ""
+    if setting and setting.type is bool:
+        value: Any = read_switch(app.environment, variable)
+        is_effective = value or (value is False and key != "safe.enabled")  # a variable cannot turn safe mode off
+    else:
+        if key.startswith("providers.") and key.endswith(".base_url"):
+            variable = f"{format_variable_prefix(key[len('providers.') : -len('.base_url')])}_BASE_URL"
+        value = is_effective = app.environment.get(variable)
+    return (variable, value) if is_effective else ("", None)
 
 
-def find_effective_setting(app: AppContext, key: str) -> EffectiveSetting:
-    """Return the effective setting of a key in `CONFIG_KEYS`."""
-    from ask.agent.model_selection import find_configured_model
-
-    variable, description = find_overriding_variable(app, key), KEY_DESCRIPTIONS[key]
-    value = find_value(app.config.values, tuple(key.split(".")))
+def find_effective_value(app: AppContext, parts: tuple[str, ...]) -> tuple[Any, str]:
+    """Return the effective value at a key path, None if there is none, and the variable or file that it is from."""
+    key = ".".join(parts)
+    variable, value = read_overriding_variable(app, key)
     if variable:
-        text: Any = app.environment[variable]
-        return EffectiveSetting(
-            key, read_switch(app.environment, variable) if key in SWITCH_VARIABLES else text, variable, description
-        )
-    if key == "model" and app.environment.get("ASK_PROVIDER"):  # the configured model may be for another provider
-        value = find_configured_model(app, app.environment["ASK_PROVIDER"], is_provider_named=False) or UNSET
-    if value is UNSET:
-        return EffectiveSetting(key, to_toml_value(get_default_value(key)), DEFAULT_ORIGIN, description)
-    return EffectiveSetting(key, value, CONFIG_FILE_ORIGIN, description)
+        return value, variable
+    value = find_value(app.config.values, parts)
+    if key == "model" and (provider := app.environment.get("ASK_PROVIDER")):
+        from ask.agent.model_selection import find_configured_model
 
-
-def to_toml_value(default: Any) -> Any:
-    """Convert a default to the type that config.toml uses."""
+        # The configured model may be for another provider.
+        value = find_configured_model(app, provider, is_provider_named=False) or UNSET
+    if value is not UNSET:
+        return value, CONFIG_FILE_ORIGIN
+    default = get_default_value(key) if key in SETTINGS else None
     if isinstance(default, frozenset | tuple):
-        return sorted(default)
-    return int(default) if isinstance(default, float) and default.is_integer() else default
+        default = sorted(default)
+    elif isinstance(default, float) and default.is_integer():
+        default = int(default)
+    return default, DEFAULT_ORIGIN
 
 
-def iter_effective_settings(app: AppContext) -> Iterator[EffectiveSetting]:
-    """Yield all settings: `CONFIG_KEYS`, aliases, model parameters, providers."""
-    yield from (find_effective_setting(app, key) for key in CONFIG_KEYS)
-    config = app.config
-    yield from (
-        EffectiveSetting(f"aliases.{name}", value, CONFIG_FILE_ORIGIN, "what -m takes for it")
-        for name, value in config.aliases.items()
-    )
-    yield from (
-        EffectiveSetting(f"options.{name}", value, CONFIG_FILE_ORIGIN, "model parameter")
-        for name, value in config.options.items()
-    )
-    for name in sorted({*app.provider_names, *config.providers}):
-        for key in PROVIDER_KEYS:
-            setting = find_provider_setting(app, name, key)
-            if setting.value is not None:
-                yield setting
+def list_settings(app: AppContext) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the key paths of all settings with their descriptions: also aliases, model parameters and providers."""
+    yield from ((tuple(key.split(".")), setting.description) for key, setting in SETTINGS.items())
+    yield from ((("aliases", name), "what -m takes for it") for name in app.config.aliases)
+    yield from ((("options", name), "model parameter") for name in app.config.options)
+    for name in sorted({*app.provider_names, *app.config.providers}):
+        for key, description in PROVIDER_KEYS.items():
+            parts = ("providers", name, key)
+            if find_effective_value(app, parts)[0] is not None:
+                yield parts, description
 
 
-def find_provider_setting(app: AppContext, provider_name: str, key_name: str) -> EffectiveSetting:
-    """Return the effective setting of a provider's key."""
-    key = f"providers.{provider_name}.{key_name}"
-    variable, description = find_overriding_variable(app, key), PROVIDER_KEY_DESCRIPTIONS[key_name]
-    if variable:
-        return EffectiveSetting(key, app.environment[variable], variable, description)
-    return EffectiveSetting(key, app.config.get_provider(provider_name).get(key_name), CONFIG_FILE_ORIGIN, description)
+def change_setting(app: AppContext, parts: tuple[str, ...], value: Any) -> None:
+    """Set or remove a value in config.toml, and print a notice if its comments are lost.
+
+    Raises:
+        ConfigError: the file is invalid, before or after the change.
+        FileError: the file cannot be written.
+    """
+    if not update_config_file(app.app_dirs.config_file, parts, value):
+        print_notice(f"comments in {app.app_dirs.config_file} are lost")
 
 
-def print_change_warnings(app: AppContext, key: str, *, comments_kept: bool) -> None:
+def print_change_notices(app: AppContext, key: str) -> None:
     """Print notices about surprising effects of a change to config.toml."""
-    console = StderrConsole(app.environment, quiet=False, plain=False)
-    if not comments_kept:
-        console.print_line(f"ask: comments in {app.app_dirs.config_file} are lost")
     provider = app.config.get("provider")
     if key == "provider" and provider and provider not in app.provider_names:
-        console.print_line(f"ask: there is no provider {provider!r} yet (ask providers lists them)")
-    variable = find_overriding_variable(app, key)
+        print_notice(f"there is no provider {provider!r} yet (ask providers lists them)")
+    variable, _ = read_overriding_variable(app, key)
     if variable:
-        console.print_line(f"ask: ${variable} is set, and comes before config.toml")
+        print_notice(f"${variable} is set, and comes before config.toml")
     for warning in app.config.warnings:
-        console.print_line(f"ask: {warning}")
+        print_notice(warning)
 
 
 API_KEY_PATTERN = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?key|keys\.(.*)", re.IGNORECASE)
@@ -145,15 +117,10 @@ API_KEY_PATTERN = re.compile(r"(?:keys\.|providers\.)?(.*?)[._-]?(?:ai_|api_?)?k
 
 
 class ConfigKey(NamedTuple):
-    """A key of config.toml, and the types that its value may have; () allows any."""
+    """The path of a key in config.toml, and the type of its value; None for model parameters, which may have any."""
 
     parts: tuple[str, ...]
-    types: tuple[type, ...] = ()
-
-    @property
-    def dotted_key(self) -> str:
-        """The key as a user writes it."""
-        return ".".join(self.parts)
+    type: type | None
 
 
 def parse_key(dotted_key: str) -> ConfigKey:
@@ -162,48 +129,26 @@ def parse_key(dotted_key: str) -> ConfigKey:
     Raises:
         UsageError: there is no such key, or it looks like an API key.
     """
-    if dotted_key in CONFIG_KEYS:
-        types = CONFIG_KEYS[dotted_key]
-        return ConfigKey(tuple(dotted_key.split(".")), types if isinstance(types, tuple) else (types,))
+    if dotted_key in SETTINGS:
+        return ConfigKey(tuple(dotted_key.split(".")), SETTINGS[dotted_key].type)
     table, _, name = dotted_key.partition(".")
     if table == "aliases" and name:
-        return ConfigKey((table, name), (str,))
-    reject_api_key(dotted_key)
-    if table == "options" and name:
-        if "." in name:
-            raise UsageError(
-                f"{dotted_key} is within a value", f"set the whole of options.{name.split('.')[0]}, as JSON"
-            )
-        return ConfigKey((table, name))
-    if table == "providers":
-        provider, _, name = name.rpartition(".")
-        if provider and name in PROVIDER_KEYS:
-            return ConfigKey((table, provider, name), (str,))
-        raise UsageError(
-            format_unknown_key(dotted_key, list_provider_keys(provider or name)), "ask config list shows all"
-        )
-    raise UsageError(
-        format_unknown_key(dotted_key, [*CONFIG_KEYS, "options.", "aliases."]), "ask config list shows all"
-    )
-
-
-def list_provider_keys(provider: str) -> list[str]:
-    """List the keys of a provider's table."""
-    return [f"providers.{provider}.{name}" for name in PROVIDER_KEYS]
-
-
-def reject_api_key(dotted_key: str) -> None:
-    """Reject a key that looks like an API key.
-
-    The error names the command that saves API keys.
-
-    Raises:
-        UsageError: the key looks like an API key.
-    """
-    match = API_KEY_PATTERN.fullmatch(dotted_key)
-    if match:
+        return ConfigKey((table, name), str)
+    if match := API_KEY_PATTERN.fullmatch(dotted_key):
         provider = (match[1] or match[2] or "").removeprefix("options.").lower() or "PROVIDER"
         raise UsageError("API keys are not kept in config.toml", f"ask keys set {provider}")
+    if table == "options" and name:
+        if "." in name:
+            hint = f"set the whole of options.{name.split('.')[0]}, as JSON"
+            raise UsageError(f"{dotted_key} is within a value", hint)
+        return ConfigKey((table, name), None)
+    if table != "providers":
+        raise UsageError(format_unknown_key(dotted_key, [*SETTINGS, "options.", "aliases."]), LIST_HINT)
+    provider, _, provider_key = name.rpartition(".")
+    if not provider or provider_key not in PROVIDER_KEYS:
+        known_keys = [f"providers.{provider or provider_key}.{known_key}" for known_key in PROVIDER_KEYS]
+        raise UsageError(format_unknown_key(dotted_key, known_keys), LIST_HINT)
+    return ConfigKey((table, provider, provider_key), str)
 
 
 def parse_value(key: ConfigKey, text: str) -> Any:
@@ -213,45 +158,36 @@ def parse_value(key: ConfigKey, text: str) -> Any:
         UsageError: the value has the wrong type or is out of range.
         ParameterError: a model parameter is out of range.
     """
-    if key.parts[0] == "options":
+    if key.type is None:
         name = key.parts[1]
         if name in DEDICATED_OPTIONS:
             raise UsageError(f"{name} is no model parameter", f"use {DEDICATED_OPTIONS[name]}")
         value = parse_model_options([f"{name}={text}"])[name]
     else:
-        value = next(
-            (VALUE_PARSERS[value_type](text) for value_type in key.types if can_parse(VALUE_PARSERS[value_type], text)),
-            text,
-        )
-    if has_null(value):
-        raise UsageError("config.toml cannot hold null", "ask config unset takes a key out")
+        try:
+            value = VALUE_PARSERS[key.type](text)
+        except (ValueError, click.BadParameter, RecursionError):
+            value = text  # check_config says what is expected
+    values: dict[str, Any] = {}
+    set_value(values, key.parts, value, {})
+    import tomli_w
+
     try:
-        check_config(Path(), nest_value(key.parts, value))
+        tomli_w.dumps(values)
+        check_config(Path(), values)
+    except TypeError:
+        raise UsageError("config.toml cannot hold null", "ask config unset takes a key out") from None
     except ConfigError as error:
         raise UsageError(error.message.partition(": ")[2], error.advice) from None
     return value
 
 
-def has_null(value: Any) -> bool:
-    """Check whether a value contains a null, which TOML cannot represent."""
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return value is None or any(map(has_null, children))
-
-
-def nest_value(parts: tuple[str, ...], value: Any) -> dict[str, Any]:
-    """Return a configuration with only this value."""
-    for part in reversed(parts):
-        value = {part: value}
-    return dict(value)
-
-
-def can_parse(parser: Callable[[str], Any], text: str) -> bool:
-    """Check whether a parser accepts a text."""
+def parse_number(text: str) -> float:
+    """Parse a number; one without a fraction is an int."""
     try:
-        parser(text)
-    except (ValueError, click.BadParameter, RecursionError):
-        return False
-    return True
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def parse_list(text: str) -> list[Any]:
@@ -264,7 +200,7 @@ def parse_list(text: str) -> list[Any]:
 VALUE_PARSERS: dict[type, Callable[[str], Any]] = {
     str: str,
     int: int,
-    float: float,
+    float: parse_number,
     bool: lambda text: click.BOOL.convert(text, None, None),
     list: parse_list,
 }
@@ -276,13 +212,21 @@ def format_value(dotted_key: str, value: Any) -> str:
 
     Strings and lists of simple strings are text, everything else is JSON.
     """
-    if dotted_key.startswith("options."):
-        is_text = isinstance(value, str) and not can_parse(json.loads, value)
-    else:
-        is_text = isinstance(value, str)
-        if isinstance(value, list) and all(isinstance(item, str) and parse_list(item) == [item] for item in value):
+    is_parameter = dotted_key.startswith("options.")
+    if isinstance(value, list) and not is_parameter:
+        if all(isinstance(item, str) and re.fullmatch(r"[^\s,\[](?:[^,]*[^\s,])?", item) for item in value):
             return ",".join(value)
-    return str(value) if is_text else json.dumps(value, ensure_ascii=False)
+    elif isinstance(value, str) and not (is_parameter and is_json(value)):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 @command.command("list", short_help="List every setting with its value, and where that is from.")
@@ -291,16 +235,12 @@ def list_command(*, as_json: bool) -> None:
     """List every setting with its value and where that is from: a variable, config.toml, or the default."""
     app = AppContext()
     for warning in app.config.warnings:
-        StderrConsole(app.environment, quiet=False, plain=False).print_line(f"ask: {warning}")
-    rows = [
-        {
-            "key": setting.key,
-            "value": setting.value if as_json or setting.value is None else format_value(setting.key, setting.value),
-            "from": setting.origin,
-            "meaning": setting.description,
-        }
-        for setting in iter_effective_settings(app)
-    ]
+        print_notice(warning)
+    rows = []
+    for parts, description in list_settings(app):
+        key, (value, origin) = ".".join(parts), find_effective_value(app, parts)
+        shown_value = value if as_json or value is None else format_value(key, value)
+        rows.append({"key": key, "value": shown_value, "from": origin, "meaning": description})
     write_table(StandardOutput(), rows, as_json=as_json)
 
 
@@ -313,20 +253,12 @@ def get_command(*, key: str, as_json: bool) -> None:
     It is printed as `ask config set` takes it; a table such as providers.groq as JSON. Nothing set is exit code 4.
     """
     app, dotted_key = AppContext(), decode_argument(key)
-    values = app.config.values
-    parts = find_existing_key(values, dotted_key)
-    if dotted_key in CONFIG_KEYS:
-        value = find_effective_setting(app, dotted_key).value
-    elif parts and not (len(parts) == 3 and parts[0] == "providers"):
-        value = find_value(values, parts)
-    else:
-        parts = parse_key(dotted_key).parts
-        value = find_provider_setting(app, *parts[1:]).value if parts[0] == "providers" else None
+    existing_key = () if dotted_key in SETTINGS else find_existing_key(app.config.values, dotted_key)
+    value, _ = find_effective_value(app, existing_key or parse_key(dotted_key).parts)
     if value is None or value == "":
         raise ConfigError(f"{dotted_key} is not set", "ask config list shows what is")
-    StandardOutput().write(
-        (json.dumps(value, ensure_ascii=False) if as_json else format_value(dotted_key, value)) + "\n"
-    )
+    text = json.dumps(value, ensure_ascii=False) if as_json else format_value(dotted_key, value)
+    StandardOutput().write(text + "\n")
 
 
 SET_CONTEXT_SETTINGS = {"ignore_unknown_options": True}
@@ -346,10 +278,8 @@ def set_command(*, key: str, value: str) -> None:
     ask config set aliases.fast openrouter:vendor/model
     """
     app, config_key = AppContext(), parse_key(decode_argument(key))
-    comments_kept = update_config_file(
-        app.app_dirs.config_file, config_key.parts, parse_value(config_key, decode_argument(value))
-    )
-    print_change_warnings(app, config_key.dotted_key, comments_kept=comments_kept)
+    change_setting(app, config_key.parts, parse_value(config_key, decode_argument(value)))
+    print_change_notices(app, ".".join(config_key.parts))
 
 
 @command.command("unset", short_help="Take a setting out of config.toml.")
@@ -360,11 +290,10 @@ def unset_command(*, key: str) -> None:
     parts = find_existing_key(read_toml(app.app_dirs.config_file), dotted_key)
     if not parts:
         parse_key(dotted_key)
-        raise ConfigError(
-            f"{dotted_key} is not set in {app.app_dirs.config_file}", "ask config list shows where values are from"
-        )
-    comments_kept = update_config_file(app.app_dirs.config_file, parts, UNSET)
-    print_change_warnings(app, dotted_key, comments_kept=comments_kept)
+        hint = "ask config list shows where values are from"
+        raise ConfigError(f"{dotted_key} is not set in {app.app_dirs.config_file}", hint)
+    change_setting(app, parts, UNSET)
+    print_change_notices(app, dotted_key)
 
 
 @command.command("path", short_help="Print where config.toml is.")
@@ -383,6 +312,4 @@ def edit_command() -> None:
 
     What you write takes its place once it is valid; as long as it is not, go on editing, or give it up.
     """
-    app = AppContext()
-    console = StderrConsole(app.environment, quiet=False, plain=False)
-    edit_file(app.app_dirs.config_file, NEW_CONFIG_TEXT, lambda copy: read_config(copy).warnings, console)
+    edit_file(AppContext().app_dirs.config_file, NEW_CONFIG_TEXT, lambda copy: read_config(copy).warnings)

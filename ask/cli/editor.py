@@ -10,15 +10,15 @@ from tempfile import TemporaryDirectory
 import click
 
 from ask.atomic_files import lock_file
+from ask.cli.groups import print_notice
 from ask.config_file import replace_file_content
-from ask.console import StderrConsole
 from ask.errors import ConfigError, MissingDependencyError
 
 FileValidator = Callable[[Path], Iterable[str]]
 """Returns notices about a valid file, and raises ConfigError for an invalid one."""
 
 
-def edit_file(path: Path, template: bytes, validate: FileValidator, console: StderrConsole) -> None:
+def edit_file(path: Path, template: bytes, validate: FileValidator) -> None:
     """Let the user edit a file in the editor that VISUAL or EDITOR names.
 
     `template` is shown if the file does not exist or is empty. `validate` is called with a temporary copy of the file.
@@ -32,9 +32,9 @@ def edit_file(path: Path, template: bytes, validate: FileValidator, console: Std
     with TemporaryDirectory(prefix="ask-") as folder:
         copy = Path(folder, path.name)
         copy.write_bytes(old_content or template)
-        new_content = edit_until_valid(copy, path, validate, console)
+        new_content = edit_until_valid(copy, path, validate)
     if new_content == (old_content or template):
-        console.print_line("ask: nothing was changed")
+        print_notice("nothing was changed")
         return
     with lock_file(path):
         if read_current_content(path) == old_content:
@@ -42,10 +42,10 @@ def edit_file(path: Path, template: bytes, validate: FileValidator, console: Std
             return
         saved_copy = path.with_name(f"{path.name}.edited")
         replace_file_content(saved_copy, new_content)
-    raise ConfigError(f"{path} was changed meanwhile", f"what you wrote is in {saved_copy}")
+        raise ConfigError(f"{path} was changed meanwhile", f"what you wrote is in {saved_copy}")
 
 
-def edit_until_valid(copy: Path, path: Path, validate: FileValidator, console: StderrConsole) -> bytes:
+def edit_until_valid(copy: Path, path: Path, validate: FileValidator) -> bytes:
     """Open the editor until the copy is valid; return its content.
 
     Errors name `path` instead of the copy.
@@ -54,31 +54,25 @@ def edit_until_valid(copy: Path, path: Path, validate: FileValidator, console: S
         ConfigError: the content is not valid, and the user gave up or there is no terminal to ask on.
         MissingDependencyError: the editor failed.
     """
+    from ask.safety.approval import confirm
+
     while True:
         try:
             click.edit(filename=str(copy))
         except click.ClickException as error:
-            raise MissingDependencyError(
-                error.format_message(), "nothing was changed; EDITOR names another editor"
-            ) from None
+            hint = "nothing was changed; EDITOR names another editor"
+            raise MissingDependencyError(error.format_message(), hint) from None
         try:
             for warning in validate(copy):
-                console.print_line(f"ask: {warning.replace(str(copy), str(path))}")
+                print_notice(warning.replace(str(copy), str(path)))
             return copy.read_bytes()
         except ConfigError as error:
             message = error.message.replace(str(copy), str(path))
             if sys.stdin is None or not sys.stdin.isatty():
                 raise ConfigError(message, "nothing was changed") from None
-            console.print_line(f"ask: {message}: {error.advice}")
-        if not confirm_edit_again():
+            print_notice(f"{message}: {error.advice}")
+        if not confirm("Edit it again? No gives up what you wrote.", default=True):
             raise ConfigError("what you wrote is not valid", "nothing was changed")
-
-
-def confirm_edit_again() -> bool:
-    """Ask whether to edit the file again; end of input means no."""
-    from ask.safety.approval import confirm
-
-    return bool(confirm("Edit it again? No gives up what you wrote.", default=True))
 
 
 def read_current_content(path: Path) -> bytes:

@@ -1,15 +1,18 @@
-"""Click classes and options shared by the subcommands."""
+"""Click classes, options and functions shared by the subcommands."""
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
+from ask.console import StderrConsole
 from ask.errors import UsageError
 from ask.messages import EMPTY_MAPPING
+from ask.text import format_one_line
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
@@ -70,3 +73,8 @@ def make_usage_error(error: click.UsageError, ctx: click.Context, arguments: lis
 def subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
     """Declare a subcommand that belongs to no group."""
     return click.command(name, cls=PromptHintCommand)
+
+
+def print_notice(text: str) -> None:
+    """Print a line for the user to standard error."""
+    StderrConsole(os.environ, quiet=False, plain=False).print_line(f"ask: {format_one_line(text)}")

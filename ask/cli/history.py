@@ -8,7 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ask.app_dirs import AppDirs
-from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.console import StandardOutput, StderrConsole, should_use_color
 from ask.errors import FileError, UsageError
 from ask.history.conversations import find_conversation
@@ -24,6 +24,7 @@ from ask.history.entries import Conversation, read_runs
 from ask.history.ids import generate_conversation_id
 from ask.history.listing import NO_LIMIT, find_newest_conversation, list_conversations
 from ask.history.store import Store
+from ask.render.amounts import format_count
 from ask.render.conversation_table import format_overview_line, to_overview_dict, to_overview_row
 from ask.render.table import write_table
 from ask.settings import get_working_directory
@@ -32,12 +33,19 @@ from ask.text import decode_argument, format_one_line
 if TYPE_CHECKING:
     from ask.history.export_format import ConversationExport
     from ask.history.importer import ImportResult
-    from ask.render.file_output import FileOutput
 
 
 @click.group("history", cls=CommandGroup, default="list")
 def command() -> None:
     """See, search and keep the saved conversations. Without a command it lists them."""
+
+
+@contextmanager
+def open_history() -> Iterator[Store]:
+    """Open the history for reading in one transaction; it is empty if there is none."""
+    history_file = AppDirs.from_environment(os.environ).history_file
+    with Store(history_file, create=False) as store, store.read_transaction():
+        yield store
 
 
 TERMINAL_LIST_LIMIT = 20
@@ -53,15 +61,13 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
 
     The number, the id and any beginning of it that no other has name a conversation, also for --resume.
     """
-    history, output = AppDirs.from_environment(os.environ).history_file, StandardOutput()
-    console = StderrConsole(os.environ, quiet=not output.is_terminal, plain=False)
+    output = StandardOutput()
     to_terminal = output.is_terminal and not as_json
     max_count = limit if limit is not None else TERMINAL_LIST_LIMIT if to_terminal else 0
-    directory = get_recorded_directory() if here else ""
-    with Store(history, create=False) as store:
-        overviews = list_conversations(
-            store, max_count + 1 if max_count else NO_LIMIT, directory, include_details=as_json
-        )
+    directory = decode_argument(str(get_working_directory())) if here else ""
+    with open_history() as store:
+        row_limit = max_count + 1 if max_count else NO_LIMIT
+        overviews = list_conversations(store, row_limit, directory, include_details=as_json)
     listed = overviews[: max_count or None]
     if as_json:
         write_table(output, [to_overview_dict(overview) for overview in listed], as_json=True)
@@ -70,19 +76,11 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         write_table(output, [to_overview_row(overview, now) for overview in listed], as_json=False)
     else:
         output.write("".join(map(format_overview_line, listed)))
-    if not overviews:
-        console.print_line("ask: no conversation is saved" + (" from this directory" if here else ""))
-    elif limit is None and len(overviews) > len(listed):
+    if output.is_terminal and not overviews:
+        print_notice("no conversation is saved" + (" from this directory" if here else ""))
+    elif output.is_terminal and limit is None and len(overviews) > len(listed):
+        console = StderrConsole(os.environ, quiet=False, plain=False)
         console.print_dim(f"· the newest {TERMINAL_LIST_LIMIT}; -n 0 lists all\n")
-
-
-def get_recorded_directory() -> str:
-    """Return the working directory in the form in which runs are saved with it.
-
-    Raises:
-        FileError: it no longer exists.
-    """
-    return decode_argument(str(get_working_directory()))
 
 
 @command.command("show", short_help="Show a conversation.")
@@ -98,20 +96,17 @@ def show_command(*, conversation_id: str | None, last: int | None, tools: bool, 
     from ask.history.export_format import ConversationExport, to_json_value
     from ask.render.transcript import TranscriptWriter
 
-    app_dirs = AppDirs.from_environment(os.environ)
     output = StandardOutput(color=should_use_color(os.environ))
-    with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
-        conversation = (
-            find_conversation(store, decode_argument(conversation_id))
-            if conversation_id is not None
-            else find_newest_conversation(store)
-        )
+    with open_history() as store:
+        if conversation_id is None:
+            conversation = find_newest_conversation(store)
+        else:
+            conversation = find_conversation(store, decode_argument(conversation_id))
         runs = read_runs(store, conversation)
     runs = runs[-last:] if last else runs
     if as_json:
-        output.write(
-            json.dumps(to_json_value(ConversationExport(conversation, runs)), ensure_ascii=False, indent=2) + "\n"
-        )
+        value = to_json_value(ConversationExport(conversation, runs))
+        output.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
     else:
         TranscriptWriter(output, show_tool_details=tools).write_runs(runs)
 
@@ -134,12 +129,11 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     from ask.history.search import build_match_expression, search_conversations
     from ask.render.search_results import to_hit_row, write_hit
 
-    app_dirs = AppDirs.from_environment(os.environ)
     output = StandardOutput(color=should_use_color(os.environ))
     decoded_words = list(map(decode_argument, words))
     if not build_match_expression(decoded_words):
         raise UsageError("there is no letter or digit in what to search for", "ask history search --help")
-    with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
+    with open_history() as store:
         hits = search_conversations(store, decoded_words, limit or -1)
     if as_json or not output.is_terminal:
         write_table(output, [to_hit_row(hit) for hit in hits], as_json=as_json)
@@ -148,13 +142,12 @@ def search_command(*, words: tuple[str, ...], limit: int, as_json: bool) -> None
     for hit in hits:
         write_hit(output, hit, now)
     if not hits:
-        StderrConsole(os.environ, quiet=False, plain=False).print_line("ask: nothing was found")
+        print_notice("nothing was found")
 
 
-EXPORT_FORMATS = ("md", "json", "html")
 FORMATS_BY_SUFFIX = {".json": "json", ".jsonl": "json", ".html": "html", ".htm": "html"}
 """Formats by the suffix of the output file; others are Markdown."""
-STDOUT = "-"
+STDOUT = STDIN = "-"
 
 
 @command.command("export", short_help="Write conversations as Markdown, JSON or a web page.")
@@ -163,7 +156,7 @@ STDOUT = "-"
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(EXPORT_FORMATS),
+    type=click.Choice(("md", "json", "html")),
     help="Write it so; else as the file's name ends, or md.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
@@ -180,71 +173,49 @@ def export_command(
         raise UsageError("--all and an ID name different things", "use one of them")
     if as_json and format_name not in (None, "json"):
         raise UsageError(f"--json and --format {format_name} name different formats", "use one of them")
-    format_name = "json" if as_json else format_name or ""
-    export_conversations(AppDirs.from_environment(os.environ), ids, output, format_name, all_conversations=everything)
+    export_conversations(ids, output, "json" if as_json else format_name or "", everything=everything)
 
 
-def export_conversations(
-    app_dirs: AppDirs, ids: Iterable[str], output: str, format_name: str = "", *, all_conversations: bool = False
-) -> None:
-    """Write conversations to a file, or to standard output for "-".
+def export_conversations(ids: Iterable[str], output: str, format_name: str = "", *, everything: bool = False) -> None:
+    """Write conversations to a file, or to standard output for "-". Each is read only when it is reached.
 
-    `ids` are given as --resume takes them; none means the newest. `format_name` is one of `EXPORT_FORMATS`, or "" to
+    `ids` are given as --resume takes them; none means the newest. `format_name` is "md", "json", "html", or "" to
     choose it by the suffix of `output`.
 
     Raises:
-        UsageError: there is no such conversation.
+        UsageError: there is no such conversation, or none at all.
         FileError: a file cannot be read or written.
     """
     from ask.render.file_output import FileOutput
 
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
-    with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
-        chunks = format_export(
-            format_name, store, select_conversations_to_export(store, ids, all_conversations=all_conversations)
-        )
-        if output == STDOUT:
-            write_chunks(chunks, StandardOutput())
+    with open_history() as store:
+        if everything:
+            rows = store.fetch_rows("SELECT * FROM conversations ORDER BY number")
+            conversations = [Conversation(*row) for row in rows]
         else:
-            with FileOutput(Path(output)) as file:
-                write_chunks(chunks, file)
-
-
-def select_conversations_to_export(store: Store, ids: Iterable[str], *, all_conversations: bool) -> list[Conversation]:
-    """Select the conversations to export.
-
-    Raises:
-        UsageError: there is no such conversation, or none at all.
-    """
-    if all_conversations:
-        return [Conversation(*row) for row in store.fetch_rows("SELECT * FROM conversations ORDER BY number")]
-    if not ids and not store.fetch_rows("SELECT 1 FROM conversations LIMIT 1"):
-        raise UsageError("there is no conversation to export", "they are saved as you ask")
-    return list(dict.fromkeys(find_conversation(store, decode_argument(wanted)) for wanted in ids or ("1",)))
+            if not ids and not store.fetch_rows("SELECT 1 FROM conversations LIMIT 1"):
+                raise UsageError("there is no conversation to export", "they are saved as you ask")
+            found = (find_conversation(store, decode_argument(wanted)) for wanted in ids or ("1",))
+            conversations = list(dict.fromkeys(found))
+        with nullcontext(StandardOutput()) if output == STDOUT else FileOutput(Path(output)) as file:
+            for chunk in format_export(format_name, store, conversations):
+                file.write(chunk)
 
 
 def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:
-    """Yield the export in chunks; each conversation is read only when it is reached."""
+    """Return the chunks of an export."""
     from ask.history.export_format import ConversationExport, to_json_line
     from ask.render.html_page import render_html_page
     from ask.render.markdown import render_markdown_document
 
     if format_name == "json":
-        return (
-            to_json_line(ConversationExport(conversation, read_runs(store, conversation)))
-            for conversation in conversations
-        )
-    if format_name == "html":
-        return render_html_page(conversations, lambda conversation: read_runs(store, conversation))
-    return render_markdown_document(conversations, lambda conversation: read_runs(store, conversation))
+        exports = (ConversationExport(conversation, read_runs(store, conversation)) for conversation in conversations)
+        return map(to_json_line, exports)
+    render = render_html_page if format_name == "html" else render_markdown_document
+    return render(conversations, lambda conversation: read_runs(store, conversation))
 
 
-def write_chunks(chunks: Iterable[str], output: StandardOutput | FileOutput) -> None:
-    for chunk in chunks:
-        output.write(chunk)
-
-
-STDIN = "-"
 ImportFile = tuple[str, BinaryIO]
 """A file to read, and its name in errors."""
 
@@ -258,42 +229,37 @@ def import_command(*, files: tuple[str, ...], as_new: bool, as_json: bool) -> No
 
     One that is here already is left alone. One that differs from what is here under its id is refused.
     """
+    from tempfile import TemporaryFile
+
     from ask.history.importer import import_conversations
 
     if (STDIN in files or not files) and (sys.stdin is None or sys.stdin.isatty()):
         raise UsageError("there is nothing to import", "name a file that ask history export --json wrote")
     with ExitStack() as cleanup:
-        sources = [cleanup.enter_context(open_import_file(name)) for name in files or (STDIN,)]
-        for _ in read_imported_conversations(sources):
-            pass  # read everything before the database is locked, because the input may be slow
+        copies = [copy_import_file(name, cleanup.enter_context(TemporaryFile())) for name in files or (STDIN,)]
+        for _ in read_imported_conversations(copies):
+            pass  # nothing is created or locked for an invalid file
         with Store(AppDirs.from_environment(os.environ).history_file) as store:
-            results = import_conversations(
-                store, read_imported_conversations(sources), generate_conversation_id if as_new else None
-            )
+            generate_id = generate_conversation_id if as_new else None
+            results = import_conversations(store, read_imported_conversations(copies), generate_id)
     print_import_results(results, as_json=as_json)
 
 
-@contextmanager
-def open_import_file(name: str) -> Iterator[ImportFile]:
-    """Open a file, or a copy of it if it cannot be read twice.
+def copy_import_file(name: str, copy: BinaryIO) -> ImportFile:
+    """Copy a file, or standard input, which cannot be read twice; return the copy with its name for errors.
 
     Raises:
         FileError: it cannot be read.
     """
     from shutil import copyfileobj
-    from tempfile import TemporaryFile
 
     display_name = "standard input" if name == STDIN else decode_argument(name)
-    with ExitStack() as cleanup:
-        try:
-            file = sys.stdin.buffer if name == STDIN else cleanup.enter_context(Path(name).open("rb"))
-            if name == STDIN or not Path(name).is_file():
-                copy = cleanup.enter_context(TemporaryFile())
-                copyfileobj(file, copy)
-                file = copy
-        except (OSError, ValueError) as error:
-            raise FileError(f"cannot read {display_name} ({getattr(error, 'strerror', None) or error})") from error
-        yield display_name, file
+    try:
+        with nullcontext(sys.stdin.buffer) if name == STDIN else Path(name).open("rb") as file:
+            copyfileobj(file, copy)
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot read {display_name} ({getattr(error, 'strerror', None) or error})") from error
+    return display_name, copy
 
 
 def read_imported_conversations(files: Sequence[ImportFile]) -> Iterator[ConversationExport]:
@@ -310,9 +276,8 @@ def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> N
     from ask.history.importer import ImportStatus
 
     if as_json:
-        write_table(
-            StandardOutput(), [{**result._asdict(), "became": result.became.value} for result in results], as_json=True
-        )
+        rows = [{**result._asdict(), "became": result.became.value} for result in results]
+        write_table(StandardOutput(), rows, as_json=True)
         return
     for result in results:
         if result.became is ImportStatus.RENAMED:
@@ -320,14 +285,9 @@ def print_import_results(results: Sequence[ImportResult], *, as_json: bool) -> N
     present_count = sum(result.became is ImportStatus.ALREADY_PRESENT for result in results)
     imported_count = len(results) - present_count
     if imported_count or not present_count:
-        click.echo(f"Imported {format_conversation_count(imported_count)}.", err=True)
+        click.echo(f"Imported {format_count(imported_count, 'conversation')}.", err=True)
     if present_count:
-        click.echo(f"Left {format_conversation_count(present_count)} alone, already here.", err=True)
-
-
-def format_conversation_count(count: int) -> str:
-    """Format a number of conversations: "1 conversation", "1,200 conversations"."""
-    return "1 conversation" if count == 1 else f"{count:,} conversations"
+        click.echo(f"Left {format_count(present_count, 'conversation')} alone, already here.", err=True)
 
 
 SECONDS_PER_UNIT = {"h": 3_600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
@@ -360,45 +320,31 @@ def delete_command(*, ids: tuple[str, ...], older_than: float | None, yes: bool,
     ID is an id, a beginning of it that no other has, or a number in the list. What tools wrote, and the log of what
     they did, stay.
     """
-    from ask.history.deletion import delete_conversations
+    from ask.history.deletion import delete_conversations, find_unused_conversations
     from ask.undo.pruning import delete_backups
 
     if not ids and older_than is None:
         raise UsageError("nothing is named to delete", "ask history delete ID, or --older-than AGE")
-    app_dirs, output = AppDirs.from_environment(os.environ), StandardOutput()
-    console = StderrConsole(os.environ, quiet=False, plain=False)
+    app_dirs, console = AppDirs.from_environment(os.environ), StderrConsole(os.environ, quiet=False, plain=False)
     with Store(app_dirs.history_file, create=False) as store:
-        conversations = select_conversations_to_delete(store, list(map(decode_argument, ids)), older_than)
-        if conversations and not yes:
-            confirm_deletion(conversations, console)
+        with store.read_transaction():
+            conversations = [find_conversation(store, decode_argument(wanted)) for wanted in ids]
+            if older_than is not None:
+                conversations += find_unused_conversations(store, time.time() - older_than)
+            conversations = list(dict.fromkeys(conversations))
         if conversations:
+            if not yes:
+                confirm_deletion(conversations, console)
             delete_conversations(store, conversations)
             delete_backups(app_dirs.data, {conversation.id for conversation in conversations})
-    for conversation in [] if as_json else conversations:
-        console.print_line(f"Deleted {conversation.id} {format_one_line(conversation.title)}")
     if as_json:
         rows = [{"id": conversation.id, "title": conversation.title} for conversation in conversations]
-        write_table(output, rows, as_json=True)
-    elif not conversations:
-        console.print_line("ask: no conversation is that old")
-
-
-def select_conversations_to_delete(
-    store: Store, identifiers: Sequence[str], older_than: float | None
-) -> list[Conversation]:
-    """Select the conversations that are named or old, without duplicates.
-
-    Raises:
-        UsageError: a named conversation does not exist.
-        FileError: the history cannot be read.
-    """
-    from ask.history.deletion import find_unused_conversations
-
-    with store.read_transaction():
-        conversations = [find_conversation(store, identifier) for identifier in identifiers]
-        if older_than is not None:
-            conversations += find_unused_conversations(store, time.time() - older_than)
-    return list(dict.fromkeys(conversations))
+        write_table(StandardOutput(), rows, as_json=True)
+        return
+    for conversation in conversations:
+        console.print_line(f"Deleted {conversation.id} {format_one_line(conversation.title)}")
+    if not conversations:
+        print_notice("no conversation is that old")
 
 
 def confirm_deletion(conversations: Sequence[Conversation], console: StderrConsole) -> None:
@@ -408,27 +354,25 @@ def confirm_deletion(conversations: Sequence[Conversation], console: StderrConso
         UsageError: there is no terminal to ask on.
         click.Abort: the answer is no.
     """
-    from ask.safety import approval
+    from ask.safety.approval import confirm
 
-    if sys.stdin is None or not sys.stdin.isatty() or not console.is_terminal:
-        raise UsageError("nobody can be asked whether to delete", "--yes deletes without asking")
     for conversation in conversations[:MAX_LISTED]:
         console.print_line(f"{conversation.id}  {format_one_line(conversation.title)}")
     if len(conversations) > MAX_LISTED:
         console.print_line(f"and {len(conversations) - MAX_LISTED} more")
     subject = "this conversation" if len(conversations) == 1 else f"these {len(conversations)} conversations"
-    if not approval.confirm(f"Delete {subject}?"):
+    answer = confirm(f"Delete {subject}?")
+    if answer is None:
+        raise UsageError("nobody can be asked whether to delete", "--yes deletes without asking")
+    if not answer:
         raise click.Abort
 
 
-DEFAULT_DAYS = 30
 MAX_DAYS = 100_000
 
 
 @command.command("stats", short_help="Tell runs, tokens and cost by day, model and tool.")
-@click.option(
-    "--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=DEFAULT_DAYS, help="Count the last N days (30)."
-)
+@click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=30, help="Count the last N days (30).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats_command(*, days: int, as_json: bool) -> None:
     """Tell runs, tokens and cost by day and model, and calls by tool, of the last 30 days.
@@ -439,17 +383,14 @@ def stats_command(*, days: int, as_json: bool) -> None:
     from ask.history.statistics import compute_statistics
     from ask.render.chart import to_statistics_dict, write_charts
 
-    app_dirs, output = AppDirs.from_environment(os.environ), StandardOutput()
+    output = StandardOutput()
     first_day = date.today() - timedelta(days=days - 1)
-    since = datetime.combine(first_day, datetime.min.time()).timestamp()
-    with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
-        statistics = compute_statistics(store, since)
+    with open_history() as store:
+        statistics = compute_statistics(store, datetime.combine(first_day, datetime.min.time()).timestamp())
     if as_json:
-        output.write(
-            json.dumps({"since": first_day.isoformat(), **to_statistics_dict(statistics)}, indent=2, ensure_ascii=False)
-            + "\n"
-        )
+        value = {"since": first_day.isoformat(), **to_statistics_dict(statistics)}
+        output.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
     elif statistics.total.runs:
         write_charts(output, statistics, first_day.isoformat())
     elif output.is_terminal:
-        StderrConsole(os.environ, quiet=False, plain=False).print_line("ask: no run is saved from these days")
+        print_notice("no run is saved from these days")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -75,8 +76,8 @@ def build_integration_script(shell: str, key: str | None, explain_key: str | Non
         "explain_key": format_key_sequence(shell, explain_key or "alt-e"),
         "key_named": "1" if key else "0",
         "explain_key_named": "1" if explain_key else "0",
-        "completions": quote_for_shell(shell, str(find_completion_script(shell))),
-        "completions_folder": quote_for_shell(shell, str(find_completion_script(shell).parent)),
+        "completions": shlex.quote(str(find_completion_script(shell))),
+        "completions_folder": shlex.quote(str(find_completion_script(shell).parent)),
     }
     return re.sub(r"'\{\{(\w+)\}\}'", lambda match: values[match[1]], script)
 
@@ -85,27 +86,13 @@ def format_key_sequence(shell: str, keys: str) -> str:
     """Format keys for the shell's `bind` command; return '' in quotes for none."""
     if keys == NO_KEY:
         return "''"
-    templates = {
-        "bash": ("\\e{}", "\\C-{}"),
-        "zsh": ("^[{}", "^{}"),
-        "fish": ("\\e{}", "\\c{}"),
-    }
-    alt, control = templates[shell]
-    matches = (KEY_PATTERN.fullmatch(key) for key in keys.split())
-    text = "".join(
-        alt.format(match[1]) if match[1] else control.format(match[2]) if match[2] else match[3]
-        for match in matches
-        if match
-    )
+    alt, control = {"bash": ("\\e{}", "\\C-{}"), "zsh": ("^[{}", "^{}"), "fish": ("\\e{}", "\\c{}")}[shell]
+
+    def format_key(match: re.Match[str]) -> str:
+        return alt.format(match[1]) if match[1] else control.format(match[2]) if match[2] else match[3]
+
+    text = KEY_PATTERN.sub(format_key, keys.replace(" ", ""))
     return text if shell == "fish" else f"'{text}'"  # fish only interprets escapes outside quotes
-
-
-def quote_for_shell(shell: str, text: str) -> str:
-    """Quote a text as a single word of the shell."""
-    if shell == "fish":
-        text = text.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{text}'"
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def find_completion_script(shell: str) -> Path:
@@ -120,8 +107,7 @@ def find_install_path(shell: str, environment: Mapping[str, str]) -> Path:
     home = Path(environment.get("HOME") or "/")
     data = Path(environment.get("XDG_DATA_HOME") or home / ".local/share")
     if shell == "bash":
-        user_dir = environment.get("BASH_COMPLETION_USER_DIR")
-        return Path(user_dir) / "completions/ask" if user_dir else data / "bash-completion/completions/ask"
+        return Path(environment.get("BASH_COMPLETION_USER_DIR") or data / "bash-completion") / "completions/ask"
     if shell == "zsh":
         return data / "zsh/site-functions/_ask"
     return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "fish/completions/ask.fish"
@@ -134,8 +120,7 @@ def is_installed_by_ask(file: Path) -> bool:
         FileError: it cannot be read.
     """
     try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            return any(line.startswith(COMPLETIONS_MARKER) for line, _ in zip(lines, range(2), strict=False))
+        return any(line.startswith(COMPLETIONS_MARKER) for line in file.read_text(errors="replace").splitlines()[:2])
     except FileNotFoundError:
         return False
     except OSError as error:

@@ -10,9 +10,9 @@ import click
 from ask.agent.app_context import AppContext
 from ask.atomic_files import lock_file
 from ask.cli.editor import edit_file
-from ask.cli.groups import JSON_OPTION, CommandGroup
+from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.config_file import replace_file_content
-from ask.console import StandardOutput, StderrConsole
+from ask.console import StandardOutput
 from ask.errors import UsageError
 from ask.render.table import write_table
 from ask.templates.files import (
@@ -22,6 +22,7 @@ from ask.templates.files import (
     get_user_template_path,
     list_template_files,
     read_all_templates,
+    read_new_template_text,
     read_template_text,
     validate_template_file,
 )
@@ -41,7 +42,6 @@ def list_command(*, as_json: bool) -> None:
     Yours are in the folder prompts beside config.toml, and come before those of the same name that come with ask.
     """
     app = AppContext()
-    console = StderrConsole(app.environment, quiet=False, plain=False)
     rows = [
         {
             "name": template.name,
@@ -49,7 +49,7 @@ def list_command(*, as_json: bool) -> None:
             "tasks": list(template.tasks) if as_json else ", ".join(template.tasks),
             "description": template.description,
         }
-        for template in read_all_templates(app.app_dirs.templates, lambda text: console.print_line(f"ask: {text}"))
+        for template in read_all_templates(app.app_dirs.templates, print_notice)
     ]
     write_table(StandardOutput(), rows, as_json=as_json, wrap_last=True)
 
@@ -69,26 +69,6 @@ def show_command(*, name: str, as_json: bool) -> None:
     StandardOutput().write(text.rstrip("\n") + "\n")
 
 
-NEW_PROMPT_TEMPLATE = """\
-+++
-# Asked with `ask -t {name}`. What is not set stays as it is without this prompt; # makes a line a comment.
-description = ""
-# system = "Added to the system prompt: who the model is to be, and what it must keep to."
-# provider = "openrouter"
-# model = "openai/gpt-5"
-# tools = false                        # none; or a list of those that may be offered: ["read_file", "list_dir"]
-
-# [options]                            # as with -o
-# temperature = 0.2
-
-# [tasks]                              # `ask -t {name}:short` asks this instead of the text below
-# short = "Say it in one sentence: {{{{input}}}}"
-+++
-Here stands what is asked. {{{{input}}}} is where the words, files and piped text go; without it, they come at the end.
-{{{{tone|plain}}}} is filled in by --var tone=VALUE, and is "plain" without it.
-"""
-
-
 @command.command("new", short_help="Make one of your own.")
 @click.argument("name", metavar="NAME")
 def new_command(*, name: str) -> None:
@@ -101,10 +81,10 @@ def new_command(*, name: str) -> None:
         if name in list_template_files(app.app_dirs.templates):
             hint = f"ask prompts edit {name} changes it, or a copy of it"
             raise UsageError(f"there is a prompt {name} already", hint)
-        replace_file_content(path, NEW_PROMPT_TEMPLATE.format(name=name).encode())
+        replace_file_content(path, read_new_template_text(name).encode())
     StandardOutput().write(f"{decode_argument(str(path))}\n")
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        edit_file(path, b"", validate_template_file, StderrConsole(app.environment, quiet=False, plain=False))
+        edit_file(path, b"", validate_template_file)
 
 
 @command.command("edit", short_help="Change one of yours, or a copy of one that comes with ask.")
@@ -118,5 +98,4 @@ def edit_command(*, name: str) -> None:
     app = AppContext()
     name = decode_argument(name)
     file = find_template_file(name, app.app_dirs.templates)
-    console = StderrConsole(app.environment, quiet=False, plain=False)
-    edit_file(get_user_template_path(name, app.app_dirs.templates), file.read_bytes(), validate_template_file, console)
+    edit_file(get_user_template_path(name, app.app_dirs.templates), file.read_bytes(), validate_template_file)

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import NoReturn
 
 from ask.agent.request import RunRequest
@@ -38,28 +39,23 @@ def offer_command(command: str, request: RunRequest, run_follow_up: Callable[[Ru
 
     `request` continues the conversation, and `run_follow_up` runs and shows a request.
     """
-    try:
-        with Terminal() as terminal:
+    with suppress(NoTerminalError), Terminal() as terminal:
+        prompt, remaining_attempts = print_command(terminal, command), MAX_ATTEMPTS
+        while remaining_attempts:
+            choice = (terminal.read_line(prompt) or "").strip().lower()
+            if choice in RUN_ANSWERS:
+                return command
+            if choice in CANCEL_ANSWERS:
+                return ""
+            if choice in EDIT_ANSWERS:
+                command = edit_command(terminal, command) or command
+            elif choice in EXPLAIN_ANSWERS:
+                explain_command(command, terminal, request, run_follow_up)
+            else:
+                remaining_attempts -= 1
+                continue
             prompt = print_command(terminal, command)
-            remaining_attempts = MAX_ATTEMPTS
-            while remaining_attempts:
-                answer = terminal.read_line(prompt)
-                choice = "" if answer is None else answer.strip().lower()
-                if choice in RUN_ANSWERS:
-                    return command
-                if choice in CANCEL_ANSWERS:
-                    return ""
-                if choice in EDIT_ANSWERS:
-                    command = edit_command(terminal, command) or command
-                    prompt = print_command(terminal, command)
-                elif choice in EXPLAIN_ANSWERS:
-                    explain_command(command, terminal, request, run_follow_up)
-                    prompt = print_command(terminal, command)
-                else:
-                    remaining_attempts -= 1
-            terminal.write("Not understood: taken as cancel.\n")
-    except NoTerminalError:
-        pass
+        terminal.write("Not understood: taken as cancel.\n")
     return ""
 
 

@@ -45,16 +45,11 @@ def command(*, functions: tuple[str, ...], as_json: bool) -> None:
         for tool in load_every_tool(app, settings, console, cleanup, functions):
             name, safe = tool.spec.name, describe_safe_mode(tool)
             allowed = not settings.safe or safe in (SANDBOXED, ASKS_FOR_HOSTS) or name in settings.allow_tools
-            row: dict[str, Any] = {
-                "name": name,
-                "parameters": dict(tool.spec.parameters) if as_json else format_parameters(tool),
-                "description": tool.spec.description,
-                "runs_or_writes": tool.changes,
-                "offered": settings.tools and name not in settings.disabled_tools and allowed,
-                "safe": safe,
-                "from": tool.origin,
-            }
-            rows.append(row)
+            row = to_tool_row(tool)
+            if as_json:
+                row["parameters"] = dict(tool.spec.parameters)
+            row["offered"] = settings.tools and name not in settings.disabled_tools and allowed
+            rows.append({**row, "safe": safe, "from": tool.origin})
     write_table(StandardOutput(), rows, as_json=as_json)
 
 
@@ -81,8 +76,14 @@ def describe_safe_mode(tool: Tool) -> str:
     return ASKS_FOR_HOSTS if tool.host_of else SANDBOXED
 
 
-def format_parameters(tool: Tool) -> str:
-    """List the parameter names of a tool; its schema is not trusted."""
+def to_tool_row(tool: Tool) -> dict[str, Any]:
+    """Convert a tool to a table row with its parameter names; its schema is not trusted."""
     schema = tool.spec.parameters
     required = as_list(schema.get("required"))
-    return ", ".join(name if name in required else f"{name}?" for name in as_dict(schema.get("properties")))
+    names = (name if name in required else f"{name}?" for name in as_dict(schema.get("properties")))
+    return {
+        "name": tool.spec.name,
+        "parameters": ", ".join(names),
+        "description": tool.spec.description,
+        "runs_or_writes": tool.changes,
+    }

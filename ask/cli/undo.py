@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,18 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ask.agent.app_context import AppContext
-from ask.cli.groups import subcommand
+from ask.cli.groups import print_notice, subcommand
 from ask.console import BOLD, StandardOutput, StderrConsole, should_use_color
 from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
 from ask.history.ids import identify_terminal
 from ask.history.store import Store
+from ask.render.amounts import format_count
 from ask.render.diff import write_diff
 from ask.render.table import write_table
 from ask.render.times import format_local_time
 from ask.safety.approval import confirm
 from ask.settings import get_working_directory
-from ask.text import decode_argument, format_one_line
+from ask.text import decode_argument
 from ask.tools.file_access import escape_for_display
 from ask.undo.backups import FileBackups, count_too_large
 from ask.undo.folder_diff import add_folder_changes
@@ -61,12 +63,6 @@ MAX_DIFFS = 50
 """Maximum number of diffs, unless --dry-run writes them to a file or a pipe."""
 
 
-def print_file_states(steps: Sequence[RestoreStep]) -> None:
-    """Print each file and what happens to it."""
-    rows = [{"file": format_change_name(step.change), "what": str(step.status)} for step in steps]
-    write_table(StandardOutput(), rows, as_json=False)
-
-
 def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: bool) -> None:
     """Print the diffs of restoring the files, including those that need --force.
 
@@ -79,13 +75,7 @@ def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: boo
     try:
         for change in shown_changes:
             if change.root is None:
-                current_path = change.path if change.path.exists() else None
-                write_diff(
-                    output,
-                    format_path(change.path),
-                    current_path,
-                    change.original.copy_path if change.original else None,
-                )
+                _print_file_diff(output, change, is_file=change.path.exists())
             else:
                 _print_folder_change(output, change)
         if len(shown_changes) < len(changes):
@@ -95,21 +85,23 @@ def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: boo
             raise
 
 
+def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: bool) -> None:
+    copy = change.original.copy_path if change.original else None
+    write_diff(output, format_change_name(change), change.path if is_file else None, copy)
+
+
 def _print_folder_change(output: StandardOutput, change: PathChange) -> None:
     """Print a change in a folder of a safe run; symbolic links are not followed."""
     current, original = read_current_state(change) or PathState(ABSENT), change.original_state
-    contents = [state.content for state in (current, original)]
     name = format_change_name(change)
-    if any(state.is_file for state in (current, original)) and all(
-        state.is_file or state.content == ABSENT for state in (current, original)
-    ):
-        if contents[0] != contents[1]:
-            copy = change.original.copy_path if change.original else None
+    has_file, is_created = current.is_file or original.is_file, ABSENT in (current.content, original.content)
+    if has_file and (is_created or (current.is_file and original.is_file)):
+        if current.content != original.content:
             try:
-                write_diff(output, name, change.path if current.is_file else None, copy)
+                _print_file_diff(output, change, is_file=current.is_file)
             except OSError as error:
                 output.write(f"{name} (cannot be shown: {error.strerror})\n", BOLD)
-        if ABSENT in contents or current.mode == original.mode:
+        if is_created or current.mode == original.mode:
             return
     output.write(f"{name}: {_describe_state(current)} now, {_describe_state(original)} once put back\n", BOLD)
 
@@ -124,13 +116,12 @@ def _describe_state(state: PathState) -> str:
     return f"a {'folder' if state.content == FOLDER_MARKER else 'file'} with mode {state.mode:03o}"
 
 
-def summarize_steps(steps: Sequence[RestoreStep]) -> str:
+def summarize_steps(steps: Iterable[RestoreStep]) -> str:
     """Count the files and folders to restore and to remove; return "" for none."""
+    nouns = Counter((step.status, "folder" if step.change.is_folder_change else "file") for step in steps)
     counts = []
     for status in ACTION_STATUSES:
-        are_folders = [step.change.is_folder_change for step in steps if step.status is status]
-        noun_counts = ((are_folders.count(False), "file"), (are_folders.count(True), "folder"))
-        counted_nouns = [f"{count} {noun}{'s' * (count > 1)}" for count, noun in noun_counts if count]
+        counted_nouns = [format_count(nouns[status, noun], noun) for noun in ("file", "folder") if nouns[status, noun]]
         counts += [f"{status} {' and '.join(counted_nouns)}"] if counted_nouns else []
     return ", ".join(counts)
 
@@ -244,7 +235,9 @@ def run_undo(selection: UndoSelection, app: AppContext) -> None:
         changes = merge_changes(current_sets)
         steps = plan_restore(changes, force=selection.force, progress=progress)
         progress.clear()
-        print_notice(describe_backup_sets(selected_sets))
+        newest = selected_sets[-1]
+        runs = f"{len(selected_sets)} runs until" if len(selected_sets) > 1 else "the run of"
+        print_notice(f"conversation {newest.header.conversation}, {runs} {format_local_time(newest.started)}")
         if any(backup_set.has_snapshot and not backup_set.has_diff for backup_set in current_sets):
             print_notice("the run did not come to its end: what has changed since cannot be told from what it changed")
         uncopied_folders = {
@@ -255,7 +248,8 @@ def run_undo(selection: UndoSelection, app: AppContext) -> None:
                 f"there is no copy of {format_folders(uncopied_folders)}: what the run changed there is not put back"
             )
         if selection.list_only:
-            print_file_states(steps)
+            rows = [{"file": format_change_name(step.change), "what": str(step.status)} for step in steps]
+            write_table(StandardOutput(), rows, as_json=False)
             return
         print_diffs(steps, app, diff_only=selection.dry_run)
         check_restorable(steps, force=selection.force)
@@ -304,33 +298,30 @@ def check_last_run(
     Raises:
         UsageError: with --yes, because the user would not be asked about the earlier run.
     """
+    terminal, directory = identify_place(app)
     try:
         with Store(app.app_dirs.history_file, create=False) as store:
-            last_run = find_last_run(
-                store, identify_terminal(app.environment), decode_argument(str(get_working_directory()))
-            )
+            last_run = find_last_run(store, terminal, directory)
     except (FileError, UsageError):
         return  # without a history, the newest backup is all that is known
-    if last_run is None:
+    if last_run is None or (selection.all_runs and selected.header.conversation == last_run[0]):
         return
     conversation, started = last_run
-    restorable = (
-        backup_set
-        for backup_set in backup_sets
-        if backup_set.header.kind == RUN and (backup_set.changes or backup_set.has_snapshot)
-    )
-    if any(
-        backup_set.started >= started for backup_set in restorable if backup_set.header.conversation == conversation
-    ):
-        return
-    if selection.all_runs and selected.header.conversation == conversation:
-        return
+    for backup_set in backup_sets:
+        is_last = backup_set.header.conversation == conversation and backup_set.started >= started
+        if is_last and backup_set.header.kind == RUN and (backup_set.changes or backup_set.has_snapshot):
+            return
     last = f"the last run (conversation {conversation}, {format_local_time(started)})"
     message = f"{last} changed no files that can be put back"
     if selection.yes and not (selection.dry_run or selection.list_only):
         hint = f"ask undo asks about an earlier run; ask undo -y {selected.header.conversation} takes that one"
         raise UsageError(message, hint)
     print_notice(f"{message}; this is an earlier one")
+
+
+def identify_place(app: AppContext) -> tuple[str, str]:
+    """Return the terminal, "" for none, and the working directory, as runs are saved with them."""
+    return identify_terminal(app.environment), decode_argument(str(get_working_directory()))
 
 
 def filter_backup_sets(
@@ -344,7 +335,7 @@ def filter_backup_sets(
         UsageError: there is no such conversation.
     """
     if conversation_id is None:
-        terminal, directory = identify_terminal(app.environment), decode_argument(str(get_working_directory()))
+        terminal, directory = identify_place(app)
         if terminal:
             return [backup_set for backup_set in backup_sets if backup_set.header.terminal == terminal]
         return [backup_set for backup_set in backup_sets if backup_set.header.directory == directory]
@@ -358,13 +349,6 @@ def filter_backup_sets(
         prompt_hint = f"as a question: ask -- undo {conversation_id}"
         raise UsageError(error.message, f"{error.advice}; {prompt_hint}") from None
     return [backup_set for backup_set in backup_sets if backup_set.header.conversation == full_id]
-
-
-def describe_backup_sets(backup_sets: Sequence[BackupSet]) -> str:
-    """Describe the runs of these backup sets on one line."""
-    newest = backup_sets[-1]
-    runs = f"{len(backup_sets)} runs until" if len(backup_sets) > 1 else "the run of"
-    return f"conversation {newest.header.conversation}, {runs} {format_local_time(newest.started)}"
 
 
 def check_restorable(steps: Sequence[RestoreStep], *, force: bool) -> None:
@@ -401,52 +385,33 @@ def confirm_and_restore(
         AskError: there is no terminal to ask on, or the files cannot be restored.
     """
     summary = summarize_steps(steps)
-    warn_about_redo(steps)
-    if summary and not (selection.yes or confirm_restore(summary)):
-        print_notice("nothing is put back")
-        raise click.Abort
+    lost_count = count_too_large(step.change for step in steps if step.status in ACTION_STATUSES and step.change.root)
+    if lost_count:
+        print_notice(f"--redo will not bring back {lost_count} of these files, which are too large to be kept")
+    if summary and not selection.yes:
+        answer = confirm(f"{summary.capitalize()}?")
+        if answer is None:
+            raise UsageError("there is no terminal to ask on", "--yes does it without asking, --dry-run only shows it")
+        if not answer:
+            print_notice("nothing is put back")
+            raise click.Abort
     changes = [step.change for step in steps]
     # The files may have changed while the user was asked.
     if not selection.yes and plan_restore(changes, force=selection.force, progress=progress) != steps:
         raise FileError("nothing is put back: a file has changed in the meantime", "try again")
+    terminal, directory = identify_place(app)
     header = JournalHeader(
         conversation=backup_sets[-1].header.conversation,
-        directory=decode_argument(str(get_working_directory())),
-        terminal=identify_terminal(app.environment),
+        directory=directory,
+        terminal=terminal,
         kind=REDO if selection.redo else UNDO,
         of=tuple(backup_set.name for backup_set in backup_sets),
     )
     failed_steps = apply_restore(steps, FileBackups(app.app_dirs.data, header, print_notice), progress)
     progress.clear()
-    is_unchanged = all(step.status is RestoreStatus.UNCHANGED for step in steps)
     failed_paths = {step.change.path for step in failed_steps}
-    summary = summarize_steps([step for step in steps if step.change.path not in failed_paths])
+    summary = summarize_steps(step for step in steps if step.change.path not in failed_paths)
     redo_hint = "" if selection.redo else "; ask undo --redo takes that back"
-    no_change_notice = "there is nothing to put back" + ": all files are as they were" * is_unchanged
-    print_notice(f"done: {summary}{redo_hint}" if summary else no_change_notice)
+    print_notice(f"done: {summary}{redo_hint}" if summary else "there is nothing to put back")
     if failed_steps:
         raise FileError(f"not removed: {format_steps(failed_steps)}", "see what is in it, and remove it yourself")
-
-
-def warn_about_redo(steps: Sequence[RestoreStep]) -> None:
-    """Warn about current files that are too large to back up for --redo."""
-    lost_count = count_too_large(change for change, status in steps if status in ACTION_STATUSES and change.root)
-    if lost_count:
-        print_notice(f"--redo will not bring back {lost_count} of these files, which are too large to be kept")
-
-
-def confirm_restore(summary: str) -> bool:
-    """Ask whether to restore the files.
-
-    Raises:
-        UsageError: there is no terminal to ask on.
-    """
-    answer = confirm(f"{summary.capitalize()}?")
-    if answer is None:
-        raise UsageError("there is no terminal to ask on", "--yes does it without asking, --dry-run only shows it")
-    return answer
-
-
-def print_notice(text: str) -> None:
-    """Print a notice to standard error."""
-    click.echo(f"ask: {format_one_line(text)}", err=True)

@@ -60,16 +60,15 @@ def read_clipboard(environment: Mapping[str, str]) -> bytes:
     usable = [
         reader
         for reader in CLIPBOARD_READERS
-        if not reader.required_variable or environment.get(reader.required_variable)
+        if environment.get(reader.required_variable, not reader.required_variable)
     ]
     installed = [reader for reader in usable if shutil.which(reader.program, path=environment.get("PATH"))]
     if not installed:
         installable = next((reader for reader in usable if reader.package), None)
         if installable is None:
             raise MissingDependencyError("there is no clipboard here", "neither WAYLAND_DISPLAY nor DISPLAY is set")
-        raise MissingDependencyError(
-            f"{installable.program} is not installed, which reads the clipboard", f"install {installable.package}"
-        )
+        reason = f"{installable.program} is not installed, which reads the clipboard"
+        raise MissingDependencyError(reason, f"install {installable.package}")
     reader = installed[0]
     try:
         data = reader.read(environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,6 @@ from ask.inputs.readers import FILE_LIMIT, decode_text
 from ask.text import decode_argument
 
 GIT_FOLDER = ".git"
-IGNORE_FILE = ".gitignore"
 MAX_NAMED_FILES = 3
 """How many files an error message names."""
 
@@ -41,7 +41,6 @@ def read_folder(folder: Path, name: str) -> PromptInputs:
         parent_rules = []  # git also uses an ignored folder that is named explicitly
     texts: list[tuple[str, str]] = []
     skipped: list[str] = []
-    sizes: list[tuple[int, str]] = []
     size = 0
     for path, error in walk_files(folder, parent_rules):
         display_path = f"{name.rstrip('/')}/{decode_argument(str(path.relative_to(folder)))}"
@@ -50,25 +49,20 @@ def read_folder(folder: Path, name: str) -> PromptInputs:
             skipped.append(f"{display_path}: {reason}")
         else:
             texts.append((display_path, text))
-            sizes.append((len(text), display_path))
             size += len(text)
-        if size > FILE_LIMIT or len(texts) + len(skipped) > MAX_FILES:
-            raise make_folder_limit_error(name, sizes, size)
+        if size > FILE_LIMIT:
+            sizes = sorted(((len(text), path) for path, text in texts), reverse=True)
+            largest_files = ", ".join(f"{path} ({length:,})" for length, path in sizes[:MAX_NAMED_FILES])
+            advice = f"name a part of it, or let .gitignore leave out what is large: {largest_files}"
+            raise FileError(f"{name} holds more than {FILE_LIMIT:,} characters of text", advice)
+        if len(texts) + len(skipped) > MAX_FILES:
+            raise FileError(f"{name} holds more than {MAX_FILES:,} files", "name a part of it")
     if not texts:
         examples = "; ".join(skipped[:MAX_NAMED_FILES])
         raise FileError(f"there is no text file in {name}", f"left out: {examples}" if examples else "name another")
     if skipped:
         texts.append((name, "\n".join(("Left out, as it is no text:", *skipped))))
     return PromptInputs(texts=tuple(texts), skipped_files=tuple(skipped))
-
-
-def make_folder_limit_error(name: str, sizes: Sequence[tuple[int, str]], size: int) -> FileError:
-    """Create the error for a folder with more than a message can contain."""
-    if size <= FILE_LIMIT:
-        return FileError(f"{name} holds more than {MAX_FILES:,} files", "name a part of it")
-    largest_files = ", ".join(f"{path} ({length:,})" for length, path in sorted(sizes, reverse=True)[:MAX_NAMED_FILES])
-    advice = f"name a part of it, or let .gitignore leave out what is large: {largest_files}"
-    return FileError(f"{name} holds more than {FILE_LIMIT:,} characters of text", advice)
 
 
 def read_text_or_reason(path: Path) -> tuple[str, str]:
@@ -97,22 +91,22 @@ def walk_files(folder: Path, rules: Sequence[IgnoreRules]) -> Iterator[tuple[Pat
     pending = [(folder, tuple(rules))]
     while pending:
         folder, rules = pending.pop()
-        own_rules = read_ignore_rules(folder)
-        rules = (*rules, own_rules) if own_rules else tuple(rules)
+        rules = (*rules, *read_ignore_rules(folder))
         try:
-            with os.scandir(folder) as scan:
-                entries = sorted(scan, key=lambda entry: entry.name)
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
             yield folder, error.strerror or "cannot be read"
             continue
-        included = [
-            (Path(entry), entry)
-            for entry in entries
-            if entry.name != GIT_FOLDER
-            and not is_ignored(Path(entry), rules, is_folder=entry.is_dir(follow_symlinks=False))
-        ]
-        yield from ((path, "") for path, entry in included if entry.is_file(follow_symlinks=False))
-        pending += [(path, rules) for path, entry in reversed(included) if entry.is_dir(follow_symlinks=False)]
+        folders = []
+        for entry in entries:
+            path, is_folder = Path(entry), entry.is_dir(follow_symlinks=False)
+            if entry.name == GIT_FOLDER or is_ignored(path, rules, is_folder=is_folder):
+                continue
+            if is_folder:
+                folders.append((path, rules))
+            elif entry.is_file(follow_symlinks=False):
+                yield path, ""
+        pending += reversed(folders)
 
 
 def read_parent_rules(folder: Path) -> list[IgnoreRules]:
@@ -121,26 +115,21 @@ def read_parent_rules(folder: Path) -> list[IgnoreRules]:
     Outside a repository there are none.
     """
     folders = [folder.absolute(), *folder.absolute().parents]
-    root_index = next((index for index, path in enumerate(folders) if is_git_directory(path / GIT_FOLDER)), None)
-    if root_index is None:
-        return []
-    exclude_rules = read_ignore_rules(folders[root_index], f"{GIT_FOLDER}/info/exclude")
-    all_rules = [exclude_rules, *(read_ignore_rules(path) for path in reversed(folders[1 : root_index + 1]))]
-    return [rules for rules in all_rules if rules]
+    for index, root in enumerate(folders):
+        git_path = root / GIT_FOLDER
+        if git_path.is_file() or (git_path / "HEAD").exists():  # an empty .git may be a placeholder of safe mode
+            rules = read_ignore_rules(root, f"{GIT_FOLDER}/info/exclude")
+            return [*rules, *chain.from_iterable(map(read_ignore_rules, reversed(folders[1 : index + 1])))]
+    return []
 
 
-def is_git_directory(git_path: Path) -> bool:
-    """Check whether git would use a `.git`. An empty one may be a placeholder of safe mode."""
-    return git_path.is_file() or (git_path / "HEAD").exists()
-
-
-def read_ignore_rules(folder: Path, file_name: str = IGNORE_FILE) -> IgnoreRules | None:
-    """Read a folder's .gitignore; None if there is none or it cannot be read."""
+def read_ignore_rules(folder: Path, file_name: str = ".gitignore") -> list[IgnoreRules]:
+    """Read the rules of a folder; [] if there is no file with rules, or it cannot be read."""
     try:
         text = (folder / file_name).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
-        return None
-    return IgnoreRules(folder.absolute(), GitIgnoreSpec.from_lines(text.splitlines()))
+        return []
+    return [IgnoreRules(folder.absolute(), GitIgnoreSpec.from_lines(text.splitlines()))]
 
 
 def is_ignored(path: Path, rules: Sequence[IgnoreRules], *, is_folder: bool) -> bool:

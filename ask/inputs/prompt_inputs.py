@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import NamedTuple
 
 from ask.attachments import (
@@ -100,9 +101,4 @@ def parse_content(name: str, data: bytes) -> PromptInputs:
         )
     if len(data) > MAX_FILE_BYTES[known_type.group]:
         raise FileError(f"{name} is longer than {MAX_FILE_BYTES[known_type.group]} bytes", "give a smaller one")
-    return PromptInputs(attachments=(Attachment(format_one_line(get_base_name(name)), media_type, data),))
-
-
-def get_base_name(name: str) -> str:
-    """Return the last part of a path."""
-    return name.rstrip("/").rpartition("/")[2] or name
+    return PromptInputs(attachments=(Attachment(format_one_line(PurePath(name).name), media_type, data),))

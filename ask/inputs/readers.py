@@ -37,30 +37,21 @@ def read_stdin(limit: int, notify: Callable[[str], None], *, allow_terminal: boo
     """
     if sys.stdin is None or (sys.stdin.isatty() and not allow_terminal):
         return b""
-    descriptor = sys.stdin.fileno()
-    chunks: list[bytes] = []
-    size = 0
-    maximum: int | None = None
+    descriptor, maximum = sys.stdin.fileno(), limit
+    wait_notice = "waiting for standard input to end (Ctrl-D; --no-stdin does not read it)"
     try:
-        if not select.select([descriptor], [], [], STDIN_NOTICE_DELAY)[0]:
-            notify("waiting for standard input to end (Ctrl-D; --no-stdin does not read it)")
-        while chunk := os.read(descriptor, 1 << 20):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > limit:
-                maximum = maximum or max(limit, find_size_limit(b"".join(chunks[:2]), 0))
-                if size > maximum:
-                    raise make_stdin_limit_error(maximum, limit)
+        data = read_pipe(descriptor, limit, lambda: notify(wait_notice))
+        if len(data) > limit:
+            maximum = find_size_limit(data, limit)
+            data += read_pipe(descriptor, maximum - len(data), lambda: None)
     except OSError as error:
         if error.errno == errno.EBADF:
             return b""  # open for writing only, which is how nohup disconnects stdin
         raise FileError(f"cannot read standard input ({error.strerror})") from error
-    return b"".join(chunks)
-
-
-def make_stdin_limit_error(maximum: int, text_limit: int) -> FileError:
-    advice = "raise stdin_limit in config.toml" if maximum == text_limit else "give a smaller one"
-    return FileError(f"standard input is longer than {maximum} bytes", advice)
+    if len(data) > maximum:
+        advice = "raise stdin_limit in config.toml" if maximum == limit else "give a smaller one"
+        raise FileError(f"standard input is longer than {maximum} bytes", advice)
+    return data
 
 
 def find_size_limit(head: bytes, text_limit: int) -> int:
@@ -108,41 +99,53 @@ def read_bytes(
     inherited = INHERITED_DESCRIPTOR_PATTERN.fullmatch(str(path))
     descriptor = os.dup(int(inherited[1])) if inherited else os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        return read_pipe(descriptor, limit, path, None if inherited else writer_timeout, notify)
+        wait_notice = f"waiting for {path} to end (Ctrl-C stops)"
+        return read_pipe(descriptor, limit, lambda: notify(wait_notice), None if inherited else writer_timeout)
+    except TimeoutError:
+        reason = "a named pipe that no program writes to"
+        raise FileError(f"cannot read {path} ({reason})", "start the writer first") from None
     finally:
         os.close(descriptor)
 
 
 def read_pipe(
-    descriptor: int, limit: int, path: Path, writer_timeout: float | None, notify: Callable[[str], None]
+    descriptor: int, limit: int, notify_wait: Callable[[], None], writer_timeout: float | None = None
 ) -> bytes:
-    """Read an open pipe as `read_bytes` does. `writer_timeout` is None if a writer has already opened it."""
+    """Read an open pipe to its end, or until more than `limit` bytes are read.
+
+    `notify_wait` is called if nothing arrives at first. `writer_timeout` is None if a writer has already opened it.
+
+    Raises:
+        TimeoutError: no program opened it for writing.
+        OSError: it cannot be read.
+    """
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
     deadline = None if writer_timeout is None else time.monotonic() + writer_timeout
-    data = bytearray()
-    notified = False
-    while len(data) <= limit:
-        timeouts = [] if data or notified else [STDIN_NOTICE_DELAY]
+    chunks: list[bytes] = []
+    size, notified = 0, False
+    while size <= limit:
+        timeouts = [] if chunks or notified else [STDIN_NOTICE_DELAY]
         if deadline is not None:
             timeouts.append(max(deadline - time.monotonic(), 0))
         ready = poller.poll(min(timeouts) * 1000 if timeouts else None)
         if not ready and not notified:
             notified = True
-            notify(f"waiting for {path} to end (Ctrl-C stops)")
+            notify_wait()
         try:
             chunk = os.read(descriptor, 1 << 20)
         except BlockingIOError:  # a program has opened it and not written yet
             deadline = None
             continue
         if chunk:
-            data += chunk
+            chunks.append(chunk)
+            size += len(chunk)
             deadline = None
         elif ready or deadline is None:
             break
         elif time.monotonic() >= deadline:
-            raise FileError(f"cannot read {path} (a named pipe that no program writes to)", "start the writer first")
-    return bytes(data)
+            raise TimeoutError
+    return b"".join(chunks)
 
 
 def decode_text(data: bytes, source_name: str, expected: str = "text") -> str:

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.errors import ConfigError
-from ask.mcp_settings import SERVER_KEYS, SERVER_NAME_PATTERN, check_server_tables
 from ask.messages import EMPTY_MAPPING
 from ask.parsing import as_dict, as_list
-from ask.settings import Config
+from ask.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_server_tables
 
 MCP_EXTRA = "mcp"
 """The extra that installs the MCP SDK."""
@@ -124,7 +123,7 @@ def read_servers(path: Path) -> ConfiguredServers:
         server_name = normalize_server_name(name)
         try:
             table = normalize_server_entry(as_dict(entry))
-            list(check_server_tables(path, {server_name: table}))
+            check_server_tables(path, {server_name: table})
         except ConfigError as error:
             warnings.append(f"{error.message}; it is left out")
             continue

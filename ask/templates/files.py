@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ask_prompts
 from ask.errors import AskError, ConfigError, UsageError
-from ask.suggestions import suggest
+from ask.suggestions import format_suggestion
 from ask.templates.template import FENCE, NAME_PATTERN, NAME_RULE, Template, parse_template
 
 BUILTIN_FOLDER = Path(str(ask_prompts.__file__)).parent
@@ -29,11 +29,10 @@ def find_template(reference: str, user_folder: Path) -> Template:
     if not colon:
         return template
     if task not in template.tasks:
-        suggestion = suggest(task, template.tasks)
-        task_list = f"it has {', '.join(template.tasks)}" if template.tasks else "it has none"
-        raise UsageError(
-            f"the prompt {name} has no task {task!r}", f"did you mean {name}:{suggestion}?" if suggestion else task_list
+        hint = format_suggestion(
+            task, template.tasks, f"it has {', '.join(template.tasks) or 'none'}", prefix=f"{name}:"
         )
+        raise UsageError(f"the prompt {name} has no task {task!r}", hint)
     return template._replace(prompt=template.tasks[task])
 
 
@@ -42,16 +41,16 @@ def find_template_file(name: str, user_folder: Path) -> Path:
     check_template_name(name)
     files = list_template_files(user_folder)
     if name not in files:
-        suggestion = suggest(name, files)
-        hint = f"did you mean {suggestion}? " if suggestion else ""
-        raise UsageError(f"there is no prompt {name!r}", f"{hint}ask prompts list shows what there is")
+        raise UsageError(
+            f"there is no prompt {name!r}", format_suggestion(name, files, "ask prompts list shows what there is")
+        )
     return files[name]
 
 
-def list_template_files(user_folder: Path, on_invalid_name: Callable[[Path], object] = bool) -> dict[str, Path]:
+def list_template_files(user_folder: Path, warn: Callable[[str], object] = str) -> dict[str, Path]:
     """Return the files of all prompts by name, sorted.
 
-    `on_invalid_name` is called with each file whose name could not be given to -t.
+    `warn` is called with a message for each file whose name could not be given to -t.
     """
     files = {file.stem: file for file in BUILTIN_FOLDER.glob(f"*{SUFFIX}") if is_builtin_template(file)}
     try:
@@ -64,7 +63,7 @@ def list_template_files(user_folder: Path, on_invalid_name: Callable[[Path], obj
         if NAME_PATTERN.fullmatch(file.stem):
             files[file.stem] = file
         else:
-            on_invalid_name(file)
+            warn(f"{file} is left out: {NAME_RULE}")
     return dict(sorted(files.items()))
 
 
@@ -82,6 +81,11 @@ def read_template(name: str, file: Path) -> Template:
 def get_user_template_path(name: str, user_folder: Path) -> Path:
     """Return the path of the user's prompt with this name, which may not exist yet."""
     return user_folder / f"{name}{SUFFIX}"
+
+
+def read_new_template_text(name: str) -> str:
+    """Return the initial text of a new prompt, which explains the format."""
+    return read_template_text(BUILTIN_FOLDER / "new_prompt.txt").replace("NAME", name)
 
 
 def validate_template_file(file: Path) -> tuple[()]:
@@ -114,12 +118,8 @@ def check_template_name(name: str) -> None:
 
 def read_all_templates(user_folder: Path, warn: Callable[[str], None]) -> list[Template]:
     """Read all prompts; `warn` is called with a message for each file that cannot be used."""
-
-    def warn_of_invalid_name(file: Path) -> None:
-        warn(f"{file} is left out: {NAME_RULE}")
-
     templates: list[Template] = []
-    for name, file in list_template_files(user_folder, warn_of_invalid_name).items():
+    for name, file in list_template_files(user_folder, warn).items():
         try:
             templates.append(read_template(name, file))
         except AskError as error:

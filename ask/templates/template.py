@@ -17,10 +17,7 @@ from ask.templates.placeholders import INPUT_NAME, find_placeholders
 
 FENCE, YAML_FENCE = "+++", "---"
 FIELD_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "description": (str, "a string"),
-    "system": (str, "a string"),
-    "provider": (str, "a string"),
-    "model": (str, "a string"),
+    **dict.fromkeys(("description", "system", "provider", "model"), (str, "a string")),
     "tools": ((bool, list), "true, false or a list of names"),
     "options": (dict, "a table"),
     "tasks": (dict, "a table of strings"),
@@ -108,7 +105,7 @@ def parse_front_matter(file: Path, lines: Sequence[str]) -> dict[str, Any]:
             raise make_template_error(
                 file,
                 find_key_line(lines, key),
-                format_unknown_key(key, list(FIELD_TYPES)),
+                format_unknown_key(key, FIELD_TYPES),
                 f"known are {', '.join(FIELD_TYPES)}",
             )
         if not is_valid_value(key, value):

@@ -22,8 +22,7 @@ from ask.mcp.server_config import (
     read_servers,
     to_server_table,
 )
-from ask.mcp_settings import SERVER_KEYS, SERVER_NAME_PATTERN, check_server_tables
-from ask.settings import Config, check_config
+from ask.settings import SERVER_KEYS, SERVER_NAME_PATTERN, Config, check_config, check_server_tables
 from tests.mcp.values import json_values
 
 PATH = Path("config.toml")
@@ -65,11 +64,10 @@ def test_an_unknown_key_is_a_warning_with_a_suggestion() -> None:
         ({}, ["command", "URL"]),
         ({"command": "x", "url": "http://x"}, ["command", "URL"]),
         ({"command": ["x"]}, ["mcp.servers.one.command", "string"]),
-        ({"command": "x\0"}, ["mcp.servers.one.command", "string"]),
         ({"command": "x", "args": "y"}, ["mcp.servers.one.args", "list"]),
         ({"command": "x", "env": {"A": 1}}, ["mcp.servers.one.env", "table"]),
-        ({"command": "x", "timeout": 0}, ["mcp.servers.one.timeout", "seconds"]),
-        ({"command": "x", "timeout": float("nan")}, ["mcp.servers.one.timeout", "seconds"]),
+        ({"command": "x", "timeout": 0}, ["mcp.servers.one.timeout", "number"]),
+        ({"command": "x", "timeout": float("nan")}, ["mcp.servers.one.timeout", "number"]),
         ({"command": "x", "enabled": 1}, ["mcp.servers.one.enabled", "true", "false"]),
         ({"command": "x", "type": "http"}, ["command", "type", "stdio"]),
         ({"url": "http://x", "type": "stdio"}, ["URL", "type", "http", "sse"]),
@@ -107,7 +105,7 @@ def test_no_secret_is_in_an_error() -> None:
 def test_any_table_is_read_or_refused(value: Any) -> None:
     for servers in (value, {"one": value}, {"one": {"command": "x", "env": value, "args": value}}):
         try:
-            list(check_server_tables(PATH, servers))
+            check_server_tables(PATH, servers)
         except ConfigError:
             continue
         for name, table in servers.items():

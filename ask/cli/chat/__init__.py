@@ -17,15 +17,10 @@ class ChatCommand(AskCommand):
     """Accepts the options of `ask` and lists the slash commands in its help."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from ask.cli.chat.slash_commands import SLASH_COMMANDS
+        from ask.cli.chat.commands import list_usages
 
         with formatter.section("In the chat"):
-            formatter.write_dl(
-                [
-                    (f"/{name} {command.arguments}".strip(), command.description)
-                    for name, command in SLASH_COMMANDS.items()
-                ]
-            )
+            formatter.write_dl(list_usages())
         formatter.write_paragraph()
         formatter.write_text("Alt-Enter begins a new line, Tab completes, Ctrl-C stops an answer, Ctrl-D leaves.")
 

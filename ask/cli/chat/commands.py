@@ -1,15 +1,21 @@
-"""Executes the slash commands of a chat: one function per entry of `SLASH_COMMANDS`, with the same name."""
+"""The slash commands of a chat: one function for each, registered with its usage and help."""
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from ask.cli.chat.session import ChatSession
-from ask.cli.chat.slash_commands import EXIT_COMMANDS, SLASH_COMMANDS, SlashCommandCall
 from ask.errors import UsageError
+from ask.suggestions import format_suggestion
 
+if TYPE_CHECKING:
+    from ask.cli.chat.session import ChatSession
+
+SLASH_COMMAND_PATTERN = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
+"""Matches input that is meant as a command, unlike /etc/passwd or a comment."""
+EXIT_COMMANDS = frozenset({"exit", "quit", "/exit", "/quit"})
 KEY_BINDINGS = {
     "Enter": "sends the message",
     "Alt-Enter, Ctrl-J": "begins a new line",
@@ -21,19 +27,77 @@ KEY_BINDINGS = {
 }
 MAX_NAMED_FILES = 3
 """Up to this many attached files are listed by name; more are only counted."""
+Execute = Callable[["ChatSession", str], None]
+"""Executes a slash command with its argument; invalid arguments and failures raise `AskError`."""
 
 
-def execute_command(call: SlashCommandCall, session: ChatSession) -> None:
-    """Execute a slash command; invalid arguments and failures raise `AskError`."""
-    COMMANDS[call.name](session, call.argument)
+class SlashCommand(NamedTuple):
+    """A slash command.
+
+    Attributes:
+        arguments: as in a usage line; "" for none.
+        description: for the help.
+        is_multiline: whether the argument can have several lines.
+    """
+
+    name: str
+    arguments: str
+    description: str
+    execute: Execute
+    is_multiline: bool = False
 
 
+SLASH_COMMANDS: dict[str, SlashCommand] = {}
+
+
+def slash_command(arguments: str, description: str, *, is_multiline: bool = False) -> Callable[[Execute], Execute]:
+    """Register a function as the slash command of its name."""
+
+    def register(function: Execute) -> Execute:
+        name = function.__name__.rstrip("_")
+        SLASH_COMMANDS[name] = SlashCommand(name, arguments, description, function, is_multiline)
+        return function
+
+    return register
+
+
+def list_usages() -> list[tuple[str, str]]:
+    """Return the usage and the description of each slash command."""
+    return [
+        (f"/{command.name} {command.arguments}".strip(), command.description) for command in SLASH_COMMANDS.values()
+    ]
+
+
+def parse_input(text: str) -> tuple[SlashCommand, str] | str:
+    """Parse input as a slash command with its argument, or a message, in which a leading // stands for /.
+
+    Raises `UsageError` if the command is unknown or its argument is invalid.
+    """
+    match = SLASH_COMMAND_PATTERN.fullmatch(text.strip())
+    if match is None:
+        return text[1:] if text.startswith("//") else text
+    name, argument = match[1].lower(), (match[2] or "").strip()
+    command = SLASH_COMMANDS.get(name)
+    if command is None:
+        hint = format_suggestion(name, SLASH_COMMANDS, "/help tells what there is,", prefix="/")
+        raise UsageError(f"there is no command /{name}", f"{hint} // begins a message with a slash")
+    if argument and not command.arguments:
+        raise UsageError(f"/{name} takes nothing", f"// begins a message with a slash: /{text.strip()}"[:120])
+    if not argument and command.arguments and not command.arguments.startswith("["):
+        raise UsageError(f"/{name} takes {command.arguments}", f"type /{name} {command.arguments}")
+    if "\n" in argument and not command.is_multiline:
+        raise UsageError(f"/{name} takes one line", "// begins a message with a slash")
+    return command, argument
+
+
+@slash_command("[NAME]", "Ask this model from now on, also as provider:model.")
 def model(session: ChatSession, name: str) -> None:
     if name:
         session.select_model(name)
     print_endpoint(session)
 
 
+@slash_command("[NAME]", "Ask this provider from now on.")
 def provider(session: ChatSession, name: str) -> None:
     if name:
         session.select_provider(name)
@@ -47,6 +111,7 @@ def print_endpoint(session: ChatSession) -> None:
     session.print_line(f"Asking {endpoint.model} of {endpoint.provider_name}")
 
 
+@slash_command("[TEXT]", "Add this to the system prompt (@FILE; - for nothing).", is_multiline=True)
 def system(session: ChatSession, text: str) -> None:
     if text:
         session.set_extra_system_prompt("" if text == "-" else text)
@@ -54,6 +119,7 @@ def system(session: ChatSession, text: str) -> None:
     session.print_line(f"Added to the system prompt:\n{extra}" if extra else "Nothing is added to the system prompt")
 
 
+@slash_command("[on|off|list]", "Let the model call tools, or none.")
 def tools(session: ChatSession, mode: str) -> None:
     if mode in ("on", "off"):
         session.enable_tools(enabled=mode == "on")
@@ -63,6 +129,7 @@ def tools(session: ChatSession, mode: str) -> None:
     session.print_line(f"The model may call {', '.join(names)}" if names else "The model may call no tools")
 
 
+@slash_command("[on]", "Confine what tools can do. Nothing turns it off.")
 def safe(session: ChatSession, mode: str) -> None:
     if mode not in ("", "on"):
         raise UsageError(f"/safe takes on, not {mode!r}", "what is confined stays so until the chat ends")
@@ -77,32 +144,36 @@ def safe(session: ChatSession, mode: str) -> None:
         )
 
 
+@slash_command("PATH", "Add a file, folder, image, PDF or URL.")
 def file(session: ChatSession, path: str) -> None:
     from ask.attachments import describe_attachment
+    from ask.render.amounts import format_count
 
     inputs = session.attach_files(path)
-    texts = inputs.texts[:-1] if inputs.skipped_files else inputs.texts  # the last text lists the skipped files
-    if len(texts) > MAX_NAMED_FILES:
-        session.print_line(f"{len(texts)} texts of {path} go with the next message")
-    for name, text in texts if len(texts) <= MAX_NAMED_FILES else ():
-        lines = len(text.splitlines())
-        session.print_line(f"{name} goes with the next message ({lines} {'line' if lines == 1 else 'lines'})")
-    if inputs.skipped_files:
-        more = "; ..." if len(inputs.skipped_files) > MAX_NAMED_FILES else ""
-        session.print_line(f"Left out, as it is no text: {'; '.join(inputs.skipped_files[:MAX_NAMED_FILES])}{more}")
-    for attachment in inputs.attachments:
-        session.print_line(f"{describe_attachment(attachment)} goes with the next message")
+    skipped, named = inputs.skipped_files, " goes with the next message"
+    texts = inputs.texts[:-1] if skipped else inputs.texts  # the last text lists the skipped files
+    lines = [f"{name}{named} ({format_count(len(text.splitlines()), 'line')})" for name, text in texts]
+    if len(lines) > MAX_NAMED_FILES:
+        lines = [f"{len(lines)} texts of {path} go with the next message"]
+    if skipped:
+        more = "; ..." if len(skipped) > MAX_NAMED_FILES else ""
+        lines.append(f"Left out, as it is no text: {'; '.join(skipped[:MAX_NAMED_FILES])}{more}")
+    for line in (*lines, *(describe_attachment(attachment) + named for attachment in inputs.attachments)):
+        session.print_line(line)
 
 
+@slash_command("", "Ask the last message again, in place of its answer.")
 def retry(session: ChatSession, _: str) -> None:
     session.retry_last_message()
 
 
+@slash_command("", "Take out the last message and its answer.")
 def drop(session: ChatSession, _: str) -> None:
     session.drop_last_message()
     session.print_line("The last message and its answer are taken out of the conversation")
 
 
+@slash_command("[OPTIONS]", "Put back the files that the last run changed.")
 def undo(session: ChatSession, options: str) -> None:
     import click
 
@@ -121,10 +192,12 @@ def undo(session: ChatSession, options: str) -> None:
         raise UsageError(error.format_message().rstrip("."), "/undo --help tells what it takes") from None
 
 
+@slash_command("", "Replace what is old by a summary.")
 def compact(session: ChatSession, _: str) -> None:
     session.compact()
 
 
+@slash_command("FILE", "Write the conversation to a .md, .json or .html file.")
 def save(session: ChatSession, path: str) -> None:
     from pathlib import Path
 
@@ -132,51 +205,35 @@ def save(session: ChatSession, path: str) -> None:
 
     if not session.is_saved:
         raise UsageError("nothing is saved of this conversation", "ask chat without --no-save saves it as it goes")
-    export_conversations(session.app.app_dirs, [session.request.conversation_id], str(Path(path).expanduser()))
+    export_conversations([session.request.conversation_id], str(Path(path).expanduser()))
     session.print_line(f"Written to {path}")
 
 
+@slash_command("", "Tell what this chat has used.")
 def cost(session: ChatSession, _: str) -> None:
+    from ask.render.amounts import format_count
     from ask.render.plain import format_usage
 
-    count = "1 message" if session.message_count == 1 else f"{session.message_count} messages"
-    session.print_line(f"{count}, {format_usage(session.totals)}")
+    session.print_line(f"{format_count(session.message_count, 'message')}, {format_usage(session.totals)}")
 
 
+@slash_command("", "Begin a new conversation.")
 def clear(session: ChatSession, _: str) -> None:
     session.start_new_conversation()
     session.print_line("This is a new conversation")
 
 
+@slash_command("", "Tell what can be typed.")
 def help_(session: ChatSession, _: str) -> None:
-    rows = [(f"/{name} {command.arguments}".strip(), command.description) for name, command in SLASH_COMMANDS.items()]
-    rows += [*KEY_BINDINGS.items(), ("//...", "sends a message that begins with a slash")]
+    rows = [*list_usages(), *KEY_BINDINGS.items(), ("//...", "sends a message that begins with a slash")]
     width = max(len(usage) for usage, _ in rows)
     session.print_line("\n".join(f"{usage:{width}}  {description}" for usage, description in rows))
 
 
+@slash_command("", "Leave; so do exit, quit and Ctrl-D.")
+def exit_(session: ChatSession, _: str) -> None:
+    """Do nothing: the loop ends by itself on one of `EXIT_COMMANDS`."""
+
+
 def is_exit_command(text: str) -> bool:
     return text.strip().lower() in EXIT_COMMANDS
-
-
-COMMANDS: Mapping[str, Callable[[ChatSession, str], None]] = MappingProxyType(
-    {
-        function.__name__.rstrip("_"): function
-        for function in (
-            model,
-            provider,
-            system,
-            tools,
-            safe,
-            file,
-            retry,
-            drop,
-            undo,
-            compact,
-            save,
-            cost,
-            clear,
-            help_,
-        )
-    }
-)

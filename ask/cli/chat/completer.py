@@ -8,8 +8,8 @@ from contextlib import suppress
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
+from ask.cli.chat.commands import SLASH_COMMANDS
 from ask.cli.chat.session import ChatSession
-from ask.cli.chat.slash_commands import SLASH_COMMANDS
 from ask.completion import SAFE_WORD, complete_models, list_model_ids
 from ask.errors import AskError
 
@@ -53,14 +53,9 @@ class ChatCompleter(Completer):
         if name == "provider":
             yield from app.provider_names
         elif name == "model":
-            yield from filter(
-                SAFE_WORD.fullmatch, list_model_ids(app.app_dirs, self._session.request.endpoint.provider_name)
-            )
-            yield from (
-                model_name
-                for model_name, _ in complete_models(app.app_dirs, app.environment, typed, "")
-                if SAFE_WORD.fullmatch(model_name)
-            )
+            models = complete_models(app.app_dirs, app.environment, typed, "")
+            names = [*list_model_ids(app.app_dirs, self._session.request.endpoint.provider_name), *dict(models)]
+            yield from filter(SAFE_WORD.fullmatch, names)
         elif name in ("tools", "safe"):
             yield from SLASH_COMMANDS[name].arguments.strip("[]").split("|")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from ask.agent.app_context import AppContext
-from ask.cli.chat.commands import execute_command, is_exit_command
+from ask.cli.chat.commands import is_exit_command, parse_input
 from ask.cli.chat.session import ChatSession
-from ask.cli.chat.slash_commands import SlashCommandCall, parse_input
 from ask.cli.run import redact_errors, warn_literal_options
 from ask.console import StderrConsole
 from ask.errors import AskError, BrokenOutputError, FileError, RunInterruptedError, UsageError
@@ -56,8 +56,7 @@ def print_conversation_id(session: ChatSession) -> None:
 
 def run_interactive_chat(session: ChatSession, first_message: str) -> None:
     """Read and handle messages and slash commands until the user quits."""
-    from ask.cli.chat.prompt import ChatPrompt
-    from ask.cli.chat.terminal_state import preserve_terminal
+    from ask.cli.chat.prompt import ChatPrompt, preserve_terminal
 
     print_greeting(session)
     with preserve_terminal(), ChatPrompt(session) as prompt:
@@ -90,26 +89,34 @@ def print_greeting(session: ChatSession) -> None:
 
 
 def handle_input(session: ChatSession, text: str) -> str:
-    """Execute a slash command or send a message; return the text the user has to correct, or "".
-
-    Errors are printed, except `BrokenOutputError` and `RunInterruptedError`, which are for the caller.
-    """
+    """Execute a slash command or send a message; return the text the user has to correct, or ""."""
     try:
         parsed = parse_input(text)
     except UsageError as error:
         session.print_line(f"ask: {error}")
         return text
+    if isinstance(parsed, str):
+        report_errors(session, lambda: session.send_message(parsed))
+    else:
+        command, argument = parsed
+        report_errors(session, lambda: command.execute(session, argument))
+    return ""
+
+
+def report_errors(session: ChatSession, action: Callable[[], None]) -> int:
+    """Execute an action and print its error; return the exit code.
+
+    `BrokenOutputError` and `RunInterruptedError` are for the caller.
+    """
     try:
         with redact_errors(session.console, verbose=session.flags["verbose"]):
-            if isinstance(parsed, SlashCommandCall):
-                execute_command(parsed, session)
-            else:
-                session.send_message(parsed)
+            action()
     except (BrokenOutputError, RunInterruptedError):
         raise
     except AskError as error:
         session.print_line(f"ask: {format_one_line(str(error))}")
-    return ""
+        return error.exit_code
+    return 0
 
 
 # Without a terminal
@@ -124,14 +131,7 @@ def run_piped_chat(session: ChatSession, first_message: str) -> int:
     for text in read_messages(first_message, session.request.settings.stdin_limit):
         if is_exit_command(text):
             break
-        try:
-            with redact_errors(session.console, verbose=session.flags["verbose"]):
-                session.send_message(text)
-        except (BrokenOutputError, RunInterruptedError):
-            raise
-        except AskError as error:
-            code = error.exit_code
-            session.print_line(f"ask: {format_one_line(str(error))}")
+        code = report_errors(session, partial(session.send_message, text)) or code
     return code
 
 

@@ -1,25 +1,32 @@
-"""The input prompt of a chat, built on prompt_toolkit."""
+"""The input prompt of a chat, built on prompt_toolkit; its input history, and the modes of the terminal."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from typing import Self
+import termios
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
-from prompt_toolkit import PromptSession
+from prompt_toolkit import Application, PromptSession
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
-from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.utils import is_dumb_terminal
 
+from ask.atomic_files import PRIVATE_FILE_MODE, lock_file, write_private_file
 from ask.cli.chat.completer import ChatCompleter
-from ask.cli.chat.input_history import PromptHistory
 from ask.cli.chat.session import ChatSession
-from ask.cli.chat.terminal_state import exit_prompt_on_signal
 from ask.console import should_use_color
+from ask.errors import FileError
 from ask.text import decode_argument, escape_control_characters
 
 PROMPT_PREFIX = "> "
@@ -64,14 +71,13 @@ class ChatPrompt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._is_dumb_terminal:
-            self._prompt_session.output.disable_bracketed_paste()
-            self._prompt_session.output.flush()
+        self._enable_bracketed_paste(enabled=False)
 
-    def _enable_bracketed_paste(self) -> None:
+    def _enable_bracketed_paste(self, *, enabled: bool = True) -> None:
+        output = self._prompt_session.output
         if not self._is_dumb_terminal:
-            self._prompt_session.output.enable_bracketed_paste()
-            self._prompt_session.output.flush()
+            (output.enable_bracketed_paste if enabled else output.disable_bracketed_paste)()
+            output.flush()
 
     def discard_typeahead(self) -> None:
         """Discard input that was typed but not read yet."""
@@ -131,3 +137,93 @@ def create_key_bindings(*, multiline: bool) -> KeyBindings:
         keys.add(*combination, filter=typing)(insert_newline if multiline else send)
 
     return keys
+
+
+MAX_HISTORY_BYTES = 1_000_000
+"""A larger file is truncated to the newest half of this size."""
+
+
+class PromptHistory(FileHistory):
+    """A history file shared by all chats.
+
+    If the file cannot be read or written, the history lasts only for this chat.
+    """
+
+    def __init__(self, path: Path, redact: Callable[[str], str]) -> None:
+        super().__init__(str(path))
+        self._path = path
+        self._redact = redact
+
+    def load_history_strings(self) -> Iterable[str]:
+        with suppress(OSError, FileError):
+            with lock_file(self._path):
+                truncate_history(self._path)
+            return list(super().load_history_strings())
+        return []
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError, FileError), lock_file(self._path):
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE_MODE))
+            super().store_string(self._redact(string))
+
+
+def truncate_history(path: Path) -> None:
+    """Keep the newest half of a file that is too large, starting at a complete entry."""
+    if not path.exists() or path.stat().st_size <= MAX_HISTORY_BYTES:
+        return
+    newest = path.read_bytes()[-MAX_HISTORY_BYTES // 2 :]
+    _, separator, entries = newest.partition(b"\n# ")
+    write_private_file(path, separator + entries)
+
+
+TERMINATION_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+IFLAG, LFLAG = 0, 3  # indexes into the list returned by tcgetattr
+
+
+@contextmanager
+def preserve_terminal() -> Iterator[None]:
+    """Turn off echo and line mode so that input typed during an answer goes to the next prompt; then restore both.
+
+    Enter must arrive as a carriage return, not as a newline, so that every typed line is a message of its own.
+    """
+    descriptor = sys.stdin.fileno()
+    original_modes = modes = None
+    with suppress(termios.error):
+        original_modes, modes = termios.tcgetattr(descriptor), termios.tcgetattr(descriptor)
+        modes[IFLAG] &= ~termios.ICRNL
+        modes[LFLAG] &= ~(termios.ECHO | termios.ICANON)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)
+    try:
+        yield
+    finally:
+        if original_modes is not None:
+            with suppress(termios.error):  # the terminal may have been closed
+                termios.tcsetattr(descriptor, termios.TCSANOW, original_modes)
+
+
+@contextmanager
+def exit_prompt_on_signal(application: Application[Any]) -> Iterator[None]:
+    """Make termination signals exit the prompt, which then raises SystemExit.
+
+    An exception raised inside the event loop of prompt_toolkit could make it hang.
+    """
+
+    def handle_signal(number: int, _: FrameType | None) -> None:
+        system_exit = SystemExit(128 + number)
+        if application.loop is None or not application.is_running:
+            raise system_exit
+        application.loop.call_soon_threadsafe(exit_prompt, system_exit)
+
+    def exit_prompt(system_exit: SystemExit) -> None:
+        if application.future is not None and not application.future.done():
+            application.exit(exception=system_exit)
+
+    handlers = {number: signal.getsignal(number) for number in TERMINATION_SIGNALS}
+    handled = [number for number, handler in handlers.items() if callable(handler)]  # not those ignored under nohup
+    for number in handled:
+        signal.signal(number, handle_signal)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, handlers[number])

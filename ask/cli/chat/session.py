@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_endpoint, resolve_provider_and_model
@@ -19,15 +19,29 @@ from ask.agent.request import (
 from ask.agent.run import record_exit_code_on_error, run_request
 from ask.agent.tool_loop import RunResult
 from ask.agent.toolset import Toolset
-from ask.cli.chat.conversation import delete_saved_run, find_last_turn, reload_conversation
 from ask.cli.run import create_renderer
 from ask.console import StderrConsole
-from ask.errors import RunInterruptedError, UsageError
+from ask.errors import FileError, RunInterruptedError, UsageError
+from ask.history.conversations import find_conversation, load_conversation, select_unsummarized_runs
+from ask.history.deletion import delete_run
+from ask.history.entries import Run, read_runs
 from ask.history.ids import generate_conversation_id
-from ask.messages import Message, ReportedUsage
+from ask.history.store import Store
+from ask.messages import SUMMARY_PREFIX, Message, ReportedUsage
 
 if TYPE_CHECKING:
     from ask.inputs.prompt_inputs import PromptInputs
+
+
+class ChatTurn(NamedTuple):
+    """The last message of the user and its saved run."""
+
+    message_index: int
+    """Index of the user message in the message history."""
+    user_message: Message
+    has_response: bool
+    run_number: int | None
+    """None if the run was not saved."""
 
 
 class ChatSession:
@@ -86,27 +100,23 @@ class ChatSession:
 
     def retry_last_message(self) -> None:
         """Send the last message again. The previous answer is replaced only once there is a new one."""
-        last, original_request = find_last_turn(self.request, self.app), self.request
-        self.request = original_request._replace(
-            message_history=original_request.message_history[: last.message_index], reported_usage=ReportedUsage()
-        )
+        last, original_request = self._find_last_turn(), self.request
+        self._replace_history(original_request.message_history[: last.message_index])
         result = self._run_message(last.user_message)
         if result.has_answer or not last.has_response:
-            delete_saved_run(last.run_number, self.app)
+            self._delete_run(last.run_number)
         else:
             self.request = original_request
-            delete_saved_run(result.saved_run_number, self.app)
+            self._delete_run(result.saved_run_number)
             result.messages = list(original_request.message_history)
         self._continue_from(result)
 
     def drop_last_message(self) -> None:
         """Remove the last message and its answer from the conversation and the history."""
-        last = find_last_turn(self.request, self.app)
-        delete_saved_run(last.run_number, self.app)
-        self.request = self.request._replace(
-            message_history=self.request.message_history[: last.message_index], reported_usage=ReportedUsage()
-        )
-        self.request = reload_conversation(self.request, self.app)
+        last = self._find_last_turn()
+        self._delete_run(last.run_number)
+        self._replace_history(self.request.message_history[: last.message_index])
+        self._reload_conversation()
         self.is_saved = self.is_saved and bool(self.request.message_history)
 
     def _run_message(self, user_message: Message) -> RunResult:
@@ -117,7 +127,7 @@ class ChatSession:
         try:
             result = run_request(request, self.app, renderer.show)
         except KeyboardInterrupt:  # before or after the tool loop, which handles Ctrl-C itself
-            self.request = reload_conversation(self.request, self.app)
+            self._reload_conversation()
             raise RunInterruptedError("interrupted") from None
         self.is_saved = self.is_saved or result.is_saved
         self.message_count += 1
@@ -129,11 +139,61 @@ class ChatSession:
 
     def _continue_from(self, result: RunResult) -> None:
         """Make the messages of a run the new message history, then raise the error of the run, if any."""
-        self.request = self.request._replace(message_history=result.messages, reported_usage=ReportedUsage())
+        self._replace_history(result.messages)
         if result.is_saved:
-            self.request = reload_conversation(self.request, self.app)
+            self._reload_conversation()
         if result.error is not None:
             raise result.error
+
+    # The saved conversation
+
+    def _reload_conversation(self) -> None:
+        """Replace the message history by the saved one, if any, as `ask -c` would continue it."""
+        request = self.request
+        if not request.settings.save:
+            return
+        try:
+            with self._open_history() as store:
+                conversation = load_conversation(store, find_conversation(store, request.conversation_id))
+        except (FileError, UsageError):
+            return  # nothing is saved
+        model = (request.endpoint.provider_name, request.endpoint.model)
+        is_same_model = (conversation.provider, conversation.model) == model
+        self.request = request._replace(
+            message_history=conversation.messages,
+            reported_usage=conversation.reported_usage if is_same_model else ReportedUsage(),
+        )
+
+    def _find_last_turn(self) -> ChatTurn:
+        """Find the last message of the user.
+
+        Raises `UsageError` if there is none, or if the conversation was continued by another process: removing a
+        message would then remove the wrong run.
+        """
+        messages = self.request.message_history
+        index = max((index for index, message in enumerate(messages) if message.role == "user"), default=-1)
+        if index < 0 or messages[index].content.startswith(SUMMARY_PREFIX):
+            raise UsageError("there is no message yet", "type one")
+        runs: list[Run] = []
+        if self.request.settings.save:
+            with suppress(UsageError), self._open_history() as store:  # the history could not be written
+                runs = read_runs(store, find_conversation(store, self.request.conversation_id))
+        last_run = next(reversed(select_unsummarized_runs(runs)), None)
+        if last_run and last_run.entries[0].message.content != messages[index].content:
+            raise UsageError("the conversation has gone on elsewhere", "leave, and take it up with ask chat -c")
+        has_response = index < len(messages) - 1
+        return ChatTurn(index, messages[index], has_response, last_run.number if last_run else None)
+
+    def _delete_run(self, number: int | None) -> None:
+        if number is not None:
+            with self._open_history() as store:
+                delete_run(store, number)
+
+    def _open_history(self) -> Store:
+        return Store(self.app.app_dirs.history_file, create=False)
+
+    def _replace_history(self, messages: Sequence[Message]) -> None:
+        self.request = self.request._replace(message_history=messages, reported_usage=ReportedUsage())
 
     # Settings of the next request
 
@@ -219,9 +279,8 @@ class ChatSession:
         self.request = compact_conversation(self.request, self.app, self.console, self._add_usage)
 
     def start_new_conversation(self) -> None:
-        self.request = self.request._replace(
-            conversation_id=generate_conversation_id(), message_history=(), reported_usage=ReportedUsage()
-        )
+        self.request = self.request._replace(conversation_id=generate_conversation_id())
+        self._replace_history(())
         self.is_saved = False
 
     def print_line(self, text: str) -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.cli.chat.commands import COMMANDS
-from ask.cli.chat.slash_commands import SLASH_COMMANDS, SlashCommandCall, parse_input
+from ask.cli.chat.commands import SLASH_COMMANDS, parse_input
 from ask.errors import UsageError
 from tests import wire
 from tests.cli.chat.chat_session import (
@@ -43,17 +42,13 @@ def system(server: ModelServer) -> str:
 # Parsing
 
 
-def test_every_slash_command_has_a_function() -> None:
-    assert {*COMMANDS, "exit"} == {*SLASH_COMMANDS}
-
-
 @pytest.mark.parametrize(
     ("typed", "read"),
     [
-        ("/model a:b", SlashCommandCall("model", "a:b")),
-        (" /HELP ", SlashCommandCall("help", "")),
-        ("/system one\ntwo", SlashCommandCall("system", "one\ntwo")),
-        ("/file  a b.txt ", SlashCommandCall("file", "a b.txt")),
+        ("/model a:b", ("model", "a:b")),
+        (" /HELP ", ("help", "")),
+        ("/system one\ntwo", ("system", "one\ntwo")),
+        ("/file  a b.txt ", ("file", "a b.txt")),
         ("//model a", "/model a"),
         ("/etc/passwd has what?", "/etc/passwd has what?"),
         ("/* a comment */", "/* a comment */"),
@@ -61,8 +56,9 @@ def test_every_slash_command_has_a_function() -> None:
         ("look at\n/model", "look at\n/model"),
     ],
 )
-def test_slash_commands_are_distinguished_from_messages(typed: str, read: SlashCommandCall | str) -> None:
-    assert parse_input(typed) == read
+def test_slash_commands_are_distinguished_from_messages(typed: str, read: tuple[str, str] | str) -> None:
+    parsed = parse_input(typed)
+    assert (parsed if isinstance(parsed, str) else (parsed[0].name, parsed[1])) == read
 
 
 @pytest.mark.parametrize(
