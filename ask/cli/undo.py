@@ -25,7 +25,6 @@ from ask.settings import get_working_directory
 from ask.text import decode_argument, format_one_line
 from ask.tools.file_access import escape_for_display
 from ask.undo.backups import FileBackups, count_too_large
-from ask.undo.folder_diff import add_folder_changes
 from ask.undo.journal import (
     ABSENT,
     FOLDER_MARKER,
@@ -53,6 +52,7 @@ from ask.undo.restore import (
     plan_restore,
     read_current_state,
 )
+from ask.undo.snapshots import add_folder_changes
 
 if TYPE_CHECKING:
     from ask.undo.journal import BackupSet
@@ -97,7 +97,7 @@ def print_diffs(steps: Sequence[RestoreStep], app: AppContext, *, diff_only: boo
 
 def _print_folder_change(output: StandardOutput, change: PathChange) -> None:
     """Print a change in a folder of a safe run; symbolic links are not followed."""
-    current, original = read_current_state(change) or PathState(ABSENT), change.original_state
+    current, original = read_current_state(change), change.original_state
     contents = [state.content for state in (current, original)]
     name = format_change_name(change)
     if any(state.is_file for state in (current, original)) and all(
@@ -430,7 +430,7 @@ def confirm_and_restore(
 
 def warn_about_redo(steps: Sequence[RestoreStep]) -> None:
     """Warn about current files that are too large to back up for --redo."""
-    lost_count = count_too_large(change for change, status in steps if status in ACTION_STATUSES and change.root)
+    lost_count = count_too_large(change for change, status in steps if status in ACTION_STATUSES)
     if lost_count:
         print_notice(f"--redo will not bring back {lost_count} of these files, which are too large to be kept")
 

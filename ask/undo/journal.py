@@ -34,6 +34,11 @@ RESTORE_DONE, SNAPSHOT_TAKEN, DIFF_WRITTEN = _STATUS_LINES = "end", "folders", "
 
 OWNER_RWX = 0o700
 """The permissions that the owner of a folder needs to change its entries."""
+MAX_BACKUP_SIZE = 100_000_000
+"""The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
+MAX_FILES = 20_000
+"""The limit for the files of one backup set, and also for the folders of a copy."""
+MAX_TOTAL_BYTES = 256_000_000
 
 
 class JournalHeader(NamedTuple):
@@ -225,31 +230,20 @@ def read_backup_set(folder: Path) -> BackupSet | None:
 
 
 def _apply_line(changes: dict[Path, PathChange], folder: Path, line: Mapping[str, Any]) -> None:
-    path = Path(line["path"])
+    path, root, wrote = Path(line["path"]), line.get("root"), line["wrote"]
+    new_states = frozenset([PathState(wrote) if isinstance(wrote, str) else PathState(*wrote)])
     if line["kind"] == "again":
-        change = changes[path]
-        changes[path] = change._replace(new_states=change.new_states | {PathState(line["wrote"])})
+        changes[path] = changes[path]._replace(new_states=changes[path].new_states | new_states)
         return
-    copy_path = folder / str(int(line["copy"])) if line["copy"] else None
-    if line["kind"] == "file":
-        original = (
-            OriginalEntry(copy_path, line["digest"], Ownership(*line["owned"]), inode=line.get("inode", 0))
-            if copy_path
-            else None
-        )
-        created_folders = tuple(map(Path, line["folders"]))
-        new_states = frozenset([PathState(line["wrote"])])
-        changes[path] = PathChange(path, original, new_states, created_folders, line["lost"])
-        return
-    if line["kind"] != "thing":
+    if line["kind"] not in {"file", "thing"}:
         raise ValueError(line["kind"])
-    original = (
-        OriginalEntry(copy_path, line["digest"], Ownership(*line["owned"]), line["modified"])
-        if line["digest"]
-        else None
-    )
-    new_states = frozenset([PathState(*line["wrote"])])
-    changes[path] = PathChange(path, original, new_states, backup_error=line["lost"], root=Path(line["root"]))
+    original = None
+    if line["digest"]:
+        copy_path = folder / str(int(line["copy"])) if line["copy"] else None
+        ownership = Ownership(*line["owned"])
+        original = OriginalEntry(copy_path, line["digest"], ownership, line.get("modified"), line.get("inode", 0))
+    folders = tuple(map(Path, line.get("folders", ())))
+    changes[path] = PathChange(path, original, new_states, folders, line["lost"], root=Path(root) if root else None)
 
 
 def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:

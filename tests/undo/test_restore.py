@@ -17,16 +17,14 @@ from hypothesis import strategies as st
 
 from ask.errors import FileError
 from ask.tools.base import ToolError
-from ask.undo.contents import MAX_BACKUP_SIZE
 from ask.undo.journal import (
     JOURNAL_NAME,
-    JournalHeader,
+    MAX_BACKUP_SIZE,
     find_undone_names,
     lock_backup_sets,
     merge_changes,
     read_backup_sets,
 )
-from ask.undo.journal_writer import Journal
 from ask.undo.pruning import STAMP_NAME
 from ask.undo.restore import RestoreStatus, plan_restore
 from tests.undo.runs import Runs
@@ -209,24 +207,6 @@ def test_an_original_that_is_too_large_is_not_kept(runs: Runs) -> None:
     runs.write("f", "small")
     assert "it is over 100,000,000 bytes" in runs.said[0]
     assert runs.states() == {"f": RestoreStatus.NO_BACKUP}
-
-
-def test_a_file_replaced_while_it_is_backed_up_is_copied_instead_of_linked(runs: Runs) -> None:
-    file = runs.work / "f"
-    file.write_text("opened")
-    record = Journal(runs.data, JournalHeader("a1", str(runs.work), ""))
-    folder = os.open(runs.work, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with file.open("rb") as original:
-            file.rename(runs.work / "moved")
-            file.write_text("replacement")
-            assert record.link_file(original, "f", folder) is None
-            copy, *_ = record.copy_file(original)
-        assert (record.ensure_folder() / str(copy)).read_text() == "opened"
-    finally:
-        os.close(folder)
-        record.close()
-    assert file.stat().st_nlink == 1
 
 
 # What has changed since
