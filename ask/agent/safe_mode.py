@@ -8,7 +8,6 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ask.agent.app_context import AppContext
@@ -95,9 +94,7 @@ class SafeModeContext:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._sandbox.close()
         for folder in filter(
             is_bare_repository, set(self.sandbox_config.writable_folders) - self._initial_repositories

@@ -11,7 +11,6 @@ import signal
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any, Self
 
 from ask.safety.description import wrap_lines
@@ -45,9 +44,7 @@ class Terminal:
         self.rows = size.lines or _DEFAULT_ROWS
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             termios.tcsetattr(self._fd, termios.TCSANOW, self._saved_modes)
         except termios.error:

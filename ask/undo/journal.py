@@ -260,10 +260,7 @@ def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:
             )
             merged[path] = change._replace(
                 new_states=change.new_states | later.new_states,
-                created_folders=(
-                    *change.created_folders,
-                    *(created for created in later.created_folders if created not in change.created_folders),
-                ),
+                created_folders=tuple(dict.fromkeys((*change.created_folders, *later.created_folders))),
                 has_outside_changes=change.has_outside_changes
                 or later.has_outside_changes
                 or bool(changed_between and not later.backup_error),
