@@ -19,7 +19,6 @@ from ask.errors import SafetyError
 from ask.safety.bubblewrap import build_bubblewrap_arguments, explain_bubblewrap_failure, list_bind_mounts
 from ask.safety.mounts import MountCheck
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.safety.seccomp import find_filter
 from ask.worker_channel import READ_SIZE, WorkerChannel
 
 _WORKER_CODE = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
@@ -80,10 +79,11 @@ class SandboxProcess:
         from subprocess import Popen
 
         requests, replies, stderr, info, mounted = child_descriptors
-        path = find_filter(os.uname().machine)
-        if path is None:
-            raise SafetyError(f"--safe does not know this kind of machine ({os.uname().machine})", "go on without it")
-        filter_fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        machine = os.uname().machine
+        try:
+            filter_fd = os.open(Path(__file__).with_name(f"{machine}.bpf"), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise SafetyError(f"--safe does not know this kind of machine ({machine})", "go on without it") from None
         self._descriptors.append(filter_fd)
         descriptors = {"filter_fd": filter_fd, "info_fd": info, "mounted_fd": mounted}
         arguments = build_bubblewrap_arguments(config, filesystem, build_worker_command(), **descriptors)
