@@ -1,8 +1,8 @@
 """The seccomp filter of the sandbox: the system calls that are refused, and the BPF programs built from them.
 
-`make generated` builds the programs, which are shipped as `<machine>.bpf`; a run only opens the one for its machine. See
-seccomp(2) and linux/bpf_common.h. The numbers of the system calls are in `system_calls.csv`, empty for a call that does
-not exist on a machine. Their sources are Linux's arch/x86/entry/syscalls/syscall_64.tbl and
+`make generated` builds the programs, which are shipped as `<machine>.bpf`; a run only opens the one for its machine.
+See seccomp(2) and linux/bpf_common.h. The numbers of the system calls are in `system_calls.csv`, empty for a call that
+a machine does not have. They are from Linux's arch/x86/entry/syscalls/syscall_64.tbl and
 include/uapi/asm-generic/unistd.h (arm64).
 """
 
