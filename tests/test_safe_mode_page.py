@@ -12,7 +12,7 @@ from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, MIN_VERSION
 from ask.safety.deny_rules import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH
 from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from ask.safety.path_policy import INHERITED_VARIABLES
-from ask.safety.protected_names import PROTECTED_NAMES
+from ask.safety.protected_paths import PROTECTED_NAMES
 from ask.settings import CONFIG_KEYS
 from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
 from tests.escapes.test_escapes import GROUPS
