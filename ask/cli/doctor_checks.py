@@ -28,7 +28,7 @@ from ask.agent.model_selection import (
     resolve_endpoint,
 )
 from ask.agent.plugin_tools import ToolLoadFailure, format_origin, load_plugin_tools
-from ask.agent.safe_mode import compile_deny_rules, parse_allowed_host, prepare_sandbox_config
+from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
 from ask.api_keys import KeyStore, format_variable_prefix
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
@@ -42,6 +42,7 @@ from ask.mcp.variables import expand_variables
 from ask.plugin_api.loader import LoadedProvider
 from ask.render.amounts import format_compact_number, format_count
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
+from ask.safety.policy import compile_deny_rules
 from ask.safety.sandbox import Sandbox
 from ask.settings import SWITCH_VARIABLES, Config, Settings, read_switch, resolve_settings
 from ask.tools.base import Tool
