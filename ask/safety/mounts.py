@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import BindMount
@@ -77,7 +76,7 @@ class MountCheck:
         self._hidden_folders = [str(folder) for folder in hidden_folders]
         # If several are mounted at the same path, only the last is visible.
         visible = {str(bind.destination): bind for bind in bind_mounts}
-        with create_path_opener("/") as opener:
+        with PathOpener("/") as opener:
             self._expected_mounts = {
                 path: (opener.identify(str(bind.source)), bind.writable) for path, bind in visible.items()
             }
@@ -106,7 +105,7 @@ class MountCheck:
         for folder in self._hidden_folders:
             if root + folder not in own_mount_points:
                 raise _make_changed_error(folder)
-        with create_path_opener(f"/proc/{pid}/root") as opener:
+        with PathOpener(f"/proc/{pid}/root") as opener:
             for path, (expected_identity, writable) in self._expected_mounts.items():
                 identity = opener.identify(root + path)
                 mount = unexplained.pop(_read_mount_id(opener.open(root + path)), None)
@@ -146,15 +145,15 @@ def _find_filesystem_root(mounts: Sequence[MountEntry], path: str) -> tuple[str,
 
 
 class PathOpener:
-    """Opens files below a folder without following links.
+    """A context that opens files below a folder without following links.
 
     Files that are opened one after the other share the descriptors of the folders that they have in common.
     """
 
-    def __init__(self, root_fd: int) -> None:
-        self._root_fd = root_fd
+    def __init__(self, root: str) -> None:
         self._names: list[str] = []
-        self._open_fds: list[int] = []
+        self._open_fds = [os.open(root, os.O_PATH | os.O_CLOEXEC)]
+        """The descriptors of the root and of each of the names."""
 
     def open(self, path: str) -> int:
         """Return an O_PATH descriptor of an absolute path, which is valid until the next call.
@@ -163,12 +162,12 @@ class PathOpener:
             OSError: it does not exist, or a component is a link.
         """
         names = [name for name in path.split("/") if name]
-        self.close(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._names, names, strict=False))))
+        self._close(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._names, names, strict=False))))
         for name in names[len(self._names) :]:
-            parent = self._open_fds[-1] if self._open_fds else self._root_fd
-            self._open_fds.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent))
+            flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._open_fds.append(os.open(name, flags, dir_fd=self._open_fds[-1]))
             self._names.append(name)
-        return self._open_fds[-1] if self._open_fds else self._root_fd
+        return self._open_fds[-1]
 
     def identify(self, path: str) -> tuple[int, int]:
         """Return the device and inode of an absolute path.
@@ -182,23 +181,18 @@ class PathOpener:
             raise _make_changed_error(path) from None
         return status.st_dev, status.st_ino
 
-    def close(self, depth: int = 0) -> None:
+    def _close(self, depth: int) -> None:
         """Close the descriptors of all components below a depth."""
-        while len(self._open_fds) > depth:
-            os.close(self._open_fds.pop())
+        while len(self._names) > depth:
             self._names.pop()
+            os.close(self._open_fds.pop())
 
+    def __enter__(self) -> Self:
+        return self
 
-@contextmanager
-def create_path_opener(root: str) -> Iterator[PathOpener]:
-    """Open a folder to look up files below it."""
-    descriptor = os.open(root, os.O_PATH | os.O_CLOEXEC)
-    opener = PathOpener(descriptor)
-    try:
-        yield opener
-    finally:
-        opener.close()
-        os.close(descriptor)
+    def __exit__(self, *_: object) -> None:
+        self._close(0)
+        os.close(self._open_fds.pop())
 
 
 def _read_mount_id(descriptor: int) -> int:

@@ -6,12 +6,10 @@ Whatever mode the terminal was left in, it echoes and reads lines during a promp
 from __future__ import annotations
 
 import os
-import select
-import signal
 import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Self
 
 _DEFAULT_COLUMNS, _DEFAULT_ROWS = 80, 24
@@ -51,15 +49,12 @@ class Terminal:
     """
 
     def __enter__(self) -> Self:
-        with _convert_errors():
+        with _convert_errors(), ExitStack() as stack:
             self._fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            with _convert_errors():
-                self._saved_modes = termios.tcgetattr(self._fd)
-                size = os.get_terminal_size(self._fd)
-        except NoTerminalError:
-            os.close(self._fd)
-            raise
+            stack.callback(os.close, self._fd)
+            self._saved_modes = termios.tcgetattr(self._fd)
+            size = os.get_terminal_size(self._fd)
+            stack.pop_all()
         self.columns = max(size.columns or _DEFAULT_COLUMNS, _MIN_COLUMNS)
         self.rows = size.lines or _DEFAULT_ROWS
         return self
@@ -98,7 +93,6 @@ class Terminal:
         with self._end_line_on_interrupt(), _convert_errors():
             self.write(prompt)
             while not line.endswith(b"\n"):
-                _wait_for_input(self._fd)
                 data = os.read(self._fd, 4096)
                 if not data:
                     self.write("\n")
@@ -148,21 +142,6 @@ class Terminal:
             with suppress(NoTerminalError):
                 self.write("\n")
             raise
-
-
-def _wait_for_input(fd: int) -> None:
-    """Wait until there is input or a signal. A plain read would miss a Ctrl-C just before it."""
-    wakeup_read_fd, wakeup_write_fd = os.pipe()
-    try:
-        os.set_blocking(wakeup_write_fd, False)
-        previous_fd = signal.set_wakeup_fd(wakeup_write_fd)
-        try:
-            select.select([fd, wakeup_read_fd], [], [])
-        finally:
-            signal.set_wakeup_fd(previous_fd)
-    finally:
-        os.close(wakeup_read_fd)
-        os.close(wakeup_write_fd)
 
 
 @contextmanager
