@@ -32,11 +32,10 @@ MAX_SCANNED_ENTRIES = 20_000
 MAX_GIT_REPOSITORIES = 50
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 _BARE_REPOSITORY_NAMES = ("HEAD", "objects", "refs")
-EMPTY_FILESYSTEM = HostFilesystem((), (), (), (), (), ())
 
 
 def inspect_filesystem(
-    config: SandboxConfig, create_placeholders: PlaceholderCreator, previous: HostFilesystem = EMPTY_FILESYSTEM
+    config: SandboxConfig, create_placeholders: PlaceholderCreator, previous: HostFilesystem
 ) -> tuple[HostFilesystem, list[str]]:
     """Find the paths to mount, protect and hide, and return them with warnings about gaps.
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from io import RawIOBase
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +21,7 @@ from ask.errors import SafetyError
 from ask.parsing import as_dict
 from ask.redaction import Redactor
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, find_bubblewrap
-from ask.safety.folder_scan import EMPTY_FILESYSTEM, inspect_filesystem
+from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.path_policy import check_folders_unmoved
 from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
@@ -57,7 +58,7 @@ class Sandbox:
         self._config = config
         self._during_start = during_start
         self._process: SandboxProcess | None = None
-        self._filesystem = EMPTY_FILESYSTEM
+        self._filesystem = HostFilesystem()
         self._closed = False
         self.self_test_results: list[SelfTestResult] = []
         """The results of the last self-test."""
@@ -78,12 +79,7 @@ class Sandbox:
 
     def wrap_tool(self, tool: Tool) -> Tool:
         """Return a copy of a built-in tool whose calls run in the sandbox."""
-        name = tool.spec.name
-
-        def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-            return self._run_tool(name, arguments, context)
-
-        return tool._replace(run=run)
+        return tool._replace(run=partial(self._run_tool, tool.spec.name))
 
     @property
     def placeholders(self) -> Collection[Path]:

@@ -6,14 +6,13 @@ import fcntl
 import json
 import os
 import select
-import selectors
 import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ask.errors import SafetyError
 from ask.safety.bubblewrap import build_bubblewrap_arguments, explain_bubblewrap_failure, list_bind_mounts
@@ -21,9 +20,11 @@ from ask.safety.mounts import MountCheck
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.worker_channel import READ_SIZE, WorkerChannel
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 _WORKER_CODE = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
-_INFO_READ_SIZE = 4096
-_MOUNT_TIMEOUT_MS = 10_000
+_MOUNT_TIMEOUT = 10.0
 _PIPE_SIZE = 4096
 """The smallest size of a pipe in bytes; a single write fills it."""
 _KILL_TIMEOUT = 5.0
@@ -41,6 +42,7 @@ class SandboxProcess:
         self._bubblewrap_path = bubblewrap_path
         self._descriptors: list[int] = []
         self._pidfd: int | None = None
+        self._bubblewrap: Popen[bytes] | None = None
         child_requests, requests = self._create_pipe()
         replies, child_replies = self._create_pipe()
         self._stderr, child_stderr = self._create_pipe()
@@ -108,10 +110,9 @@ class SandboxProcess:
 
     def _open_worker_pidfd(self, info_fd: int) -> int:
         """Read the worker's process id from bubblewrap, open its pidfd and return the id."""
-        info = b""
-        while data := os.read(info_fd, _INFO_READ_SIZE):
-            info += data
-        self._close_descriptor(info_fd)
+        self._descriptors.remove(info_fd)
+        with open(info_fd, "rb") as file:
+            info = file.read()
         try:
             pid = int(json.loads(info)["child-pid"])
             self._pidfd = os.pidfd_open(pid)
@@ -122,15 +123,14 @@ class SandboxProcess:
 
     def _wait_for_mounts(self, mounted_fd: int) -> None:
         """Wait until bubblewrap has mounted everything. It continues when the descriptor is closed."""
-        poll = select.poll()
-        poll.register(mounted_fd, select.POLLOUT)
-        if poll.poll(_MOUNT_TIMEOUT_MS) != [(mounted_fd, select.POLLOUT)]:  # it has exited or hangs
+        if not _wait_for(mounted_fd, select.POLLOUT, _MOUNT_TIMEOUT):  # it has exited or hangs
             raise self.explain_start_failure()
 
     def explain_start_failure(self) -> SafetyError:
         """Kill bubblewrap and explain why the sandbox did not start."""
-        self._bubblewrap.kill()
-        self._bubblewrap.wait()
+        if self._bubblewrap is not None:
+            self._bubblewrap.kill()
+            self._bubblewrap.wait()
         os.set_blocking(self._stderr, False)
         stderr = b""
         with suppress(BlockingIOError):
@@ -152,17 +152,21 @@ class SandboxProcess:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             # Readable once the kernel has killed all other processes in the PID namespace.
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._pidfd, selectors.EVENT_READ)
-                selector.select(_KILL_TIMEOUT)
-        bubblewrap: Any = getattr(self, "_bubblewrap", None)
-        if bubblewrap is not None:
+            _wait_for(self._pidfd, select.POLLIN, _KILL_TIMEOUT)
+            self._pidfd = None
+        if self._bubblewrap is not None:
             with suppress(ProcessLookupError):
-                os.killpg(bubblewrap.pid, signal.SIGKILL)  # also a child that it has not reported yet
-            bubblewrap.wait()
-        self._pidfd = None
+                os.killpg(self._bubblewrap.pid, signal.SIGKILL)  # also a child that it has not reported yet
+            self._bubblewrap.wait()
         while self._descriptors:
             os.close(self._descriptors.pop())
+
+
+def _wait_for(descriptor: int, event: int, timeout: float) -> bool:
+    """Wait for an event of `select.poll`; return whether it was the one that occurred."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return poll.poll(timeout * 1000) == [(descriptor, event)]
 
 
 def build_worker_command() -> list[str]:

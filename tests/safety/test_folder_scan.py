@@ -11,7 +11,6 @@ import pytest
 
 from ask.errors import SafetyError
 from ask.safety.folder_scan import (
-    EMPTY_FILESYSTEM,
     MAX_SCANNED_ENTRIES,
     FolderScan,
     find_private_paths,
@@ -20,6 +19,8 @@ from ask.safety.folder_scan import (
 from ask.safety.path_policy import build_sandbox_config
 from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, resolve_links
 from ask.safety.sandbox_config import HostFilesystem
+
+NOTHING_BEFORE = HostFilesystem()
 
 
 class Folders:
@@ -32,7 +33,7 @@ class Folders:
             folder.mkdir()
         self.placeholders: dict[str, bool] = {}
         self.warnings: list[str] = []
-        self.filesystem = EMPTY_FILESYSTEM
+        self.filesystem = HostFilesystem()
 
     def write(self, name: str, text: str = "x") -> Path:
         path = self.base / name
@@ -45,7 +46,7 @@ class Folders:
         subprocess.run(["git", *words], cwd=self.base / folder, env=environment, check=True, capture_output=True)
 
     def scan(
-        self, directory: str = "work", before: HostFilesystem = EMPTY_FILESYSTEM, *allowed: str, **environment: str
+        self, directory: str = "work", before: HostFilesystem = NOTHING_BEFORE, *allowed: str, **environment: str
     ) -> set[str]:
         """Scan a folder and create the placeholders. Return the protected paths relative to the base."""
         sandbox_config = build_sandbox_config(
