@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.atomic_files import create_private_folder
-from ask.safety.mounts import PathOpener
+from ask.tools.file_access import open_folders
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -133,11 +133,26 @@ def _open_manifest(state_folder: Path, folder: Path) -> int:
     return manifest_fd
 
 
+@contextmanager
+def _open_folder(folder: str) -> Iterator[int]:
+    """Open a folder whose path contains no link; yield its descriptor.
+
+    Raises:
+        OSError: it does not exist any more, or its path now contains a link.
+    """
+    folder_fd, missing_names = open_folders("/", Path(folder).parts[1:])
+    try:
+        if missing_names:
+            raise FileNotFoundError(folder)
+        yield folder_fd
+    finally:
+        os.close(folder_fd)
+
+
 def _create_missing(manifest_fd: int, folder: Path, names: Mapping[str, bool]) -> set[Path]:
     """Record and create the missing names in a folder. Return those of the names that are placeholders."""
     manifest = _read_manifest(manifest_fd) or [str(folder)]
-    with suppress(OSError), PathOpener("/") as opener:  # a path that ask cannot create, a call cannot either
-        folder_fd = opener.open(str(folder))
+    with suppress(OSError), _open_folder(str(folder)) as folder_fd:  # what ask cannot create, a call cannot either
         missing = [name for name in names if _is_missing(name, folder_fd)]
         manifest += [name for name in missing if name not in manifest[1:]]
         os.pwrite(manifest_fd, "\0".join(manifest).encode("utf-8", "surrogateescape"), 0)
@@ -159,8 +174,7 @@ def _remove_unused_placeholders(state_folder: Path) -> None:
             fcntl.flock(manifest_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder, *names = _read_manifest(manifest_fd) or [""]
             # A folder whose path now contains a link is another one: it is left as it is.
-            with suppress(OSError), PathOpener("/") as opener:
-                folder_fd = opener.open(folder)
+            with suppress(OSError), _open_folder(folder) as folder_fd:
                 for name in names:
                     _remove_empty(name, folder_fd)
             path.unlink()

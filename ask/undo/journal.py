@@ -68,6 +68,11 @@ class PathState(NamedTuple):
         """True for a regular file."""
         return self.content not in {ABSENT, FOLDER_MARKER, SPECIAL_FILE} and not self.content.startswith(LINK_PREFIX)
 
+    @property
+    def is_folder(self) -> bool:
+        """True for a folder."""
+        return self.content == FOLDER_MARKER
+
     def matches(self, other: PathState) -> bool:
         """Check whether both states may be the same; an unknown mode matches any."""
         return self.content == other.content and (None in (self.mode, other.mode) or self.mode == other.mode)
@@ -127,7 +132,7 @@ class PathChange(NamedTuple):
     def is_folder_change(self) -> bool:
         """True if restoring the path creates or removes a folder."""
         states = {self.original_state} if self.original else self.new_states
-        return any(state.content == FOLDER_MARKER for state in states)
+        return any(state.is_folder for state in states)
 
     def can_result_in(self, state: PathState) -> bool:
         """Check whether `state` may result from this change, or from a killed undo.
@@ -138,11 +143,9 @@ class PathChange(NamedTuple):
         known_states = (self.original_state, *self.new_states)
         if any(state.matches(new_state) for new_state in self.new_states):
             return True
-        if state.content == FOLDER_MARKER:
-            return any(
-                known.content == FOLDER_MARKER and state.mode == (known.mode or 0) | OWNER_RWX for known in known_states
-            )
-        is_folder = {known.content == FOLDER_MARKER for known in known_states}
+        if state.is_folder:
+            return any(known.is_folder and state.mode == (known.mode or 0) | OWNER_RWX for known in known_states)
+        is_folder = {known.is_folder for known in known_states}
         return state == ABSENT_STATE and len(is_folder) == 2 and self.original is not None
 
 

@@ -17,7 +17,6 @@ from ask.tools.file_access import escape_for_display, rewrite_file_in_place
 from ask.undo.backups import FileBackups
 from ask.undo.journal import (
     ABSENT_STATE,
-    FOLDER_MARKER,
     LINK_PREFIX,
     MAX_BACKUP_SIZE,
     OWNER_RWX,
@@ -176,7 +175,7 @@ def is_plain_file(path: Path, state: PathState) -> bool:
 
 def is_current_folder(change: PathChange) -> bool:
     """Check whether a folder is now at a path in a folder of a safe run."""
-    return change.root is not None and read_current_state(change).content == FOLDER_MARKER
+    return change.root is not None and read_current_state(change).is_folder
 
 
 def apply_restore(
@@ -240,7 +239,7 @@ def check_restorable(change: PathChange) -> None:
 def _execute_changes(changes: Sequence[PathChange], progress: ProgressCallback) -> None:
     """Undo these changes in four passes; after a failure the error says how many were undone."""
     sorted_changes = sorted(changes, key=lambda change: change.path)
-    folders = [change for change in sorted_changes if change.original and change.original.digest == FOLDER_MARKER]
+    folders = [change for change in sorted_changes if change.original_state.is_folder]
     operations = [
         *((change, _make_folder_writable) for change in folders),
         *((change, _clear_path) for change in reversed(sorted_changes)),
@@ -271,7 +270,7 @@ def _clear_path(change: PathChange) -> None:
 
     A folder that is not empty stays if nothing is to replace it, and is an error otherwise.
     """
-    restores_folder = change.original is not None and change.original.digest == FOLDER_MARKER
+    restores_folder = change.original_state.is_folder
     with _open_current(change) as (parent_fd, name, status):
         if status is None:
             return
@@ -290,7 +289,7 @@ def _restore_path(change: PathChange) -> None:
     if original is None:
         return
     with open_parent(change.path, change.trusted_root, create=True) as (parent_fd, name), _make_writable(parent_fd):
-        if original.digest == FOLDER_MARKER:
+        if change.original_state.is_folder:
             with suppress(FileExistsError):
                 os.mkdir(name, original.ownership.mode | OWNER_RWX, dir_fd=parent_fd)
                 _set_owner(parent_fd, name, original.ownership)

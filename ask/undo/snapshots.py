@@ -310,6 +310,6 @@ class FolderSnapshot:
             inode=entry.inode if hard_links else 0,
             hard_links=tuple(link for link in hard_links if link != Path(path)),
         )
-        is_lost = stat.S_ISREG(entry.type_and_mode) or (entry.is_unreadable_folder and state.content != FOLDER_MARKER)
+        is_lost = stat.S_ISREG(entry.type_and_mode) or (entry.is_unreadable_folder and not state.is_folder)
         backup_error = entry.note if is_lost else ""
         return PathChange(Path(path), original, frozenset([state]), backup_error=backup_error, root=root)
