@@ -290,7 +290,7 @@ def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -
     if len(words) > 1 or "/" in command:  # otherwise a program on PATH, or not a path
         for word in dict.fromkeys([*words, *re.split(r"[\s;&|()<>\"'`={}!,]+", command)]):
             path = top / _expand_home(word, home)
-            if word and _is_file(path):
+            if word and os.path.isfile(path):
                 yield GitPath(path)
 
 
@@ -298,12 +298,6 @@ def _expand_home(path: str, home: str) -> str:
     """Replace a leading `~` as git does, and drop the `:(optional)` marker of git 2.52 and newer."""
     path = path.removeprefix(":(optional)")
     return home + path[1:] if path == "~" or path.startswith("~/") else os.path.expanduser(path)
-
-
-def _is_file(path: Path) -> bool:
-    with suppress(OSError, ValueError):
-        return path.is_file()
-    return False
 
 
 def _list_links(folder: Path, placeholder_type: str = "") -> list[GitPath]:

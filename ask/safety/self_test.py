@@ -121,11 +121,9 @@ class SelfTestHost:
 
     def evaluate(self, report: Any) -> list[SelfTestResult]:
         """Combine the worker's report with checks from outside. A missing report fails the test."""
-        from ask.parsing import as_list
-
         results = [
             SelfTestResult(*row)
-            for row in as_list(report)
+            for row in (report if isinstance(report, list) else ())
             if isinstance(row, list) and [type(part) for part in row] == [str, bool, str]
         ]
         if not results:
@@ -149,7 +147,6 @@ class SelfTestHost:
 
 
 def _list_files(folder: Path) -> list[str]:
-    try:
-        return sorted(str(path) for path in folder.iterdir() if os.path.isfile(path))
-    except OSError:
-        return []
+    with suppress(OSError):
+        return [str(path) for path in folder.iterdir() if os.path.isfile(path)]
+    return []

@@ -60,12 +60,9 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
+        with suppress(termios.error):  # the terminal was closed
             termios.tcsetattr(self._fd, termios.TCSANOW, self._saved_modes)
-        except termios.error:
-            pass  # the terminal was closed
-        finally:
-            os.close(self._fd)
+        os.close(self._fd)
 
     def show(self, text: str) -> int:
         """Show ASCII text, wrapped. Return its number of rows if it does not fit on the screen, otherwise 0.
