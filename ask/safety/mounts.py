@@ -1,4 +1,4 @@
-"""Verification of a sandbox's mounts, from outside, before anything runs in it.
+"""The mounts of a sandbox, and their verification from outside before anything runs in it.
 
 bubblewrap looks up every path by its name. A program that can write to one of the folders, such as another run in
 safe mode, can replace a folder with a link at that moment. Then the sandbox would contain the link's target.
@@ -13,10 +13,36 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import SafetyError
-from ask.safety.bubblewrap import BindMount
+from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.file_access import open_folders
 
 _OCTAL_ESCAPE = re.compile(rb"\\([0-7]{3})")
+
+
+class BindMount(NamedTuple):
+    """A file or folder of the host that is mounted in the sandbox."""
+
+    source: Path
+    destination: Path
+    writable: bool = False
+
+
+def list_bind_mounts(config: SandboxConfig, filesystem: HostFilesystem) -> list[BindMount]:
+    """List the mounts from the host in order, without those that a later one would cover."""
+    writable = sorted({*config.writable_folders, *filesystem.pinned_folders})
+    readable = [
+        path for path in sorted(config.readable_folders) if {path, *path.parents}.isdisjoint(config.writable_folders)
+    ]
+    protected = [
+        path for path in sorted(filesystem.protected_paths) if {*path.parents}.isdisjoint(filesystem.protected_paths)
+    ]
+    return [
+        *(BindMount(path, path) for path in (*filesystem.system_folders, *readable)),
+        *(BindMount(path, path, writable=True) for path in writable if {*path.parents}.isdisjoint(protected)),
+        *(BindMount(path, path) for path in protected),
+        *(BindMount(Path("/dev/null"), path) for path in sorted(filesystem.hidden_files)),
+        BindMount(config.overflow_directory, config.overflow_directory),
+    ]
 
 
 class MountEntry(NamedTuple):

@@ -133,13 +133,14 @@ def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[
         raise SafetyError(f"--safe protects nothing in {folder}: it holds your home directory", hint)
     if any(map(folder.is_relative_to, _KERNEL_FOLDERS)):
         raise SafetyError(f"--safe cannot work in {folder}: it belongs to the kernel", hint)
-    python_path = [Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    python_path = os.environ["PYTHONPATH"].split(os.pathsep) if "PYTHONPATH" in os.environ else []
     for entry in (Path(entry).resolve() for entry in sys.path if entry):
         if entry.is_relative_to(folder):
-            source = f"{entry}, which PYTHONPATH names" if entry in python_path else "there"
+            is_named = entry in (Path(name).resolve() for name in python_path)
+            source = f"{entry}, which PYTHONPATH names" if is_named else "there"
             raise SafetyError(
                 f"--safe cannot work in {folder}: Python takes ask's modules from {source}",
-                "unset PYTHONPATH" if entry in python_path else hint,
+                "unset PYTHONPATH" if is_named else hint,
             )
     own_folders = zip(("configuration", "data"), secret_folders, strict=True)
     for content, path in (*own_folders, *(("code", path) for path in _list_code_folders())):
