@@ -9,10 +9,10 @@ import pytest
 
 from ask.cli.ask import command
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, MIN_VERSION
-from ask.safety.deny_rules import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH
 from ask.safety.folder_scan import MAX_SCANNED_ENTRIES
 from ask.safety.path_policy import INHERITED_VARIABLES
-from ask.safety.protected_names import PROTECTED_NAMES
+from ask.safety.policy import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH
+from ask.safety.protected_paths import PROTECTED_NAMES
 from ask.settings import SETTINGS
 from tests.doc_pages import find_code_blocks, find_code_spans, matches_documented_output, parse_console_steps
 from tests.escapes.test_escapes import GROUPS

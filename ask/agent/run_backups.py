@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ask.agent.app_context import AppContext
@@ -20,9 +19,8 @@ from ask.tools.base import Tool
 
 if TYPE_CHECKING:
     from ask.agent.safe_mode import SafeModeContext
-    from ask.undo.backups import FileBackups, FolderBackups
+    from ask.undo.backups import FileBackups
 
-_NO_UNDO_HINT = "ask undo will not put back what this run changes there"
 SLOW_BACKUP_DELAY = 2.0
 """Seconds of copying after which a user at a terminal is notified."""
 
@@ -34,9 +32,8 @@ class RunBackups:
         self._request = request
         self._app = app
         self._on_event = on_event
-        self._is_enabled = request.settings.save
-        self._folder_backups: FolderBackups | None = None
         self._has_tried_folder_backup = False
+        self._backed_up_folders: tuple[Path, ...] = ()
 
     @cached_property
     def _file_backups(self) -> FileBackups:
@@ -53,13 +50,7 @@ class RunBackups:
 
     def before_write(self, path: Path, new_content: bytes) -> None:
         """Back up a file before it is written. This is the `keep_original` of the run's `ToolContext`."""
-        safe_mode = self._request.safe_mode
-        is_in_folder_backup = (
-            self._folder_backups
-            and safe_mode
-            and any(path.is_relative_to(folder) for folder in safe_mode.writable_folders)
-        )
-        if self._is_enabled and not is_in_folder_backup:
+        if self._request.settings.save and not any(map(path.is_relative_to, self._backed_up_folders)):
             self._file_backups.before_write(path, new_content)
 
     def before_tool_call(self, tool: Tool) -> None:
@@ -68,34 +59,26 @@ class RunBackups:
         This is done in safe mode only; otherwise `before_write` backs up single files.
         """
         safe_mode = self._request.safe_mode
-        if safe_mode and self._is_enabled and tool.changes and not self._has_tried_folder_backup:
+        if safe_mode and self._request.settings.save and tool.changes and not self._has_tried_folder_backup:
             self._has_tried_folder_backup = True
             self._back_up_folders(safe_mode)
 
     def _back_up_folders(self, safe_mode: SafeModeContext) -> None:
-        from ask.undo.backups import FolderBackups
-        from ask.undo.folder_copies import FoldersTooLargeError
+        from ask.undo.path_display import format_folders
+        from ask.undo.snapshots import FoldersTooLargeError, back_up_folders
 
-        folder_backups = FolderBackups(self._file_backups.journal)
+        folders, protected_paths = safe_mode.writable_folders, safe_mode.list_protected_paths()
         try:
-            folder_backups.back_up(
-                safe_mode.writable_folders, safe_mode.list_protected_paths(), self._make_slow_backup_reporter()
-            )
-        except FoldersTooLargeError as error:
-            reason = str(error)
-        except OSError as error:
-            reason = os.strerror(error.errno or 0)
-        else:
-            self._folder_backups = folder_backups
-            if folder_backups.uncopied_folders:
-                from ask.undo.path_display import format_folders
+            uncopied = back_up_folders(self._file_backups.journal, folders, protected_paths, self._make_slow_reporter())
+            self._backed_up_folders = tuple(folders)
+            description = format_folders(uncopied)
+        except (FoldersTooLargeError, OSError) as error:
+            reason = os.strerror(error.errno or 0) if isinstance(error, OSError) else str(error)
+            description = f"{', '.join(map(str, folders))} ({reason})"
+        if description:
+            self._notify(f"no copy is made of {description}: ask undo will not put back what this run changes there")
 
-                self._notify(f"no copy is made of {format_folders(folder_backups.uncopied_folders)}: {_NO_UNDO_HINT}")
-            return
-        folders = ", ".join(map(str, safe_mode.writable_folders))
-        self._notify(f"no copy is made of {folders} ({reason}): {_NO_UNDO_HINT}")
-
-    def _make_slow_backup_reporter(self) -> Callable[[], None]:
+    def _make_slow_reporter(self) -> Callable[[], None]:
         """Return a function that notifies a user at a terminal, once, if copying is slow."""
         is_reported = sys.stderr is None or not sys.stderr.isatty()
         start_time = time.monotonic()
@@ -114,12 +97,12 @@ class RunBackups:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
-        if self._folder_backups:
+    def __exit__(self, *_: object) -> None:
+        if self._backed_up_folders:
+            from ask.undo.snapshots import record_folder_changes
+
             # If the final state cannot be recorded, undo reports that it is unknown.
             with suppress(OSError, ValueError, KeyboardInterrupt):
-                self._folder_backups.finish()
+                record_folder_changes(self._file_backups.journal)
         if "_file_backups" in self.__dict__:
             self._file_backups.journal.close()

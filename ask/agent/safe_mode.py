@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ask.agent.app_context import AppContext
 from ask.atomic_files import create_private_folder
-from ask.errors import ConfigError, UsageError
-from ask.safety.deny_rules import DEFAULT_DENY_RULES, CommandDenyRule, select_deny_rules
+from ask.errors import UsageError
 from ask.safety.folder_scan import is_bare_repository
 from ask.safety.path_policy import build_sandbox_config
-from ask.safety.policy import BUILTIN_ORIGIN, ToolPolicy
+from ask.safety.policy import BUILTIN_ORIGIN, ToolPolicy, compile_deny_rules
 from ask.safety.sandbox import Sandbox
 from ask.safety.sandbox_config import SandboxConfig
 from ask.settings import Settings
@@ -86,7 +82,7 @@ class SafeModeContext:
 
     def list_protected_paths(self) -> set[str]:
         """List the paths in writable folders that no call can change or move. Placeholders are included."""
-        return {str(path) for path in self._sandbox.protected_paths}
+        return set(map(str, self._sandbox.protected_paths))
 
     def can_read(self, path: Path) -> bool:
         """Check whether a call could read a path, which must not contain links."""
@@ -95,19 +91,14 @@ class SafeModeContext:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._sandbox.close()
-        for folder in filter(
-            is_bare_repository, set(self.sandbox_config.writable_folders) - self._initial_repositories
-        ):
-            self._notify(
-                f"{folder} has become a git repository itself, by its HEAD, objects and refs: look at its config, "
-                "which can have git run commands, before you use git there"
-            )
-        with suppress(OSError):
-            self.sandbox_config.overflow_directory.rmdir()
+        for folder in self.sandbox_config.writable_folders:
+            if is_bare_repository(folder) and folder not in self._initial_repositories:
+                self._notify(
+                    f"{folder} has become a git repository itself, by its HEAD, objects and refs: look at its config, "
+                    "which can have git run commands, before you use git there"
+                )
 
 
 def prepare_sandbox_config(
@@ -139,15 +130,3 @@ def parse_allowed_host(host_name: str) -> str:
         return parse_host(f"https://{host_name}/")
     except ToolError as error:
         raise UsageError(f"{host_name} is no host to allow ({error})", "name it as --allow-host example.com") from None
-
-
-def compile_deny_rules(patterns: Sequence[str]) -> tuple[CommandDenyRule, ...]:
-    """Return the configured command deny rules, or else the default ones.
-
-    Raises:
-        ConfigError: a pattern is not a regular expression.
-    """
-    try:
-        return select_deny_rules(patterns) or DEFAULT_DENY_RULES
-    except re.error as error:
-        raise ConfigError(f"safe.tripwires: {error.pattern!r} is no regular expression ({error})") from None

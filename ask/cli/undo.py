@@ -27,7 +27,6 @@ from ask.settings import get_working_directory
 from ask.text import decode_argument
 from ask.tools.file_access import escape_for_display
 from ask.undo.backups import FileBackups, count_too_large
-from ask.undo.folder_diff import add_folder_changes
 from ask.undo.journal import (
     ABSENT,
     FOLDER_MARKER,
@@ -55,6 +54,7 @@ from ask.undo.restore import (
     plan_restore,
     read_current_state,
 )
+from ask.undo.snapshots import add_folder_changes
 
 if TYPE_CHECKING:
     from ask.undo.journal import BackupSet
@@ -92,7 +92,7 @@ def _print_file_diff(output: StandardOutput, change: PathChange, *, is_file: boo
 
 def _print_folder_change(output: StandardOutput, change: PathChange) -> None:
     """Print a change in a folder of a safe run; symbolic links are not followed."""
-    current, original = read_current_state(change) or PathState(ABSENT), change.original_state
+    current, original = read_current_state(change), change.original_state
     name = format_change_name(change)
     has_file, is_created = current.is_file or original.is_file, ABSENT in (current.content, original.content)
     if has_file and (is_created or (current.is_file and original.is_file)):
@@ -385,7 +385,7 @@ def confirm_and_restore(
         AskError: there is no terminal to ask on, or the files cannot be restored.
     """
     summary = summarize_steps(steps)
-    lost_count = count_too_large(step.change for step in steps if step.status in ACTION_STATUSES and step.change.root)
+    lost_count = count_too_large(change for change, status in steps if status in ACTION_STATUSES)
     if lost_count:
         print_notice(f"--redo will not bring back {lost_count} of these files, which are too large to be kept")
     if summary and not selection.yes:

@@ -66,15 +66,14 @@ def prompt_for_approval(
     `explain` asks a model what the call does and may raise AskError. `can_read` gets a resolved path and decides
     whether that file may be read to show a diff.
     """
-    from ask.safety.description import describe_call
-    from ask.safety.preview import build_preview
+    from ask.safety.preview import build_preview, describe_call
     from ask.safety.terminal import NoTerminalError, Terminal
 
     try:
         with Terminal() as terminal:
             preview = build_preview(pending_call, can_read)
-            prompt = _ApprovalPrompt(terminal, pending_call, describe_call(pending_call, preview), explain)
-            return prompt.read_response()._replace(approved_file=preview.approved_file)
+            response = _read_response(terminal, pending_call, describe_call(pending_call, preview), explain)
+            return response._replace(approved_file=preview.approved_file)
     except NoTerminalError:
         return None
 
@@ -97,64 +96,56 @@ def confirm(question: str, *, default: bool = False) -> bool | None:
     return CHOICES_BY_ANSWER.get(answer) is ApprovalChoice.YES if answer else default
 
 
-class _ApprovalPrompt:
-    """An approval prompt for one call."""
+def _read_response(
+    terminal: Terminal,
+    pending_call: PendingToolCall,
+    description: str,
+    explain: Callable[[PendingToolCall], str] | None,
+) -> ApprovalResponse:
+    """Ask until the answer is recognized. Too many unrecognized answers count as no."""
+    command = pending_call.command
+    choices = f"y(es), N(o), a(lways for {escape_non_ascii(pending_call.tool_name)})"
+    choices += ", e(dit)" * (command is not None) + ", ?(explain)" * (explain is not None)
+    prompt = _show_call(terminal, description, choices)
+    attempts_left = MAX_ATTEMPTS
+    while attempts_left:
+        answer = (terminal.read_line(prompt) or "").strip().lower()
+        if answer in CHOICES_BY_ANSWER:
+            return ApprovalResponse(CHOICES_BY_ANSWER[answer])
+        if answer in EDIT_ANSWERS and command is not None:
+            edited = edit_command(terminal, command)
+            if edited == command:
+                return ApprovalResponse(ApprovalChoice.YES)
+            if edited is not None:
+                return ApprovalResponse(ApprovalChoice.EDITED, edited)
+        elif answer in EXPLAIN_ANSWERS and explain:
+            _show_explanation(terminal, pending_call, explain)
+            prompt = _show_call(terminal, description, choices)
+        else:
+            attempts_left -= 1
+            terminal.write(f"Not understood: {choices if attempts_left else 'taken as no'}.\n")
+    return ApprovalResponse(ApprovalChoice.NO)
 
-    def __init__(
-        self,
-        terminal: Terminal,
-        pending_call: PendingToolCall,
-        description: str,
-        explain: Callable[[PendingToolCall], str] | None,
-    ) -> None:
-        self._terminal = terminal
-        self._pending_call = pending_call
-        self._description = description
-        self._explain = explain
-        choices = ["y(es)", "N(o)", f"a(lways for {escape_non_ascii(pending_call.tool_name)})"]
-        choices += ["e(dit)"] if pending_call.command is not None else []
-        choices += ["?(explain)"] if explain else []
-        self._choices = ", ".join(choices)
 
-    def read_response(self) -> ApprovalResponse:
-        """Ask until the answer is recognized. Too many unrecognized answers count as no."""
-        prompt = self._show_call()
-        attempts_left = MAX_ATTEMPTS
-        while attempts_left:
-            answer = (self._terminal.read_line(prompt) or "").strip().lower()
-            if answer in CHOICES_BY_ANSWER:
-                return ApprovalResponse(CHOICES_BY_ANSWER[answer])
-            if answer in EDIT_ANSWERS and self._pending_call.command is not None:
-                edited = edit_command(self._terminal, self._pending_call.command)
-                if edited is not None:
-                    return (
-                        ApprovalResponse(ApprovalChoice.EDITED, edited)
-                        if edited != self._pending_call.command
-                        else ApprovalResponse(ApprovalChoice.YES)
-                    )
-            elif answer in EXPLAIN_ANSWERS and self._explain:
-                self._show_explanation(self._explain)
-                prompt = self._show_call()
-            else:
-                attempts_left -= 1
-                hint = f"Not understood: {self._choices}.\n"
-                self._terminal.write(hint if attempts_left else "Not understood: taken as no.\n")
-        return ApprovalResponse(ApprovalChoice.NO)
+def _show_call(terminal: Terminal, description: str, choices: str) -> str:
+    """Show the call and return the prompt for the answer."""
+    line_count = terminal.show(description)
+    suffix = f", all {line_count:,} lines of it" if line_count else ""
+    return f"Run this{suffix}? {choices}: "
 
-    def _show_call(self) -> str:
-        """Show the call and return the prompt for the answer."""
-        line_count = self._terminal.show(self._description)
-        suffix = f", all {line_count:,} lines of it" if line_count else ""
-        return f"Run this{suffix}? {self._choices}: "
 
-    def _show_explanation(self, explain: Callable[[PendingToolCall], str]) -> None:
-        self._terminal.write("Asking for an explanation ...\n")
-        try:
-            explanation = f"The model explains:\n{explain(self._pending_call)}"
-        except AskError as error:
-            explanation = f"There is none:\n{error}"
-        rows = self._terminal.wrap_lines(escape_non_ascii(explanation).replace("\n", "\n  | "))
-        self._terminal.write("\n".join(rows) + "\n\n")
+def _show_explanation(
+    terminal: Terminal, pending_call: PendingToolCall, explain: Callable[[PendingToolCall], str]
+) -> None:
+    from ask.safety.terminal import wrap_lines
+
+    terminal.write("Asking for an explanation ...\n")
+    try:
+        explanation = f"The model explains:\n{explain(pending_call)}"
+    except AskError as error:
+        explanation = f"There is none:\n{error}"
+    rows = wrap_lines(escape_non_ascii(explanation).replace("\n", "\n  | "), terminal.columns)
+    terminal.write("\n".join(rows) + "\n\n")
 
 
 def edit_command(terminal: Terminal, command: str) -> str | None:

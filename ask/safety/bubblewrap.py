@@ -1,21 +1,37 @@
-"""Bubblewrap: find a trustworthy one, build its arguments, explain its error messages."""
+"""Bubblewrap: find a trustworthy one, start a worker with it, exchange frames with that, and kill everything in it."""
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
+import select
+import signal
 import stat
+import sys
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from ask.errors import SafetyError
+from ask.safety.mounts import MountCheck, list_bind_mounts
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.worker_channel import READ_SIZE, WorkerChannel
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 TEMPORARY_FOLDER = "/tmp"  # noqa: S108 - this is the sandbox's /tmp
 SANDBOX_MARKER_PATH = "/run/ask-sandbox"
 """A file in every sandbox. After the last mount, bubblewrap copies it from a pipe until that is closed."""
-
-
+_WORKER_CODE = "import sys; sys.path.append({root!r}); from ask.safety.worker import main; main()"
+_MOUNT_TIMEOUT = 10.0
+_PIPE_SIZE = 4096
+"""The smallest size of a pipe in bytes; a single write fills it."""
+_KILL_TIMEOUT = 5.0
+_INTERRUPT_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 BUBBLEWRAP_PATHS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
 """Paths to try. PATH is not used: it can contain the working directory."""
 MIN_VERSION = (0, 8, 0)
@@ -86,32 +102,6 @@ def read_bubblewrap_version(program: str) -> tuple[int, ...]:
     return tuple(int(part) for part in output.rpartition(" ")[2].strip().split(".") if part.isdecimal())
 
 
-class BindMount(NamedTuple):
-    """A file or folder of the host that is mounted in the sandbox."""
-
-    source: Path
-    destination: Path
-    writable: bool = False
-
-
-def list_bind_mounts(config: SandboxConfig, filesystem: HostFilesystem) -> list[BindMount]:
-    """List the mounts from the host in order, without those that a later one would cover."""
-    writable = sorted({*config.writable_folders, *filesystem.pinned_folders})
-    readable = [
-        path for path in sorted(config.readable_folders) if {path, *path.parents}.isdisjoint(config.writable_folders)
-    ]
-    protected = [
-        path for path in sorted(filesystem.protected_paths) if {*path.parents}.isdisjoint(filesystem.protected_paths)
-    ]
-    return [
-        *(BindMount(path, path) for path in (*filesystem.system_folders, *readable)),
-        *(BindMount(path, path, writable=True) for path in writable if {*path.parents}.isdisjoint(protected)),
-        *(BindMount(path, path) for path in protected),
-        *(BindMount(Path("/dev/null"), path) for path in sorted(filesystem.hidden_files)),
-        BindMount(config.overflow_directory, config.overflow_directory),
-    ]
-
-
 def build_bubblewrap_arguments(
     config: SandboxConfig,
     filesystem: HostFilesystem,
@@ -155,3 +145,148 @@ def _build_mount_arguments(config: SandboxConfig, filesystem: HostFilesystem) ->
         yield from ("--bind" if bind.writable else "--ro-bind", str(bind.source), str(bind.destination))
     for folder in filesystem.hidden_folders:
         yield from ("--perms", "0555", "--tmpfs", str(folder), "--remount-ro", str(folder))
+
+
+class SandboxProcess:
+    """A worker in a sandbox, started by bubblewrap.
+
+    Raises:
+        SafetyError: there is no seccomp filter for this machine, or bubblewrap does not start.
+    """
+
+    def __init__(self, bubblewrap_path: str, config: SandboxConfig, filesystem: HostFilesystem) -> None:
+        self._bubblewrap_path = bubblewrap_path
+        self._descriptors: list[int] = []
+        self._pidfd: int | None = None
+        self._bubblewrap: Popen[bytes] | None = None
+        child_requests, requests = self._create_pipe()
+        replies, child_replies = self._create_pipe()
+        self._stderr, child_stderr = self._create_pipe()
+        info, child_info = self._create_pipe()
+        child_mounted, mounted = self._create_pipe()
+        child_descriptors = child_requests, child_replies, child_stderr, child_info, child_mounted
+        fcntl.fcntl(mounted, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        os.write(mounted, b"ask --safe\n")  # the pipe is full until bubblewrap reads this
+        try:
+            self._start_bubblewrap(config, filesystem, child_descriptors)
+            for descriptor in child_descriptors:
+                self._close_descriptor(descriptor)
+            # This runs while bubblewrap starts.
+            mount_check = MountCheck(list_bind_mounts(config, filesystem), filesystem.hidden_folders)
+            worker_pid = self._open_worker_pidfd(info)
+            self._wait_for_mounts(mounted)
+            mount_check.run(worker_pid)
+            self._close_descriptor(mounted)
+        except BaseException:
+            self.kill()
+            raise
+        self._channel = WorkerChannel(requests, replies)
+
+    def _create_pipe(self) -> tuple[int, int]:
+        ends = os.pipe()
+        self._descriptors += ends
+        return ends
+
+    def _close_descriptor(self, descriptor: int) -> None:
+        self._descriptors.remove(descriptor)
+        os.close(descriptor)
+
+    def _start_bubblewrap(
+        self, config: SandboxConfig, filesystem: HostFilesystem, child_descriptors: Sequence[int]
+    ) -> None:
+        from subprocess import Popen
+
+        requests, replies, stderr, info, mounted = child_descriptors
+        machine = os.uname().machine
+        try:
+            filter_fd = os.open(Path(__file__).with_name(f"{machine}.bpf"), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise SafetyError(f"--safe does not know this kind of machine ({machine})", "go on without it") from None
+        self._descriptors.append(filter_fd)
+        descriptors = {"filter_fd": filter_fd, "info_fd": info, "mounted_fd": mounted}
+        arguments = build_bubblewrap_arguments(config, filesystem, build_worker_command(), **descriptors)
+        # A signal within Popen() would leave a process that is never killed.
+        previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPT_SIGNALS)
+        try:
+            self._bubblewrap = Popen(
+                [self._bubblewrap_path, *arguments],
+                stdin=requests,
+                stdout=replies,
+                stderr=stderr,
+                pass_fds=(filter_fd, info, mounted),
+                env=dict(config.environment),
+                cwd="/",
+                start_new_session=True,  # so that Ctrl-C reaches only ask
+            )
+        except OSError as error:
+            raise SafetyError(f"--safe cannot run {self._bubblewrap_path} ({error.strerror})") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)
+        self._close_descriptor(filter_fd)
+
+    def _open_worker_pidfd(self, info_fd: int) -> int:
+        """Read the worker's process id from bubblewrap, open its pidfd and return the id."""
+        self._descriptors.remove(info_fd)
+        with open(info_fd, "rb") as file:
+            info = file.read()
+        try:
+            pid = int(json.loads(info)["child-pid"])
+            self._pidfd = os.pidfd_open(pid)
+        except (ValueError, KeyError, OSError):
+            raise self.explain_start_failure() from None
+        self._descriptors.append(self._pidfd)
+        return pid
+
+    def _wait_for_mounts(self, mounted_fd: int) -> None:
+        """Wait until bubblewrap has mounted everything. It continues when the descriptor is closed."""
+        if not _wait_for(mounted_fd, select.POLLOUT, _MOUNT_TIMEOUT):  # it has exited or hangs
+            raise self.explain_start_failure()
+
+    def explain_start_failure(self) -> SafetyError:
+        """Kill bubblewrap and explain why the sandbox did not start."""
+        if self._bubblewrap is not None:
+            self._bubblewrap.kill()
+            self._bubblewrap.wait()
+        os.set_blocking(self._stderr, False)
+        stderr = b""
+        with suppress(BlockingIOError):
+            stderr = os.read(self._stderr, READ_SIZE)
+        return explain_bubblewrap_failure(self._bubblewrap_path, stderr.decode(errors="replace"))
+
+    def exchange_frames(self, kind: bytes, payload: bytes, timeout: float) -> Iterator[tuple[bytes, bytes]]:
+        """Send a frame and yield the replies until the caller stops reading.
+
+        Raises:
+            WorkerDiedError: the worker has exited or sent an invalid frame.
+            WorkerTimeoutError: this took longer than `timeout` seconds.
+        """
+        return self._channel.exchange_frames(kind, payload, time.monotonic() + timeout)
+
+    def kill(self) -> None:
+        """Kill the worker and every process in the sandbox, and wait until they are gone."""
+        if self._pidfd is not None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            # Readable once the kernel has killed all other processes in the PID namespace.
+            _wait_for(self._pidfd, select.POLLIN, _KILL_TIMEOUT)
+            self._pidfd = None
+        if self._bubblewrap is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._bubblewrap.pid, signal.SIGKILL)  # also a child that it has not reported yet
+            self._bubblewrap.wait()
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+def _wait_for(descriptor: int, event: int, timeout: float) -> bool:
+    """Wait for an event of `select.poll`; return whether it was the one that occurred."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return poll.poll(timeout * 1000) == [(descriptor, event)]
+
+
+def build_worker_command() -> list[str]:
+    """Build the command of a worker: Python without site packages, user settings or the current folder."""
+    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    root = str(Path(__file__).resolve().parents[2])
+    return [str(python), "-I", "-S", "-B", "-X", "utf8", "-c", _WORKER_CODE.format(root=root)]

@@ -11,44 +11,31 @@ import os
 import stat
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from ask.errors import SafetyError
 from ask.safety.git_paths import GitReader, find_git
 from ask.safety.path_policy import SYSTEM_FOLDERS
-from ask.safety.protected_names import PROTECTED_NAME_SET, find_placeholder_names
-from ask.safety.protected_paths import PlaceholderCreator, ProtectedPaths, is_empty, is_in_any
+from ask.safety.protected_paths import (
+    PROTECTED_NAME_SET,
+    PlaceholderCreator,
+    ProtectedPaths,
+    find_placeholder_names,
+    is_empty,
+    is_in_any,
+)
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 
 MAX_SCANNED_ENTRIES = 20_000
 MAX_GIT_REPOSITORIES = 50
 _LOW_PRIORITY_NAMES = frozenset({"node_modules", "__pycache__", "site-packages"})
 _BARE_REPOSITORY_NAMES = ("HEAD", "objects", "refs")
-EMPTY_FILESYSTEM = HostFilesystem((), (), (), (), (), ())
-
-
-class ScanResult(NamedTuple):
-    """The result of scanning a writable folder."""
-
-    protected_paths: tuple[Path, ...]
-    """Files and folders with a protected name, and bare repositories."""
-    protected_links: tuple[Path, ...]
-    """Links with a protected name, and links in protected folders."""
-    hidden_files: tuple[Path, ...]
-    """Files that may contain secrets."""
-    hidden_folders: tuple[Path, ...]
-    """Folders that may contain secrets."""
-    repositories: tuple[Path, ...]
-    """Folders in which git finds a repository."""
-    complete: bool
-    """Whether the scan finished before it reached `MAX_SCANNED_ENTRIES`."""
 
 
 def inspect_filesystem(
-    config: SandboxConfig, create_placeholders: PlaceholderCreator, previous: HostFilesystem = EMPTY_FILESYSTEM
+    config: SandboxConfig, create_placeholders: PlaceholderCreator, previous: HostFilesystem
 ) -> tuple[HostFilesystem, list[str]]:
     """Find the paths to mount, protect and hide, and return them with warnings about gaps.
 
@@ -58,43 +45,44 @@ def inspect_filesystem(
         SafetyError: a writable folder contains something that cannot be protected.
     """
     protected_paths = ProtectedPaths(config.writable_folders)
-    with ExitStack() as stack:
-        git = find_git(config.user_environment, config.writable_folders)
-        reader = stack.enter_context(GitReader(git, config.user_environment)) if git else None
-        if reader:
-            reader.start_reading(config.writable_folders)
-        hidden_files, hidden_folders = find_private_paths(Path("/etc"))
+    scan = FolderScan(config.writable_folders)
+    git = find_git(config.user_environment, config.writable_folders)
+    with GitReader(git, config.user_environment) if git else nullcontext() as git_reader:
+        if git_reader:
+            git_reader.start_reading(config.writable_folders)
         for toolchain in config.readable_folders:
-            for entry in filter(_has_secret_name, _list_entries(toolchain)):
-                _add_hidden(entry, (toolchain,), hidden_files, hidden_folders)
-        results = [scan_folder(folder, config.writable_folders) for folder in config.outermost_folders]
-        for folder, result in zip(config.outermost_folders, results, strict=True):
-            protected_paths.protect_all(result.protected_paths)
-            protected_paths.protect_all(result.protected_links, "folder")
-            hidden_files += result.hidden_files
-            hidden_folders += result.hidden_folders
-            if not result.complete:
+            for entry in _list_entries(toolchain):
+                scan.hide_secrets(entry, (toolchain,))
+        for folder in config.outermost_folders:
+            if not scan.scan(folder):
                 protected_paths.add_warning(
                     f"{folder} is large: .env files and repositories far down in it are not guarded"
                 )
-        repositories = [path for result in results for path in result.repositories]
-        _protect_git_paths(config, repositories, protected_paths, reader)
+        for path in scan.protected_paths:
+            protected_paths.protect(path)
+        for path in scan.protected_links:
+            protected_paths.protect(path, "folder")
+        _protect_git_paths(config, scan.repositories, protected_paths, git_reader)
     _protect_search_path(config, protected_paths)
     for name in find_placeholder_names(config.user_environment):
-        # A folder, because git status does not list empty folders.
-        protected_paths.protect_all((folder / name for folder in config.writable_folders), "folder")
-    protected = _deduplicate(
-        [*_filter_existing(previous.protected_paths), *protected_paths.finalize(create_placeholders)]
-    )
-    hidden = [*_filter_existing(previous.hidden_files), *_filter_existing(previous.hidden_folders)]
-    files = _deduplicate([*hidden_files, *(path for path in hidden if not os.path.isdir(path))])
-    folders = _deduplicate([*hidden_folders, *(path for path in hidden if os.path.isdir(path))])
+        for folder in config.writable_folders:
+            # A folder, because git status does not list empty folders.
+            protected_paths.protect(folder / name, "folder")
+    protected = [*_filter_existing(previous.protected_paths), *protected_paths.finalize(create_placeholders)]
+    hidden = [*find_private_paths(Path("/etc")), *scan.hidden_paths]
+    hidden += _filter_existing((*previous.hidden_files, *previous.hidden_folders))
+    folders = [path for path in hidden if os.path.isdir(path)]
+    files = [path for path in hidden if not os.path.isdir(path)]
     # Paths in a hidden folder are out of reach anyway.
-    protected, files, folders = (
-        tuple(path for path in paths if not is_in_any(path.parent, folders)) for paths in (protected, files, folders)
+    protected_tuple, files_tuple, folders_tuple = (
+        tuple(dict.fromkeys(path for path in paths if not is_in_any(path.parent, folders)))
+        for paths in (protected, files, folders)
     )
-    pinned = find_parent_folders([*protected, *files, *folders, *config.writable_folders], config.writable_folders)
-    return HostFilesystem(*_list_root_folder(), pinned, protected, files, folders), protected_paths.warnings
+    pinned = find_parent_folders(
+        [*protected_tuple, *files_tuple, *folders_tuple, *config.writable_folders], config.writable_folders
+    )
+    filesystem = HostFilesystem(*_list_root_folder(), pinned, protected_tuple, files_tuple, folders_tuple)
+    return filesystem, protected_paths.warnings
 
 
 def _list_root_folder() -> tuple[tuple[tuple[str, Path], ...], tuple[Path, ...]]:
@@ -111,10 +99,6 @@ def _list_root_folder() -> tuple[tuple[tuple[str, Path], ...], tuple[Path, ...]]
 
 def _filter_existing(paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if os.path.lexists(path) and not os.path.islink(path)]
-
-
-def _deduplicate(paths: Iterable[Path]) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(paths))
 
 
 def find_parent_folders(paths: Iterable[Path], writable_folders: Sequence[Path]) -> tuple[Path, ...]:
@@ -139,7 +123,7 @@ def _protect_git_paths(
             protected_paths.protect(target, "folder", used_by="git")
     if git_reader is None:  # git is not installed
         return
-    folders = _deduplicate([*config.writable_folders, *repositories])
+    folders = list(dict.fromkeys([*config.writable_folders, *repositories]))
     examined = folders[: len(config.writable_folders) + MAX_GIT_REPOSITORIES]
     if examined != folders:
         protected_paths.add_warning(
@@ -179,75 +163,73 @@ def _protect_search_path(config: SandboxConfig, protected_paths: ProtectedPaths)
                 protected_paths.protect(path, "folder", used_by="every shell (PATH names it)", reject_links=False)
 
 
-def scan_folder(folder: Path, writable_folders: Sequence[Path] = ()) -> ScanResult:
-    """Search a writable folder breadth-first for protected names, secrets and repositories.
+class FolderScan:
+    """A search of the writable folders for protected names, secrets and repositories."""
 
-    Links are followed only if they lead to one of `writable_folders`.
-    """
-    inside = _deduplicate((folder, *writable_folders))
-    top_folders = {*map(str, inside)}
-    protected: list[Path] = []
-    links: list[Path] = []
-    files: list[Path] = []
-    folders: list[Path] = []
-    repositories: list[Path] = []
-    queue, low_priority_queue = deque([(str(folder), False)]), deque[tuple[str, bool]]()
-    remaining_entries = MAX_SCANNED_ENTRIES
-    while (queue or low_priority_queue) and remaining_entries > 0:
-        is_low_priority = not queue
-        current, is_protected = (queue or low_priority_queue).popleft()
-        entries = _list_entries(current, remaining_entries + 1)
-        remaining_entries -= len(entries)
-        if current not in top_folders and {entry.name for entry in entries}.issuperset(_BARE_REPOSITORY_NAMES):
-            protected.append(Path(current))
-            repositories.append(Path(current))
-            continue
-        for entry in entries:
-            name, is_link = entry.name, entry.is_symlink()
-            if is_link and (is_protected or name in PROTECTED_NAME_SET):
-                links.append(Path(entry.path))
-            if _has_secret_name(entry) and _add_hidden(entry, inside, files, folders):
+    def __init__(self, writable_folders: Sequence[Path]) -> None:
+        self._writable_folders = writable_folders
+        self.protected_paths: list[Path] = []
+        """Files and folders with a protected name, and bare repositories."""
+        self.protected_links: list[Path] = []
+        """Links with a protected name, and links in protected folders."""
+        self.hidden_paths: list[Path] = []
+        """Files and folders that may contain secrets."""
+        self.repositories: list[Path] = []
+        """Folders in which git finds a repository."""
+
+    def scan(self, folder: Path) -> bool:
+        """Search a folder breadth-first; return whether that was possible within `MAX_SCANNED_ENTRIES`.
+
+        Links are followed only if they lead to one of the writable folders.
+        """
+        queue, low_priority_queue = deque([(str(folder), False)]), deque[tuple[str, bool]]()
+        remaining_entries = MAX_SCANNED_ENTRIES
+        while (queue or low_priority_queue) and remaining_entries > 0:
+            is_low_priority = not queue
+            current, is_protected = (queue or low_priority_queue).popleft()
+            entries = _list_entries(current, remaining_entries + 1)
+            remaining_entries -= len(entries)
+            is_bare = {entry.name for entry in entries}.issuperset(_BARE_REPOSITORY_NAMES)
+            if is_bare and Path(current) not in self._writable_folders:
+                self.protected_paths.append(Path(current))
+                self.repositories.append(Path(current))
                 continue
-            if name == ".git":
-                repositories.append(Path(current))
-            if name in PROTECTED_NAME_SET and not is_link:
-                protected.append(Path(entry.path))
-            if name != ".git" and entry.is_dir(follow_symlinks=False):
-                target_queue = low_priority_queue if is_low_priority or name in _LOW_PRIORITY_NAMES else queue
-                target_queue.append((entry.path, is_protected or name in PROTECTED_NAME_SET))
-    complete = not queue and not low_priority_queue and remaining_entries >= 0
-    return ScanResult(
-        _deduplicate(protected),
-        _deduplicate(links),
-        _deduplicate(files),
-        _deduplicate(folders),
-        _deduplicate(repositories),
-        complete,
-    )
+            for entry in entries:
+                if self._visit_entry(entry, is_protected=is_protected):
+                    target_queue = low_priority_queue if is_low_priority or entry.name in _LOW_PRIORITY_NAMES else queue
+                    target_queue.append((entry.path, is_protected or entry.name in PROTECTED_NAME_SET))
+        return not queue and not low_priority_queue and remaining_entries >= 0
 
+    def _visit_entry(self, entry: os.DirEntry[str], *, is_protected: bool) -> bool:
+        """Add an entry to the findings; return whether it is a folder to search."""
+        has_protected_name, is_link = entry.name in PROTECTED_NAME_SET, entry.is_symlink()
+        if is_link and (is_protected or has_protected_name):
+            self.protected_links.append(Path(entry.path))
+        if self.hide_secrets(entry, self._writable_folders):
+            return False
+        if entry.name == ".git":
+            self.repositories.append(Path(entry.path).parent)
+        if has_protected_name and not is_link:
+            self.protected_paths.append(Path(entry.path))
+        return entry.name != ".git" and entry.is_dir(follow_symlinks=False)
 
-def _has_secret_name(entry: os.DirEntry[str]) -> bool:
-    """Check for the name of a file with secrets: `.env`, `.env.local`, `.envrc`, `.env.d`, `prod.env` ..."""
-    name = entry.name.lower()
-    return name.startswith(".env") or name.endswith(".env")
+    def hide_secrets(self, entry: os.DirEntry[str], visible_folders: Sequence[Path]) -> bool:
+        """Hide what an entry leads to if its name is one for secrets. Return whether it is hidden.
 
-
-def _add_hidden(
-    entry: os.DirEntry[str], visible_folders: Sequence[Path], hidden_files: list[Path], hidden_folders: list[Path]
-) -> bool:
-    """Add the target of an entry to the hidden paths if it must be hidden. Return whether it was added."""
-    target = Path(os.path.realpath(entry.path))
-    if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
-        return False
-    if not os.path.exists(target) or (entry.name in PROTECTED_NAME_SET and is_empty(target)):  # a placeholder
-        return False
-    if not os.path.isdir(target):
-        hidden_files.append(target)
+        Such names are `.env`, `.env.local`, `.envrc`, `.env.d`, `prod.env` and the like.
+        """
+        name = entry.name.lower()
+        if not (name.startswith(".env") or name.endswith(".env")):
+            return False
+        target = Path(os.path.realpath(entry.path))
+        if not is_in_any(target, visible_folders) or any(folder.is_relative_to(target) for folder in visible_folders):
+            return False
+        is_placeholder = entry.name in PROTECTED_NAME_SET and is_empty(target)
+        is_virtual_environment = os.path.lexists(target / "pyvenv.cfg")
+        if is_placeholder or is_virtual_environment or not os.path.exists(target):
+            return False
+        self.hidden_paths.append(target)
         return True
-    if os.path.lexists(target / "pyvenv.cfg"):  # a virtual environment
-        return False
-    hidden_folders.append(target)
-    return True
 
 
 def is_bare_repository(folder: Path) -> bool:
@@ -263,27 +245,21 @@ def _list_entries(folder: Path | str, limit: int | None = None) -> list[os.DirEn
         return []  # a call cannot read it either
 
 
-def find_private_paths(folder: Path) -> tuple[list[Path], list[Path]]:
+def find_private_paths(folder: Path) -> list[Path]:
     """Return the files and folders below a folder that are not world-readable.
 
     If ask runs as root, calls could read them in the sandbox.
     """
-    files: list[Path] = []
-    folders: list[Path] = []
+    paths: list[Path] = []
     pending = [str(folder)]
     while pending:
         for entry in _list_entries(pending.pop()):
-            if entry.is_symlink():  # links have no permissions of their own
-                continue
             try:
                 mode = entry.stat(follow_symlinks=False).st_mode
             except OSError:  # deleted since the folder was read
                 continue
-            is_private = not mode & stat.S_IROTH
-            if stat.S_ISDIR(mode) and not is_private:
-                pending.append(entry.path)
-            elif stat.S_ISDIR(mode):
-                folders.append(Path(entry.path))
-            elif is_private and stat.S_ISREG(mode):
-                files.append(Path(entry.path))
-    return files, folders
+            if mode & stat.S_IROTH:
+                pending += [entry.path] if stat.S_ISDIR(mode) else []
+            elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
+                paths.append(Path(entry.path))
+    return paths

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from subprocess import Popen
-    from types import TracebackType
 
 _TIMEOUT = 5.0
 _MAX_PROCESSES = 16
 _MAX_INCLUDED_FILES = 100
-_LOCATION_OPTIONS = (
-    *("--path-format=absolute", "--absolute-git-dir", "--git-common-dir"),
+_LOCATION_ARGUMENTS = (
+    *("rev-parse", "--path-format=absolute", "--absolute-git-dir", "--git-common-dir"),
     *("--git-path", "hooks", "--show-toplevel"),
 )
-_LISTING_OPTIONS = ("--show-origin", "--includes", "--null", "--list")
+_LISTING_ARGUMENTS = ("config", "--show-origin", "--includes", "--null", "--list")
 # Reading a repository of another owner is safe here, since nothing in it is run.
 _GLOBAL_OPTIONS = ("-c", "safe.directory=*", "-c", "safe.bareRepository=all")
 _INCLUDE_KEY = re.compile(r"include(?:if\..*)?\.path", re.DOTALL)
@@ -69,14 +68,8 @@ class GitRepository(NamedTuple):
     """Why the information is incomplete, or ""."""
 
 
-class _GitCommand(NamedTuple):
-    arguments: tuple[str, ...]
-    folder: Path
-
-
-class _GitOutput(NamedTuple):
-    text: str
-    error: str
+_GitCommand = tuple[Path, tuple[str, ...]]
+"""The folder to run git in, and the arguments."""
 
 
 class _GitSetting(NamedTuple):
@@ -97,77 +90,15 @@ def find_git(environment: Mapping[str, str], writable_folders: Sequence[Path]) -
 
 
 class GitReader:
-    """Reads the git configuration of folders. Leaving the context kills any git processes still running."""
+    """Reads the git configuration of folders, with one timeout for all git processes.
 
-    def __init__(self, git: str, environment: Mapping[str, str]) -> None:
-        self._runner = _GitRunner(git, environment)
-        self._environment = environment
-
-    def start_reading(self, folders: Sequence[Path]) -> None:
-        """Start reading in the background; `read_repositories` collects the output."""
-        self._runner.start([command for folder in folders for command in _build_commands(folder)])
-
-    def read_repositories(self, folders: Sequence[Path]) -> list[GitRepository]:
-        """Run git in each of the folders, which finds enclosing repositories too."""
-        outputs = self._runner.run([command for folder in folders for command in _build_commands(folder)])
-        included = _IncludedFiles(self._runner, self._environment.get("HOME", ""))
-        return [
-            _parse_repository(folder, location, listing, included, self._environment)
-            for folder, location, listing in zip(folders, outputs[::2], outputs[1::2], strict=True)
-        ]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
-        self._runner.close()
-
-
-def _build_commands(folder: Path) -> tuple[_GitCommand, _GitCommand]:
-    return _GitCommand(("rev-parse", *_LOCATION_OPTIONS), folder), _GitCommand(("config", *_LISTING_OPTIONS), folder)
-
-
-def _parse_repository(
-    folder: Path,
-    location_output: _GitOutput,
-    listing_output: _GitOutput,
-    included_files: _IncludedFiles,
-    environment: Mapping[str, str],
-) -> GitRepository:
-    lines = location_output.text.split("\n")[:-1]
-    bare = "must be run in a work tree" in location_output.error
-    outside = "not a git repository" in location_output.error
-    error = "" if outside or bare else location_output.error
-    if not error and not outside and len(lines) != (3 if bare else 4):
-        error = "a path has a line break, or git is older than 2.31"
-    paths: list[GitPath] = []
-    git_dir, top = None, folder
-    if not error and not outside:
-        git_dir, common, hooks = (Path(line) for line in lines[:3])
-        top = git_dir if bare else Path(lines[3])
-        paths += [
-            GitPath(git_dir),
-            GitPath(common),
-            GitPath(hooks, "folder"),
-            *_list_links(git_dir),
-            *_list_links(common),
-        ]
-    settings = included_files.resolve_settings(top, _parse_settings(listing_output.text))
-    paths += _find_paths(settings, top, environment)
-    hook_folders = [path.path for path in paths if path.placeholder_type == "folder"]
-    paths += [link for hook_folder in hook_folders for link in _list_links(hook_folder, "folder")]
-    error = error or listing_output.error or included_files.error
-    return GitRepository(folder, git_dir, tuple(dict.fromkeys(paths)), error)
-
-
-class _GitRunner:
-    """Runs several git processes at once, with one timeout for all of them."""
+    Leaving the context kills those that are still running.
+    """
 
     def __init__(self, git: str, environment: Mapping[str, str]) -> None:
         inherited_variables = ("HOME", "XDG_CONFIG_HOME", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
         self._command = (git, *_GLOBAL_OPTIONS)
+        self._user_environment = environment
         self._environment = {
             **{
                 name: value
@@ -180,99 +111,128 @@ class _GitRunner:
             "GIT_TERMINAL_PROMPT": "0",
         }
         self._deadline = time.monotonic() + _TIMEOUT
-        self._started_commands: dict[_GitCommand, Popen[bytes] | _GitOutput] = {}
+        self._started: dict[_GitCommand, Popen[bytes] | OSError] = {}
         self._exit_stack = ExitStack()
+        self._included_files: dict[str, list[_GitSetting]] = {}
+        """The settings of included files whose include condition is not met at the moment. Each is read once."""
+        self._include_error = ""
 
-    def start(self, commands: Iterable[_GitCommand]) -> None:
-        """Start commands in the background, unless they have been started already."""
-        for command in commands:
-            if command not in self._started_commands:
-                self._started_commands[command] = self._start_command(command)
+    def start_reading(self, folders: Iterable[Path]) -> None:
+        """Start reading in the background; `read_repositories` collects the output."""
+        for command in _list_commands(folders):
+            self._start(command)
 
-    def run(self, commands: Sequence[_GitCommand]) -> list[_GitOutput]:
-        """Run the commands, at most `_MAX_PROCESSES` at a time, and return their output."""
+    def read_repositories(self, folders: Sequence[Path]) -> list[GitRepository]:
+        """Run git in each of the folders, which finds enclosing repositories too."""
+        outputs = self._run(_list_commands(folders))
+        return [
+            self._parse_repository(folder, *location, *listing)
+            for folder, location, listing in zip(folders, outputs[::2], outputs[1::2], strict=True)
+        ]
+
+    def _parse_repository(
+        self, folder: Path, location: str, location_error: str, listing: str, listing_error: str
+    ) -> GitRepository:
+        lines = location.split("\n")[:-1]
+        bare = "must be run in a work tree" in location_error
+        outside = "not a git repository" in location_error
+        error = "" if outside or bare else location_error
+        if not error and not outside and len(lines) != (3 if bare else 4):
+            error = "a path has a line break, or git is older than 2.31"
+        paths: list[GitPath] = []
+        git_dir, top = None, folder
+        if not error and not outside:
+            git_dir, common, hooks = (Path(line) for line in lines[:3])
+            top = git_dir if bare else Path(lines[3])
+            paths += [GitPath(git_dir), GitPath(common), GitPath(hooks, "folder")]
+            paths += [*_list_links(git_dir), *_list_links(common)]
+        paths += _find_paths(self._add_conditional_settings(top, _parse_settings(listing)), top, self._user_environment)
+        hook_folders = [path.path for path in paths if path.placeholder_type == "folder"]
+        paths += [link for hook_folder in hook_folders for link in _list_links(hook_folder, "folder")]
+        error = error or listing_error or self._include_error
+        return GitRepository(folder, git_dir, tuple(dict.fromkeys(paths)), error)
+
+    def _add_conditional_settings(self, top: Path, settings: list[_GitSetting]) -> list[_GitSetting]:
+        """Add the settings of all files that git would include under other conditions."""
+        all_settings = list(settings)
+        seen_paths = {os.path.realpath(top / setting.origin) for setting in settings}
+        while settings:
+            included = _find_included_paths(settings, top, self._user_environment.get("HOME", ""))
+            new_paths = {os.path.realpath(path) for path in included} - seen_paths
+            settings = self._read_included_files(sorted(filter(os.path.isfile, new_paths)))
+            seen_paths |= new_paths | {os.path.realpath(setting.origin) for setting in settings}
+            all_settings += settings
+        return all_settings
+
+    def _read_included_files(self, paths: Sequence[str]) -> list[_GitSetting]:
+        new_paths = [path for path in paths if path not in self._included_files]
+        if len(self._included_files) + len(new_paths) > _MAX_INCLUDED_FILES:
+            self._include_error, new_paths = f"more than {_MAX_INCLUDED_FILES} files are included", []
+        outputs = self._run([(Path("/"), (*_LISTING_ARGUMENTS, "--file", path)) for path in new_paths])
+        for path, (text, error) in zip(new_paths, outputs, strict=True):
+            self._include_error = self._include_error or error
+            self._included_files[path] = _parse_settings(text)
+        return [setting for path in paths for setting in self._included_files.get(path, ())]
+
+    def _run(self, commands: Sequence[_GitCommand]) -> list[tuple[str, str]]:
+        """Run the commands, at most `_MAX_PROCESSES` at a time, and return the output and error of each."""
         outputs = []
         for start in range(0, len(commands), _MAX_PROCESSES):
             batch = commands[start : start + _MAX_PROCESSES]
-            self.start(batch)
-            outputs += [self._read_output(self._started_commands.pop(command)) for command in batch]
+            for command in batch:
+                self._start(command)
+            outputs += [self._read_output(self._started.pop(command)) for command in batch]
         return outputs
 
-    def close(self) -> None:
-        """Kill the git processes that are still running."""
-        self._exit_stack.close()
-
-    def _start_command(self, command: _GitCommand) -> Popen[bytes] | _GitOutput:
+    def _start(self, command: _GitCommand) -> None:
+        """Start a command, unless it has been started already."""
         from subprocess import DEVNULL, PIPE, Popen
 
+        if command in self._started:
+            return
+        folder, arguments = command
         try:
-            process = Popen(
-                [*self._command, *command.arguments],
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE,
-                cwd=command.folder,
-                env=self._environment,
-                start_new_session=True,
+            process = self._exit_stack.enter_context(
+                Popen(
+                    [*self._command, *arguments],
+                    stdin=DEVNULL,
+                    stdout=PIPE,
+                    stderr=PIPE,
+                    cwd=folder,
+                    env=self._environment,
+                    start_new_session=True,
+                )
             )
+            self._exit_stack.callback(process.kill)
+            self._started[command] = process
         except OSError as error:  # the folder is gone or not accessible
-            return _GitOutput("", error.strerror or "error")
-        self._exit_stack.enter_context(process)
-        self._exit_stack.callback(process.kill)
-        return process
+            self._started[command] = error
 
-    def _read_output(self, process: Popen[bytes] | _GitOutput) -> _GitOutput:
+    def _read_output(self, process: Popen[bytes] | OSError) -> tuple[str, str]:
         from subprocess import TimeoutExpired
 
-        if isinstance(process, _GitOutput):
-            return process
+        if isinstance(process, OSError):
+            return "", process.strerror or "error"
         try:
             text, error = process.communicate(timeout=max(0.01, self._deadline - time.monotonic()))
         except TimeoutExpired:
-            return _GitOutput("", f"no answer within {_TIMEOUT:g} s")
-        return _GitOutput(os.fsdecode(text), _parse_error(error) if process.returncode else "")
+            return "", f"no answer within {_TIMEOUT:g} s"
+        return os.fsdecode(text), _parse_error(error) if process.returncode else ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exit_stack.close()
+
+
+def _list_commands(folders: Iterable[Path]) -> list[_GitCommand]:
+    return [(folder, arguments) for folder in folders for arguments in (_LOCATION_ARGUMENTS, _LISTING_ARGUMENTS)]
 
 
 def _parse_error(text: bytes) -> str:
     lines = [line for line in text.decode(errors="replace").splitlines() if line.startswith(("fatal:", "error:"))]
     return (lines[-1].partition(":")[2].strip() if lines else "")[:200] or "git failed without a reason"
-
-
-class _IncludedFiles:
-    """Configuration files whose include condition is not met at the moment. Each is read once."""
-
-    def __init__(self, runner: _GitRunner, home: str) -> None:
-        self._runner = runner
-        self._home = home
-        self._settings_by_path: dict[str, list[_GitSetting]] = {}
-        self.error = ""
-
-    def resolve_settings(self, top: Path, settings: Sequence[_GitSetting]) -> list[_GitSetting]:
-        """Return `settings` and the settings of all files that git would include under other conditions."""
-        all_settings = list(settings)
-        seen_paths = {os.path.realpath(top / setting.origin) for setting in settings}
-        new_settings = all_settings
-        while new_settings:
-            included = {os.path.realpath(path) for path in _find_included_paths(new_settings, top, self._home)}
-            included -= seen_paths
-            seen_paths |= included
-            new_settings = []
-            for path in self._read_files({path for path in included if os.path.isfile(path)}):
-                new_settings += self._settings_by_path[path]
-                seen_paths.update(os.path.realpath(setting.origin) for setting in self._settings_by_path[path])
-            all_settings += new_settings
-        return all_settings
-
-    def _read_files(self, paths: set[str]) -> list[str]:
-        """Read the files that have not been read yet. Return those of `paths` that have been read."""
-        new = sorted(paths - self._settings_by_path.keys())
-        if len(self._settings_by_path) + len(new) > _MAX_INCLUDED_FILES:
-            self.error, new = f"more than {_MAX_INCLUDED_FILES} files are included", []
-        commands = [_GitCommand(("config", "--file", path, *_LISTING_OPTIONS), Path("/")) for path in new]
-        for path, output in zip(new, self._runner.run(commands), strict=True):
-            self.error = self.error or output.error
-            self._settings_by_path[path] = _parse_settings(output.text)
-        return sorted(paths & self._settings_by_path.keys())
 
 
 def _parse_settings(text: str) -> list[_GitSetting]:
@@ -330,7 +290,7 @@ def _find_command_paths(value: str, top: Path, home: str, *, is_command: bool) -
     if len(words) > 1 or "/" in command:  # otherwise a program on PATH, or not a path
         for word in dict.fromkeys([*words, *re.split(r"[\s;&|()<>\"'`={}!,]+", command)]):
             path = top / _expand_home(word, home)
-            if word and _is_file(path):
+            if word and os.path.isfile(path):
                 yield GitPath(path)
 
 
@@ -338,12 +298,6 @@ def _expand_home(path: str, home: str) -> str:
     """Replace a leading `~` as git does, and drop the `:(optional)` marker of git 2.52 and newer."""
     path = path.removeprefix(":(optional)")
     return home + path[1:] if path == "~" or path.startswith("~/") else os.path.expanduser(path)
-
-
-def _is_file(path: Path) -> bool:
-    with suppress(OSError, ValueError):
-        return path.is_file()
-    return False
 
 
 def _list_links(folder: Path, placeholder_type: str = "") -> list[GitPath]:

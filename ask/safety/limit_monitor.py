@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ask.safety.sandbox_config import Limits
@@ -86,9 +85,7 @@ class LimitMonitor:
         self._enabled.set()
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._check_lock:
             self._enabled.clear()
 

@@ -1,4 +1,4 @@
-"""Verification of a sandbox's mounts, from outside, before anything runs in it.
+"""The mounts of a sandbox, and their verification from outside before anything runs in it.
 
 bubblewrap looks up every path by its name. A program that can write to one of the folders, such as another run in
 safe mode, can replace a folder with a link at that moment. Then the sandbox would contain the link's target.
@@ -8,16 +8,41 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import takewhile
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import SafetyError
-from ask.safety.bubblewrap import BindMount
+from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
+from ask.tools.file_access import open_folders
 
 _OCTAL_ESCAPE = re.compile(rb"\\([0-7]{3})")
+
+
+class BindMount(NamedTuple):
+    """A file or folder of the host that is mounted in the sandbox."""
+
+    source: Path
+    destination: Path
+    writable: bool = False
+
+
+def list_bind_mounts(config: SandboxConfig, filesystem: HostFilesystem) -> list[BindMount]:
+    """List the mounts from the host in order, without those that a later one would cover."""
+    writable = sorted({*config.writable_folders, *filesystem.pinned_folders})
+    readable = [
+        path for path in sorted(config.readable_folders) if {path, *path.parents}.isdisjoint(config.writable_folders)
+    ]
+    protected = [
+        path for path in sorted(filesystem.protected_paths) if {*path.parents}.isdisjoint(filesystem.protected_paths)
+    ]
+    return [
+        *(BindMount(path, path) for path in (*filesystem.system_folders, *readable)),
+        *(BindMount(path, path, writable=True) for path in writable if {*path.parents}.isdisjoint(protected)),
+        *(BindMount(path, path) for path in protected),
+        *(BindMount(Path("/dev/null"), path) for path in sorted(filesystem.hidden_files)),
+        BindMount(config.overflow_directory, config.overflow_directory),
+    ]
 
 
 class MountEntry(NamedTuple):
@@ -77,10 +102,9 @@ class MountCheck:
         self._hidden_folders = [str(folder) for folder in hidden_folders]
         # If several are mounted at the same path, only the last is visible.
         visible = {str(bind.destination): bind for bind in bind_mounts}
-        with create_path_opener("/") as opener:
-            self._expected_mounts = {
-                path: (opener.identify(str(bind.source)), bind.writable) for path, bind in visible.items()
-            }
+        self._expected_mounts = {
+            path: (_identify(str(bind.source))[0], bind.writable) for path, bind in visible.items()
+        }
 
     def run(self, pid: int) -> None:
         """Check that the mounts of a process are the expected ones and no others.
@@ -106,14 +130,13 @@ class MountCheck:
         for folder in self._hidden_folders:
             if root + folder not in own_mount_points:
                 raise _make_changed_error(folder)
-        with create_path_opener(f"/proc/{pid}/root") as opener:
-            for path, (expected_identity, writable) in self._expected_mounts.items():
-                identity = opener.identify(root + path)
-                mount = unexplained.pop(_read_mount_id(opener.open(root + path)), None)
-                if identity != expected_identity or mount is None or mount.mount_point != root + path:
-                    raise _make_changed_error(path)
-                if not writable and "ro" not in mount.options:
-                    raise _make_changed_error(path)
+        for path, (expected_identity, writable) in self._expected_mounts.items():
+            identity, mount_id = _identify(root + path, f"/proc/{pid}/root")
+            mount = unexplained.pop(mount_id, None)
+            if identity != expected_identity or mount is None or mount.mount_point != root + path:
+                raise _make_changed_error(path)
+            if not writable and "ro" not in mount.options:
+                raise _make_changed_error(path)
         for mount in unexplained.values():
             path = mount.mount_point.removeprefix(root) or "/"
             if mount.device in host_devices and _find_filesystem_root(host, path) != (mount.device, mount.root):
@@ -145,63 +168,27 @@ def _find_filesystem_root(mounts: Sequence[MountEntry], path: str) -> tuple[str,
     return current.device, os.path.join(current.root, relative_path) if relative_path else current.root
 
 
-class PathOpener:
-    """Opens files below a folder without following links.
+def _identify(path: str, root: str = "/") -> tuple[tuple[int, int], int]:
+    """Return the device and inode of an absolute path below a folder, and the id of the mount that it is in.
 
-    Files that are opened one after the other share the descriptors of the folders that they have in common.
+    Raises:
+        SafetyError: it does not exist, or a component is a link.
     """
-
-    def __init__(self, root_fd: int) -> None:
-        self._root_fd = root_fd
-        self._names: list[str] = []
-        self._open_fds: list[int] = []
-
-    def open(self, path: str) -> int:
-        """Return an O_PATH descriptor of an absolute path, which is valid until the next call.
-
-        Raises:
-            OSError: it does not exist, or a component is a link.
-        """
-        names = [name for name in path.split("/") if name]
-        self.close(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self._names, names, strict=False))))
-        for name in names[len(self._names) :]:
-            parent = self._open_fds[-1] if self._open_fds else self._root_fd
-            self._open_fds.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent))
-            self._names.append(name)
-        return self._open_fds[-1] if self._open_fds else self._root_fd
-
-    def identify(self, path: str) -> tuple[int, int]:
-        """Return the device and inode of an absolute path.
-
-        Raises:
-            SafetyError: it does not exist, or a component is a link.
-        """
-        try:
-            status = os.fstat(self.open(path))
-        except OSError:
-            raise _make_changed_error(path) from None
-        return status.st_dev, status.st_ino
-
-    def close(self, depth: int = 0) -> None:
-        """Close the descriptors of all components below a depth."""
-        while len(self._open_fds) > depth:
-            os.close(self._open_fds.pop())
-            self._names.pop()
-
-
-@contextmanager
-def create_path_opener(root: str) -> Iterator[PathOpener]:
-    """Open a folder to look up files below it."""
-    descriptor = os.open(root, os.O_PATH | os.O_CLOEXEC)
-    opener = PathOpener(descriptor)
+    *folders, name = path.strip("/").split("/")
     try:
-        yield opener
+        folder_fd, missing_folders = open_folders(root, folders)
+        try:
+            flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+            # If a folder is missing, its name is looked up once more without following a link, and is not found.
+            descriptor = os.open(missing_folders[0] if missing_folders else name, flags, dir_fd=folder_fd)
+        finally:
+            os.close(folder_fd)
+    except OSError:
+        raise _make_changed_error(path) from None
+    try:
+        status = os.fstat(descriptor)
+        with open(f"/proc/self/fdinfo/{descriptor}", "rb", buffering=0) as file:
+            mount_id = int(file.read().partition(b"mnt_id:")[2].split(maxsplit=1)[0])
     finally:
-        opener.close()
         os.close(descriptor)
-
-
-def _read_mount_id(descriptor: int) -> int:
-    """Return the id of the mount that an open file was found in."""
-    with open(f"/proc/self/fdinfo/{descriptor}", "rb", buffering=0) as file:
-        return int(file.read().partition(b"mnt_id:")[2].split(maxsplit=1)[0])
+    return (status.st_dev, status.st_ino), mount_id

@@ -20,24 +20,22 @@ INHERITED_VARIABLES = ("PATH", "LANG", "TERM")
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/etc", "/opt", "/nix")
 _KERNEL_FOLDERS = ("/dev", "/proc", "/sys", "/run")
+_HOST_FOLDERS = (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS)
 _KERNEL_FILESYSTEMS = {
     *("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "configfs"),
     *("efivarfs", "selinuxfs", "binfmt_misc", "bpf", "fusectl", "pstore"),
 }
 """Pseudo file systems: writing there changes the machine."""
 _PACKAGE_FOLDER = Path(__file__).resolve().parents[1]
+_PYTHON_PREFIXES = {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
+"""The Python installation that the worker runs on."""
 _LIBRARY_FOLDER_NAMES = ("site-packages", "dist-packages")
 _COMPANION_PACKAGES = ("ask_providers", "ask_prompts")
 _FALLBACK_HOME = Path("/run/home")
 _RUNTIMES = ("python3", "node")
 _TOOLCHAIN_MARKERS = (
-    "pyvenv.cfg",
-    "conda-meta",
-    "lib/node_modules",
-    "lib/ruby",
-    "lib/perl5",
-    "lib/rustlib",
-    "lib/modules",
+    *("pyvenv.cfg", "conda-meta", "lib/node_modules", "lib/ruby", "lib/perl5", "lib/rustlib", "lib/modules"),
+    "lib/python3*/os.py",
 )
 """Paths next to the `bin` of a toolchain, but not next to that of a project with `bin` and `lib` folders."""
 _VERSION_MANAGER_MARKERS = ("versions", "installs")
@@ -53,7 +51,6 @@ def build_sandbox_config(
     overflow_directory: Path,
     environment: Mapping[str, str],
     extra_variables: Iterable[str] = (),
-    readable_folders: Sequence[Path] = (),
     limits: Limits = DEFAULT_LIMITS,
 ) -> SandboxConfig:
     """Build the sandbox configuration of a run.
@@ -68,22 +65,18 @@ def build_sandbox_config(
     homes = _find_home_folders(environment)
     secret_folders = (config_dir.resolve(), data_dir.resolve())
     folders = [_resolve_folder(folder) for folder in (working_directory, *allowed_folders)]
-    _check_folders(folders, homes, secret_folders)
-    home = _choose_sandbox_home(homes[0])
+    for folder in folders:
+        _check_folder(folder, homes, secret_folders)
+    _check_host(folders, (*homes, *secret_folders))
+    # Mounted over the user's home directory, unless that overlaps system folders.
+    hides_system = any(homes[0].is_relative_to(path) or Path(path).is_relative_to(homes[0]) for path in _HOST_FOLDERS)
+    home = _FALLBACK_HOME if hides_system else homes[0]
     toolchains = _find_toolchains(environment.get("PATH", ""), (*homes, *secret_folders))
+    readable = dict.fromkeys((*_PYTHON_PREFIXES, _PACKAGE_FOLDER, *toolchains))
     return SandboxConfig(
         working_directory=folders[0],
         allowed_folders=tuple(folders[1:]),
-        readable_folders=tuple(
-            _exclude_system_paths(
-                {
-                    *_list_python_prefixes(),
-                    _PACKAGE_FOLDER,
-                    *toolchains,
-                    *(_resolve_folder(path) for path in readable_folders),
-                }
-            )
-        ),
+        readable_folders=tuple(path for path in readable if not any(map(path.is_relative_to, SYSTEM_FOLDERS))),
         secret_folders=secret_folders,
         overflow_directory=overflow_directory.resolve(),
         state_folder=secret_folders[1] / "safe",
@@ -119,34 +112,44 @@ def _find_home_folders(environment: Mapping[str, str]) -> list[Path]:
     return [Path(name).resolve() for name in homes if name.startswith("/")] or [_FALLBACK_HOME]
 
 
-def _choose_sandbox_home(home: Path) -> Path:
-    """Choose where to mount the empty home: over the user's, unless that overlaps system folders."""
-    system_folders = [Path(name) for name in (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS)]
-    overlaps = any(home.is_relative_to(folder) or folder.is_relative_to(home) for folder in system_folders)
-    return _FALLBACK_HOME if overlaps else home
-
-
-def _list_code_folders(python_path: Path) -> list[Path]:
+def _list_code_folders() -> list[Path]:
     """List the folders of all code that runs in ask's own process."""
     from importlib.util import find_spec
 
+    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     specs = [find_spec(name) for name in _COMPANION_PACKAGES]
     companions = [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
     libraries = [Path(entry) for entry in sys.path if Path(entry).name in _LIBRARY_FOLDER_NAMES]
-    return [
-        path.resolve()
-        for path in (_PACKAGE_FOLDER, python_path.parent, Path(os.__file__).parent, *companions, *libraries)
-    ]
+    folders = (_PACKAGE_FOLDER, python.parent, Path(os.__file__).parent, *companions, *libraries)
+    return [path.resolve() for path in folders]
 
 
-def _check_folders(folders: Sequence[Path], home_folders: Sequence[Path], secret_folders: Sequence[Path]) -> None:
-    python = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
-    for folder in folders:
-        _check_folder(
-            folder,
-            home_folders,
-            {"configuration": secret_folders[:1], "data": secret_folders[1:], "code": _list_code_folders(python)},
-        )
+def _check_folder(folder: Path, homes: Sequence[Path], secret_folders: Sequence[Path]) -> None:
+    """Refuse a writable folder that would defeat the sandbox."""
+    hint = "start in the folder of the work itself"
+    if any(Path(path).resolve().is_relative_to(folder) for path in _HOST_FOLDERS):
+        raise SafetyError(f"--safe protects nothing in {folder}: it holds the system", hint)
+    if any(home.is_relative_to(folder) for home in homes):
+        raise SafetyError(f"--safe protects nothing in {folder}: it holds your home directory", hint)
+    if any(map(folder.is_relative_to, _KERNEL_FOLDERS)):
+        raise SafetyError(f"--safe cannot work in {folder}: it belongs to the kernel", hint)
+    python_path = os.environ["PYTHONPATH"].split(os.pathsep) if "PYTHONPATH" in os.environ else []
+    for entry in (Path(entry).resolve() for entry in sys.path if entry):
+        if entry.is_relative_to(folder):
+            is_named = entry in (Path(name).resolve() for name in python_path)
+            source = f"{entry}, which PYTHONPATH names" if is_named else "there"
+            raise SafetyError(
+                f"--safe cannot work in {folder}: Python takes ask's modules from {source}",
+                "unset PYTHONPATH" if is_named else hint,
+            )
+    own_folders = zip(("configuration", "data"), secret_folders, strict=True)
+    for content, path in (*own_folders, *(("code", path) for path in _list_code_folders())):
+        if path.is_relative_to(folder) or folder.is_relative_to(path):
+            raise SafetyError(f"--safe cannot work in {folder}: ask's own {content} is there ({path})", hint)
+
+
+def _check_host(folders: Sequence[Path], private_folders: Sequence[Path]) -> None:
+    """Refuse kernel file systems in the writable folders, and a Python whose folder contains private ones."""
     for mount in read_mounts():
         if mount.filesystem_type in _KERNEL_FILESYSTEMS and any(
             is_below(mount.mount_point, str(folder)) for folder in folders
@@ -154,50 +157,9 @@ def _check_folders(folders: Sequence[Path], home_folders: Sequence[Path], secret
             raise SafetyError(
                 f"--safe protects nothing where {mount.mount_point} is: it belongs to the kernel", "unmount it"
             )
-    for prefix in _list_python_prefixes():
-        if any(path.is_relative_to(prefix) for path in (*home_folders, *secret_folders)):
+    for prefix in _PYTHON_PREFIXES:
+        if any(path.is_relative_to(prefix) for path in private_folders):
             raise SafetyError(f"--safe would have to show {prefix}, where Python is", "use a Python of its own folder")
-
-
-def _check_folder(folder: Path, home_folders: Sequence[Path], own_folders: Mapping[str, Sequence[Path]]) -> None:
-    hint = "start in the folder of the work itself"
-    if any(home.is_relative_to(folder) for home in home_folders) and folder != Path("/"):
-        raise SafetyError(f"--safe protects nothing in {folder}: it holds your home directory", hint)
-    for name in (*SYSTEM_FOLDERS, *_KERNEL_FOLDERS):
-        if Path(name).resolve().is_relative_to(folder):
-            raise SafetyError(f"--safe protects nothing in {folder}: it holds the system", hint)
-    if any(folder.is_relative_to(name) for name in _KERNEL_FOLDERS):
-        raise SafetyError(f"--safe cannot work in {folder}: it belongs to the kernel", hint)
-    for entry in (Path(entry).resolve() for entry in sys.path if entry):
-        if entry.is_relative_to(folder):
-            on_pythonpath = _is_on_pythonpath(entry)
-            source = f"{entry}, which PYTHONPATH names" if on_pythonpath else "there"
-            raise SafetyError(
-                f"--safe cannot work in {folder}: Python takes ask's modules from {source}",
-                "unset PYTHONPATH" if on_pythonpath else hint,
-            )
-    for content, paths in own_folders.items():
-        for path in paths:
-            if path.is_relative_to(folder) or folder.is_relative_to(path):
-                raise SafetyError(f"--safe cannot work in {folder}: ask's own {content} is there ({path})", hint)
-
-
-def _is_on_pythonpath(entry: Path) -> bool:
-    """Check whether the user's PYTHONPATH contains a folder."""
-    python_path = os.environ.get("PYTHONPATH")
-    return python_path is not None and entry in {Path(name).resolve() for name in python_path.split(os.pathsep)}
-
-
-def _list_python_prefixes() -> set[Path]:
-    """Return the prefixes of the Python installation that the worker runs on."""
-    return {Path(sys.base_prefix).resolve(), Path(sys.base_exec_prefix).resolve()}
-
-
-def _exclude_system_paths(paths: Iterable[Path]) -> Iterator[Path]:
-    """Yield the paths outside the system folders, which are always readable."""
-    for path in paths:
-        if not any(path.is_relative_to(folder) for folder in SYSTEM_FOLDERS):
-            yield path
 
 
 def _find_toolchains(search_path: str, private_folders: Sequence[Path]) -> Iterator[Path]:
@@ -223,7 +185,7 @@ def _is_toolchain(program_folder: Path) -> bool:
         return any(os.path.isdir(parent / name) for name in _VERSION_MANAGER_MARKERS)
     if program_folder.name != "bin" or parent.name == ".local":
         return False
-    return any(os.path.lexists(parent / name) for name in _TOOLCHAIN_MARKERS) or any(parent.glob("lib/python3*/os.py"))
+    return any(any(parent.glob(name)) for name in _TOOLCHAIN_MARKERS)
 
 
 def check_folders_unmoved(config: SandboxConfig) -> None:

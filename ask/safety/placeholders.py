@@ -13,12 +13,12 @@ import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ask.atomic_files import create_private_folder
-from ask.safety.mounts import create_path_opener
+from ask.tools.file_access import open_folders
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -46,7 +46,7 @@ class MountPlaceholders:
     def __init__(self, state_folder: Path, overflow_directory: Path) -> None:
         self._state_folder = state_folder
         self._overflow_directory = overflow_directory
-        self._manifest_fds: list[int] = []
+        self._manifests = ExitStack()
         self._cleaner: Popen[bytes] | None = None
         self.paths: frozenset[Path] = frozenset()
         """The placeholders in the folders of this run, including those of other runs."""
@@ -61,16 +61,14 @@ class MountPlaceholders:
         names: dict[Path, dict[str, bool]] = {}
         for path, is_folder in {**requested_paths, self._overflow_directory: True}.items():
             names.setdefault(path.parent, {})[path.name] = is_folder
-        manifest_fds: list[int] = []
         paths: set[Path] = set()
-        with _lock_state(self._state_folder):
-            try:
-                for folder, folder_names in names.items():
-                    manifest_fds.append(_open_manifest(self._state_folder, folder))
-                    paths |= _create_missing(manifest_fds[-1], folder, folder_names)
-            finally:
-                self._manifest_fds, manifest_fds = manifest_fds, self._manifest_fds
-                _close_all(manifest_fds)
+        with _lock_state(self._state_folder), ExitStack() as manifests:
+            for folder, folder_names in names.items():
+                manifest_fd = _open_manifest(self._state_folder, folder)
+                manifests.callback(os.close, manifest_fd)
+                paths |= _create_missing(manifest_fd, folder, folder_names)
+            self._manifests.close()
+            self._manifests = manifests.pop_all()
         self.paths = frozenset(paths - {self._overflow_directory})
 
     def start_cleaner(self) -> None:
@@ -95,7 +93,7 @@ class MountPlaceholders:
     def release(self) -> None:
         """Remove the placeholders in folders that no other run uses."""
         with _lock_state(self._state_folder):
-            _close_all(self._manifest_fds)
+            self._manifests.close()
             _remove_unused_placeholders(self._state_folder)
         if self._cleaner is not None:
             self._cleaner.kill()
@@ -135,12 +133,27 @@ def _open_manifest(state_folder: Path, folder: Path) -> int:
     return manifest_fd
 
 
+@contextmanager
+def _open_folder(folder: str) -> Iterator[int]:
+    """Open a folder whose path contains no link; yield its descriptor.
+
+    Raises:
+        OSError: it does not exist any more, or its path now contains a link.
+    """
+    folder_fd, missing_names = open_folders("/", Path(folder).parts[1:])
+    try:
+        if missing_names:
+            raise FileNotFoundError(folder)
+        yield folder_fd
+    finally:
+        os.close(folder_fd)
+
+
 def _create_missing(manifest_fd: int, folder: Path, names: Mapping[str, bool]) -> set[Path]:
     """Record and create the missing names in a folder. Return those of the names that are placeholders."""
     manifest = _read_manifest(manifest_fd) or [str(folder)]
-    with suppress(OSError), create_path_opener("/") as opener:  # a path that ask cannot create, a call cannot either
-        folder_fd = opener.open(str(folder))
-        missing = [name for name in names if _stat_entry(name, folder_fd) is None]
+    with suppress(OSError), _open_folder(str(folder)) as folder_fd:  # what ask cannot create, a call cannot either
+        missing = [name for name in names if _is_missing(name, folder_fd)]
         manifest += [name for name in missing if name not in manifest[1:]]
         os.pwrite(manifest_fd, "\0".join(manifest).encode("utf-8", "surrogateescape"), 0)
         for name in missing:
@@ -161,8 +174,7 @@ def _remove_unused_placeholders(state_folder: Path) -> None:
             fcntl.flock(manifest_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             folder, *names = _read_manifest(manifest_fd) or [""]
             # A folder whose path now contains a link is another one: it is left as it is.
-            with suppress(OSError), create_path_opener("/") as opener:
-                folder_fd = opener.open(folder)
+            with suppress(OSError), _open_folder(folder) as folder_fd:
                 for name in names:
                     _remove_empty(name, folder_fd)
             path.unlink()
@@ -173,26 +185,22 @@ def _remove_unused_placeholders(state_folder: Path) -> None:
 
 
 def _remove_empty(name: str, folder_fd: int) -> None:
-    status = _stat_entry(name, folder_fd)
     with suppress(OSError):
-        if status and stat.S_ISDIR(status.st_mode):
+        status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+        if stat.S_ISDIR(status.st_mode):
             os.rmdir(name, dir_fd=folder_fd)
-        elif status and stat.S_ISREG(status.st_mode) and status.st_size == 0:
+        elif stat.S_ISREG(status.st_mode) and status.st_size == 0:
             os.unlink(name, dir_fd=folder_fd)
 
 
-def _stat_entry(name: str, folder_fd: int) -> os.stat_result | None:
+def _is_missing(name: str, folder_fd: int) -> bool:
     try:
-        return os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+        os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except FileNotFoundError:
-        return None
+        return True
+    return False
 
 
 def _read_manifest(manifest_fd: int) -> list[str]:
     data = os.pread(manifest_fd, os.fstat(manifest_fd).st_size, 0).decode("utf-8", "surrogateescape")
     return data.split("\0") if data else []
-
-
-def _close_all(descriptors: list[int]) -> None:
-    while descriptors:
-        os.close(descriptors.pop())

@@ -1,17 +1,85 @@
-"""The policy that decides whether a tool call runs, needs approval or is refused."""
+"""The policy that decides whether a tool call runs, needs approval or is refused.
+
+Safe mode refuses commands such as `rm -rf` by `CommandDenyRule`. That is a best-effort check, not a security boundary:
+it stops a model that acts in good faith, for example when it is asked to "delete everything". Variables, scripts and
+other languages get past it; the sandbox is the boundary.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from ask.errors import ConfigError
 from ask.messages import EMPTY_MAPPING
-from ask.safety.deny_rules import MAX_COMMAND_LENGTH, CommandDenyRule, find_deny_rule
 from ask.tools.base import Tool, ToolContext, ToolError
 
 BUILTIN_ORIGIN = "ask"
 """The origin of the tools that safe mode confines."""
+
+
+MAX_COMMAND_LENGTH = 32_768
+"""Maximum number of characters of a command. Longer ones are refused, so that each rule takes under half a second."""
+
+
+class CommandDenyRule(NamedTuple):
+    """A command that is refused."""
+
+    name: str
+    """The name shown to the user and the model."""
+    pattern: str
+    """A regular expression that is searched for anywhere in the command, ignoring case."""
+
+
+# Not within a longer name, option or file extension; a path may come before it.
+_WORD_START = r"(?<![\w.-])"
+# Within one simple command. Bounded, because quadratic backtracking would take too long.
+_ARGUMENT_TEXT = r"(?:\\\n|[^\n;&|()`]){0,300}?"
+_ARGUMENTS = rf"(?:\s{_ARGUMENT_TEXT})?\s"
+_RECURSIVE_OPTION = rf"(?={_ARGUMENTS}-(?:-r|[a-z]*r))"
+_FORCE_OPTION = rf"(?={_ARGUMENTS}-(?:-f|[a-z]*f))"
+
+DEFAULT_DENY_RULES = (
+    CommandDenyRule("rm -rf", rf"{_WORD_START}(?<!\bgit )rm{_RECURSIVE_OPTION}{_FORCE_OPTION}"),
+    CommandDenyRule("rmdir /s", rf"{_WORD_START}(?:rmdir|rd){_ARGUMENTS}/s(?![\w/.-])"),
+    CommandDenyRule("dd", rf"{_WORD_START}dd{_ARGUMENTS}of=(?!/dev/null\b)"),
+    CommandDenyRule("mkfs", rf"{_WORD_START}mkfs(?:\.\w+)?\s+[\w/$-]"),
+    CommandDenyRule("format", rf"{_WORD_START}format(?:\.com|\.exe)?\s+(?:[a-z]:(?:$|[\s;&|]\s*(?:/|$))|/dev/)"),
+    CommandDenyRule(
+        "fork bomb", r"(?<![^\s(){}|&;])([^\s(){}|&;]{1,30})\s?\(\s?\)\s{0,9}\{[^}]{0,99}?\1\s?\|\s?\1\s?&"
+    ),
+    CommandDenyRule(
+        "chmod -R 777",
+        rf"{_WORD_START}chmod{_RECURSIVE_OPTION}(?={_ARGUMENTS}(?:[0-7]?777|(?:a|ugo|\B)[+=]rwx)(?![\w,]))",
+    ),
+    CommandDenyRule("chown -R", rf"{_WORD_START}chown{_RECURSIVE_OPTION}"),
+    CommandDenyRule("iptables", rf"{_WORD_START}ip6?tables(?:-restore|-apply|(?:-legacy|-nft)?\s+-)"),
+    CommandDenyRule("ufw disable", rf"{_WORD_START}ufw\s+(?:--\w+\s+)?disable(?![\w-])"),
+)
+"""The rules used if the user has not configured any."""
+
+
+def compile_deny_rules(names: Iterable[str]) -> tuple[CommandDenyRule, ...]:
+    """Return the default rules with these names, or all if there are none; other names are used as patterns.
+
+    Raises:
+        ConfigError: a pattern is not a valid regular expression.
+    """
+    default_rules = {rule.name: rule for rule in DEFAULT_DENY_RULES}
+    rules = tuple(default_rules.get(name) or CommandDenyRule(name, name) for name in names)
+    try:
+        for rule in rules:
+            re.compile(rule.pattern)
+    except re.error as error:
+        raise ConfigError(f"safe.tripwires: {error.pattern!r} is no regular expression ({error})") from None
+    return rules or DEFAULT_DENY_RULES
+
+
+def find_deny_rule(command: str, rules: Iterable[CommandDenyRule]) -> str | None:
+    """Return the name of the first rule that matches a command of at most `MAX_COMMAND_LENGTH` characters."""
+    return next((rule.name for rule in rules if re.search(rule.pattern, command, re.IGNORECASE)), None)
 
 
 class Verdict(StrEnum):
@@ -58,11 +126,9 @@ class ToolPolicy(NamedTuple):
             return Decision(Verdict.ALLOW, self._get_allow_rule(tool))
         if not tool.changes:
             return Decision(Verdict.ALLOW, "reads only")
-        return (
-            Decision(Verdict.ALLOW, "--yes")
-            if self.assume_yes
-            else Decision(Verdict.ASK, "--confirm", hint="use --yes")
-        )
+        if self.assume_yes:
+            return Decision(Verdict.ALLOW, "--yes")
+        return Decision(Verdict.ASK, "--confirm", hint="use --yes")
 
     def _decide_in_safe_mode(self, tool: Tool, arguments: Mapping[str, Any]) -> Decision | None:
         """Decide about a call in safe mode. Return None if safe mode does not restrict it."""
@@ -71,16 +137,16 @@ class ToolPolicy(NamedTuple):
             reason = f"not run: {name} would run outside the sandbox, and safe mode is on"
             return Decision(Verdict.DENY, "not in safe mode", reason)
         command = arguments.get("command")
-        if isinstance(command, str) and len(command) > MAX_COMMAND_LENGTH:
-            reason = (
-                f"not run: the command has {len(command):,} characters, and safe mode runs at most "
-                f"{MAX_COMMAND_LENGTH:,}; write it to a file with write_file, and run that"
-            )
-            return Decision(Verdict.DENY, "command too long", reason)
-        rule = find_deny_rule(command, self.deny_rules) if isinstance(command, str) else None
-        if rule:
-            reason = f"not run: {rule} is refused in safe mode; name each file, or leave it to the user"
-            return Decision(Verdict.DENY, f"tripwire: {rule}", reason)
+        if isinstance(command, str):
+            if len(command) > MAX_COMMAND_LENGTH:
+                reason = (
+                    f"not run: the command has {len(command):,} characters, and safe mode runs at most "
+                    f"{MAX_COMMAND_LENGTH:,}; write it to a file with write_file, and run that"
+                )
+                return Decision(Verdict.DENY, "command too long", reason)
+            if rule := find_deny_rule(command, self.deny_rules):
+                reason = f"not run: {rule} is refused in safe mode; name each file, or leave it to the user"
+                return Decision(Verdict.DENY, f"tripwire: {rule}", reason)
         return self._decide_host_access(tool.host_of, arguments) if tool.host_of else None
 
     def _decide_host_access(

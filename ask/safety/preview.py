@@ -1,17 +1,26 @@
-"""Previews of the changes that `write_file` and `edit_file` would make, as a diff."""
+"""The description of a tool call in an approval prompt, with a diff of the file that it would change.
+
+It is complete, in printable ASCII, and no text from the model can be mistaken for text from ask.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ask.safety.policy import PendingToolCall
+from ask.text import escape_non_ascii
+from ask.text_diff import format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
+from ask.tools.edits import replace_once
+from ask.tools.file_access import WriteTarget, open_write_target, resolve_path
 
-if TYPE_CHECKING:
-    from ask.safety.policy import PendingToolCall
-    from ask.tools.file_access import WriteTarget
-
+CONTINUATION_PREFIX = "  | "
+"""The prefix of a line that continues a value."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 MAX_DIFF_LINES = 300
 """Maximum number of lines of a diff that are shown."""
 MAX_LINE_LENGTH = 2_000
@@ -34,14 +43,36 @@ NO_PREVIEW = Preview()
 _DIFF_ARGUMENTS = {"write_file": frozenset({"content"}), "edit_file": frozenset({"old_text", "new_text"})}
 
 
+def describe_call(pending_call: PendingToolCall, preview: Preview = NO_PREVIEW) -> str:
+    """Describe the call, its changes, its working directory and its timeout."""
+    return "\n".join(line.replace("\n", f"\n{CONTINUATION_PREFIX}") for line in _format_lines(pending_call, preview))
+
+
+def _format_lines(pending_call: PendingToolCall, preview: Preview) -> Iterator[str]:
+    timeout = pending_call.context.command_timeout
+    requested_timeout = pending_call.arguments.get("timeout")
+    if isinstance(requested_timeout, int | float) and 0 < requested_timeout < timeout:
+        timeout = requested_timeout
+    redactor = pending_call.context.redactor
+    yield f"The model wants to call {escape_non_ascii(redactor.redact(pending_call.tool_name))}:"
+    for name, value in pending_call.arguments.items():
+        if name not in preview.shown_arguments:
+            label, content = redactor.redact(name), redactor.redact_value(value)
+            label = label if _PLAIN_NAME.fullmatch(label) else json.dumps(label)
+            yield f"  {label}: {escape_non_ascii(content if isinstance(content, str) else json.dumps(content))}"
+    if preview.heading:
+        yield "  " + escape_non_ascii(redactor.redact("\n".join((preview.heading, *preview.diff_lines))))
+    if pending_call.host:
+        yield f"  at the host {escape_non_ascii(pending_call.host)}"
+    yield f"  in {escape_non_ascii(str(pending_call.context.directory))}, for {timeout:g} s at most"
+
+
 def build_preview(pending_call: PendingToolCall, can_read: Callable[[Path], bool]) -> Preview:
     """Build the preview of a call; `NO_PREVIEW` if it does not write a file."""
     arguments = pending_call.arguments
     diff_arguments = _DIFF_ARGUMENTS.get(pending_call.tool_name)
     if not diff_arguments or not all(isinstance(arguments.get(name), str) for name in ("filepath", *diff_arguments)):
         return NO_PREVIEW
-    from ask.tools.file_access import open_write_target, resolve_path
-
     file = ApprovedFile("")  # matches no path, so that a file that cannot be opened now is not written later
     try:
         path = resolve_path(arguments["filepath"], pending_call.context).resolve()
@@ -75,15 +106,12 @@ def _build_diff_preview(pending_call: PendingToolCall, target: WriteTarget, show
         return Preview(f"no diff: {error}", approved_file=file)
     if not lines:
         return Preview(f"{path} would stay as it is", approved_file=file)
-    lines = list(
-        map(pending_call.context.redactor.redact, lines)
-    )  # before truncation, which could leave a part of a secret
-    return Preview(
-        f"the changes to {path}:",
-        tuple(map(_truncate_line, lines[:MAX_DIFF_LINES])) + _format_omitted_lines(lines),
-        shown_arguments,
-        file,
-    )
+    # Redacted before truncation, which could leave a part of a secret.
+    lines = list(map(pending_call.context.redactor.redact, lines))
+    shown_lines = [_truncate_line(line) for line in lines[:MAX_DIFF_LINES]]
+    if len(lines) > MAX_DIFF_LINES:
+        shown_lines.append(f"[... {len(lines) - MAX_DIFF_LINES:,} more lines of the diff ...]")
+    return Preview(f"the changes to {path}:", tuple(shown_lines), shown_arguments, file)
 
 
 def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]) -> list[str]:
@@ -92,9 +120,6 @@ def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]
     Raises:
         ToolError: the edit does not apply, or the change is too large to compare.
     """
-    from ask.text_diff import format_unified_diff
-    from ask.tools.edits import replace_once
-
     if tool_name == "write_file":
         new_content = arguments["content"]
     else:
@@ -106,12 +131,5 @@ def _diff_content(tool_name: str, old_content: str, arguments: Mapping[str, Any]
 
 
 def _truncate_line(line: str) -> str:
-    return (
-        line
-        if len(line) <= MAX_LINE_LENGTH
-        else f"{line[:MAX_LINE_LENGTH]}[... {len(line) - MAX_LINE_LENGTH:,} more characters ...]"
-    )
-
-
-def _format_omitted_lines(lines: list[str]) -> tuple[str, ...]:
-    return (f"[... {len(lines) - MAX_DIFF_LINES:,} more lines of the diff ...]",) if len(lines) > MAX_DIFF_LINES else ()
+    omitted = len(line) - MAX_LINE_LENGTH
+    return f"{line[:MAX_LINE_LENGTH]}[... {omitted:,} more characters ...]" if omitted > 0 else line

@@ -1,12 +1,19 @@
-"""Paths in the writable folders that calls must not change, including links that lead to them."""
+"""Files and folders in the writable folders that calls must not change, including links that lead to them.
+
+The names in `PROTECTED_NAMES` belong to files and folders that other programs run or trust when they open a folder.
+They are read-only wherever they exist. A missing one gets a placeholder only if a program would run something from it
+without asking, and only in the top folder, because placeholders are visible to other programs during a run. The
+documentation is checked against this table.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ask.errors import SafetyError
 
@@ -18,6 +25,68 @@ Existing empty paths are passed, too: they may be the placeholders of another ru
 
 _MAX_LINKS = 40
 _MAX_NAME_LENGTH = 255
+
+
+class ProtectedName(NamedTuple):
+    """The name of a file or folder that another program reads."""
+
+    name: str
+    program: str
+    detection_paths: tuple[str, ...] = ()
+    """Paths in the home directory whose existence shows that the user has this program.
+
+    If any of them exists, the name gets a placeholder if it is missing; "" means always.
+    """
+
+
+_VS_CODE_PATHS = (".vscode", ".vscode-server", ".config/Code", ".config/VSCodium", ".cursor", ".windsurf")
+
+PROTECTED_NAMES = (
+    ProtectedName(".git", "git", ("",)),
+    ProtectedName(".gitattributes", "git"),
+    ProtectedName(".gitmodules", "git"),
+    ProtectedName(".husky", "husky"),
+    ProtectedName(".pre-commit-config.yaml", "pre-commit"),
+    ProtectedName("lefthook.yml", "lefthook"),
+    ProtectedName(".lefthook.yml", "lefthook"),
+    ProtectedName(".envrc", "direnv"),
+    ProtectedName(".direnv", "direnv"),
+    ProtectedName(".vscode", "VS Code and its relatives", _VS_CODE_PATHS),
+    ProtectedName(".devcontainer", "Dev Containers"),
+    ProtectedName(".devcontainer.json", "Dev Containers"),
+    ProtectedName(".idea", "the IDEs of JetBrains", (".config/JetBrains",)),
+    ProtectedName(".zed", "Zed", (".config/zed",)),
+    ProtectedName(".nvim.lua", "Neovim"),
+    ProtectedName(".exrc", "Vim and Neovim"),
+    ProtectedName(".cargo", "Cargo, and rust-analyzer through it"),
+    ProtectedName(".mcp.json", "Claude Code and other agents"),
+    ProtectedName(".claude", "Claude Code", (".claude", ".claude.json")),
+    ProtectedName(".codex", "Codex", (".codex",)),
+    ProtectedName(".cursor", "Cursor", (".cursor",)),
+    ProtectedName(".gemini", "Gemini CLI", (".gemini",)),
+    ProtectedName(".agents", "agents"),
+    ProtectedName(".ask", "ask"),
+)
+PROTECTED_NAME_SET = frozenset(entry.name for entry in PROTECTED_NAMES)
+
+
+def find_placeholder_names(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the names that get a placeholder if they are missing, judging by the user's environment."""
+    home = environment.get("HOME") or "/nonexistent"
+    config = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    for entry in PROTECTED_NAMES:
+        paths = [
+            f"{config}/{path[8:]}" if path.startswith(".config/") else f"{home}/{path}"
+            for path in entry.detection_paths
+        ]
+        if "" in entry.detection_paths or any(map(os.path.exists, paths)):
+            yield entry.name
+    # Without a whitelist, direnv loads only files that the user has allowed.
+    direnv = Path(environment.get("DIRENV_CONFIG") or f"{config}/direnv")
+    for path in (direnv / "direnv.toml", direnv / "config.toml"):
+        with suppress(OSError):
+            if path.is_file() and "whitelist" in path.read_text(errors="replace"):
+                yield ".envrc"
 
 
 class ProtectedPaths:
@@ -36,38 +105,28 @@ class ProtectedPaths:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def protect_all(self, paths: Iterable[Path], placeholder_type: str = "") -> None:
-        """Protect each of the paths, see `protect`."""
-        for path in paths:
-            self.protect(path, placeholder_type)
-
     def protect(
-        self,
-        path: Path,
-        placeholder_type: str = "",
-        *,
-        used_by: str = "other programs",
-        reject_links: bool | None = None,
+        self, path: Path, placeholder_type: str = "", *, used_by: str = "other programs", reject_links: bool = True
     ) -> None:
         """Protect the target of an absolute path, and each link on the way to it.
 
-        For `placeholder_type`, see `GitPath`. `used_by` is named in warnings. With `reject_links`, which is the default
-        if there is a placeholder, a link that cannot be protected is an error instead of a warning.
+        For `placeholder_type`, see `GitPath`. `used_by` is named in warnings. If there is a placeholder, a link that
+        cannot be protected is an error instead of a warning, unless `reject_links` is false.
 
         Raises:
             SafetyError: a link on the way could be replaced.
         """
         target, links = resolve_links(path)
         for link in links:
-            self._protect_link(
-                link, used_by, reject_links=bool(placeholder_type) if reject_links is None else reject_links
-            )
+            self._protect_link(link, used_by, reject_links=reject_links and bool(placeholder_type))
         root = next((folder for folder in self._writable_folders if target.is_relative_to(folder)), None)
         if any(folder.is_relative_to(target) for folder in self._writable_folders):
             self.add_warning(f"{target} is used by {used_by} and cannot be protected: calls can write there")
         elif root is not None:
+            steps = [target, *target.parents]
+            steps = steps[: steps.index(root)][::-1]
             # The first component that a call could replace.
-            first = next((step for step in _list_path_steps(root, target) if _is_replaceable(step, target)), target)
+            first = next((step for step in steps if _is_replaceable(step, target)), target)
             exists = os.path.lexists(first)
             if exists and not is_empty(first):
                 self._existing_paths[first] = None
@@ -112,12 +171,6 @@ class ProtectedPaths:
 def is_in_any(path: Path, folders: Iterable[Path]) -> bool:
     """Check whether a path is one of the folders or inside one."""
     return any(path.is_relative_to(folder) for folder in folders)
-
-
-def _list_path_steps(root: Path, target: Path) -> list[Path]:
-    """List the paths from below a folder down to a path in it."""
-    steps = [target, *target.parents]
-    return steps[: steps.index(root)][::-1]
 
 
 def _is_replaceable(path: Path, target: Path) -> bool:

@@ -7,30 +7,34 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
+from io import RawIOBase
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ask import worker_channel
 from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
 from ask.parsing import as_dict
-from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, find_bubblewrap
-from ask.safety.folder_scan import EMPTY_FILESYSTEM, inspect_filesystem
-from ask.safety.overflow_files import OverflowFileError, OverflowFiles
+from ask.redaction import Redactor
+from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
+from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.path_policy import check_folders_unmoved
 from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
-from ask.safety.sandbox_process import SandboxProcess
 from ask.safety.self_test import SelfTestHost, SelfTestResult
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
-from ask.worker_channel import WorkerDiedError, WorkerTimeoutError
+from ask.tools.output_limits import open_private_file
+from ask.worker_channel import InvalidFrameError, WorkerDiedError, WorkerTimeoutError
 
 _START_TIMEOUT = 10.0
 _TIMEOUT_GRACE = 7.0
 """Seconds after its timeout that a call has to end: its processes may ignore SIGTERM or be slow to exit."""
+_OVERFLOW_FILE_NAME = re.compile(rb"(?:stdout|stderr|result)-[0-9a-f]{16}\.txt")
+_MAX_OVERFLOW_FILES = 4
 _RESTART_NOTE = "The sandbox starts afresh: /tmp and the home directory are empty again"
 
 
@@ -53,7 +57,7 @@ class Sandbox:
         self._config = config
         self._during_start = during_start
         self._process: SandboxProcess | None = None
-        self._filesystem = EMPTY_FILESYSTEM
+        self._filesystem = HostFilesystem()
         self._closed = False
         self.self_test_results: list[SelfTestResult] = []
         """The results of the last self-test."""
@@ -74,12 +78,7 @@ class Sandbox:
 
     def wrap_tool(self, tool: Tool) -> Tool:
         """Return a copy of a built-in tool whose calls run in the sandbox."""
-        name = tool.spec.name
-
-        def run(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-            return self._run_tool(name, arguments, context)
-
-        return tool._replace(run=run)
+        return tool._replace(run=partial(self._run_tool, tool.spec.name))
 
     @property
     def placeholders(self) -> Collection[Path]:
@@ -135,10 +134,9 @@ class Sandbox:
             except BaseException:
                 process.kill()
                 raise
-        failed_results = [result for result in self.self_test_results if not result.passed]
-        if failed_results:
+        details = "; ".join(f"{result.name}: {result.detail}" for result in self.self_test_results if not result.passed)
+        if details:
             process.kill()
-            details = "; ".join(f"{result.name}: {result.detail}" for result in failed_results)
             raise SafetyError(
                 f"the sandbox does not hold here ({details})", "go on without --safe only if you trust the model"
             )
@@ -165,7 +163,7 @@ class Sandbox:
         return None
 
     def _run_tool(self, tool_name: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        """Run a call in the sandbox.
+        """Run a call in the sandbox. Any error other than a failed tool kills the worker.
 
         Raises:
             ToolError: the call failed or took too long, or the sandbox could not be restarted.
@@ -181,52 +179,48 @@ class Sandbox:
             "approved_file": context.approved_file,
         }
         timeout = context.command_timeout + _TIMEOUT_GRACE
-        with self._open_overflow_files(context) as overflow_files:
-            replies = process.exchange_frames(worker_channel.CALL, json.dumps(call).encode(), timeout)
-            return self._read_result(replies, overflow_files, context)
-
-    @contextmanager
-    def _open_overflow_files(self, context: ToolContext) -> Iterator[OverflowFiles]:
-        """Open the overflow files of a call. Any error other than a failed tool kills the worker and removes them."""
-        limit = self._config.limits.output_size
-        overflow_files = OverflowFiles(self._config.overflow_directory, limit, context.redactor)
+        overflow_files = OverflowFiles(self._config.overflow_directory, self._config.limits.output_size)
         complete = False
         try:
-            yield overflow_files
+            replies = process.exchange_frames(worker_channel.CALL, json.dumps(call).encode(), timeout)
+            payload = self._read_result(replies, overflow_files, context)
             complete = True
-        except ToolError:
-            complete = True
-            raise
+            return parse_tool_result(payload)
         except WorkerTimeoutError:
-            raise ToolError(
-                f"stopped after {context.command_timeout:g} s: it could not be ended alone. {_RESTART_NOTE}"
-            ) from None
-        except (WorkerDiedError, OverflowFileError):
+            text = f"stopped after {context.command_timeout:g} s: it could not be ended alone. {_RESTART_NOTE}"
+            raise ToolError(text) from None
+        except (WorkerDiedError, InvalidFrameError):
+            complete = False
             raise ToolError(f"the sandbox ended during this call. {_RESTART_NOTE}") from None
         finally:
             if not complete:
                 self._kill_process()
-            overflow_files.close(keep=complete)
+            overflow_files.close(context.redactor if complete else None)
 
     def _read_result(
         self, replies: Iterator[tuple[bytes, bytes]], overflow_files: OverflowFiles, context: ToolContext
-    ) -> ToolResult:
+    ) -> bytes:
+        """Report the output of a call while it runs, and return its result message."""
         remaining_size = self._config.limits.output_size + 4096
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         redacted_stream = context.redactor.open_stream()
         for kind, payload in replies:
+            text = ""
             if kind == worker_channel.OUTPUT and len(payload) <= remaining_size:
                 remaining_size -= len(payload)
-                report_output(context, redacted_stream.feed(decode(payload)))
+                text = redacted_stream.feed(decode(payload))
             elif kind == worker_channel.OVERFLOW_OPEN:
                 overflow_files.open(payload)
             elif kind == worker_channel.OVERFLOW_DATA:
                 overflow_files.write(payload)
             elif kind == worker_channel.DONE:
-                report_output(context, redacted_stream.finish())
-                return parse_tool_result(payload)
+                text = redacted_stream.finish()
             else:
-                raise WorkerDiedError
+                raise InvalidFrameError
+            if text:
+                context.on_output(text)
+            if kind == worker_channel.DONE:
+                return payload
         raise WorkerDiedError
 
     def _kill_process(self) -> None:
@@ -237,15 +231,8 @@ class Sandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def report_output(context: ToolContext, text: str) -> None:
-    if text:
-        context.on_output(text)
 
 
 def parse_tool_result(payload: bytes) -> ToolResult:
@@ -265,3 +252,60 @@ def parse_tool_result(payload: bytes) -> ToolResult:
     if not isinstance(text, str) or not isinstance(failed, bool):
         raise WorkerDiedError
     return ToolResult(text, failed, status if type(status) is int and 0 <= status <= 255 else None)
+
+
+class OverflowFiles:
+    """Files for the long outputs of one call, each with at most `max_size` bytes.
+
+    They are written outside the sandbox from data that the worker sends. It is not trusted, so names and sizes are
+    checked.
+    """
+
+    def __init__(self, folder: Path, max_size: int) -> None:
+        self._folder = folder
+        self._max_size = max_size
+        self._files: dict[bytes, RawIOBase | None] = {}
+        self._sizes: dict[bytes, int] = {}
+
+    def open(self, name: bytes) -> None:
+        """Create a file.
+
+        Raises:
+            InvalidFrameError: the name is invalid, or there are too many files.
+        """
+        if not _OVERFLOW_FILE_NAME.fullmatch(name) or name in self._files or len(self._files) >= _MAX_OVERFLOW_FILES:
+            raise InvalidFrameError
+        self._files[name] = None
+        self._sizes[name] = 0
+        with suppress(OSError):
+            self._files[name] = open_private_file(self._folder / name.decode())
+
+    def write(self, payload: bytes) -> None:
+        """Append to a file. The payload is the name, a newline and the data.
+
+        Raises:
+            InvalidFrameError: the file does not exist or gets too long.
+        """
+        name, _, data = payload.partition(b"\n")
+        if name not in self._files or self._sizes[name] + len(data) > self._max_size:
+            raise InvalidFrameError
+        self._sizes[name] += len(data)
+        if file := self._files[name]:
+            with suppress(OSError):
+                file.write(data)
+
+    def close(self, redactor: Redactor | None) -> None:
+        """Close all files. Redact the keys in them, which the worker does not know, or else delete the files."""
+        for name, file in self._files.items():
+            if file is None:
+                continue
+            file.close()
+            path = self._folder / name.decode()
+            with suppress(OSError):
+                if redactor is None:
+                    path.unlink()
+                    continue
+                text = path.read_text("utf-8", "surrogateescape")
+                redacted = redactor.redact(text)
+                if redacted != text:
+                    path.write_text(redacted, "utf-8", "surrogateescape")

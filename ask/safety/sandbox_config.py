@@ -67,15 +67,15 @@ class SandboxConfig(NamedTuple):
 class HostFilesystem(NamedTuple):
     """The paths of the host that matter to a sandbox, as they are when it is started."""
 
-    root_links: tuple[tuple[str, Path], ...]
+    root_links: tuple[tuple[str, Path], ...] = ()
     """Targets and paths of the links in the root folder, such as /bin."""
-    system_folders: tuple[Path, ...]
+    system_folders: tuple[Path, ...] = ()
     """System folders, mounted read-only."""
-    pinned_folders: tuple[Path, ...]
+    pinned_folders: tuple[Path, ...] = ()
     """Folders in the writable ones that cannot be moved, because they contain protected paths."""
-    protected_paths: tuple[Path, ...]
+    protected_paths: tuple[Path, ...] = ()
     """Files and folders in the writable folders that are mounted read-only."""
-    hidden_files: tuple[Path, ...]
+    hidden_files: tuple[Path, ...] = ()
     """Files that cannot be read."""
-    hidden_folders: tuple[Path, ...]
+    hidden_folders: tuple[Path, ...] = ()
     """Folders that are covered with empty ones."""

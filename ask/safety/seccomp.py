@@ -1,17 +1,28 @@
 """The seccomp filter of the sandbox: the system calls that are refused, and the BPF programs built from them.
 
-The programs are built during development by `python -m ask.safety.seccomp` and shipped as `<machine>.bpf`. A run only
-opens the one for its machine. See seccomp(2) and linux/bpf_common.h.
+`make generated` builds the programs, which are shipped as `<machine>.bpf`; a run only opens the one for its machine.
+See seccomp(2) and linux/bpf_common.h. The numbers of the system calls are in `system_calls.csv`, empty for a call that
+a machine does not have. They are from Linux's arch/x86/entry/syscalls/syscall_64.tbl and
+include/uapi/asm-generic/unistd.h (arm64).
 """
 
 from __future__ import annotations
 
+import csv
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ask.safety.system_calls import LAST_CALL_NUMBER, MACHINES, X32_BIT, Machine
+MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""The names that `uname -m` prints, each with the AUDIT_ARCH constant of its native system calls.
+
+A call with any other one kills the process.
+"""
+LAST_CALL_NUMBER = 462
+"""mseal, of Linux 6.10. What came later is unknown here, and refused as not there."""
+_X32_BIT = 0x40000000
+"""The bit that marks a system call of the x32 ABI on x86-64."""
 
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _IF_EQUAL, _IF_GREATER, _IF_ANY_BIT = 0x15, 0x25, 0x45
@@ -56,7 +67,7 @@ class SeccompRule(NamedTuple):
 
 
 _NEW_NAMESPACE_FLAGS = 0x7E020000
-_SET_ID_BITS = 0o6000
+_S_IFMT, _S_IFCHR, _S_IFBLK, _SET_ID_BITS = 0o170000, 0o020000, 0o060000, 0o6000
 _CREATE_FLAGS = 0x400040
 """O_CREAT and O_TMPFILE: without them, open() ignores its mode argument."""
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
@@ -109,11 +120,9 @@ RULES = (
     # and SOCK_RAW creates datagram sockets too.
     SeccompRule("socketpair", _EAFNOSUPPORT, exclude_values(0, (_AF_UNIX,))),
     SeccompRule("socketpair", checks=exclude_values(1, (_SOCK_STREAM, _SOCK_SEQPACKET), _SOCK_TYPE_MASK)),
-    *(SeccompRule("mknod", checks=(ArgumentCheck(1, mask=0o170000, equal_to=kind),)) for kind in (0o020000, 0o060000)),
-    *(
-        SeccompRule("mknodat", checks=(ArgumentCheck(2, mask=0o170000, equal_to=kind),))
-        for kind in (0o020000, 0o060000)
-    ),
+    # Devices.
+    *(SeccompRule("mknod", checks=(ArgumentCheck(1, mask=_S_IFMT, equal_to=kind),)) for kind in (_S_IFCHR, _S_IFBLK)),
+    *(SeccompRule("mknodat", checks=(ArgumentCheck(2, mask=_S_IFMT, equal_to=kind),)) for kind in (_S_IFCHR, _S_IFBLK)),
     # A setuid or setgid file created as root would work for every user outside.
     SeccompRule("chmod fchmod creat mknod", checks=(ArgumentCheck(1, any_bits=_SET_ID_BITS),)),
     SeccompRule("fchmodat fchmodat2 mknodat", checks=(ArgumentCheck(2, any_bits=_SET_ID_BITS),)),
@@ -125,22 +134,27 @@ RULES = (
 )
 
 
-def build_filter(machine: Machine) -> bytes:
+def read_call_numbers(machine: str) -> dict[str, int]:
+    """Return the numbers of the system calls in the rules, by name, without those that a machine does not have."""
+    with Path(__file__).with_name("system_calls.csv").open(encoding="ascii") as file:
+        return {row["name"]: int(row[machine]) for row in csv.DictReader(file) if row[machine]}
+
+
+def build_filter(machine: str) -> bytes:
     """Build the program for a machine, as an array of `struct sock_filter`."""
     instructions: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE_OFFSET),
-        (_IF_EQUAL, 1, 0, machine.audit_architecture),
+        (_IF_EQUAL, 1, 0, MACHINES[machine]),
         (_RETURN, 0, 0, _RETURN_KILL),
         (_LOAD, 0, 0, _NUMBER_OFFSET),
     ]
-    if machine.name == "x86_64":
-        instructions += [(_IF_ANY_BIT, 0, 1, X32_BIT), (_RETURN, 0, 0, _RETURN_KILL)]
+    if machine == "x86_64":
+        instructions += [(_IF_ANY_BIT, 0, 1, _X32_BIT), (_RETURN, 0, 0, _RETURN_KILL)]
     instructions += [(_IF_GREATER, 0, 1, LAST_CALL_NUMBER), (_RETURN, 0, 0, _RETURN_ERRNO | _ENOSYS)]
+    numbers = read_call_numbers(machine)
     for rule in RULES:
-        for call in rule.system_calls.split():
-            number = machine.get_call_number(call)
-            if number is not None:
-                instructions += _build_rule(number, rule)
+        for call in filter(numbers.__contains__, rule.system_calls.split()):
+            instructions += _build_rule(numbers[call], rule)
     instructions.append((_RETURN, 0, 0, _RETURN_ALLOW))
     return b"".join(struct.pack("<HBBI", *instruction) for instruction in instructions)
 
@@ -156,12 +170,6 @@ def _build_rule(call_number: int, rule: SeccompRule) -> Iterator[_Instruction]:
         yield (_LOAD, 0, 0, _NUMBER_OFFSET)
 
 
-def find_filter(machine: str) -> Path | None:
-    """Return the path of the filter for a machine (`uname -m`), None if it is not supported."""
-    path = Path(__file__).parent / f"{machine}.bpf"
-    return path if path.exists() else None
-
-
 def generate_filters() -> dict[Path, bytes]:
     """Return the filters that are shipped next to this file, by path."""
-    return {Path(__file__).parent / f"{machine.name}.bpf": build_filter(machine) for machine in MACHINES}
+    return {Path(__file__).with_name(f"{machine}.bpf"): build_filter(machine) for machine in MACHINES}

@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -103,66 +102,51 @@ class SelfTestHost:
         from socket import create_server
 
         name = f".ask-{os.urandom(8).hex()}"
-        folders = (
-            *config.secret_folders,
-            config.home,
-            config.overflow_directory,
-            Path("/usr"),
-            Path("/etc"),
-            Path("/run"),
-        )
-        self._outside_paths = [folder / name for folder in folders]
-        self._outside_paths += [folder.with_name(folder.name + name) for folder in config.outermost_folders]
-        self._protected_paths = [folder / _PROTECTED_FOLDER / name for folder in config.writable_folders]
-        self._secret_files = [
-            path for folder in (*config.secret_folders, config.state_folder) for path in _list_files(folder)
-        ]
+        system_folders = map(Path, ("/usr", "/etc", "/run"))
+        folders = (*config.secret_folders, config.home, config.overflow_directory, *system_folders)
+        outside = [str(folder / name) for folder in folders]
+        outside += [f"{folder}{name}" for folder in config.outermost_folders]
+        protected = [str(folder / _PROTECTED_FOLDER / name) for folder in config.writable_folders]
+        secret_folders = (*config.secret_folders, config.state_folder)
+        self._created_paths = [*outside, *protected]
         self._server: socket = create_server(("127.0.0.1", 0))
         self._server.setblocking(False)
-
-    @property
-    def tasks(self) -> dict[str, Any]:
-        """The argument of `run_self_test`."""
-        return {
-            "secret": [str(path) for path in self._secret_files],
-            "outside": [str(path) for path in self._outside_paths],
-            "protected": [str(path) for path in self._protected_paths],
+        self.tasks: dict[str, Any] = {
+            "secret": [path for folder in secret_folders for path in _list_files(folder)],
+            "outside": outside,
+            "protected": protected,
             "port": self._server.getsockname()[1],
         }
+        """The argument of `run_self_test`."""
 
     def evaluate(self, report: Any) -> list[SelfTestResult]:
         """Combine the worker's report with checks from outside. A missing report fails the test."""
-        from ask.parsing import as_list
-
         results = [
-            SelfTestResult(row[0], row[1], row[2])
-            for row in as_list(report)
+            SelfTestResult(*row)
+            for row in (report if isinstance(report, list) else ())
             if isinstance(row, list) and [type(part) for part in row] == [str, bool, str]
         ]
-        created_paths = [path for path in (*self._outside_paths, *self._protected_paths) if os.path.lexists(path)]
-        results.append(SelfTestResult("writing outside", not created_paths, ", ".join(map(str, created_paths))))
+        if not results:
+            results = [SelfTestResult("the self-test ran", False, "it told nothing")]
+        created_paths = [path for path in self._created_paths if os.path.lexists(path)]
+        results.append(SelfTestResult("writing outside", not created_paths, ", ".join(created_paths)))
         try:
             self._server.accept()[0].close()
-            results.append(SelfTestResult("reaching a server", False, "a connection arrived"))
         except BlockingIOError:
-            results.append(SelfTestResult("reaching a server", True))
-        has_report = len(results) > 2
-        return results if has_report else [*results, SelfTestResult("the self-test ran", False, "it told nothing")]
+            return [*results, SelfTestResult("reaching a server", True)]
+        return [*results, SelfTestResult("reaching a server", False, "a connection arrived")]
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.close()
-        for path in (*self._outside_paths, *self._protected_paths):
+        for path in self._created_paths:
             with suppress(OSError):
-                path.unlink(missing_ok=True)
+                os.unlink(path)
 
 
-def _list_files(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if os.path.isfile(path))
-    except OSError:
-        return []
+def _list_files(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return [str(path) for path in folder.iterdir() if os.path.isfile(path)]
+    return []

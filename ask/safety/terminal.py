@@ -6,19 +6,36 @@ Whatever mode the terminal was left in, it echoes and reads lines during a promp
 from __future__ import annotations
 
 import os
-import select
-import signal
+import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from types import TracebackType
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Self
-
-from ask.safety.description import wrap_lines
 
 _DEFAULT_COLUMNS, _DEFAULT_ROWS = 80, 24
 _MIN_COLUMNS = 20
+_EXIT_TIMEOUT = 0.5
+"""Seconds that the line editor has to restore the terminal after Ctrl-C."""
+_EDITOR_CODE = """
+import sys
+try:
+    import readline
+    readline.set_startup_hook(lambda: readline.insert_text(sys.argv[2]))
+except ImportError:
+    pass
+try:
+    line = input(sys.argv[1])
+except (EOFError, KeyboardInterrupt):
+    sys.exit(1)
+with open(int(sys.argv[3]), "wb") as result:
+    result.write(line.encode("utf-8", "surrogateescape"))
+"""
+"""Edits a line with readline, in a child process: it reads the user's key bindings without changing those of ask."""
 _INPUT_MODES, _OUTPUT_MODES, _LOCAL_MODES = 0, 1, 3  # indexes into the result of tcgetattr
+
+
+WRAP_PREFIX = "  > "
+"""The prefix of a line that continues one too long for the terminal."""
 
 
 class NoTerminalError(Exception):
@@ -32,39 +49,27 @@ class Terminal:
     """
 
     def __enter__(self) -> Self:
-        with _convert_errors():
+        with _convert_errors(), ExitStack() as stack:
             self._fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            with _convert_errors():
-                self._saved_modes = termios.tcgetattr(self._fd)
-                size = os.get_terminal_size(self._fd)
-        except NoTerminalError:
-            os.close(self._fd)
-            raise
+            stack.callback(os.close, self._fd)
+            self._saved_modes = termios.tcgetattr(self._fd)
+            size = os.get_terminal_size(self._fd)
+            stack.pop_all()
         self.columns = max(size.columns or _DEFAULT_COLUMNS, _MIN_COLUMNS)
         self.rows = size.lines or _DEFAULT_ROWS
         return self
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, _: TracebackType | None
-    ) -> None:
-        try:
+    def __exit__(self, *_: object) -> None:
+        with suppress(termios.error):  # the terminal was closed
             termios.tcsetattr(self._fd, termios.TCSANOW, self._saved_modes)
-        except termios.error:
-            pass  # the terminal was closed
-        finally:
-            os.close(self._fd)
-
-    def wrap_lines(self, text: str) -> list[str]:
-        """Split ASCII text into lines that fit the width of this terminal."""
-        return wrap_lines(text, self.columns)
+        os.close(self._fd)
 
     def show(self, text: str) -> int:
         """Show ASCII text, wrapped. Return its number of rows if it does not fit on the screen, otherwise 0.
 
         That number is shown first, because the beginning of the text scrolls away.
         """
-        rows = self.wrap_lines(text)
+        rows = wrap_lines(text, self.columns)
         count = len(rows) if len(rows) >= self.rows else 0
         if count:
             self.write(f"[{count:,} lines, more than the terminal shows at once]\n")
@@ -85,7 +90,6 @@ class Terminal:
         with self._end_line_on_interrupt(), _convert_errors():
             self.write(prompt)
             while not line.endswith(b"\n"):
-                _wait_for_input(self._fd)
                 data = os.read(self._fd, 4096)
                 if not data:
                     self.write("\n")
@@ -94,11 +98,28 @@ class Terminal:
         return line.decode("ascii", "replace")
 
     def edit_line(self, prompt: str, text: str) -> str | None:
-        """Let the user edit a line of printable ASCII. Return None if editing is canceled."""
-        from ask.safety.line_editor import edit_line
+        """Let the user edit a line of printable ASCII. Return None if editing is canceled.
 
-        with self._end_line_on_interrupt(), _convert_errors():
-            return edit_line(self._fd, prompt, text)
+        Without readline, the line is empty at first.
+        """
+        from subprocess import DEVNULL, Popen, TimeoutExpired
+
+        read_fd, write_fd = os.pipe()
+        command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _EDITOR_CODE, prompt, text, str(write_fd)]
+        with self._end_line_on_interrupt(), _convert_errors(), open(read_fd, "rb") as result:
+            try:
+                child = Popen(command, stdin=self._fd, stdout=self._fd, stderr=DEVNULL, pass_fds=[write_fd])
+            finally:
+                os.close(write_fd)
+            try:
+                edited = result.read()
+                return edited.decode("utf-8", "surrogateescape") if child.wait() == 0 else None
+            finally:
+                try:
+                    child.wait(_EXIT_TIMEOUT)
+                except TimeoutExpired:
+                    child.kill()
+                    child.wait()
 
     def _enable_line_mode(self) -> None:
         """Turn on echo and line editing, and discard pending input."""
@@ -120,24 +141,22 @@ class Terminal:
             raise
 
 
-def _wait_for_input(fd: int) -> None:
-    """Wait until there is input or a signal. A plain read would miss a Ctrl-C just before it."""
-    wakeup_read_fd, wakeup_write_fd = os.pipe()
-    try:
-        os.set_blocking(wakeup_write_fd, False)
-        previous_fd = signal.set_wakeup_fd(wakeup_write_fd)
-        try:
-            select.select([fd, wakeup_read_fd], [], [])
-        finally:
-            signal.set_wakeup_fd(previous_fd)
-    finally:
-        os.close(wakeup_read_fd)
-        os.close(wakeup_write_fd)
-
-
 @contextmanager
 def _convert_errors() -> Iterator[None]:
     try:
         yield
     except (OSError, termios.error) as error:
         raise NoTerminalError(str(error)) from None
+
+
+def wrap_lines(text: str, columns: int) -> list[str]:
+    """Split ASCII text into lines that fit the terminal.
+
+    If the terminal wrapped a long line itself, the model could make the rest look like a line from ask.
+    """
+    rows = []
+    for line in text.split("\n"):
+        rows.append(line[:columns])
+        width = max(1, columns - len(WRAP_PREFIX))
+        rows += [WRAP_PREFIX + line[start : start + width] for start in range(columns, len(line), width)]
+    return rows

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from io import RawIOBase
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from ask.safety.self_test import clean_up_self_test, run_self_test
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ask.safety.limit_monitor import LimitMonitor
-    from ask.safety.sandbox_config import Limits
     from ask.tools.base import Tool, ToolContext
 
 _REQUESTS_FD, _REPLIES_FD, _STDERR_FD = 0, 1, 2
@@ -28,20 +28,21 @@ _MAX_CALL_SIZE = 1 << 28
 _READ_SIZE = 1 << 20
 _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 _KILLED_NOTE = "[what still ran was ended: in safe mode nothing outlives its call]"
-_TRUNCATED_NOTE = "\n[more output is not shown]\n"
+_TRUNCATED_NOTE = b"\n[more output is not shown]\n"
+
+FrameSender = Callable[[bytes, bytes], None]
 
 
 def main() -> None:
     """Serve calls until the request pipe is closed."""
     _protect_memory()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # ask blocks some while it starts this process
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # so that no call can send it: the kernel drops signals that process 1 has no handler for
+    # So that no call can send it: the kernel drops signals that process 1 has no handler for.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     requests, replies = _isolate_channel()
     frames = _read_frames(requests)
     start_message = json.loads(next(frames)[1])
-    send_frame = _FrameSender(replies)
+    send_frame = partial(_send_frame, replies)
     send_frame(worker_channel.READY, json.dumps(run_self_test(start_message["tasks"])).encode())
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, _STDERR_FD)
@@ -49,9 +50,10 @@ def main() -> None:
     _serve_calls(start_message, (json.loads(payload) for _, payload in frames), send_frame)
 
 
-def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_frame: _FrameSender) -> None:
-    from ask.safety.limit_monitor import LimitMonitor, set_limits
+def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_frame: FrameSender) -> None:
+    from ask.safety.limit_monitor import NICENESS, LimitMonitor, set_limits
     from ask.safety.sandbox_config import Limits
+    from ask.tools.base import ApprovedFile, ToolContext
     from ask.tools.builtin import list_builtin_tools
 
     limits = Limits(*start_message["limits"])
@@ -61,29 +63,20 @@ def _serve_calls(start_message: Mapping[str, Any], calls: Iterator[Any], send_fr
     for number, call in enumerate(calls):
         if number == 0:  # ask sends the first call after it has evaluated the self-test
             clean_up_self_test(start_message["tasks"])
-        context = _build_context(start_message, call, limits, send_frame)
+        context = ToolContext(
+            directory=Path(start_message["directory"]),
+            environment=dict(os.environ),
+            command_timeout=call["timeout"],
+            spill_directory=Path(start_message["spill"]),
+            on_output=_OutputForwarder(send_frame, limits.output_size),
+            open_spill=partial(_OverflowWriter, send_frame, limits.output_size),
+            niceness=NICENESS,
+            placeholders=frozenset(map(Path, start_message["placeholders"])),
+            approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
+            keep_hard_links=False,  # another name of the file may be outside the writable folders
+        )
         result = _execute_call(tools.get(call["tool"]), call["arguments"], context, monitor)
         send_frame(worker_channel.DONE, json.dumps(result).encode())
-
-
-def _build_context(
-    start_message: Mapping[str, Any], call: Mapping[str, Any], limits: Limits, send_frame: _FrameSender
-) -> ToolContext:
-    from ask.safety.limit_monitor import NICENESS
-    from ask.tools.base import ApprovedFile, ToolContext
-
-    return ToolContext(
-        directory=Path(start_message["directory"]),
-        environment=dict(os.environ),
-        command_timeout=call["timeout"],
-        spill_directory=Path(start_message["spill"]),
-        on_output=_OutputForwarder(send_frame, limits.output_size),
-        open_spill=lambda path: _OverflowWriter(send_frame, path, limits.output_size),
-        niceness=NICENESS,
-        placeholders=frozenset(map(Path, start_message["placeholders"])),
-        approved_file=ApprovedFile(*call["approved_file"]) if call["approved_file"] else None,
-        keep_hard_links=False,  # another name of the file may be outside the writable folders
-    )
 
 
 def _protect_memory() -> None:
@@ -117,6 +110,13 @@ def _read_frames(requests_fd: int) -> Iterator[tuple[bytes, bytes]]:
         yield from reader.feed(data)
 
 
+def _send_frame(replies_fd: int, kind: bytes, payload: bytes) -> None:
+    """Send a frame; partial writes are continued."""
+    data = memoryview(worker_channel.encode_frame(kind, payload))
+    while data:
+        data = data[os.write(replies_fd, data) :]
+
+
 def _execute_call(
     tool: Tool | None, arguments: Mapping[str, Any], context: ToolContext, monitor: LimitMonitor
 ) -> dict[str, Any]:
@@ -134,49 +134,33 @@ def _execute_call(
             message = {"error": str(error)}
         except Exception as error:  # noqa: BLE001 - a bug in a tool must not end the worker
             message = {"error": f"the tool failed: {type(error).__name__}: {error}"}
-    had_processes = kill_all_processes()
-    note = _KILLED_NOTE if had_processes else ""
+    note = _KILLED_NOTE if kill_all_processes() else ""
     if monitor.exceeded_limit:
         note = f"[all of it was ended: {monitor.exceeded_limit}]"
     if note:
         key = "text" if "text" in message else "error"
-        text = str(message[key])
-        message[key] = text + ("" if text.endswith("\n") else "\n") + note
+        message[key] = str(message[key]).removesuffix("\n") + f"\n{note}"
     return message
-
-
-class _FrameSender:
-    """Sends frames; partial writes are continued."""
-
-    def __init__(self, replies_fd: int) -> None:
-        self._replies_fd = replies_fd
-
-    def __call__(self, kind: bytes, payload: bytes) -> None:
-        data = memoryview(worker_channel.encode_frame(kind, payload))
-        while data:
-            data = data[os.write(self._replies_fd, data) :]
 
 
 class _OutputForwarder:
     """Forwards the output of a command while it runs, up to a limit in bytes."""
 
-    def __init__(self, send_frame: Callable[[bytes, bytes], None], limit: int) -> None:
+    def __init__(self, send_frame: FrameSender, limit: int) -> None:
         self._send_frame = send_frame
         self._remaining = limit
 
     def __call__(self, text: str) -> None:
-        if self._remaining <= 0:
-            return
-        data = text.encode("utf-8", "backslashreplace")[: self._remaining]
-        self._remaining -= len(data)
-        note = b"" if self._remaining else _TRUNCATED_NOTE.encode()
-        self._send_frame(worker_channel.OUTPUT, data + note)
+        if self._remaining > 0:
+            data = text.encode("utf-8", "backslashreplace")[: self._remaining]
+            self._remaining -= len(data)
+            self._send_frame(worker_channel.OUTPUT, data if self._remaining else data + _TRUNCATED_NOTE)
 
 
 class _OverflowWriter(RawIOBase):
     """A file that is written outside the sandbox. Data beyond the limit is dropped."""
 
-    def __init__(self, send_frame: Callable[[bytes, bytes], None], path: Path, limit: int) -> None:
+    def __init__(self, send_frame: FrameSender, limit: int, path: Path) -> None:
         super().__init__()
         self._send_frame = send_frame
         self._name = path.name.encode()

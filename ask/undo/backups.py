@@ -1,26 +1,136 @@
-"""Back up what a run changes: single files, the folders of a safe run, and what undo itself overwrites."""
+"""Back up what a run is about to change, and what an undo is about to replace."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from ask.atomic_files import Ownership
+from ask.atomic_files import Ownership, create_private_folder
 from ask.tools.file_access import escape_for_display
-from ask.undo.contents import MAX_BACKUP_SIZE, compute_digest
-from ask.undo.folder_copies import MAX_FILES, MAX_TOTAL_BYTES, check_folder_sizes, copy_folders
-from ask.undo.folder_diff import write_folder_diff
-from ask.undo.journal import ABSENT, DIFF_WRITTEN, SNAPSHOT_NAME, SNAPSHOT_TAKEN, JournalHeader, PathChange
-from ask.undo.journal_writer import Journal
-from ask.undo.trees import FILE_FLAGS, make_stat_digest, open_parent, read_entry_state
+from ask.undo.journal import (
+    ABSENT,
+    BACKUPS_FOLDER,
+    JOURNAL_NAME,
+    MAX_BACKUP_SIZE,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
+    JournalHeader,
+    PathChange,
+    PathState,
+    try_lock,
+)
+from ask.undo.pruning import prune, remove_backup_set
+from ask.undo.trees import (
+    FILE_FLAGS,
+    compute_digest,
+    copy_content,
+    create_private_file,
+    make_stat_digest,
+    open_parent,
+    read_entry_state,
+)
+
+_TOO_LARGE = f"it is over {MAX_BACKUP_SIZE:,} bytes"
+_TOO_MUCH = f"all backups together are over {MAX_TOTAL_BYTES:,} bytes or {MAX_FILES:,} files"
+
+
+class Journal:
+    """Writes one backup set. Its folder is created, and locked, when there is something to back up."""
+
+    def __init__(self, data_dir: Path, header: JournalHeader) -> None:
+        self._data_dir = data_dir
+        self._header = header
+        self._folder = Path()
+        self._descriptor: int | None = None
+        self.line_count = 0
+        """The number of lines after the header."""
+
+    def ensure_folder(self) -> Path:
+        """Return the folder of the backup set, creating it if necessary."""
+        self._ensure_open()
+        return self._folder
+
+    def add_line(self, **fields: Any) -> None:
+        """Append a line to the journal; on an OSError the journal is unchanged."""
+        append_line(self._ensure_open(), fields)
+        self.line_count += 1
+
+    def close(self) -> None:
+        """Close and unlock the journal; others can now restore or remove the backup set."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def discard(self) -> None:
+        """Remove the backup set, if it was created."""
+        if self._descriptor is not None:
+            self.close()
+            remove_backup_set(self._folder)
+
+    def _ensure_open(self) -> int:
+        if self._descriptor is not None:
+            return self._descriptor
+        backups_folder = self._data_dir / BACKUPS_FOLDER
+        create_private_folder(backups_folder)
+        self._folder = backups_folder / f"{time.time_ns():020d}-{os.urandom(4).hex()}"
+        self._folder.mkdir(mode=0o700)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            self._descriptor = os.open(self._folder / JOURNAL_NAME, flags, 0o600)
+            try_lock(self._descriptor)
+            append_line(self._descriptor, self._header._asdict())
+        except BaseException:
+            self.close()
+            with suppress(OSError):
+                (self._folder / JOURNAL_NAME).unlink(missing_ok=True)
+                self._folder.rmdir()
+            raise
+        prune(self._data_dir)
+        return self._descriptor
+
+
+def append_line(descriptor: int, line: dict[str, Any]) -> None:
+    """Append a line to a journal; on an OSError the journal is unchanged."""
+    data = json.dumps(line).encode() + b"\n"
+    original_size = os.fstat(descriptor).st_size
+    written = 0
+    try:
+        written = os.write(descriptor, data)
+    finally:
+        if written < len(data):
+            os.ftruncate(descriptor, original_size)
+    if written < len(data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class BackupBudget:
+    """The number of files and bytes that may still be backed up."""
+
+    def __init__(self) -> None:
+        self._files_left = MAX_FILES
+        self._bytes_left = MAX_TOTAL_BYTES
+
+    def reserve(self, size: int) -> str:
+        """Subtract a file of this size; return why it cannot be backed up, or ""."""
+        if size > MAX_BACKUP_SIZE:
+            return _TOO_LARGE
+        if not self._files_left or size > self._bytes_left:
+            return _TOO_MUCH
+        self._files_left -= 1
+        self._bytes_left -= size
+        return ""
 
 
 class FileBackups:
-    """Back up each file before a tool of this run first changes it.
+    """Back up each path before a tool of this run, or an undo, first changes it.
 
     The backup folder is created on the first backup, so a run that changes no file leaves no trace.
     """
@@ -28,6 +138,8 @@ class FileBackups:
     def __init__(self, data_dir: Path, header: JournalHeader, warn: Callable[[str], None]) -> None:
         self.journal = Journal(data_dir, header)
         self._warn = warn
+        self._budget = BackupBudget()
+        self._copy_count = 0
         self._backed_up: set[Path] = set()
         self._failed: set[Path] = set()
 
@@ -36,182 +148,85 @@ class FileBackups:
 
         If that fails, the write goes ahead, and the user is warned once that undo will not restore this file.
         """
+        new_state = PathState(sha256(new_content).hexdigest())
         try:
-            self.back_up(path, compute_digest([new_content]))
+            reason = self.back_up(path, new_state)
         except OSError as error:
-            if path in self._failed:
-                return
-            self._failed.add(path)
             reason = error.strerror or type(error).__name__
-            self._record_missing_backup(path, compute_digest([new_content]), reason)
+            with suppress(OSError):
+                self._add_line(path, new_state, lost=reason)
+        if reason and path not in self._failed:
+            self._failed.add(path)
             name = escape_for_display(str(path))
             self._warn(f"the original of {name} cannot be kept ({reason}): ask undo will not put it back")
 
-    def back_up(self, path: Path, new_digest: str) -> None:
-        """Back up a file, unless this run already has, and record its new digest.
+    def back_up(self, path: Path, new_state: PathState, root: Path | None = None) -> str:
+        """Back up what is at a path, unless this was done before, and record its new state.
+
+        `root` is the folder of a safe run that contains the path. Returns why the content could not be copied, or "".
 
         Raises:
-            OSError: The file cannot be backed up; nothing was recorded.
+            OSError: The backup set cannot be written; nothing was recorded.
         """
         self.journal.ensure_folder()
         if path in self._backed_up:
-            self.journal.add_line({"kind": "again", "path": str(path), "wrote": new_digest})
-            return
-        line: dict[str, Any] = {
-            "kind": "file",
-            "path": str(path),
-            "copy": 0,
-            "digest": ABSENT,
-            "owned": None,
-            "lost": "",
-        }
+            self.journal.add_line(kind="again", path=str(path), wrote=new_state)
+            return ""
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            folders = list_missing_folders(path)
-        else:
-            folders = []
-            with os.fdopen(descriptor, "rb") as original:
-                copy, digest, ownership = self.journal.copy_file(original)
-                status = os.fstat(original.fileno())
-            line |= {"copy": copy, "digest": digest, "owned": ownership}
-            if status.st_nlink > 1:
-                line["inode"] = status.st_ino
-        self.journal.add_line({**line, "lost": "", "folders": list(map(str, folders)), "wrote": new_digest})
+            with open_parent(path, root or path.parent) as (parent_fd, name):
+                fields = self._copy_entry(parent_fd, name)
+        except (FileNotFoundError, NotADirectoryError):
+            missing_folders = [] if root else [folder for folder in reversed(path.parents) if not folder.exists()]
+            fields = {"folders": list(map(str, missing_folders))}
+        self._add_line(path, new_state, root, **fields)
+        return str(fields.get("lost", ""))
+
+    def _add_line(self, path: Path, new_state: PathState, root: Path | None = None, **fields: Any) -> None:
+        defaults = {"copy": 0, "digest": ABSENT, "owned": None, "modified": None, "inode": 0, "lost": "", "folders": []}
+        line = {**defaults, **fields, "path": str(path), "root": str(root) if root else None, "wrote": new_state}
+        if root is None:
+            line["modified"] = None  # make and other programs have to see that the file changes once more
+        self.journal.add_line(kind="file", **line)
         self._backed_up.add(path)
 
-    def _record_missing_backup(self, path: Path, new_digest: str, reason: str) -> None:
-        """Record in the journal, if possible, that there is no backup of a file."""
-        if path in self._backed_up:
-            return
-        line = {"kind": "file", "path": str(path), "copy": 0, "digest": ABSENT, "owned": None, "lost": reason}
-        with suppress(OSError):
-            self.journal.add_line({**line, "folders": [], "wrote": new_digest})
-            self._backed_up.add(path)
-
-
-def list_missing_folders(path: Path) -> list[Path]:
-    """List the parent folders that do not exist yet, outermost first."""
-    return [folder for folder in reversed(path.parents) if not folder.exists()]
-
-
-class FolderBackups:
-    """Back up the folders that a safe run can change, and record its changes."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._snapshot_folder: Path | None = None
-        self.uncopied_folders: dict[Path, str] = {}
-        """Subfolders that could not be copied although the run can change their content, with the reason."""
-
-    def back_up(self, roots: Sequence[Path], excluded_paths: Collection[str], on_progress: Callable[[], None]) -> None:
-        """Copy the folders, see `copy_folders`; on an error the backup set is removed.
-
-        Raises:
-            FoldersTooLargeError: They exceed the limits of a copy.
-            OSError: They cannot be copied.
-        """
-        check_folder_sizes(roots, excluded_paths)
-        snapshot_folder = self._journal.ensure_folder() / SNAPSHOT_NAME
+    def _copy_entry(self, parent_fd: int, name: str) -> dict[str, Any]:
+        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
+        fields: dict[str, Any] = {"owned": Ownership.from_status(status), "modified": status.st_mtime_ns}
+        if not stat.S_ISREG(status.st_mode):
+            return {**fields, "digest": read_entry_state(parent_fd, name, status).content}
+        lost = {**fields, "digest": make_stat_digest(status.st_size, status.st_mtime_ns)}
+        if reason := self._budget.reserve(status.st_size):
+            return {**lost, "lost": reason}
         try:
-            unprotected = copy_folders(snapshot_folder, roots, excluded_paths, on_progress)
-            self._journal.add_line({"kind": SNAPSHOT_TAKEN})
+            descriptor = os.open(name, FILE_FLAGS, dir_fd=parent_fd)
+        except PermissionError as error:
+            return {**lost, "lost": error.strerror}
+        with os.fdopen(descriptor, "rb") as original:
+            digest = self._copy_file(original, status.st_size)
+        inode = status.st_ino if status.st_nlink > 1 else 0
+        return {**fields, "copy": self._copy_count, "digest": digest, "inode": inode}
+
+    def _copy_file(self, source: BinaryIO, size: int) -> str:
+        """Copy a file into the backup set, and return the digest of the copy."""
+        path = self.journal.ensure_folder() / str(self._copy_count + 1)
+        try:
+            with create_private_file(path, "xb+") as copy:
+                copy_content(source, copy, size)
+                copy.seek(0)
+                digest = compute_digest(copy)
         except BaseException:
-            self._journal.discard()
+            path.unlink(missing_ok=True)
             raise
-        self._snapshot_folder = snapshot_folder
-        self.uncopied_folders = {Path(entry.path): entry.note for entry in unprotected}
-
-    def finish(self) -> None:
-        """Record how the run changed the folders; discard the backup if it did not.
-
-        Raises OSError or ValueError if the changes cannot be recorded. Undo then compares with the state at that time.
-        """
-        if self._snapshot_folder is None:
-            return
-        differs = write_folder_diff(self._snapshot_folder)
-        if not differs and self._journal.line_count == 1:
-            self._journal.discard()
-        else:
-            self._journal.add_line({"kind": DIFF_WRITTEN})
-
-
-_TOO_LARGE = "it was too large"
+        self._copy_count += 1
+        return digest
 
 
 def count_too_large(changes: Iterable[PathChange]) -> int:
     """Count the files that an undo would replace without a backup, being too large."""
-    budget = _BackupBudget()
-    return sum(not budget.reserve(size) for size in map(_read_current_size, changes) if size is not None)
-
-
-def _read_current_size(change: PathChange) -> int | None:
-    with suppress(OSError), open_parent(change.path, change.trusted_root) as (parent_fd, name):
-        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-        return status.st_size if stat.S_ISREG(status.st_mode) else None
-    return None
-
-
-class _BackupBudget:
-    """The number of files and bytes that may still be backed up."""
-
-    def __init__(self) -> None:
-        self._files_left = MAX_FILES
-        self._bytes_left = MAX_TOTAL_BYTES
-
-    def reserve(self, size: int) -> bool:
-        """Subtract a file of this size, and return whether it fits."""
-        if not self._files_left or size > min(self._bytes_left, MAX_BACKUP_SIZE):
-            return False
-        self._files_left -= 1
-        self._bytes_left -= size
-        return True
-
-
-class RedoBackups:
-    """Back up what an undo replaces in the folders of a safe run, for redo."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._budget = _BackupBudget()
-
-    def back_up(self, change: PathChange) -> None:
-        """Back up the current state of a path, and record the state that undo restores.
-
-        Raises:
-            OSError: It cannot be backed up.
-        """
-        line: dict[str, Any] = {
-            "kind": "thing",
-            "path": str(change.path),
-            "root": str(change.trusted_root),
-            "copy": 0,
-            "digest": ABSENT,
-            "owned": None,
-            "modified": None,
-            "lost": "",
-            "wrote": change.original_state,
-        }
-        try:
-            with open_parent(change.path, change.trusted_root) as (parent_fd, name):
-                line |= self._back_up_entry(parent_fd, name, will_be_removed=change.original is None)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        self._journal.add_line(line)
-
-    def _back_up_entry(self, parent_fd: int, name: str, *, will_be_removed: bool) -> dict[str, Any]:
-        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-        metadata: dict[str, Any] = {"owned": Ownership.from_status(status), "modified": status.st_mtime_ns}
-        if not stat.S_ISREG(status.st_mode):
-            return {**metadata, "digest": read_entry_state(parent_fd, name, status).content}
-        unread = {**metadata, "digest": make_stat_digest(status.st_size, status.st_mtime_ns)}
-        if not self._budget.reserve(status.st_size):
-            return {**unread, "lost": _TOO_LARGE}
-        try:
-            descriptor = os.open(name, FILE_FLAGS, dir_fd=parent_fd)
-        except PermissionError as error:
-            return {**unread, "lost": error.strerror}
-        with os.fdopen(descriptor, "rb") as original:
-            linked = self._journal.link_file(original, name, parent_fd) if will_be_removed else None
-            copy, digest = linked or self._journal.copy_file(original)[:2]
-        return {**metadata, "copy": copy, "digest": digest}
+    budget = BackupBudget()
+    count = 0
+    for change in changes:
+        with suppress(OSError), open_parent(change.path, change.trusted_root) as (parent_fd, name):
+            status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
+            count += stat.S_ISREG(status.st_mode) and bool(budget.reserve(status.st_size))
+    return count

@@ -34,6 +34,11 @@ RESTORE_DONE, SNAPSHOT_TAKEN, DIFF_WRITTEN = _STATUS_LINES = "end", "folders", "
 
 OWNER_RWX = 0o700
 """The permissions that the owner of a folder needs to change its entries."""
+MAX_BACKUP_SIZE = 100_000_000
+"""The size in bytes up to which a single file is backed up, and compared by content instead of size and time."""
+MAX_FILES = 20_000
+"""The limit for the files of one backup set, and also for the folders of a copy."""
+MAX_TOTAL_BYTES = 256_000_000
 
 
 class JournalHeader(NamedTuple):
@@ -62,6 +67,11 @@ class PathState(NamedTuple):
     def is_file(self) -> bool:
         """True for a regular file."""
         return self.content not in {ABSENT, FOLDER_MARKER, SPECIAL_FILE} and not self.content.startswith(LINK_PREFIX)
+
+    @property
+    def is_folder(self) -> bool:
+        """True for a folder."""
+        return self.content == FOLDER_MARKER
 
     def matches(self, other: PathState) -> bool:
         """Check whether both states may be the same; an unknown mode matches any."""
@@ -122,7 +132,7 @@ class PathChange(NamedTuple):
     def is_folder_change(self) -> bool:
         """True if restoring the path creates or removes a folder."""
         states = {self.original_state} if self.original else self.new_states
-        return any(state.content == FOLDER_MARKER for state in states)
+        return any(state.is_folder for state in states)
 
     def can_result_in(self, state: PathState) -> bool:
         """Check whether `state` may result from this change, or from a killed undo.
@@ -133,11 +143,9 @@ class PathChange(NamedTuple):
         known_states = (self.original_state, *self.new_states)
         if any(state.matches(new_state) for new_state in self.new_states):
             return True
-        if state.content == FOLDER_MARKER:
-            return any(
-                known.content == FOLDER_MARKER and state.mode == (known.mode or 0) | OWNER_RWX for known in known_states
-            )
-        is_folder = {known.content == FOLDER_MARKER for known in known_states}
+        if state.is_folder:
+            return any(known.is_folder and state.mode == (known.mode or 0) | OWNER_RWX for known in known_states)
+        is_folder = {known.is_folder for known in known_states}
         return state == ABSENT_STATE and len(is_folder) == 2 and self.original is not None
 
 
@@ -225,31 +233,20 @@ def read_backup_set(folder: Path) -> BackupSet | None:
 
 
 def _apply_line(changes: dict[Path, PathChange], folder: Path, line: Mapping[str, Any]) -> None:
-    path = Path(line["path"])
+    path, root, wrote = Path(line["path"]), line.get("root"), line["wrote"]
+    new_states = frozenset([PathState(wrote) if isinstance(wrote, str) else PathState(*wrote)])
     if line["kind"] == "again":
-        change = changes[path]
-        changes[path] = change._replace(new_states=change.new_states | {PathState(line["wrote"])})
+        changes[path] = changes[path]._replace(new_states=changes[path].new_states | new_states)
         return
-    copy_path = folder / str(int(line["copy"])) if line["copy"] else None
-    if line["kind"] == "file":
-        original = (
-            OriginalEntry(copy_path, line["digest"], Ownership(*line["owned"]), inode=line.get("inode", 0))
-            if copy_path
-            else None
-        )
-        created_folders = tuple(map(Path, line["folders"]))
-        new_states = frozenset([PathState(line["wrote"])])
-        changes[path] = PathChange(path, original, new_states, created_folders, line["lost"])
-        return
-    if line["kind"] != "thing":
+    if line["kind"] not in {"file", "thing"}:
         raise ValueError(line["kind"])
-    original = (
-        OriginalEntry(copy_path, line["digest"], Ownership(*line["owned"]), line["modified"])
-        if line["digest"]
-        else None
-    )
-    new_states = frozenset([PathState(*line["wrote"])])
-    changes[path] = PathChange(path, original, new_states, backup_error=line["lost"], root=Path(line["root"]))
+    original = None
+    if line["digest"]:
+        copy_path = folder / str(int(line["copy"])) if line["copy"] else None
+        ownership = Ownership(*line["owned"])
+        original = OriginalEntry(copy_path, line["digest"], ownership, line.get("modified"), line.get("inode", 0))
+    folders = tuple(map(Path, line.get("folders", ())))
+    changes[path] = PathChange(path, original, new_states, folders, line["lost"], root=Path(root) if root else None)
 
 
 def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:
@@ -266,10 +263,7 @@ def merge_changes(backup_sets: Iterable[BackupSet]) -> list[PathChange]:
             )
             merged[path] = change._replace(
                 new_states=change.new_states | later.new_states,
-                created_folders=(
-                    *change.created_folders,
-                    *(created for created in later.created_folders if created not in change.created_folders),
-                ),
+                created_folders=tuple(dict.fromkeys((*change.created_folders, *later.created_folders))),
                 has_outside_changes=change.has_outside_changes
                 or later.has_outside_changes
                 or bool(changed_between and not later.backup_error),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
 from ask.settings import get_working_directory
@@ -24,10 +23,5 @@ def join_names(names: Sequence[str]) -> str:
 
 def format_path(path: Path) -> str:
     """Format a path on one line, relative to the working directory if it is inside."""
-    name, folder = str(path), f"{_get_working_directory_prefix()}/"
-    return escape_for_display(name.removeprefix(folder))
-
-
-@cache
-def _get_working_directory_prefix() -> str:
-    return str(get_working_directory()).rstrip("/")
+    folder = str(get_working_directory()).rstrip("/") + "/"
+    return escape_for_display(str(path).removeprefix(folder))

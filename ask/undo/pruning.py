@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from shutil import rmtree
 
 from ask.errors import FileError
 from ask.undo.journal import (
     BACKUPS_FOLDER,
     JOURNAL_NAME,
     SNAPSHOT_NAME,
+    BackupSet,
     list_backup_folders,
     parse_start_time,
     read_backup_set,
@@ -40,14 +41,8 @@ STAMP_NAME = ".pruned"
 REMOVED_PREFIX = ".gone-"
 
 
-class PrunableItem(NamedTuple):
-    """The folder of a backup set, or a file, that may be removed."""
-
-    path: Path
-    time: float
-    """Seconds since 1970."""
-    size: int
-    """In bytes; for a folder, the total of its files."""
+PrunableItem = tuple[float, int, Path]
+"""The time in seconds since 1970, the total size in bytes, and the path of a file or backup set that may be removed."""
 
 
 def prune(data_dir: Path) -> None:
@@ -58,14 +53,18 @@ def prune(data_dir: Path) -> None:
         if stamp.exists() and 0 <= now - stamp.stat().st_mtime < PRUNE_INTERVAL:
             return
         stamp.touch(0o600)
-        finish_removals(data_dir / BACKUPS_FOLDER)
-        remove_unfinished_snapshots(data_dir)
+        for folder in stamp.parent.glob(f"{REMOVED_PREFIX}*"):  # a removal during which the process was killed
+            rmtree(folder, ignore_errors=True)
+        _remove_matching(data_dir, _has_unfinished_snapshot)
         for limit, with_snapshot in ((STORAGE_LIMIT, False), (SNAPSHOT_STORAGE_LIMIT, True)):
-            prune_items(find_prunable_backups(data_dir, with_snapshot=with_snapshot), now, remove_backup_set, limit)
+            folders = [one for one in list_backup_folders(data_dir) if (one / SNAPSHOT_NAME).exists() == with_snapshot]
+            # Data blocks that a copy shares with other files count in full.
+            sizes = [sum(size for _, size, _ in _list_files(folder)) for folder in folders]
+            times = [parse_start_time(folder.name) for folder in folders]
+            _remove_oldest(zip(times, sizes, folders, strict=True), now, limit, remove_backup_set)
         # The model may still read the file of a recent result.
-        prune_items(
-            (file for file in find_overflow_files(data_dir) if now - file.time > SECONDS_PER_DAY), now, remove_file
-        )
+        results = [file for file in _list_files(data_dir / OVERFLOW_FOLDER) if now - file[0] > SECONDS_PER_DAY]
+        _remove_oldest(results, now, STORAGE_LIMIT, _remove_file)
 
 
 def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:
@@ -73,55 +72,38 @@ def delete_backups(data_dir: Path, conversation_ids: Collection[str]) -> None:
 
     Those that are in use or cannot be read are left.
     """
+    _remove_matching(data_dir, lambda backup_set: backup_set.header.conversation in conversation_ids)
+
+
+def _has_unfinished_snapshot(backup_set: BackupSet) -> bool:
+    """Check for the backup set of a run that was killed while it was copying folders."""
+    return not backup_set.has_snapshot and (backup_set.folder / SNAPSHOT_NAME).exists()
+
+
+def _remove_matching(data_dir: Path, is_match: Callable[[BackupSet], bool]) -> None:
     for folder in list_backup_folders(data_dir):
         with suppress(FileError):
             backup_set = read_backup_set(folder)
-            if backup_set and backup_set.header.conversation in conversation_ids:
+            if backup_set and is_match(backup_set):
                 remove_backup_set(folder)
 
 
-def remove_unfinished_snapshots(data_dir: Path) -> None:
-    """Remove the backup sets of runs that were killed while copying folders."""
-    for folder in list_backup_folders(data_dir):
-        with suppress(FileError):
-            backup_set = read_backup_set(folder)
-            if backup_set and not backup_set.has_snapshot and (folder / SNAPSHOT_NAME).exists():
-                remove_backup_set(folder)
+def _remove_oldest(items: Iterable[PrunableItem], now: float, limit: int, remove: Callable[[Path], bool]) -> None:
+    """Remove items that are too old, and then the oldest until the total size fits `limit`."""
+    sorted_items = sorted(items)
+    total = sum(size for _, size, _ in sorted_items)
+    for item_time, size, path in sorted_items:
+        if (now - item_time > MAX_AGE_DAYS * SECONDS_PER_DAY or total > limit) and remove(path):
+            total -= size
 
 
-def prune_items(
-    items: Iterable[PrunableItem], now: float, remove: Callable[[Path], bool], limit: int = STORAGE_LIMIT
-) -> None:
-    """Remove items that are too old, and then the oldest until the total fits `limit`."""
-    sorted_items = sorted(items, key=lambda item: item.time)
-    total = sum(item.size for item in sorted_items)
-    for item in sorted_items:
-        if (now - item.time > MAX_AGE_DAYS * SECONDS_PER_DAY or total > limit) and remove(item.path):
-            total -= item.size
-
-
-def find_prunable_backups(data_dir: Path, *, with_snapshot: bool) -> Iterable[PrunableItem]:
-    """Yield all backup sets with copies of folders, or all without.
-
-    Data blocks that a copy shares with other files count in full.
-    """
-    for folder in list_backup_folders(data_dir):
-        if (folder / SNAPSHOT_NAME).exists() == with_snapshot:
-            yield PrunableItem(folder, parse_start_time(folder.name), sum(file.size for file in walk_files(folder)))
-
-
-def find_overflow_files(data_dir: Path) -> Iterable[PrunableItem]:
-    """Yield the files of tool results that were too long for the model."""
-    return walk_files(data_dir / OVERFLOW_FOLDER)
-
-
-def walk_files(root: Path) -> Iterable[PrunableItem]:
+def _list_files(root: Path) -> Iterator[PrunableItem]:
     """Yield all files in a folder and its subfolders."""
     for folder, _, names in os.walk(root):
         for path in (Path(folder, name) for name in names):
             with suppress(OSError):
                 status = path.lstat()
-                yield PrunableItem(path, status.st_mtime, status.st_size)
+                yield status.st_mtime, status.st_size, path
 
 
 def remove_backup_set(folder: Path) -> bool:
@@ -131,30 +113,13 @@ def remove_backup_set(folder: Path) -> bool:
     """
     with suppress(OSError), (folder / JOURNAL_NAME).open("rb+") as journal:
         # An empty journal belongs to a run that has not locked it yet.
-        if not os.fstat(journal.fileno()).st_size or not try_lock(journal.fileno()):
-            return False
-        removed_path = folder.with_name(REMOVED_PREFIX + folder.name)
-        folder.rename(removed_path)
-        remove_tree(removed_path)
-        return True
+        if os.fstat(journal.fileno()).st_size and try_lock(journal.fileno()):
+            rmtree(folder.rename(folder.with_name(REMOVED_PREFIX + folder.name)), ignore_errors=True)
+            return True
     return False
 
 
-def finish_removals(root: Path) -> None:
-    """Finish removals during which the process was killed."""
-    for name in os.listdir(root):
-        if name.startswith(REMOVED_PREFIX):
-            remove_tree(root / name)
-
-
-def remove_tree(folder: Path) -> None:
-    from shutil import rmtree
-
-    rmtree(folder, ignore_errors=True)
-
-
-def remove_file(path: Path) -> bool:
-    """Remove a file, and return whether that succeeded."""
+def _remove_file(path: Path) -> bool:
     with suppress(OSError):
         path.unlink()
         return True

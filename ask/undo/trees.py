@@ -1,4 +1,4 @@
-"""Walk folders and read paths without following symbolic links or crossing file systems.
+"""Walk folders, and read and copy files, without following symbolic links or crossing file systems.
 
 Other processes may be changing the folders. Each step goes from an open folder to a name in it, so replacing a folder
 by a link cannot lead anywhere else.
@@ -11,12 +11,13 @@ import os
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import file_digest
+from io import BufferedReader
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ask.tools.file_access import open_folders
-from ask.undo.contents import MAX_BACKUP_SIZE, compute_digest, read_chunks
-from ask.undo.journal import ABSENT_STATE, FOLDER_MARKER, LINK_PREFIX, SPECIAL_FILE, PathState
+from ask.undo.journal import ABSENT_STATE, FOLDER_MARKER, LINK_PREFIX, MAX_BACKUP_SIZE, SPECIAL_FILE, PathState
 
 MAX_DEPTH = 100
 """The limit for nested folders; each of them is kept open during a walk."""
@@ -24,6 +25,7 @@ TOO_DEEP = "it is too deep in other folders"
 MOUNTED, MOUNTED_READ_ONLY = MOUNT_REASONS = "another file system is there", "another file system is there, read-only"
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+CHUNK_SIZE = 1 << 20
 
 
 class WalkEntry(NamedTuple):
@@ -39,13 +41,8 @@ class WalkEntry(NamedTuple):
     skip_reason: str = ""
     """Why the content of a folder is not walked; "" if it is."""
 
-    @property
-    def is_mount(self) -> bool:
-        """True if another file system is mounted here."""
-        return self.skip_reason in MOUNT_REASONS
 
-
-def walk_tree(root: Path, excluded_paths: Collection[str]) -> Iterator[WalkEntry]:
+def walk_tree(root: Path, excluded_paths: Collection[str] = ()) -> Iterator[WalkEntry]:
     """Yield a folder and everything in it, each folder before its content.
 
     Only the user must be able to change the path `root`. Excluded paths are left out with everything in them.
@@ -54,57 +51,43 @@ def walk_tree(root: Path, excluded_paths: Collection[str]) -> Iterator[WalkEntry
     try:
         with suppress(FileNotFoundError):
             device = os.stat(root.name, dir_fd=parent_fd, follow_symlinks=False).st_dev
-            yield from _TreeWalker(excluded_paths, device).visit(parent_fd, root.name, str(root.parent), MAX_DEPTH)
+            yield from _walk(parent_fd, str(root), excluded_paths, device, MAX_DEPTH)
     finally:
         os.close(parent_fd)
 
 
-class _TreeWalker(NamedTuple):
-    """The parameters of a walk: the paths to leave out, and the file system to stay on."""
-
-    excluded_paths: Collection[str]
-    device: int
-
-    def visit(self, parent_fd: int, name: str, parent_path: str, remaining_depth: int) -> Iterator[WalkEntry]:
-        path = os.path.join(parent_path, name)
-        if path in self.excluded_paths:
+def _walk(
+    parent_fd: int, path: str, excluded_paths: Collection[str], device: int, remaining_depth: int
+) -> Iterator[WalkEntry]:
+    name = os.path.basename(path)
+    try:
+        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
+    except OSError:  # gone since its folder was read
+        return
+    entry = WalkEntry(path, status, parent_fd, name)
+    if path in excluded_paths:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        yield entry
+        return
+    if not remaining_depth:
+        yield entry._replace(skip_reason=TOO_DEEP)
+        return
+    try:
+        folder_fd = os.open(name, FOLDER_FLAGS, dir_fd=parent_fd)
+    except OSError as error:
+        yield entry._replace(skip_reason=MOUNTED if status.st_dev != device else os.strerror(error.errno or 0))
+        return
+    try:
+        if status.st_dev != device:
+            is_read_only = os.statvfs(folder_fd).f_flag & os.ST_RDONLY
+            yield entry._replace(skip_reason=MOUNTED_READ_ONLY if is_read_only else MOUNTED)
             return
-        try:
-            status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
-        except OSError:  # gone since its folder was read
-            return
-        if not stat.S_ISDIR(status.st_mode):
-            yield WalkEntry(path, status, parent_fd, name)
-        elif status.st_dev == self.device:
-            yield from self._visit_folder(WalkEntry(path, status, parent_fd, name), remaining_depth)
-        else:
-            yield WalkEntry(path, status, parent_fd, name, skip_reason=_describe_mount(parent_fd, name))
-
-    def _visit_folder(self, entry: WalkEntry, remaining_depth: int) -> Iterator[WalkEntry]:
-        if not remaining_depth:
-            yield entry._replace(skip_reason=TOO_DEEP)
-            return
-        try:
-            folder = os.open(entry.name, FOLDER_FLAGS, dir_fd=entry.parent_fd)
-        except OSError as error:
-            yield entry._replace(skip_reason=os.strerror(error.errno or 0))
-            return
-        try:
-            yield entry
-            for name in sorted(os.listdir(folder)):
-                yield from self.visit(folder, name, entry.path, remaining_depth - 1)
-        finally:
-            os.close(folder)
-
-
-def _describe_mount(parent_fd: int, name: str) -> str:
-    with suppress(OSError):
-        folder = os.open(name, FOLDER_FLAGS, dir_fd=parent_fd)
-        try:
-            return MOUNTED_READ_ONLY if os.statvfs(folder).f_flag & os.ST_RDONLY else MOUNTED
-        finally:
-            os.close(folder)
-    return MOUNTED
+        yield entry
+        for child in sorted(os.listdir(folder_fd)):
+            yield from _walk(folder_fd, os.path.join(path, child), excluded_paths, device, remaining_depth - 1)
+    finally:
+        os.close(folder_fd)
 
 
 def read_entry_state(parent_fd: int, name: str, status: os.stat_result) -> PathState:
@@ -121,13 +104,37 @@ def read_entry_state(parent_fd: int, name: str, status: os.stat_result) -> PathS
         return PathState(SPECIAL_FILE)
     if status.st_size <= MAX_BACKUP_SIZE:
         with suppress(PermissionError), os.fdopen(os.open(name, FILE_FLAGS, dir_fd=parent_fd), "rb") as file:
-            return PathState(compute_digest(read_chunks(file)), mode)
+            return PathState(compute_digest(file), mode)
     return PathState(make_stat_digest(status.st_size, status.st_mtime_ns), mode)
+
+
+def compute_digest(file: BufferedReader) -> str:
+    """Compute the SHA-256 digest of the rest of an open file, in hexadecimal."""
+    return file_digest(file, "sha256").hexdigest()
 
 
 def make_stat_digest(size: int, modified_ns: int) -> str:
     """Make the replacement for the digest of a file whose content is not read."""
     return f"{size} {modified_ns}"
+
+
+def create_private_file(path: Path, mode: str) -> Any:
+    """Create a file that only the user can read; an existing file is an error. `mode` is that of `open`."""
+    encoding = None if "b" in mode else "utf-8"
+    return open(path, mode, encoding=encoding, opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def copy_content(source: BinaryIO, target: BinaryIO, size: int) -> None:
+    """Copy the first `size` bytes of a file, sharing its data blocks if the file system supports that.
+
+    The size is fixed because the source may be growing.
+    """
+    try:
+        while size > 0 and (copied := os.copy_file_range(source.fileno(), target.fileno(), size)):
+            size -= copied
+    except (AttributeError, OSError):  # macOS, or not supported between these file systems
+        while size > 0 and (chunk := source.read(min(size, CHUNK_SIZE))):
+            size -= target.write(chunk)
 
 
 @contextmanager
@@ -139,32 +146,14 @@ def open_parent(path: Path, root: Path, *, create: bool = False) -> Iterator[tup
     """
     if create:
         root.parent.mkdir(parents=True, exist_ok=True)
-    parent_fd = _open_parent_fd(path, root, create=create)
+    names = path.relative_to(root.parent).parts[:-1]
+    parent_fd, missing_names = open_folders(root.parent, names, create_missing=create)
     try:
+        if missing_names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing_names[0])
         yield parent_fd, path.name
     finally:
         os.close(parent_fd)
-
-
-_last_folder: dict[tuple[Path, str], int] = {}
-"""A cache of one: the folder opened last, since the next path is usually in the same one."""
-
-
-def _open_parent_fd(path: Path, root: Path, *, create: bool) -> int:
-    key = (root, os.path.dirname(path))
-    cached_fd = _last_folder.get(key)
-    if cached_fd is not None and not create and os.fstat(cached_fd).st_nlink:  # 0 for a folder that was removed
-        return os.dup(cached_fd)
-    parent_fd, missing_parts = open_folders(
-        root.parent, path.relative_to(root.parent).parts[:-1], create_missing=create
-    )
-    if missing_parts:
-        os.close(parent_fd)
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), missing_parts[0])
-    while _last_folder:
-        os.close(_last_folder.popitem()[1])
-    _last_folder[key] = os.dup(parent_fd)
-    return parent_fd
 
 
 def read_path_state(path: Path, root: Path) -> PathState:

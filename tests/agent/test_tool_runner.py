@@ -13,8 +13,7 @@ from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolC
 from ask.messages import ToolCall, ToolSpec
 from ask.redaction import Redactor
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
-from ask.safety.deny_rules import DEFAULT_DENY_RULES
-from ask.safety.policy import PendingToolCall, ToolPolicy, Verdict
+from ask.safety.policy import DEFAULT_DENY_RULES, PendingToolCall, ToolPolicy, Verdict
 from ask.safety.tool_call_log import AuditLog
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 

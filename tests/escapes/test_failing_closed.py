@@ -105,7 +105,7 @@ MOUNTS = {
     "one less": 'replace(["--ro-bind", "/dev/null", "@work@/.env"], [])',
     "protected, but writable": 'replace(["--ro-bind", "@work@/.git"], ["--bind", "@work@/.git"])',
 }
-if find_private_paths(Path("/etc"))[1]:
+if any(path.is_dir() for path in find_private_paths(Path("/etc"))):
     MOUNTS["a folder that is not hidden"] = 'at = arguments.index("0555"); del arguments[at - 1 : at + 5]'
 """What bubblewrap may have mounted by mistake, where names have changed before it looked them up."""
 

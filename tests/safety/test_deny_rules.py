@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ask.safety.deny_rules import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH, CommandDenyRule, find_deny_rule
+from ask.safety.policy import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH, CommandDenyRule, find_deny_rule
 
 TRIPS = {
     "rm -rf": [

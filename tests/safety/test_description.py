@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ask.safety.description import describe_call, wrap_lines
 from ask.safety.policy import PendingToolCall
-from ask.safety.preview import Preview
+from ask.safety.preview import Preview, describe_call
+from ask.safety.terminal import wrap_lines
 from ask.tools.base import ToolContext
 from tests.json_strategies import any_json
 

@@ -11,16 +11,16 @@ import pytest
 
 from ask.errors import SafetyError
 from ask.safety.folder_scan import (
-    EMPTY_FILESYSTEM,
     MAX_SCANNED_ENTRIES,
+    FolderScan,
     find_private_paths,
     inspect_filesystem,
-    scan_folder,
 )
 from ask.safety.path_policy import build_sandbox_config
-from ask.safety.protected_names import PROTECTED_NAME_SET, PROTECTED_NAMES
-from ask.safety.protected_paths import resolve_links
+from ask.safety.protected_paths import PROTECTED_NAME_SET, PROTECTED_NAMES, resolve_links
 from ask.safety.sandbox_config import HostFilesystem
+
+NOTHING_BEFORE = HostFilesystem()
 
 
 class Folders:
@@ -33,7 +33,7 @@ class Folders:
             folder.mkdir()
         self.placeholders: dict[str, bool] = {}
         self.warnings: list[str] = []
-        self.filesystem = EMPTY_FILESYSTEM
+        self.filesystem = HostFilesystem()
 
     def write(self, name: str, text: str = "x") -> Path:
         path = self.base / name
@@ -46,7 +46,7 @@ class Folders:
         subprocess.run(["git", *words], cwd=self.base / folder, env=environment, check=True, capture_output=True)
 
     def scan(
-        self, directory: str = "work", before: HostFilesystem = EMPTY_FILESYSTEM, *allowed: str, **environment: str
+        self, directory: str = "work", before: HostFilesystem = NOTHING_BEFORE, *allowed: str, **environment: str
     ) -> set[str]:
         """Scan a folder and create the placeholders. Return the protected paths relative to the base."""
         sandbox_config = build_sandbox_config(
@@ -244,9 +244,8 @@ def test_private_paths_are_those_that_are_not_world_readable(tmp_path: Path) -> 
         (tmp_path / name / "inner").touch()
         (tmp_path / name / "inner").chmod(0o600)
         (tmp_path / name).chmod(mode)
-    files, closed = find_private_paths(tmp_path)
-    assert sorted(files) == [tmp_path / "group", tmp_path / "own", tmp_path / "public/inner"]
-    assert closed == [tmp_path / "closed"]
+    names = ("closed", "group", "own", "public/inner")
+    assert sorted(find_private_paths(tmp_path)) == [tmp_path / name for name in names]
 
 
 # What git uses
@@ -477,9 +476,9 @@ def test_a_scan_finds_the_repositories_that_git_finds(folders: Folders) -> None:
     (folders.work / "a/.git").mkdir(parents=True)
     for name in ("HEAD", "objects", "refs"):
         folders.write(f"work/b/{name}/x")
-    result = scan_folder(folders.work)
-    assert set(result.repositories) == {folders.work / "a", folders.work / "b"}
-    assert result.complete
+    scan = FolderScan([folders.work])
+    assert scan.scan(folders.work)
+    assert set(scan.repositories) == {folders.work / "a", folders.work / "b"}
 
 
 def test_paths_in_a_hidden_folder_are_not_hidden_again(folders: Folders) -> None:

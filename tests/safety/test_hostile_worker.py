@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.safety.bubblewrap import find_bubblewrap
-from ask.safety.folder_scan import EMPTY_FILESYSTEM
+from ask.safety.bubblewrap import SandboxProcess, find_bubblewrap
 from ask.safety.sandbox import parse_tool_result
-from ask.safety.sandbox_config import SandboxConfig
-from ask.safety.sandbox_process import SandboxProcess
+from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.tools.base import ToolError
 from ask.worker_channel import DONE, MAX_FRAME_SIZE, WorkerDiedError, WorkerTimeoutError, encode_frame
 from tests.json_strategies import any_json
@@ -27,9 +25,7 @@ exec {bubblewrap} "${{arguments[@]}}" -- /bin/bash -c {says}
 """
 """A replacement for bubblewrap that opens the sandbox and runs another worker in it."""
 LINKS = [path for path in Path("/").iterdir() if path.is_symlink()]
-VIEW = EMPTY_FILESYSTEM._replace(
-    system_folders=(Path("/usr"),), root_links=tuple((os.readlink(path), path) for path in LINKS)
-)
+VIEW = HostFilesystem(system_folders=(Path("/usr"),), root_links=tuple((os.readlink(path), path) for path in LINKS))
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from ask.messages import ToolSpec
-from ask.safety.deny_rules import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH, CommandDenyRule
-from ask.safety.policy import Decision, ToolPolicy, Verdict
+from ask.safety.policy import DEFAULT_DENY_RULES, MAX_COMMAND_LENGTH, CommandDenyRule, Decision, ToolPolicy, Verdict
 from ask.tools.base import Tool, ToolResult
 from ask.tools.builtin import list_builtin_tools
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ask.safety.bubblewrap import BindMount, build_bubblewrap_arguments, list_bind_mounts
+from ask.safety.bubblewrap import build_bubblewrap_arguments
+from ask.safety.mounts import BindMount, list_bind_mounts
 from ask.safety.sandbox_config import HostFilesystem, Limits, SandboxConfig
 
 HOME = Path("/home/u")

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.safety.seccomp import RULES, build_filter, find_filter
-from ask.safety.system_calls import CALL_NUMBERS, LAST_CALL_NUMBER, MACHINES, Machine
+from ask.safety.seccomp import LAST_CALL_NUMBER, MACHINES, RULES, build_filter, generate_filters, read_call_numbers
+
+CALL_NUMBERS = {machine: read_call_numbers(machine) for machine in MACHINES}
 
 ALLOWED, KILLED = 0x7FFF0000, 0x80000000
 EPERM, ENOENT, ENOSYS, EPROTONOSUPPORT, ESOCKTNOSUPPORT, EAFNOSUPPORT = (
@@ -106,47 +107,42 @@ CASES = [
         Case(call, (), EPERM)
         for rule in RULES[:6]
         for call in rule.system_calls.split()
-        if None not in CALL_NUMBERS[call]
+        if all(call in numbers for numbers in CALL_NUMBERS.values())
     ),
 ]
 
 
 def test_this_machine_has_a_filter() -> None:
-    assert find_filter(platform.machine())
-    assert find_filter("pdp11") is None
+    assert f"{platform.machine()}.bpf" in {path.name for path in generate_filters() if path.exists()}
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.call} {case.arguments}")
-def test_filter_decisions(machine: Machine, case: Case) -> None:
-    number = machine.get_call_number(case.call)
-    assert number is not None
-    assert decide(build_filter(machine), number, case.arguments) == case.decision
+def test_filter_decisions(machine: str, case: Case) -> None:
+    assert decide(build_filter(machine), CALL_NUMBERS[machine][case.call], case.arguments) == case.decision
 
 
-@pytest.mark.parametrize("call", [name for name, numbers in CALL_NUMBERS.items() if numbers[1] is None])
+@pytest.mark.parametrize("call", sorted(CALL_NUMBERS["x86_64"].keys() - CALL_NUMBERS["aarch64"].keys()))
 def test_x86_only_calls_are_refused_there(call: str) -> None:
     arguments = {"open": (0, 0o100, 0o4755), "mknod": (0, 0o060644), "chmod": (0, 0o4755), "creat": (0, 0o4755)}
-    number = MACHINES[0].get_call_number(call)
-    assert number is not None
-    assert decide(build_filter(MACHINES[0]), number, arguments.get(call, ())) == EPERM
+    assert decide(build_filter("x86_64"), CALL_NUMBERS["x86_64"][call], arguments.get(call, ())) == EPERM
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+@pytest.mark.parametrize("machine", MACHINES)
 @given(number=st.integers(0, 2**32 - 1), arguments=st.tuples(*[st.integers(0, 2**64 - 1)] * 6))
 def test_calls_without_a_rule_are_allowed_and_unknown_ones_do_not_exist(
-    machine: Machine, number: int, arguments: tuple[int, ...]
+    machine: str, number: int, arguments: tuple[int, ...]
 ) -> None:
     program = build_filter(machine)
-    named = {machine.get_call_number(call) for rule in RULES for call in rule.system_calls.split()}
+    named = {CALL_NUMBERS[machine].get(call) for rule in RULES for call in rule.system_calls.split()}
     decision = decide(program, number, arguments)
-    if machine.name == "x86_64" and number & 0x40000000:
+    if machine == "x86_64" and number & 0x40000000:
         assert decision == KILLED
     elif number > LAST_CALL_NUMBER:
         assert decision == ENOSYS
     elif number not in named:
         assert decision == ALLOWED
-    assert decide(program, number, arguments, OTHER_CONVENTION[machine.name]) == KILLED
+    assert decide(program, number, arguments, OTHER_CONVENTION[machine]) == KILLED
 
 
 def test_dangerous_calls_are_listed() -> None:
@@ -159,4 +155,4 @@ def test_dangerous_calls_are_listed() -> None:
 
 
 def test_every_call_that_has_a_number_has_a_rule() -> None:
-    assert {call for rule in RULES for call in rule.system_calls.split()} == set(CALL_NUMBERS)
+    assert {call for rule in RULES for call in rule.system_calls.split()} == set().union(*CALL_NUMBERS.values())

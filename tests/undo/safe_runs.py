@@ -11,11 +11,10 @@ from pathlib import Path
 from random import Random
 
 import ask.undo.pruning  # noqa: F401
-from ask.undo.backups import FileBackups, FolderBackups
-from ask.undo.folder_diff import add_folder_changes
+from ask.undo.backups import FileBackups, Journal
 from ask.undo.journal import RUN, UNDO, BackupSet, JournalHeader, PathChange, merge_changes, read_backup_sets
-from ask.undo.journal_writer import Journal
 from ask.undo.restore import RestoreStatus, apply_restore, plan_restore
+from ask.undo.snapshots import add_folder_changes, back_up_folders, record_folder_changes
 from tests.undo.runs import tree
 
 
@@ -31,11 +30,10 @@ class FolderRuns:
     def run(self, change: Callable[[], object], *, end: bool = True) -> None:
         """A run that does that, and comes to its end or is killed."""
         record = Journal(self.data, JournalHeader("a1", str(self.work), ""))
-        keeper = FolderBackups(record)
-        keeper.back_up([self.work], {str(self.work / ".git")}, lambda: None)
+        back_up_folders(record, [self.work], {str(self.work / ".git")}, lambda: None)
         change()
         if end:
-            keeper.finish()
+            record_folder_changes(record)
         record.close()
 
     @property

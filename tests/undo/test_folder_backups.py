@@ -17,14 +17,26 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ask.errors import FileError
-from ask.undo.backups import FolderBackups
-from ask.undo.contents import MAX_BACKUP_SIZE
-from ask.undo.folder_copies import MANIFEST_NAME, MAX_FILES, MAX_TOTAL_BYTES, FoldersTooLargeError, check_folder_sizes
-from ask.undo.folder_diff import add_folder_changes
-from ask.undo.journal import BACKUPS_FOLDER, JOURNAL_NAME, SNAPSHOT_NAME, JournalHeader
-from ask.undo.journal_writer import Journal
+from ask.undo.backups import Journal
+from ask.undo.journal import (
+    BACKUPS_FOLDER,
+    JOURNAL_NAME,
+    MAX_BACKUP_SIZE,
+    MAX_FILES,
+    MAX_TOTAL_BYTES,
+    SNAPSHOT_NAME,
+    JournalHeader,
+)
 from ask.undo.pruning import SNAPSHOT_STORAGE_LIMIT, STAMP_NAME
 from ask.undo.restore import RestoreStatus
+from ask.undo.snapshots import (
+    MANIFEST_NAME,
+    FoldersTooLargeError,
+    add_folder_changes,
+    back_up_folders,
+    check_folder_sizes,
+    record_folder_changes,
+)
 from ask.undo.trees import MAX_DEPTH
 from tests.undo.safe_runs import ACTS, NAMES, PATHS, FolderRuns, check
 
@@ -263,10 +275,9 @@ def test_a_run_that_changes_nothing_leaves_no_record(runs: FolderRuns) -> None:
 
 def test_what_a_run_wrote_elsewhere_is_kept_though_its_folders_are_as_they_were(runs: FolderRuns) -> None:
     record = Journal(runs.data, JournalHeader("a1", "", ""))
-    keeper = FolderBackups(record)
-    keeper.back_up([runs.work], (), lambda: None)
-    record.add_line({"kind": "file", "path": "/x", "copy": 0, "digest": "", "lost": "", "folders": [], "wrote": "1"})
-    keeper.finish()
+    back_up_folders(record, [runs.work], (), lambda: None)
+    record.add_line(kind="file", path="/x", copy=0, digest="", lost="", folders=[], wrote="1")
+    record_folder_changes(record)
     record.close()
     assert [list(map(str, add_folder_changes(one).changes)) for one in runs.records] == [["/x"]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import stat
@@ -17,16 +18,14 @@ from hypothesis import strategies as st
 
 from ask.errors import FileError
 from ask.tools.base import ToolError
-from ask.undo.contents import MAX_BACKUP_SIZE
 from ask.undo.journal import (
     JOURNAL_NAME,
-    JournalHeader,
+    MAX_BACKUP_SIZE,
     find_undone_names,
     lock_backup_sets,
     merge_changes,
     read_backup_sets,
 )
-from ask.undo.journal_writer import Journal
 from ask.undo.pruning import STAMP_NAME
 from ask.undo.restore import RestoreStatus, plan_restore
 from tests.undo.runs import Runs
@@ -211,24 +210,6 @@ def test_an_original_that_is_too_large_is_not_kept(runs: Runs) -> None:
     assert runs.states() == {"f": RestoreStatus.NO_BACKUP}
 
 
-def test_a_file_replaced_while_it_is_backed_up_is_copied_instead_of_linked(runs: Runs) -> None:
-    file = runs.work / "f"
-    file.write_text("opened")
-    record = Journal(runs.data, JournalHeader("a1", str(runs.work), ""))
-    folder = os.open(runs.work, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with file.open("rb") as original:
-            file.rename(runs.work / "moved")
-            file.write_text("replacement")
-            assert record.link_file(original, "f", folder) is None
-            copy, *_ = record.copy_file(original)
-        assert (record.ensure_folder() / str(copy)).read_text() == "opened"
-    finally:
-        os.close(folder)
-        record.close()
-    assert file.stat().st_nlink == 1
-
-
 # What has changed since
 
 
@@ -375,6 +356,23 @@ def test_a_journal_that_makes_no_sense_is_an_error(runs: Runs, journal: bytes) -
     file.write_bytes(journal)
     with pytest.raises(FileError, match="makes no sense"):
         read_backup_sets(runs.data)
+
+
+def test_a_journal_of_an_earlier_version_can_be_read(runs: Runs) -> None:
+    runs.write("f", "1")
+    journal = runs.records[0].folder / JOURNAL_NAME
+    header = journal.read_bytes().partition(b"\n")[0]
+    original = {"copy": 1, "digest": "0f", "owned": [0o644, 0, 0], "lost": ""}
+    lines = [
+        {"kind": "file", "path": "/a", "folders": [], "wrote": "1f", **original},
+        {"kind": "again", "path": "/a", "wrote": "2f"},
+        {"kind": "thing", "path": "/b/c", "root": "/b", "modified": 5, "wrote": ["1f", 0o600], **original},
+    ]
+    journal.write_bytes(b"\n".join([header, *(json.dumps(line).encode() for line in lines), b""]))
+    by_tool, in_folder = runs.changes
+    assert {state.content for state in by_tool.new_states} == {"1f", "2f"}
+    assert in_folder.original is not None
+    assert (in_folder.original_state.mode, in_folder.original.modified_ns, in_folder.root) == (0o644, 5, Path("/b"))
 
 
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
