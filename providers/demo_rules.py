@@ -151,18 +151,7 @@ FIND_LARGE_FILES_RULE = compile_rule(
     r"(?:find|list|show) (?:all )?(?:the )?files (?:over|above|(?:larger|bigger) than) "
     rf"(?P<size>\d+) ?(?P<unit>[KMG])B?(?: (?:in|under|below) (?P<folder>{NAME_PATTERN}))?"
 )
-COMMAND_BY_TOOL = {
-    "list_dir": "ls -l {dirpath}",
-    "read_file": "cat {filepath}",
-    "write_file": r"printf '%s\n' {content} > {filepath}",
-}
-"""The shell equivalent of a tool call."""
-HELLO_PROGRAMS = {
-    "bash": 'echo "Hello, world!"',
-    "c": '#include <stdio.h>\n\nint main(void) {\n    puts("Hello, world!");\n}',
-    "javascript": 'console.log("Hello, world!");',
-    "python": 'print("Hello, world!")',
-}
+HELLO_PROGRAMS = {"bash": 'echo "Hello, world!"', "python": 'print("Hello, world!")'}
 """A hello-world program by language."""
 
 
@@ -172,15 +161,7 @@ def find_command(prompt: str) -> str:
     if match:
         folder = shlex.quote(strip_quotes(match["folder"] or "."))
         return f"find {folder} -type f -size +{match['size']}{match['unit'].upper().replace('K', 'k')}"
-    calls = [call for calls in plan_calls(prompt) for call in calls]
-    commands = []
-    for call in calls:
-        arguments = {name: shlex.quote(value) for name, value in call.arguments.items()}
-        commands.append(
-            call.arguments["command"]
-            if call.tool_name == "bash"
-            else COMMAND_BY_TOOL.get(call.tool_name, "").format(**arguments)
-        )
+    commands = [call.arguments.get("command", "") for calls in plan_calls(prompt) for call in calls]
     return " && ".join(commands) if commands and all(commands) else NO_COMMAND_MESSAGE
 
 
@@ -217,12 +198,7 @@ ERROR_PATTERN = re.compile(r"error|fail|exception", re.IGNORECASE)
 ASKS_ABOUT_ERROR_PATTERN = re.compile(r"broke|wrong|error|fail|exception|problem|happened|why", re.IGNORECASE)
 ENTRY_PATTERN = re.compile(r"(?P<kind>file|dir|link|other) (?:(?<=file )(?P<size>\d{1,18}) )?(?P<name>.+)")
 """A line of list_dir's result."""
-ENTRY_KIND_NAMES = {
-    "dir": ("directory", "directories"),
-    "file": ("file", "files"),
-    "link": ("link", "links"),
-    "other": ("other", "other"),
-}
+ENTRY_KINDS = {"dir": "directory", "file": "file", "link": "link", "other": "other"}
 PARTIAL_READ_PATTERN = re.compile(r"(?P<part>.*\n)\[(?P<note>lines? [\d,]+[^\n]* of [^\n]*)\]", re.DOTALL)
 """A result of read_file with only part of the file."""
 EMPTY_FILE_RESULT = "[the file is empty]"
@@ -243,7 +219,7 @@ def describe_input(prompt: str, blocks: Sequence[InputBlock]) -> str:
 def describe_block(block: InputBlock, find_errors: bool) -> str:
     """Describe the size of a block, and its first line or, if requested, its first error."""
     size = f"{format_inline_code(block.name)} has {describe_size(block.text)}."
-    lines = split_lines(block.text) or [""]
+    lines = block.text.split("\n")
     if not find_errors:
         return f"{size} It begins:\n\n{format_code_block(lines[0])}"
     error_index = next((number for number, line in enumerate(lines) if ERROR_PATTERN.search(line)), None)
@@ -295,12 +271,10 @@ def describe_listing(folder: str, result: str) -> str:
     if not entries:
         return f"{result}."
     kinds = Counter(entry["kind"] for entry in entries)
-    summary = ", ".join(format_count(kinds[kind], *ENTRY_KIND_NAMES[kind]) for kind in ENTRY_KIND_NAMES if kinds[kind])
-    lines = [f"{format_inline_code(folder)} has {format_count(len(entries), 'entry', 'entries')}: {summary}.", ""]
+    summary = ", ".join(format_count(kinds[kind], name) for kind, name in ENTRY_KINDS.items() if kinds[kind])
+    lines = [f"{format_inline_code(folder)} has {format_count(len(entries), 'entry')}: {summary}.", ""]
     for entry in entries[:MAX_SHOWN_LINES]:
-        size = (
-            format_count(int(entry["size"]), "byte", "bytes") if entry["size"] else ENTRY_KIND_NAMES[entry["kind"]][0]
-        )
+        size = format_count(int(entry["size"]), "byte") if entry["size"] else ENTRY_KINDS[entry["kind"]]
         lines.append(f"- {format_inline_code(entry['name'])} ({size})")
     if len(entries) > MAX_SHOWN_LINES:
         lines.append(f"- and {len(entries) - MAX_SHOWN_LINES} more")
@@ -319,18 +293,13 @@ def describe_content(name: str, result: str) -> str:
 
 def describe_size(text: str) -> str:
     """Describe the size of a text: lines, words, bytes."""
-    lines = format_count(len(split_lines(text)), "line", "lines")
-    words = format_count(len(text.split()), "word", "words")
-    return f"{lines}, {words} and {format_count(len(text.encode('utf-8', 'surrogatepass')), 'byte', 'bytes')}"
+    lines = format_count(len(text.removesuffix("\n").split("\n")) if text else 0, "line")
+    size = format_count(len(text.encode("utf-8", "surrogatepass")), "byte")
+    return f"{lines}, {format_count(len(text.split()), 'word')} and {size}"
 
 
-def split_lines(text: str) -> list[str]:
-    """Split a text into lines like grep: only a newline ends a line."""
-    return text.removesuffix("\n").split("\n") if text else []
-
-
-def format_count(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}"
+def format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {re.sub('y$', 'ie', noun)}s"
 
 
 def format_call(call: PlannedCall) -> str:
@@ -346,7 +315,7 @@ def format_inline_code(text: str) -> str:
 def format_code_block(text: str) -> str:
     """Format the start of the text as a Markdown code block, with a note if it is truncated."""
     full_text = text.removesuffix("\n")
-    shown = "\n".join(split_lines(full_text)[:MAX_SHOWN_LINES])[:MAX_SHOWN_CHARACTERS]
+    shown = "\n".join(full_text.split("\n")[:MAX_SHOWN_LINES])[:MAX_SHOWN_CHARACTERS]
     note = "" if shown == full_text else "\n\n(This is the beginning.)"
     ticks = make_fence(shown, 3)
     return f"{ticks}\n{shown}\n{ticks}{note}"
