@@ -5,12 +5,11 @@ These are pure functions from text to text; `demo` decides which of them answers
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +27,6 @@ NAME_PATTERN = rf"(?:{QUOTED_PATTERN}|\.\.?|\S*?[^\s.?!,])"
 NEW_FILE_PATTERN = rf"(?:the )?(?:file )?(?P<filepath>{QUOTED_PATTERN}|\S*[./]\w\S*?)"
 """A file to write to: quoted, or with a dot or slash, so that other nouns do not match."""
 CONTENT_PATTERN = rf"(?P<content>{QUOTED_PATTERN}|.+)"
-OLD_TEXT_PATTERN = rf"(?P<old_text>{QUOTED_PATTERN}|.+?)"
-NEW_TEXT_PATTERN = rf"(?P<new_text>{QUOTED_PATTERN}|.+)"
 OLD_FILES_PATTERN = r"(?:the contents of )?(?P<filepath>.+?)"
 HERE_PATTERN = "(?:here|this folder|this directory)"
 FOLDER_PATTERN = rf"(?:{HERE_PATTERN}|(?:the )?(?P<dirpath>{NAME_PATTERN})(?: folder| directory)?)"
@@ -78,7 +75,6 @@ CALL_RULES = [
     for tool_name, pattern in (
         ("write_file", rf"(?:write|create|save|make) {NEW_FILE_PATTERN} (?:with|containing|saying) {CONTENT_PATTERN}"),
         ("write_file", rf"(?:write|save|put) {CONTENT_PATTERN} (?:to|into|in) {NEW_FILE_PATTERN}"),
-        ("edit_file", rf"replace {OLD_TEXT_PATTERN} (?:with|by) {NEW_TEXT_PATTERN} in {NEW_FILE_PATTERN}"),
         ("bash", rf"(?:run|execute) (?P<command>{QUOTED_PATTERN}|(?!(?:the|a|an|my|this|it|all)\b).+)"),
         ("list_dir", rf"(?:ls(?: -\w+)?|(?:list|show)(?: me)?(?: all)?(?: the)? files)(?:(?: in)? {FOLDER_PATTERN})??"),
         ("list_dir", rf"(?:which|what) files (?:are|do i have)(?: in)?(?: {FOLDER_PATTERN})?"),
@@ -228,20 +224,6 @@ def describe_block(block: InputBlock, find_errors: bool) -> str:
     return f"{size} The first trouble is in line {error_index + 1}:\n\n{format_code_block(lines[error_index])}"
 
 
-def explain_blocked_calls(calls: Sequence[PlannedCall], offered_tools: Set[str], tool_choice: str) -> str:
-    """Explain which calls the request does not allow, and why; "" if it allows them."""
-    missing = [call.tool_name for call in calls if call.tool_name not in offered_tools]
-    if not offered_tools:
-        reason = "this request offers no tools"
-    elif tool_choice == "none":
-        reason = "this request allows no further calls"
-    elif missing:
-        reason = f"{format_inline_code(missing[0])} is not among the tools offered"
-    else:
-        return ""
-    return f"I would have called {' and '.join(format_call(call) for call in calls)}, but {reason}."
-
-
 def is_error_result(result: str) -> bool:
     """Check whether a result reports an error.
 
@@ -253,7 +235,7 @@ def is_error_result(result: str) -> bool:
 def describe_result(call: PlannedCall, result: str) -> str:
     """Describe the result of a call to the user."""
     if is_error_result(result):
-        return f"{format_call(call)} did not work: {result.removeprefix('Error:').strip()}."
+        return f"{format_inline_code(call.tool_name)} did not work: {result.removeprefix('Error:').strip()}."
     if call.tool_name == "list_dir":
         return describe_listing(call.arguments["dirpath"], result)
     if call.tool_name == "read_file":
@@ -300,11 +282,6 @@ def describe_size(text: str) -> str:
 
 def format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {re.sub('y$', 'ie', noun)}s"
-
-
-def format_call(call: PlannedCall) -> str:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
-    return f"{format_inline_code(call.tool_name)} with {format_inline_code(arguments)}"
 
 
 def format_inline_code(text: str) -> str:
