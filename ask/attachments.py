@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress
+from functools import cache
 from typing import NamedTuple
 
 from ask.messages import Attachment, Message
@@ -60,28 +60,30 @@ MAX_FILE_BYTES = {"image": 20_000_000, "PDF": 32_000_000, "audio": 25_000_000}
 MAX_TOTAL_BYTES = 50_000_000
 """The largest size of all files of a message, in bytes: services accept no larger requests."""
 
-SIGNATURES = (
-    (rb"\x89PNG\r\n\x1a\n", "image/png"),
-    (rb"\xff\xd8\xff", "image/jpeg"),
-    (rb"GIF8[79]a", "image/gif"),
-    (rb"RIFF....WEBP", "image/webp"),
-    (rb"....ftyp(?:heic|heix|hevc|heim|heis|mif1|msf1)", "image/heic"),
-    (rb"RIFF....WAVE", "audio/wav"),
-    (rb"ID3[\x02-\x04]|\xff[\xf2\xf3\xfa\xfb][\x10-\xef]", "audio/mpeg"),
-    (rb"OggS\0", "audio/ogg"),
-    (rb"fLaC", "audio/flac"),
-    (rb"....ftypM4[AB] ", "audio/mp4"),
-    (rb"\xff[\xf0\xf1\xf8\xf9][\x40-\xbf]", "audio/aac"),
-    (rb"FORM....AIF[FC]", "audio/aiff"),
-    (rb"....ftypavi[fs]", "image/avif"),
-    (rb"BM.{4}\0\0\0\0", "image/bmp"),
-    (rb"II\*\0|MM\0\*", "image/tiff"),
-    (rb"....ftyp", "video/mp4"),
-    (rb"\x1a\x45\xdf\xa3", "video/webm"),
-    (rb"PK\x03\x04", "application/zip"),
-)
+SIGNATURES = [
+    (re.compile(pattern, re.DOTALL), media_type)
+    for pattern, media_type in (
+        (rb"\x89PNG\r\n\x1a\n", "image/png"),
+        (rb"\xff\xd8\xff", "image/jpeg"),
+        (rb"GIF8[79]a", "image/gif"),
+        (rb"RIFF....WEBP", "image/webp"),
+        (rb"....ftyp(?:heic|heix|hevc|heim|heis|mif1|msf1)", "image/heic"),
+        (rb"RIFF....WAVE", "audio/wav"),
+        (rb"ID3[\x02-\x04]|\xff[\xf2\xf3\xfa\xfb][\x10-\xef]", "audio/mpeg"),
+        (rb"OggS\0", "audio/ogg"),
+        (rb"fLaC", "audio/flac"),
+        (rb"....ftypM4[AB] ", "audio/mp4"),
+        (rb"\xff[\xf0\xf1\xf8\xf9][\x40-\xbf]", "audio/aac"),
+        (rb"FORM....AIF[FC]", "audio/aiff"),
+        (rb"....ftypavi[fs]", "image/avif"),
+        (rb"BM.{4}\0\0\0\0", "image/bmp"),
+        (rb"II\*\0|MM\0\*", "image/tiff"),
+        (rb"....ftyp", "video/mp4"),
+        (rb"\x1a\x45\xdf\xa3", "video/webm"),
+        (rb"PK\x03\x04", "application/zip"),
+    )
+]
 """How the content of each media type begins; the first match counts."""
-_SIGNATURE_PATTERNS = tuple((re.compile(pattern, re.DOTALL), media_type) for pattern, media_type in SIGNATURES)
 _PDF_HEADER = re.compile(rb"\s*%PDF-\d")
 _PDF_PAGE = re.compile(rb"/Type\s*/Page(?!\w)")
 
@@ -106,7 +108,7 @@ def detect_media_type(data: bytes) -> str:
         return "application/pdf"
     if _is_text(head):
         return ""
-    return next((media_type for pattern, media_type in _SIGNATURE_PATTERNS if pattern.match(head)), "")
+    return next((media_type for pattern, media_type in SIGNATURES if pattern.match(head)), "")
 
 
 def _is_text(head: bytes) -> bool:
@@ -146,25 +148,16 @@ def replace_unsupported_attachments(messages: Iterable[Message], is_supported: C
 
     Attachments outside user messages are always replaced. `is_supported` is called once per MIME type.
     """
-    support_by_type: dict[str, bool] = {}
-
-    def is_attachment_supported(attachment: Attachment) -> bool:
-        if attachment.media_type not in support_by_type:
-            support_by_type[attachment.media_type] = is_supported(attachment.media_type)
-        return support_by_type[attachment.media_type]
-
-    return [
-        _replace_unsupported(message, is_attachment_supported) if message.attachments else message
-        for message in messages
-    ]
+    is_type_supported = cache(is_supported)
+    return [_replace_unsupported(message, is_type_supported) for message in messages]
 
 
-def _replace_unsupported(message: Message, is_supported: Callable[[Attachment], bool]) -> Message:
-    supported = [message.role == "user" and is_supported(attachment) for attachment in message.attachments]
-    attachments = zip(message.attachments, supported, strict=True)
-    notes = [format_omission_note(attachment) for attachment, is_kept in attachments if not is_kept]
-    content = "\n\n".join(filter(None, (message.content, *notes)))
-    return message._replace(content=content, attachments=tuple(compress(message.attachments, supported)))
+def _replace_unsupported(message: Message, is_supported: Callable[[str], bool]) -> Message:
+    kept = [each for each in message.attachments if message.role == "user" and is_supported(each.media_type)]
+    if len(kept) == len(message.attachments):
+        return message
+    notes = [format_omission_note(attachment) for attachment in message.attachments if attachment not in kept]
+    return message._replace(content="\n\n".join(filter(None, (message.content, *notes))), attachments=tuple(kept))
 
 
 def format_supported_types(is_supported: Callable[[str], bool]) -> str:

@@ -78,8 +78,6 @@ ERROR_STATUSES = {
     "overloaded_error": 529,
 }
 """HTTP status by error type: an error inside a stream has no status."""
-BILLING_MESSAGES = ("credit balance is too low", "specified API usage limits", "specified workspace API usage limits")
-"""Messages of 400 errors that another key or more credit would solve."""
 ADD_CREDITS_HINT = "add credits or raise the limit at https://platform.claude.com/settings/billing"
 OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 """Option names by the API parameter that they become, to explain errors about that parameter."""
@@ -87,6 +85,12 @@ OPTION_NAMES = {"stop_sequences": "stop", "output_config": "reasoning_effort"}
 
 class Anthropic(Provider):
     """Anthropic's Messages API."""
+
+    error_rules = (
+        ("^402 |enforced_spend_limit_reached|credit balance is too low", Remedy.NEXT_KEY, ADD_CREDITS_HINT),
+        ("specified (workspace )?API usage limits", Remedy.NEXT_KEY, ADD_CREDITS_HINT),
+        ("^413 |prompt is too long", None, "send less, or begin a new conversation"),
+    )
 
     # Requests
 
@@ -245,12 +249,6 @@ class Anthropic(Provider):
         provider_error.parameter = OPTION_NAMES.get(message.partition(":")[0].partition(".")[0])
         if error_type == "not_found_error":
             provider_error.message = f"not found: {message}"
-        limit_reached = as_dict(error.get("details")).get("error_code") == "enforced_spend_limit_reached"
-        if limit_reached or code == 402 or any(words in message for words in BILLING_MESSAGES):
-            provider_error.remedy = Remedy.NEXT_KEY
-            provider_error.advice = ADD_CREDITS_HINT
-        elif code == 413 or "prompt is too long" in message:
-            provider_error.advice = "send less, or begin a new conversation"
         return provider_error
 
     # Models

@@ -22,13 +22,13 @@ from ask import (
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """https://api-docs.deepseek.com/guides/vision"""
-TOP_UP_HINT = "top up at https://platform.deepseek.com/top_up"
 
 
 class DeepSeek(ChatCompletions):
     """DeepSeek, with its reasoning, JSON mode and cache statistics."""
 
     native_fields = ("reasoning_content",)
+    error_rules = (("^402 ", None, "top up at https://platform.deepseek.com/top_up"),)
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         """Accept images for the flash models; the others are text only."""
@@ -56,12 +56,6 @@ class DeepSeek(ChatCompletions):
         error = super().failure(response, answer)
         if error is None and first_choice(response).get("finish_reason") == "insufficient_system_resource":
             return ProviderError("the service ran out of resources in the middle of the answer", None, Remedy.RETRY())
-        return error
-
-    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        error = super().provider_parse_error(status, headers, body)
-        if status == 402:
-            error.advice = TOP_UP_HINT
         return error
 
 

@@ -19,7 +19,6 @@ from .demo_rules import (
     answer_small_talk,
     describe_input,
     describe_result,
-    explain_blocked_calls,
     find_command,
     find_program,
     is_error_result,
@@ -80,10 +79,10 @@ def choose_completion(body: Mapping[str, Any]) -> dict[str, Any]:
     rounds = plan_calls(prompt)[sum("tool_calls" in message for message in later_messages) :]
     if rounds and not any(is_error_result(result) for _, result in results):
         offered_tools = {tool["function"]["name"] for tool in body.get("tools", ())}
-        blocked_reason = explain_blocked_calls(rounds[0], offered_tools, body.get("tool_choice", ""))
-        if not blocked_reason:
+        missing = [call.tool_name for call in rounds[0] if call.tool_name not in offered_tools]
+        if not missing and body["tool_choice"] == "auto":
             return make_completion(body, "", rounds[0])
-        paragraphs.append(blocked_reason)
+        paragraphs.append(f"I would have called `{rounds[0][0].tool_name}`, but this request does not allow it.")
     if "response_format" in body:
         value = make_value(body["response_format"]["json_schema"]["schema"], prompt)
         return make_completion(body, json.dumps(value, ensure_ascii=False))

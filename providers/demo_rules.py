@@ -5,12 +5,11 @@ These are pure functions from text to text; `demo` decides which of them answers
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +27,6 @@ NAME_PATTERN = rf"(?:{QUOTED_PATTERN}|\.\.?|\S*?[^\s.?!,])"
 NEW_FILE_PATTERN = rf"(?:the )?(?:file )?(?P<filepath>{QUOTED_PATTERN}|\S*[./]\w\S*?)"
 """A file to write to: quoted, or with a dot or slash, so that other nouns do not match."""
 CONTENT_PATTERN = rf"(?P<content>{QUOTED_PATTERN}|.+)"
-OLD_TEXT_PATTERN = rf"(?P<old_text>{QUOTED_PATTERN}|.+?)"
-NEW_TEXT_PATTERN = rf"(?P<new_text>{QUOTED_PATTERN}|.+)"
 OLD_FILES_PATTERN = r"(?:the contents of )?(?P<filepath>.+?)"
 HERE_PATTERN = "(?:here|this folder|this directory)"
 FOLDER_PATTERN = rf"(?:{HERE_PATTERN}|(?:the )?(?P<dirpath>{NAME_PATTERN})(?: folder| directory)?)"
@@ -78,7 +75,6 @@ CALL_RULES = [
     for tool_name, pattern in (
         ("write_file", rf"(?:write|create|save|make) {NEW_FILE_PATTERN} (?:with|containing|saying) {CONTENT_PATTERN}"),
         ("write_file", rf"(?:write|save|put) {CONTENT_PATTERN} (?:to|into|in) {NEW_FILE_PATTERN}"),
-        ("edit_file", rf"replace {OLD_TEXT_PATTERN} (?:with|by) {NEW_TEXT_PATTERN} in {NEW_FILE_PATTERN}"),
         ("bash", rf"(?:run|execute) (?P<command>{QUOTED_PATTERN}|(?!(?:the|a|an|my|this|it|all)\b).+)"),
         ("list_dir", rf"(?:ls(?: -\w+)?|(?:list|show)(?: me)?(?: all)?(?: the)? files)(?:(?: in)? {FOLDER_PATTERN})??"),
         ("list_dir", rf"(?:which|what) files (?:are|do i have)(?: in)?(?: {FOLDER_PATTERN})?"),
@@ -151,18 +147,7 @@ FIND_LARGE_FILES_RULE = compile_rule(
     r"(?:find|list|show) (?:all )?(?:the )?files (?:over|above|(?:larger|bigger) than) "
     rf"(?P<size>\d+) ?(?P<unit>[KMG])B?(?: (?:in|under|below) (?P<folder>{NAME_PATTERN}))?"
 )
-COMMAND_BY_TOOL = {
-    "list_dir": "ls -l {dirpath}",
-    "read_file": "cat {filepath}",
-    "write_file": r"printf '%s\n' {content} > {filepath}",
-}
-"""The shell equivalent of a tool call."""
-HELLO_PROGRAMS = {
-    "bash": 'echo "Hello, world!"',
-    "c": '#include <stdio.h>\n\nint main(void) {\n    puts("Hello, world!");\n}',
-    "javascript": 'console.log("Hello, world!");',
-    "python": 'print("Hello, world!")',
-}
+HELLO_PROGRAMS = {"bash": 'echo "Hello, world!"', "python": 'print("Hello, world!")'}
 """A hello-world program by language."""
 
 
@@ -172,15 +157,7 @@ def find_command(prompt: str) -> str:
     if match:
         folder = shlex.quote(strip_quotes(match["folder"] or "."))
         return f"find {folder} -type f -size +{match['size']}{match['unit'].upper().replace('K', 'k')}"
-    calls = [call for calls in plan_calls(prompt) for call in calls]
-    commands = []
-    for call in calls:
-        arguments = {name: shlex.quote(value) for name, value in call.arguments.items()}
-        commands.append(
-            call.arguments["command"]
-            if call.tool_name == "bash"
-            else COMMAND_BY_TOOL.get(call.tool_name, "").format(**arguments)
-        )
+    commands = [call.arguments.get("command", "") for calls in plan_calls(prompt) for call in calls]
     return " && ".join(commands) if commands and all(commands) else NO_COMMAND_MESSAGE
 
 
@@ -217,12 +194,7 @@ ERROR_PATTERN = re.compile(r"error|fail|exception", re.IGNORECASE)
 ASKS_ABOUT_ERROR_PATTERN = re.compile(r"broke|wrong|error|fail|exception|problem|happened|why", re.IGNORECASE)
 ENTRY_PATTERN = re.compile(r"(?P<kind>file|dir|link|other) (?:(?<=file )(?P<size>\d{1,18}) )?(?P<name>.+)")
 """A line of list_dir's result."""
-ENTRY_KIND_NAMES = {
-    "dir": ("directory", "directories"),
-    "file": ("file", "files"),
-    "link": ("link", "links"),
-    "other": ("other", "other"),
-}
+ENTRY_KINDS = {"dir": "directory", "file": "file", "link": "link", "other": "other"}
 PARTIAL_READ_PATTERN = re.compile(r"(?P<part>.*\n)\[(?P<note>lines? [\d,]+[^\n]* of [^\n]*)\]", re.DOTALL)
 """A result of read_file with only part of the file."""
 EMPTY_FILE_RESULT = "[the file is empty]"
@@ -243,27 +215,13 @@ def describe_input(prompt: str, blocks: Sequence[InputBlock]) -> str:
 def describe_block(block: InputBlock, find_errors: bool) -> str:
     """Describe the size of a block, and its first line or, if requested, its first error."""
     size = f"{format_inline_code(block.name)} has {describe_size(block.text)}."
-    lines = split_lines(block.text) or [""]
+    lines = block.text.split("\n")
     if not find_errors:
         return f"{size} It begins:\n\n{format_code_block(lines[0])}"
     error_index = next((number for number, line in enumerate(lines) if ERROR_PATTERN.search(line)), None)
     if error_index is None:
         return f"{size} No line speaks of an error, a failure or an exception."
     return f"{size} The first trouble is in line {error_index + 1}:\n\n{format_code_block(lines[error_index])}"
-
-
-def explain_blocked_calls(calls: Sequence[PlannedCall], offered_tools: Set[str], tool_choice: str) -> str:
-    """Explain which calls the request does not allow, and why; "" if it allows them."""
-    missing = [call.tool_name for call in calls if call.tool_name not in offered_tools]
-    if not offered_tools:
-        reason = "this request offers no tools"
-    elif tool_choice == "none":
-        reason = "this request allows no further calls"
-    elif missing:
-        reason = f"{format_inline_code(missing[0])} is not among the tools offered"
-    else:
-        return ""
-    return f"I would have called {' and '.join(format_call(call) for call in calls)}, but {reason}."
 
 
 def is_error_result(result: str) -> bool:
@@ -277,7 +235,7 @@ def is_error_result(result: str) -> bool:
 def describe_result(call: PlannedCall, result: str) -> str:
     """Describe the result of a call to the user."""
     if is_error_result(result):
-        return f"{format_call(call)} did not work: {result.removeprefix('Error:').strip()}."
+        return f"{format_inline_code(call.tool_name)} did not work: {result.removeprefix('Error:').strip()}."
     if call.tool_name == "list_dir":
         return describe_listing(call.arguments["dirpath"], result)
     if call.tool_name == "read_file":
@@ -295,12 +253,10 @@ def describe_listing(folder: str, result: str) -> str:
     if not entries:
         return f"{result}."
     kinds = Counter(entry["kind"] for entry in entries)
-    summary = ", ".join(format_count(kinds[kind], *ENTRY_KIND_NAMES[kind]) for kind in ENTRY_KIND_NAMES if kinds[kind])
-    lines = [f"{format_inline_code(folder)} has {format_count(len(entries), 'entry', 'entries')}: {summary}.", ""]
+    summary = ", ".join(format_count(kinds[kind], name) for kind, name in ENTRY_KINDS.items() if kinds[kind])
+    lines = [f"{format_inline_code(folder)} has {format_count(len(entries), 'entry')}: {summary}.", ""]
     for entry in entries[:MAX_SHOWN_LINES]:
-        size = (
-            format_count(int(entry["size"]), "byte", "bytes") if entry["size"] else ENTRY_KIND_NAMES[entry["kind"]][0]
-        )
+        size = format_count(int(entry["size"]), "byte") if entry["size"] else ENTRY_KINDS[entry["kind"]]
         lines.append(f"- {format_inline_code(entry['name'])} ({size})")
     if len(entries) > MAX_SHOWN_LINES:
         lines.append(f"- and {len(entries) - MAX_SHOWN_LINES} more")
@@ -319,23 +275,13 @@ def describe_content(name: str, result: str) -> str:
 
 def describe_size(text: str) -> str:
     """Describe the size of a text: lines, words, bytes."""
-    lines = format_count(len(split_lines(text)), "line", "lines")
-    words = format_count(len(text.split()), "word", "words")
-    return f"{lines}, {words} and {format_count(len(text.encode('utf-8', 'surrogatepass')), 'byte', 'bytes')}"
+    lines = format_count(len(text.removesuffix("\n").split("\n")) if text else 0, "line")
+    size = format_count(len(text.encode("utf-8", "surrogatepass")), "byte")
+    return f"{lines}, {format_count(len(text.split()), 'word')} and {size}"
 
 
-def split_lines(text: str) -> list[str]:
-    """Split a text into lines like grep: only a newline ends a line."""
-    return text.removesuffix("\n").split("\n") if text else []
-
-
-def format_count(count: int, singular: str, plural: str) -> str:
-    return f"{count} {singular if count == 1 else plural}"
-
-
-def format_call(call: PlannedCall) -> str:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
-    return f"{format_inline_code(call.tool_name)} with {format_inline_code(arguments)}"
+def format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {re.sub('y$', 'ie', noun)}s"
 
 
 def format_inline_code(text: str) -> str:
@@ -346,7 +292,7 @@ def format_inline_code(text: str) -> str:
 def format_code_block(text: str) -> str:
     """Format the start of the text as a Markdown code block, with a note if it is truncated."""
     full_text = text.removesuffix("\n")
-    shown = "\n".join(split_lines(full_text)[:MAX_SHOWN_LINES])[:MAX_SHOWN_CHARACTERS]
+    shown = "\n".join(full_text.split("\n")[:MAX_SHOWN_LINES])[:MAX_SHOWN_CHARACTERS]
     note = "" if shown == full_text else "\n\n(This is the beginning.)"
     ticks = make_fence(shown, 3)
     return f"{ticks}\n{shown}\n{ticks}{note}"

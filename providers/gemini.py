@@ -80,11 +80,21 @@ MIME_TYPE_NAMES = {"audio/mpeg": "audio/mp3"}
 THINKING_BUDGETS = {"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
 """Thinking tokens by effort: https://ai.google.dev/gemini-api/docs/openai#thinking"""
 
-NO_TOOLS_MESSAGES = ("Function calling is not enabled", "Tool use with function calling is unsupported")
+
+DAILY_QUOTA_HINT = "the quota of this day is used up: use another model or key, or wait for tomorrow"
+NO_TOOLS_HINT = "use --no-tools, or a model that can call tools"
 
 
 class Gemini(Provider):
     """Gemini's own API."""
+
+    error_rules = (
+        ("API_KEY_INVALID", Remedy.NEXT_KEY, "check the key (ask keys set gemini)"),
+        ("credits are depleted", Remedy.NEXT_KEY, "add credits at https://ai.studio/projects, or use another key"),
+        (r'"quotaId":\s*"[^"]*PerDay', Remedy.NEXT_KEY, DAILY_QUOTA_HINT),
+        ("Function calling is not enabled", Remedy.WITHOUT_TOOLS, NO_TOOLS_HINT),
+        ("Tool use with function calling is unsupported", Remedy.WITHOUT_TOOLS, NO_TOOLS_HINT),
+    )
 
     def build_headers(self, key: str) -> dict[str, str]:
         return {"x-goog-api-key": key} if key else {}
@@ -260,18 +270,6 @@ class Gemini(Provider):
         details = [as_dict(detail) for detail in as_list(as_dict(error).get("details"))]
         if provider_error.remedy.action == "retry" and provider_error.remedy.after is None:
             provider_error.remedy = Remedy.RETRY(parse_retry_delay(details))
-        if any(detail.get("reason") == "API_KEY_INVALID" for detail in details):
-            provider_error.remedy = Remedy.NEXT_KEY
-            provider_error.advice = "check the key (ask keys set gemini)"
-        elif "credits are depleted" in message:
-            provider_error.remedy = Remedy.NEXT_KEY
-            provider_error.advice = "add credits at https://ai.studio/projects, or use another key"
-        elif any("PerDay" in as_text(violation.get("quotaId")) for violation in list_quota_violations(details)):
-            provider_error.remedy = Remedy.NEXT_KEY
-            provider_error.advice = "the quota of this day is used up: use another model or key, or wait for tomorrow"
-        elif any(words in message for words in NO_TOOLS_MESSAGES):
-            provider_error.remedy = Remedy.WITHOUT_TOOLS
-            provider_error.advice = "use --no-tools, or a model that can call tools"
         return provider_error
 
     # Models
@@ -343,11 +341,6 @@ def parse_retry_delay(details: Iterable[Mapping[str, Any]]) -> float | None:
     """Return the seconds until a retry, sent as "17s"; None if there is no such value."""
     delays = (as_number(as_text(detail.get("retryDelay")).removesuffix("s")) for detail in details)
     return next((delay for delay in delays if delay is not None and delay >= 0), None)
-
-
-def list_quota_violations(details: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the quotas that a request exceeded."""
-    return [as_dict(violation) for detail in details for violation in as_list(detail.get("violations"))]
 
 
 provider = Gemini(

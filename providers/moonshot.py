@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ask import Answer, ChatCompletions, ChatRequest, Message, ProviderError, Remedy, Usage, as_int
+from ask import Answer, ChatCompletions, ChatRequest, Message, Remedy, Usage, as_int
 
 from .moonshot_thinking import MoonshotStreamReader, separate_thinking
 
@@ -28,6 +28,7 @@ class Moonshot(ChatCompletions):
     """Moonshot, with the reasoning of its models."""
 
     native_fields = ("reasoning_content",)
+    error_rules = ((QUOTA_ERROR_TYPE, Remedy.NEXT_KEY, TOP_UP_HINT),)
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
@@ -55,13 +56,6 @@ class Moonshot(ChatCompletions):
 
     def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
         return super().provider_parse_response(separate_thinking(response))
-
-    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
-        error = super().provider_parse_error(status, headers, body)
-        if QUOTA_ERROR_TYPE in body:
-            error.remedy = Remedy.NEXT_KEY
-            error.advice = TOP_UP_HINT
-        return error
 
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Read cached tokens from OpenAI's field or from Moonshot's own, at the top level."""

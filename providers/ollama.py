@@ -58,12 +58,17 @@ BYTES_PER_TOKEN = 3
 MAX_BYTES_PER_TOKEN = 8
 """More than any text has: if the model read fewer tokens than this implies, the input was truncated."""
 
-FORMAT_ERROR_PATTERN = re.compile(r"grammar|(?:invalid|in|for) format|JSON schema", re.IGNORECASE)
-"""Errors about a schema that the model cannot use; their status would otherwise be retried."""
-
 
 class Ollama(Provider):
     """Ollama's own API."""
+
+    error_rules = (
+        ("does not support tools", Remedy.WITHOUT_TOOLS, "use --no-tools, or a model that can call tools"),
+        ("does not support thinking", None, "leave out think and reasoning_effort"),
+        ("(?i:grammar|(?:invalid|in|for) format|JSON schema)", Remedy.WITHOUT_SCHEMA, ""),
+        ("more system memory", Remedy.NONE, "use a smaller model, or a smaller context (-o num_ctx=N)"),
+        ("^401 ", None, "run ollama signin, or set OLLAMA_API_KEY"),
+    )
 
     # Requests
 
@@ -159,22 +164,11 @@ class Ollama(Provider):
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
-        match = re.search(r"model ['\"]?([^'\" ]+)['\"]? not found", error.message)
-        if match and status == 404:
-            error.advice = f"ollama pull {match[1]} installs it; ask models -p ollama lists those that are there"
-        elif "does not support tools" in error.message:
-            error.remedy = Remedy.WITHOUT_TOOLS
-            error.advice = "use --no-tools, or a model that can call tools"
+        missing = re.search(r"model ['\"]?([^'\" ]+)['\"]? not found", error.message)
+        if missing and status == 404:
+            error.advice = f"ollama pull {missing[1]} installs it; ask models -p ollama lists those that are there"
         elif "does not support thinking" in error.message:
             error.parameter = "think"
-            error.advice = "leave out think and reasoning_effort"
-        elif FORMAT_ERROR_PATTERN.search(error.message):
-            error.remedy = Remedy.WITHOUT_SCHEMA
-        elif "more system memory" in error.message:
-            error.remedy = Remedy.NONE
-            error.advice = "use a smaller model, or a smaller context (-o num_ctx=N)"
-        elif status == 401:
-            error.advice = "run ollama signin, or set OLLAMA_API_KEY"
         return error
 
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:

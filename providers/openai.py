@@ -11,7 +11,6 @@ from typing import Any
 
 from ask import ChatCompletions, ChatRequest, ProviderError, Remedy
 
-QUOTA_ERROR_CODES = ("insufficient_quota", "credit_balance_exhausted")
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
 DEFAULT_MODEL = "gpt-6-sol"
 NO_REASONING_HINT = f"use --no-tools, or a model that calls tools without reasoning (-m {DEFAULT_MODEL})"
@@ -27,6 +26,10 @@ class OpenAI(ChatCompletions):
     """OpenAI, with the rules of its own models."""
 
     schema_beside_tools = True
+    error_rules = (
+        ("insufficient_quota|credit_balance_exhausted", Remedy.NEXT_KEY, ADD_CREDIT_HINT),
+        ("reasoning_effort", None, NO_REASONING_HINT),
+    )
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         """Accept audio for the audio models, and other files for models with vision.
@@ -48,11 +51,6 @@ class OpenAI(ChatCompletions):
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
-        if any(code in body for code in QUOTA_ERROR_CODES):
-            error.remedy = Remedy.NEXT_KEY
-            error.advice = ADD_CREDIT_HINT
-        elif "reasoning_effort" in error.message:
-            error.advice = NO_REASONING_HINT
         if error.parameter == "max_completion_tokens":
             error.parameter = "max_tokens"
         return error

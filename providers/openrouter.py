@@ -31,6 +31,7 @@ from ask import (
 TOKENS_PER_PRICE = 1_000_000
 CACHE_MARKER = {"type": "ephemeral"}
 ADD_CREDITS_HINT = "add credits at https://openrouter.ai/settings/credits, or ask for less with -o max_tokens=N"
+NO_TOOLS_HINT = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
 ATTACHMENT_TYPES = (
     *("image/png", "image/jpeg", "image/webp", "image/gif", "application/pdf"),
     *("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac", "audio/aiff"),
@@ -51,6 +52,7 @@ class OpenRouter(ChatCompletions):
     """OpenRouter, with its additions to Chat Completions."""
 
     native_fields = ("reasoning_details",)
+    error_rules = (("^404 .*(support tool use|tool_choice)", Remedy.WITHOUT_TOOLS, NO_TOOLS_HINT),)
 
     def headers(self, key: str) -> dict[str, str]:
         return super().headers(key) | ATTRIBUTION_HEADERS
@@ -93,9 +95,6 @@ class OpenRouter(ChatCompletions):
             error.advice = " ".join(as_text(metadata.get("remedy_hint")).split()) or ADD_CREDITS_HINT
             if delay is not None:
                 error.remedy = Remedy.RETRY(delay)
-        elif status == 404 and ("support tool use" in error.message or "tool_choice" in error.message):
-            error.remedy = Remedy.WITHOUT_TOOLS
-            error.advice = "use --no-tools, or a model that can call tools (ask models -p openrouter)"
         elif error.remedy.action == "retry":
             error.remedy = Remedy.RETRY(delay)
         return error

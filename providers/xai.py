@@ -25,18 +25,16 @@ class XAI(ChatCompletions):
     """xAI, with its errors, usage and prices."""
 
     schema_beside_tools = True
+    error_rules = (
+        ("^400 .*API key", Remedy.NEXT_KEY, "check the key (ask keys set xai)"),
+        ("credits|spending limit", Remedy.NEXT_KEY, ADD_CREDITS_HINT),
+    )
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         return super().provider_takes_attachment(model, media_type) and not TEXT_ONLY_PATTERN.match(model)
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = super().provider_parse_error(status, headers, body)
-        if status == 400 and "API key" in error.message:
-            error.remedy = Remedy.NEXT_KEY
-            error.advice = f"check the key (ask keys set {self.info.name})"
-        elif "credits" in error.message or "spending limit" in error.message:
-            error.remedy = Remedy.NEXT_KEY
-            error.advice = ADD_CREDITS_HINT
         error.parameter = error.parameter or find_parameter_name(error.message)
         return error
 

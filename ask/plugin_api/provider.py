@@ -7,10 +7,11 @@ requests, retries, splits streams into events and runs the tools.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from ask.errors import ProviderError
+from ask.errors import ProviderError, Remedy
 from ask.messages import EMPTY_MAPPING, Answer, Message, ToolCall, ToolSpec
 from ask.parsing import as_dict, as_int, as_text, error_text, find_error, page_text, parse_json
 from ask.retries import default_remedy
@@ -214,6 +215,13 @@ class Provider:
     waiting, no printing. Any exception other than an `ask.AskError` is reported as a bug in the plugin.
     """
 
+    error_rules: Sequence[tuple[str, Remedy | None, str]] = ()
+    """What `provider_parse_error` knows of the service's errors; the first that matches counts.
+
+    Each has a regular expression, searched for in the status, the message and the body (separated by spaces), the
+    remedy, or None for the default, and the hint for the user.
+    """
+
     def __init__(self, info: ProviderInfo) -> None:
         self.info = info
 
@@ -300,12 +308,18 @@ class Provider:
         as an HTML page.
         """
         error = find_error(parse_json(body))
-        return ProviderError(
+        provider_error = ProviderError(
             error_text(error) or page_text(body) or "no explanation",
             None if status == 200 else status,
             default_remedy(status, headers),
             parameter=as_text(as_dict(error).get("param")) or None,
         )
+        for pattern, remedy, hint in self.error_rules:
+            if re.search(pattern, f"{status} {provider_error.message} {body}", re.DOTALL):
+                provider_error.remedy = remedy or provider_error.remedy
+                provider_error.advice = hint
+                break
+        return provider_error
 
     def parse_embedded_error(self, error: Any) -> ProviderError:
         """Return the error for one inside a response with status 200, which may contain another status."""

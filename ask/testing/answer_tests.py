@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ask import AskError, CallDelta, Finish, Message, ProviderError, ReasoningDelta, TextDelta
 from ask.testing.base import ContractBase
-from ask.testing.conversation import SHORT_CONVERSATION, TOOLS, find_occurrences, iterate_leaves
+from ask.testing.conversation import SHORT_CONVERSATION, TOOLS, check_once, iterate_leaves
 from ask.testing.samples import CALL_KINDS, EXPECTED
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class AnswerTests(ContractBase):
         results = (Message("tool", text, (), call.id, call.name) for text, call in zip(texts, calls, strict=True))
         message = Message("assistant", answer.text, tuple(calls), native=native)
         body = self.build((*SHORT_CONVERSATION, message, *results), model=model, tools=TOOLS).body
-        assert all(len(find_occurrences(text, body)) == 1 for text in texts), "each result is there once"
+        check_once(body, *texts)
         if native:
             native_texts = {leaf for leaf in iterate_leaves(native.data) if isinstance(leaf, str)}
             lost = native_texts - set(iterate_leaves(body))

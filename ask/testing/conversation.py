@@ -1,3 +1,4 @@
+# ruff: noqa: S101 - the contract is checked by assertions
 """The conversations used in contract tests, and functions that search for their parts in a request body."""
 
 from __future__ import annotations
@@ -30,17 +31,9 @@ LOOK_UP_TOOL = ToolSpec("look_up", "Explains a word.", LOOK_UP_PARAMETERS)
 CLOCK_TOOL = ToolSpec("clock", "Tells the time.", {"type": "object", "properties": {}})
 TOOLS = (LOOK_UP_TOOL, CLOCK_TOOL)
 
+MEDIA_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf", "audio/wav", "audio/mpeg")
 ATTACHMENTS = tuple(
-    Attachment(name, media_type, f"content of {name}".encode())
-    for name, media_type in (
-        ("a.png", "image/png"),
-        ("b.jpg", "image/jpeg"),
-        ("c.gif", "image/gif"),
-        ("d.webp", "image/webp"),
-        ("e.pdf", "application/pdf"),
-        ("f.wav", "audio/wav"),
-        ("g.mp3", "audio/mpeg"),
-    )
+    Attachment(f"file-{i}", name, f"content of file {i}".encode()) for i, name in enumerate(MEDIA_TYPES)
 )
 """Files of common types. Their content is not valid, because providers do not read it."""
 
@@ -75,6 +68,14 @@ def iterate_leaves(value: Any) -> Iterator[Any]:
 def find_occurrences(text: str, body: Any) -> list[int]:
     """Return the index of the leaf for each occurrence of a text in a JSON value."""
     return [i for i, leaf in enumerate(iterate_leaves(body)) if isinstance(leaf, str) for _ in range(leaf.count(text))]
+
+
+def check_once(body: Any, *texts: str) -> None:
+    """Check that a JSON value contains each text once, in this order."""
+    positions = [find_occurrences(text, body) for text in texts]
+    for text, occurrences in zip(texts, positions, strict=True):
+        assert len(occurrences) == 1, f"{text!r} is there once, not {len(occurrences)} times"
+    assert positions == sorted(positions), f"the order is {texts}"
 
 
 def remove_cache_markers(value: Any) -> Any:

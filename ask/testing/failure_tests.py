@@ -1,26 +1,66 @@
 # ruff: noqa: S101 - the contract is checked by assertions
-"""Contract tests for errors and malformed responses."""
+"""Contract tests for errors and for malformed responses: bodies that are not JSON, and values of the wrong type."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from ask import ModelInfo, ProviderError, Remedy, ServerEvent
+from ask import AskError, ModelInfo, ProviderError, Remedy, ServerEvent
 from ask.testing.base import ContractBase
 from ask.testing.conversation import KEY
-from ask.testing.malformed import (
-    ERROR_BODY,
-    GARBAGE_BODIES,
-    HTML_ERROR_PAGE,
-    MODELS_BODY,
-    allow_only_ask_errors,
-    generate_corruptions,
-)
 
 STATUSES = (200, 400, 401, 402, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529)
 REFUSAL_BODY = '{"error": {"message": "No.", "type": "error"}}'
+
+
+WRONG_VALUES: tuple[Any, ...] = (None, 7, float("inf"), "x", [{}], {"x": []})
+GARBAGE_BODIES = (
+    "",
+    "no JSON",
+    "{",
+    "null",
+    "true",
+    "-1",
+    "1e999",
+    '"x"',
+    "[]",
+    "[null]",
+    "{}",
+    '{"error": null}',
+    "[" * 600 + "]" * 600,
+    "[" * 10_000,
+)
+ERROR_BODY = {
+    "error": {"message": "No.\nReally.", "code": 400, "metadata": {"raw": '{"error": ["x\\ny"]}'}},
+    "detail": "x",
+}
+HTML_ERROR_PAGE = "<!doctype html>\n<html><head><title>502\nBad Gateway</title></head><body>nginx</body></html>"
+MODELS_BODY = {"data": [{"id": "m", "name": "M", "context_length": 8}], "models": [{"name": "m", "details": {}}]}
+
+
+def generate_corruptions(value: Any) -> Iterator[Any]:
+    """Yield copies of a JSON value, each with one part of a wrong type."""
+    yield from WRONG_VALUES
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        for corrupt_part in generate_corruptions(value[key]):
+            copy = value.copy()
+            copy[key] = corrupt_part
+            yield copy
+
+
+@contextmanager
+def allow_only_ask_errors(source: object) -> Iterator[None]:
+    """Ignore an `AskError`; fail on any other exception, with a note that shows `source`."""
+    try:
+        yield
+    except AskError:
+        pass
+    except Exception as error:
+        error.add_note(f"This came from reading {str(source)[:500]!r}; only an ask.AskError may come of any input.")
+        raise
 
 
 class FailureTests(ContractBase):

@@ -22,6 +22,7 @@ from ask.testing.conversation import (
     TOOL_RESULTS,
     TOOLS,
     USER_MESSAGE,
+    check_once,
     find_occurrences,
     is_prefix,
     iterate_leaves,
@@ -34,9 +35,7 @@ class RequestTests(ContractBase):
 
     def test_request_holds_each_text_once(self) -> None:
         for stream in (True, False):
-            body = self.build(stream=stream).body
-            for message in SHORT_CONVERSATION:
-                assert len(find_occurrences(message.content, body)) == 1, f"the {message.role} text is there once"
+            check_once(self.build(stream=stream).body, *(message.content for message in SHORT_CONVERSATION))
 
     def test_request_names_the_model_and_a_path(self) -> None:
         request = self.build(model="model-1")
@@ -58,22 +57,19 @@ class RequestTests(ContractBase):
             data = attachment.base64
             message = USER_MESSAGE._replace(attachments=(attachment,))
             body = self.build((SYSTEM_MESSAGE, message)).body
-            assert len(find_occurrences(data, body)) == 1, f"{attachment.media_type} is there once, in Base64"
-            assert len(find_occurrences(USER_MESSAGE.content, body)) == 1, "the text beside it is there once"
+            check_once(body, data)
+            check_once(body, USER_MESSAGE.content)
             longer = self.build((SYSTEM_MESSAGE, message, *LONG_CONVERSATION[2:]), tools=TOOLS).body
-            assert len(find_occurrences(data, longer)) == 1, "it stays in the conversation"
+            check_once(longer, data)
             shorter = remove_cache_markers(self.build((SYSTEM_MESSAGE, message), tools=TOOLS).body)
             assert is_prefix(shorter, remove_cache_markers(longer)), "as what was sent before"
-            without_text = self.build((SYSTEM_MESSAGE, message._replace(content=""))).body
-            assert len(find_occurrences(data, without_text)) == 1, "it may come without a text"
+            check_once(self.build((SYSTEM_MESSAGE, message._replace(content=""))).body, data)
 
     def test_several_attachments_stay_in_order(self) -> None:
         accepted = [attachment for attachment in ATTACHMENTS if self.takes(attachment.media_type)]
         for pair in pairwise(accepted):
             body = self.build((SYSTEM_MESSAGE, USER_MESSAGE._replace(attachments=pair))).body
-            positions = [find_occurrences(attachment.base64, body) for attachment in pair]
-            assert all(len(each) == 1 for each in positions), "each is there once"
-            assert positions == sorted(positions), "and in order"
+            check_once(body, *(attachment.base64 for attachment in pair))
 
     def test_formatted_tools_keep_names_descriptions_and_parameters(self) -> None:
         tools = self.call("provider_format_tools", tools=TOOLS)
@@ -95,17 +91,14 @@ class RequestTests(ContractBase):
     def test_formatted_result_keeps_its_text_and_names_its_call(self) -> None:
         call, text = TOOL_CALLS[0], TOOL_RESULTS[0]
         result = self.call("provider_format_tool_result", tool_call_id=call.id, tool_name=call.name, result=text)
-        assert len(find_occurrences(text, result)) == 1, "the result's text is there"
+        check_once(result, text)
         assert find_occurrences(call.id, result) or find_occurrences(call.name, result), (
             "so is the call's id or the tool's name"
         )
 
     def test_each_result_is_sent_once_and_after_the_calls(self) -> None:
         body = self.build(TOOL_CONVERSATION, tools=TOOLS).body
-        texts = (USER_MESSAGE.content, "lundi", "rostungur", *TOOL_RESULTS)
-        positions = [find_occurrences(text, body) for text in texts]
-        assert [len(each) for each in positions] == [1] * len(texts), f"each of these is there once: {texts}"
-        assert positions == sorted(positions), f"and in this order: {texts}"
+        check_once(body, USER_MESSAGE.content, "lundi", "rostungur", *TOOL_RESULTS)
 
     def test_malformed_arguments_in_the_history_do_no_harm(self) -> None:
         for arguments in ("", '{"word": ', '{"a": 1}{"a": 2}', "[1]", "null", '"lundi"', "no JSON", "\ud800"):
@@ -113,10 +106,7 @@ class RequestTests(ContractBase):
             messages = [
                 message._replace(tool_calls=calls) if message.tool_calls else message for message in TOOL_CONVERSATION
             ]
-            body = self.build(messages, tools=TOOLS).body
-            assert all(len(find_occurrences(text, body)) == 1 for text in TOOL_RESULTS), (
-                f"results stay, with {arguments!r}"
-            )
+            check_once(self.build(messages, tools=TOOLS).body, *TOOL_RESULTS)
 
     def test_options_are_passed_on(self) -> None:
         values = list(iterate_leaves(self.build(options={"temperature": 0.25, "max_tokens": 1234}).body))
@@ -127,10 +117,7 @@ class RequestTests(ContractBase):
         for schema in (OBJECT_SCHEMA, {"type": "array", "items": {}}):
             for choice in ("auto", "none"):
                 body = self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice, schema=schema).body
-                texts = (SYSTEM_MESSAGE.content, USER_MESSAGE.content, *TOOL_RESULTS)
-                assert all(len(find_occurrences(text, body)) == 1 for text in texts), (
-                    f"each text is there once, with {schema}"
-                )
+                check_once(body, SYSTEM_MESSAGE.content, USER_MESSAGE.content, *TOOL_RESULTS)
             assert find_occurrences("Explains a word.", self.build(tools=TOOLS, schema=schema).body), (
                 "tools stay on offer"
             )

@@ -85,9 +85,7 @@ def test_the_demo_provider_answers_with_a_command(ask: Ask) -> None:
     ("wish", "command"),
     [
         ("find all files larger than 20 MB in src, please", "find src -type f -size +20M"),
-        ("which files are here?", "ls -l ."),
-        ("what is in 'my notes.txt'?", "cat 'my notes.txt'"),
-        ("write a.txt with it's so, then read a.txt", "printf '%s\\n' 'it'\"'\"'s so' > a.txt && cat a.txt"),
+        ("run date, then run uname -a", "date && uname -a"),
     ],
 )
 def test_demo_translates_a_request_into_a_command(wish: str, command: str) -> None:

@@ -373,7 +373,8 @@ def test_endless_stream_after_the_end_marker_is_ignored(ask: Ask, after: bytes) 
         ("ollama", b"", b'{"message": {"tool_calls": [{"function": {"name": "x"}}]}}\n'),
         pytest.param(
             "anthropic",
-            b'event: message_start\ndata: {"type": "message_start", "message": {}}\n\n',
+            b'data: {"type": "message_start", "message": {}}\n\n'
+            b'data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}}\n\n',
             b'data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "%s"}}\n\n'
             % (b"x" * 1000),
             marks=slow,

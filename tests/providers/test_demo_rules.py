@@ -87,17 +87,6 @@ def test_text_is_written_to_a_file_but_other_nouns_are_no_file(words: str, writt
 
 
 @pytest.mark.parametrize(
-    ("words", "edited"),
-    [
-        ("replace foo with bar in a.txt", ("a.txt", "foo", "bar")),
-        ("Replace \"a b\" by '' in the file 'c d'.", ("c d", "a b", "")),
-    ],
-)
-def test_one_text_is_replaced_by_another(words: str, edited: tuple[str, ...]) -> None:
-    assert calls_of(words) == [[("edit_file", *edited)]]
-
-
-@pytest.mark.parametrize(
     ("words", "command"),
     [
         ("run ls -la | wc -l", "ls -la | wc -l"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ask import Answer, ChatRequest, ServerEvent, ToolSpec
 from ask.client.provider_client import RequestResult
-from ask.testing.malformed import allow_only_ask_errors, generate_corruptions
+from ask.testing.failure_tests import allow_only_ask_errors, generate_corruptions
 from tests.json_strategies import replace_any_part
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, send_request
