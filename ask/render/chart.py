@@ -11,7 +11,7 @@ from ask.console import StandardOutput
 from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
 from ask.render.amounts import format_compact_number, format_cost, format_count, format_duration
 from ask.render.table import COLUMN_GAP, format_cell
-from ask.render.width import measure_width, pad_text, truncate_text
+from ask.render.text_layout import measure_width, pad_text, truncate_text
 from ask.text import format_one_line
 
 BAR_CHARACTER = "#"

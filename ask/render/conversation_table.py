@@ -7,8 +7,8 @@ from typing import Any
 from ask.history.listing import ConversationOverview
 from ask.render.amounts import format_cost
 from ask.render.table import format_cell
+from ask.render.text_layout import truncate_text
 from ask.render.times import format_age, format_timestamp
-from ask.render.width import truncate_text
 
 MIN_MODEL_WIDTH = 12
 

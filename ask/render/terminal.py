@@ -25,7 +25,7 @@ from ask.render.amounts import format_count
 from ask.render.live_region import LiveRegion
 from ask.render.plain import PlainRenderer, format_call
 from ask.render.spinner import Ticker
-from ask.render.width import measure_width, truncate_text
+from ask.render.text_layout import measure_width, truncate_text
 from ask.text import format_one_line
 
 if TYPE_CHECKING:
