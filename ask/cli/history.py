@@ -19,10 +19,10 @@ from ask.app_dirs import AppDirs
 from ask.cli.groups import JSON_OPTION, CommandGroup
 from ask.console import StandardOutput, StderrConsole, should_use_color
 from ask.errors import FileError, UsageError
-from ask.history.conversations import find_conversation
+from ask.history.conversations import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, read_runs
 from ask.history.ids import generate_conversation_id
-from ask.history.listing import NO_LIMIT, find_newest_conversation, list_conversations
+from ask.history.listing import NO_LIMIT, list_conversations
 from ask.history.store import Store
 from ask.render.conversation_table import format_overview_line, to_overview_dict, to_overview_row
 from ask.render.table import write_table
