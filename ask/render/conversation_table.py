@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ask.history.listing import ConversationOverview
-from ask.render.amounts import format_cost
+from ask.render.amounts import format_age, format_cost, format_timestamp
 from ask.render.table import format_cell
 from ask.render.text_layout import truncate_text
-from ask.render.times import format_age, format_timestamp
 
 MIN_MODEL_WIDTH = 12
 

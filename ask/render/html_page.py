@@ -16,16 +16,16 @@ from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
 from ask.prompt_blocks import split_prompt
-from ask.render.conversation_parts import (
+from ask.render.amounts import format_local_time, format_timestamp
+from ask.render.safe_markdown import to_html
+from ask.render.transcript import (
     describe_conversation,
+    describe_ending,
     format_call_arguments,
     format_call_duration,
     format_call_outcome,
     summarize_call,
 )
-from ask.render.safe_markdown import to_html
-from ask.render.times import format_local_time, format_timestamp
-from ask.render.transcript import describe_ending
 from ask.text import escape_control_characters, format_one_line
 
 STYLESHEET_PATH = Path(__file__).with_suffix(".css")
