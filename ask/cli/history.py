@@ -24,7 +24,7 @@ from ask.history.entries import Conversation, read_runs
 from ask.history.ids import generate_conversation_id
 from ask.history.listing import NO_LIMIT, list_conversations
 from ask.history.store import Store
-from ask.render.conversation_table import format_overview_line, to_overview_dict, to_overview_row
+from ask.render.conversation_table import format_overview_lines, to_overview_dict, to_overview_row
 from ask.render.table import write_table
 from ask.settings import get_working_directory
 from ask.text import decode_argument, format_one_line
@@ -69,7 +69,7 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         now = time.time()
         write_table(output, [to_overview_row(overview, now) for overview in listed], as_json=False)
     else:
-        output.write("".join(map(format_overview_line, listed)))
+        output.write(format_overview_lines(listed))
     if not overviews:
         console.print_line("ask: no conversation is saved" + (" from this directory" if here else ""))
     elif limit is None and len(overviews) > len(listed):
