@@ -32,7 +32,6 @@ from ask.text import decode_argument, format_one_line
 if TYPE_CHECKING:
     from ask.history.export_format import ConversationExport
     from ask.history.importer import ImportResult
-    from ask.render.file_output import FileOutput
 
 
 @click.group("history", cls=CommandGroup, default="list")
@@ -196,7 +195,7 @@ def export_conversations(
         UsageError: there is no such conversation.
         FileError: a file cannot be read or written.
     """
-    from ask.render.file_output import FileOutput
+    from ask.render.file_output import write_file
 
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
     with Store(app_dirs.history_file, create=False) as store, store.read_transaction():
@@ -204,10 +203,11 @@ def export_conversations(
             format_name, store, select_conversations_to_export(store, ids, all_conversations=all_conversations)
         )
         if output == STDOUT:
-            write_chunks(chunks, StandardOutput())
+            standard_output = StandardOutput()
+            for chunk in chunks:
+                standard_output.write(chunk)
         else:
-            with FileOutput(Path(output)) as file:
-                write_chunks(chunks, file)
+            write_file(Path(output), chunks)
 
 
 def select_conversations_to_export(store: Store, ids: Iterable[str], *, all_conversations: bool) -> list[Conversation]:
@@ -237,11 +237,6 @@ def format_export(format_name: str, store: Store, conversations: list[Conversati
     if format_name == "html":
         return render_html_page(conversations, lambda conversation: read_runs(store, conversation))
     return render_markdown_document(conversations, lambda conversation: read_runs(store, conversation))
-
-
-def write_chunks(chunks: Iterable[str], output: StandardOutput | FileOutput) -> None:
-    for chunk in chunks:
-        output.write(chunk)
 
 
 STDIN = "-"
