@@ -77,14 +77,11 @@ class TerminalRenderer(PlainRenderer):
                     if self._markdown:
                         self._markdown.hide()
                     super().show(event)
-                case MessageAdded():
-                    self._end_text()
-                    super().show(event)
                 case ToolCallRequested() | ToolCallStarted() | ToolCallOutput() | ToolCallFinished() if (
                     self._console.is_terminal
                 ):
                     self._show_call(event)
-                case ToolCallRequested() | ToolCallStarted() | ToolCallFinished():
+                case MessageAdded() | ToolCallRequested() | ToolCallStarted() | ToolCallFinished():
                     self._end_text()
                     super().show(event)
 
