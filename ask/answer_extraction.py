@@ -141,6 +141,7 @@ def is_prose(line: str) -> bool:
 
 MAX_ATTEMPTS = 100
 """Maximum number of opening brackets at which decoding a JSON value is tried."""
+BRACKET_PATTERN = re.compile(r"[{\[]")
 NO_JSON_MESSAGE = "there is no JSON value in it"
 
 
@@ -167,15 +168,13 @@ def iter_json_values(text: str) -> Iterator[Any]:
             yield decoder.decode(candidate.strip())
     position = 0
     for _ in range(MAX_ATTEMPTS):
-        position = min(
-            (index for index in (text.find(bracket, position) for bracket in "{[") if index >= 0), default=-1
-        )
-        if position < 0:
+        bracket = BRACKET_PATTERN.search(text, position)
+        if not bracket:
             return
         try:
-            value, position = decoder.raw_decode(text, position)
+            value, position = decoder.raw_decode(text, bracket.start())
         except (ValueError, RecursionError):
-            position += 1
+            position = bracket.end()
         else:
             yield value
 

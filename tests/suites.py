@@ -26,8 +26,10 @@ from ask import ToolSpec, normalize_tool
 from ask.client.stream_format import SseDecoder
 from ask.errors import UsageError
 from ask.plugin_api.tool_schemas import VALID_NAME_PATTERN
-from ask.render.markdown_blocks import BlockEvent, BlockReader, CodeLine, MarkdownBlock, RawText
+from ask.render.live_region import LiveRegion
+from ask.render.markdown_answer import MarkdownStreamRenderer
 from ask.render.markdown_rows import render_markdown
+from ask.render.text_layout import get_plain_text
 from ask.schemas.lenient_validation import LenientSchema
 from ask.schemas.schema import parse_schema
 from ask.tools.arguments import parse_arguments
@@ -154,19 +156,21 @@ def run_markdown(checkout: Path, report: Report) -> None:
     examples = re.findall(r"^`{32} example[^\n]*\n(.*?)^\.\n(.*?)^`{32}$", spec.read_text(), re.MULTILINE | re.DOTALL)
     for number, (source, page) in enumerate(examples, 1):
         text, name = source.replace("→", "\t"), f"example {number}"
-        pieces = cut(text, len(text) + 1)
-        report("passed, streamed" if cut(text, 1) == pieces else "FAILED, streamed", name)
-        shown = "\n".join(row.plain for row in render_markdown(text, 200))
+        is_same = stream(text, 1) == stream(text, len(text))
+        report("passed, streamed" if is_same else "FAILED, streamed", name)
+        shown = "\n".join(map(get_plain_text, render_markdown(text, 200)))
         words = set(WORD.findall(shown))
         kept = any(set(WORD.findall(unescape(re.sub("<[^>]*>", gap, page)))) <= words for gap in ("", " "))
         report("passed" if kept else "FAILED", f"{name}: {text!r}")
 
 
-def cut(text: str, size: int) -> list[BlockEvent]:
-    reader = BlockReader()
-    pieces = [piece for start in range(0, len(text), size) for piece in reader.feed(text[start : start + size])]
-    pieces += reader.finish()
-    return [piece for piece in pieces if isinstance(piece, MarkdownBlock | CodeLine | RawText)]
+def stream(text: str, size: int) -> str:
+    written: list[str] = []
+    renderer = MarkdownStreamRenderer(LiveRegion(written.append, -1, {}), lambda: False, rest_factor=0)
+    for start in range(0, len(text), size):
+        renderer.feed(text[start : start + size])
+    renderer.finish()
+    return "".join(written)
 
 
 def run_eventsource(checkout: Path, report: Report) -> None:

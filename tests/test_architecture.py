@@ -51,7 +51,6 @@ PACKAGES = {
     "jsonschema": {"schemas"},
     "markdown_it": {"answer_extraction", "render"},
     "pygments": {"render"},
-    "rich": {"render"},
     "platformdirs": {"app_dirs"},
     "pathspec": {"inputs"},
     "tomli_w": {"api_keys", "config_file", "cli"},

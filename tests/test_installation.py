@@ -81,7 +81,7 @@ def test_uv_tool_is_given_all_packages_again(environment: Environment) -> None:
 [tool]
 requirements = [
     { name = "ask-gents", extras = ["mcp"], directory = "/src/ask it" },
-    { name = "rich", specifier = ">=13" },
+    { name = "requests", specifier = ">=2.32" },
     { name = "ask-tools-one", editable = "/src/one" },
     { name = "not-there" },
 ]
@@ -89,7 +89,7 @@ requirements = [
     (environment.path / "uv-receipt.toml").write_text(receipt)
     environment.add("ask-gents", {"url": "file:///src/ask%20it", "dir_info": {}})
     environment.add("ask-tools-one", {"url": "file:///src/one", "dir_info": {"editable": True}})
-    others = ["--with", "rich>=13", "--with-editable", "/src/one"]
+    others = ["--with", "requests>=2.32", "--with-editable", "/src/one"]
     assert environment.hint() == ["uv", "tool", "install", "/src/ask it[mcp,web]", *others]
 
 

@@ -41,7 +41,16 @@ sys.addaudithook(watch)
 exec(script)
 """
 RUN_ASK = "runpy.run_module('ask', run_name='__main__')"
-HEAVY = {"requests", "urllib3", "sqlite3", "rich", "prompt_toolkit", "platformdirs", "importlib.metadata", "pluggy"}
+HEAVY = {
+    "requests",
+    "urllib3",
+    "sqlite3",
+    "markdown_it",
+    "prompt_toolkit",
+    "platformdirs",
+    "importlib.metadata",
+    "pluggy",
+}
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ def test_demo_loads_only_what_it_uses_and_no_other_provider(home: Home) -> None:
     second = observe(home, "-p", "demo", "--no-save", "hi")
     of_requests = observe(home, script="import requests").modules
     assert second.providers == {"demo", "demo_rules"}
-    assert second.modules & {"tomllib", "tomli_w", "rich", "prompt_toolkit", "sqlite3", "platformdirs"} == set()
+    assert second.modules & {"tomllib", "tomli_w", "markdown_it", "prompt_toolkit", "sqlite3", "platformdirs"} == set()
     assert "importlib.metadata" not in second.modules - of_requests
     assert "ask.testing" not in second.modules
     assert not any(module.startswith(("ask.templates", "ask.agent.template_selection")) for module in second.modules)

@@ -19,13 +19,13 @@ from ask.app_dirs import AppDirs
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.console import StandardOutput, StderrConsole, should_use_color
 from ask.errors import FileError, UsageError
-from ask.history.conversations import find_conversation
+from ask.history.conversations import find_conversation, find_newest_conversation
 from ask.history.entries import Conversation, read_runs
 from ask.history.ids import generate_conversation_id
-from ask.history.listing import NO_LIMIT, find_newest_conversation, list_conversations
+from ask.history.listing import NO_LIMIT, list_conversations
 from ask.history.store import Store
 from ask.render.amounts import format_count
-from ask.render.conversation_table import format_overview_line, to_overview_dict, to_overview_row
+from ask.render.conversation_table import format_overview_lines, to_overview_dict, to_overview_row
 from ask.render.table import write_table
 from ask.settings import get_working_directory
 from ask.text import decode_argument, format_one_line
@@ -75,7 +75,7 @@ def list_command(*, limit: int | None, here: bool, as_json: bool) -> None:
         now = time.time()
         write_table(output, [to_overview_row(overview, now) for overview in listed], as_json=False)
     else:
-        output.write("".join(map(format_overview_line, listed)))
+        output.write(format_overview_lines(listed))
     if output.is_terminal and not overviews:
         print_notice("no conversation is saved" + (" from this directory" if here else ""))
     elif output.is_terminal and limit is None and len(overviews) > len(listed):
@@ -186,7 +186,7 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
         UsageError: there is no such conversation, or none at all.
         FileError: a file cannot be read or written.
     """
-    from ask.render.file_output import FileOutput
+    from ask.render.file_output import write_file
 
     format_name = format_name or FORMATS_BY_SUFFIX.get(Path(output).suffix.lower(), "md")
     with open_history() as store:
@@ -198,9 +198,13 @@ def export_conversations(ids: Iterable[str], output: str, format_name: str = "",
                 raise UsageError("there is no conversation to export", "they are saved as you ask")
             found = (find_conversation(store, decode_argument(wanted)) for wanted in ids or ("1",))
             conversations = list(dict.fromkeys(found))
-        with nullcontext(StandardOutput()) if output == STDOUT else FileOutput(Path(output)) as file:
-            for chunk in format_export(format_name, store, conversations):
-                file.write(chunk)
+        chunks = format_export(format_name, store, conversations)
+        if output == STDOUT:
+            standard_output = StandardOutput()
+            for chunk in chunks:
+                standard_output.write(chunk)
+        else:
+            write_file(Path(output), chunks)
 
 
 def format_export(format_name: str, store: Store, conversations: list[Conversation]) -> Iterator[str]:

@@ -18,10 +18,9 @@ from ask.errors import BrokenOutputError, FileError, UsageError
 from ask.history.conversations import find_conversation, find_last_run
 from ask.history.ids import identify_terminal
 from ask.history.store import Store
-from ask.render.amounts import format_count
+from ask.render.amounts import format_count, format_local_time
 from ask.render.diff import write_diff
 from ask.render.table import write_table
-from ask.render.times import format_local_time
 from ask.safety.approval import confirm
 from ask.settings import get_working_directory
 from ask.text import decode_argument

@@ -50,6 +50,15 @@ def find_current_conversation(store: Store, terminal: str, directory: str) -> Co
     return matches[0]
 
 
+def find_newest_conversation(store: Store) -> Conversation:
+    """Return the newest conversation that has a run; a history without one is a UsageError."""
+    has_run = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
+    matches = _query_conversations(store, f"WHERE {has_run} ORDER BY updated DESC, number DESC LIMIT 1")
+    if not matches:
+        raise UsageError("no conversation is saved", "each question that is asked begins one")
+    return matches[0]
+
+
 def find_last_run(store: Store, terminal: str, directory: str) -> tuple[str, float] | None:
     """Find the last run on this terminal or, without a terminal, in this directory.
 
@@ -108,7 +117,7 @@ def build_messages(runs: Sequence[Run]) -> Iterator[Message]:
     if summary_run is not None:
         yield Message("user", SUMMARY_PREFIX + extract_summary(summary_run))
     for run in select_unsummarized_runs(runs):
-        yield from add_missing_results(run.entries)
+        yield from (step.message for step in pair_calls_with_results(run.entries))
 
 
 def select_unsummarized_runs(runs: Sequence[Run]) -> list[Run]:
@@ -151,43 +160,29 @@ def find_reported_usage(provider: str, model: str, runs: Sequence[Run], messages
     )
 
 
-def add_missing_results(entries: Sequence[HistoryEntry]) -> Iterator[Message]:
-    """Yield the messages of a run, adding results for interrupted tool calls.
-
-    Providers reject a conversation in which a call has no result.
-    """
-    pending_calls: list[ToolCallRecord] = []
-    for entry in entries:
-        if entry.message.role == "tool":
-            pending_calls = pending_calls[1:]
-        else:
-            yield from map(make_synthetic_result, pending_calls)
-            pending_calls = list(entry.calls)
-        yield entry.message
-    yield from map(make_synthetic_result, pending_calls)
-
-
-def make_synthetic_result(record: ToolCallRecord) -> Message:
-    """Make the result of a tool call that has none because its run was interrupted."""
-    text = NOT_RUN_RESULT if record.started is None else INTERRUPTED_RESULT
-    return Message("tool", text, tool_call_id=record.call.id, tool_name=record.call.name)
-
-
 class ToolCallStep(NamedTuple):
-    """A tool call with its result."""
+    """A tool call with the message of its result."""
 
     record: ToolCallRecord
-    result: str
+    message: Message
     has_result: bool = True
-    """False if the run ended before there was a result; `result` is then a synthetic one."""
+    """False if the run ended before there was a result; `message` is then a synthetic one."""
+
+    @property
+    def result(self) -> str:
+        """The text of the result."""
+        return self.message.content
 
 
 def pair_calls_with_results(entries: Sequence[HistoryEntry]) -> Iterator[HistoryEntry | ToolCallStep]:
-    """Yield the messages of a run, with each result joined to its tool call."""
+    """Yield the messages of a run, with each result joined to its tool call.
+
+    A call that was interrupted gets a result: providers reject a conversation in which one has none.
+    """
     pending_calls: list[ToolCallRecord] = []
     for entry in entries:
         if entry.message.role == "tool" and pending_calls:
-            yield ToolCallStep(pending_calls.pop(0), entry.message.content)
+            yield ToolCallStep(pending_calls.pop(0), entry.message)
             continue
         yield from map(_make_step_without_result, pending_calls)
         pending_calls = list(entry.calls)
@@ -196,7 +191,9 @@ def pair_calls_with_results(entries: Sequence[HistoryEntry]) -> Iterator[History
 
 
 def _make_step_without_result(record: ToolCallRecord) -> ToolCallStep:
-    return ToolCallStep(record, make_synthetic_result(record).content, has_result=False)
+    text = NOT_RUN_RESULT if record.started is None else INTERRUPTED_RESULT
+    message = Message("tool", text, tool_call_id=record.call.id, tool_name=record.call.name)
+    return ToolCallStep(record, message, has_result=False)
 
 
 class Compaction(NamedTuple):

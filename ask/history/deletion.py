@@ -43,11 +43,8 @@ def delete_run(store: Store, run_number: int) -> None:
         conversation = connection.execute("SELECT conversation FROM runs WHERE number = ?", [run_number]).fetchone()
         connection.execute(UNINDEX_MESSAGES.format("runs.number"), [run_number])
         connection.execute("DELETE FROM runs WHERE number = ?", [run_number])
-        if (
-            conversation
-            and not connection.execute("SELECT 1 FROM runs WHERE conversation = ?", conversation).fetchone()
-        ):
-            connection.execute("DELETE FROM conversations WHERE number = ?", conversation)
+        unused = "number = ? AND NOT EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
+        connection.execute(f"DELETE FROM conversations WHERE {unused}", conversation or [None])
 
 
 @contextmanager

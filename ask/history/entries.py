@@ -109,36 +109,35 @@ def to_sqlite_value(value: Any) -> Any:
     return None if isinstance(value, int) and abs(value) > MAX_SQLITE_INTEGER else value
 
 
+def insert_row(connection: sqlite3.Connection, table: str, **values: Any) -> int:
+    """Insert a row and return its row id."""
+    statement = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"
+    return connection.execute(statement, list(map(to_sqlite_value, values.values()))).lastrowid or 0
+
+
 def insert_entry(connection: sqlite3.Connection, run_number: int, entry: HistoryEntry) -> int:
     """Insert a message with its tool calls and attachments, and return its number."""
     message, native = entry.message, entry.message.native
-    cursor = connection.execute(
-        "INSERT INTO messages (run, time, role, content, tool_call_id, tool_name, native, whole, reasoning, finish, "
-        "input_tokens, output_tokens, cached_tokens, cost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            *(
-                run_number,
-                entry.time,
-                message.role,
-                repair_surrogates(message.content),
-                repair_surrogates(message.tool_call_id),
-            ),
-            *(repair_surrogates(message.tool_name), json.dumps([*native[:2], dict(native.data)]) if native else None),
-            *(
-                entry.complete,
-                repair_surrogates(entry.reasoning),
-                entry.finish_reason,
-                *map(to_sqlite_value, entry.usage),
-            ),
-        ],
+    number = insert_row(
+        connection,
+        "messages",
+        run=run_number,
+        time=entry.time,
+        role=message.role,
+        content=message.content,
+        tool_call_id=message.tool_call_id,
+        tool_name=message.tool_name,
+        native=json.dumps([*native[:2], dict(native.data)]) if native else None,
+        whole=entry.complete,
+        reasoning=entry.reasoning,
+        finish=entry.finish_reason,
+        **entry.usage._asdict(),
     )
-    number = cursor.lastrowid or 0
-    for position, (call, *result_values) in enumerate(entry.calls):
-        row = (number, position, *map(to_sqlite_value, call), *result_values)
-        connection.execute(f"INSERT INTO calls VALUES ({', '.join('?' * len(row))})", row)
-    for position, attachment in enumerate(message.attachments):
-        row = (number, position, *map(to_sqlite_value, attachment))
-        connection.execute("INSERT INTO attachments VALUES (?, ?, ?, ?, ?)", row)
+    for place, (call, *outcome) in enumerate(entry.calls):
+        values = dict(zip(ToolCallRecord._fields[1:], outcome, strict=True))
+        insert_row(connection, "calls", message=number, place=place, **call._asdict(), **values)
+    for place, attachment in enumerate(message.attachments):
+        insert_row(connection, "attachments", message=number, place=place, **attachment._asdict())
     connection.execute(INDEX_MESSAGE, (number,))
     return number
 

@@ -6,8 +6,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isfinite
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from ask.errors import FileError
 from ask.history.entries import MAX_SQLITE_INTEGER, Conversation, HistoryEntry, Run, ToolCallRecord
@@ -19,7 +18,7 @@ ID_PATTERN = re.compile(r"[A-Za-z][0-9A-Za-z_-]{0,63}")
 """Ids that cannot be confused with a list position, a path, or an option."""
 ROLES = ("user", "assistant", "tool")
 YEAR_10000 = 253_402_300_800
-"""The largest integer that SQLite can store."""
+"""In seconds since 1970."""
 
 
 class ConversationExport(NamedTuple):
@@ -83,203 +82,168 @@ def _call_to_json(record: ToolCallRecord) -> dict[str, Any]:
 # Import
 
 
-class FieldSpec(NamedTuple):
-    """The valid values of a JSON field.
+class Field(NamedTuple):
+    """The values that a JSON field may have.
 
-    `spec | default` makes the field optional.
+    `field | default` makes it optional.
     """
 
-    is_valid: Callable[[Any], bool]
+    types: tuple[type, ...]
     expected: str
-    """A description of valid values for error messages."""
+    """A description of the values for error messages."""
+    is_valid: Callable[[Any], object] = lambda _: True
+    """Checks a value of one of the types."""
+    fields: Mapping[str, Field] | None = None
+    """The fields of an object, or of each object in a list."""
     default: Any = ...
     """The value of a missing field; `...` for a required field. None also allows null."""
 
-    def __or__(self, default: Any) -> FieldSpec:
+    def __or__(self, default: Any) -> Field:
         return self._replace(default=default)
 
 
-def _is_number(value: Any) -> bool:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and abs(value) <= MAX_SQLITE_INTEGER
-        and isfinite(value)
-    )
+def _fits_sqlite(number: float) -> bool:
+    return abs(number) <= MAX_SQLITE_INTEGER  # false for NaN
 
 
-TEXT = FieldSpec(lambda value: isinstance(value, str), "text")
-BOOLEAN = FieldSpec(lambda value: isinstance(value, bool), "true or false")
-NUMBER = FieldSpec(_is_number, "a number")
-INTEGER = FieldSpec(lambda value: _is_number(value) and isinstance(value, int), "a whole number")
-TIME = FieldSpec(lambda value: _is_number(value) and 0 <= value < YEAR_10000, "a time in seconds since 1970")
-LIST = FieldSpec(lambda value: isinstance(value, list), "a list")
-OBJECT = FieldSpec(lambda value: isinstance(value, dict), "an object")
+def _is_base64(text: str) -> bool:
+    try:
+        b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
 
-CONVERSATION_FIELDS = {
-    "format": FieldSpec(lambda value: value == FORMAT, repr(FORMAT)),
-    "version": INTEGER,
-    "id": FieldSpec(lambda value: isinstance(value, str) and bool(ID_PATTERN.fullmatch(value)), "an id such as a1b2c3"),
-    "title": TEXT | "",
-    "created": TIME | 0,
-    "updated": TIME | 0,
-    "runs": LIST,
-}
-RUN_FIELDS = {
-    "started": TIME | 0,
-    "ended": TIME | None,
-    "compacts": INTEGER | None,
-    "version": TEXT | "",
-    "provider": TEXT,
-    "model": TEXT,
-    "system": TEXT | "",
-    "directory": TEXT | "",
-    "terminal": TEXT | "",
-    "exit_code": INTEGER | None,
-    "error": TEXT | "",
-    "rounds": INTEGER | 0,
-    "usage": OBJECT | {},
-    "messages": LIST,
-}
-MESSAGE_FIELDS = {
-    "time": TIME | 0,
-    "role": FieldSpec(lambda value: value in ROLES, f"one of {', '.join(ROLES)}"),
-    "content": TEXT | "",
-    "whole": BOOLEAN | True,
-    "reasoning": TEXT | "",
-    "finish": TEXT | "",
-    "tool_call_id": TEXT | "",
-    "tool_name": TEXT | "",
-    "usage": OBJECT | {},
-    "calls": LIST | [],
-    "attachments": LIST | [],
-    "native": OBJECT | None,
-}
-CALL_FIELDS = {
-    "id": TEXT,
-    "name": TEXT,
-    "arguments": TEXT,
-    "started": TIME | None,
-    "seconds": NUMBER | None,
-    "failed": BOOLEAN | None,
-    "decision": TEXT | None,
-    "rule": TEXT | None,
-    "exit_status": INTEGER | None,
-}
-ATTACHMENT_FIELDS = {"name": TEXT, "media_type": TEXT, "data": TEXT}
-NATIVE_FIELDS = {"provider": TEXT, "model": TEXT, "data": OBJECT}
+
+TEXT = Field((str,), "text")
+BOOLEAN = Field((bool,), "true or false")
+NUMBER = Field((int, float), "a number", _fits_sqlite)
+INTEGER = Field((int,), "a whole number", _fits_sqlite)
+TIME = Field((int, float), "a time in seconds since 1970", lambda value: 0 <= value < YEAR_10000)
+LIST = Field((list,), "a list")
+OBJECT = Field((dict,), "an object")
+
 USAGE_FIELDS = {
     **dict.fromkeys(("input_tokens", "output_tokens", "cached_tokens"), INTEGER | None),
     "cost": NUMBER | None,
+}
+CALL_FIELDS = {
+    **dict.fromkeys(("id", "name", "arguments"), TEXT),
+    **dict.fromkeys(("decision", "rule"), TEXT | None),
+    "started": TIME | None,
+    "seconds": NUMBER | None,
+    "failed": BOOLEAN | None,
+    "exit_status": INTEGER | None,
+}
+ATTACHMENT_FIELDS = {"name": TEXT, "media_type": TEXT, "data": Field((str,), "base64", _is_base64)}
+NATIVE_FIELDS = {"provider": TEXT, "model": TEXT, "data": OBJECT}
+MESSAGE_FIELDS = {
+    "role": Field((str,), f"one of {', '.join(ROLES)}", ROLES.__contains__),
+    **dict.fromkeys(("content", "reasoning", "finish", "tool_call_id", "tool_name"), TEXT | ""),
+    "time": TIME | 0,
+    "whole": BOOLEAN | True,
+    "usage": OBJECT._replace(fields=USAGE_FIELDS) | {},
+    "calls": LIST._replace(fields=CALL_FIELDS) | [],
+    "attachments": LIST._replace(fields=ATTACHMENT_FIELDS) | [],
+    "native": OBJECT._replace(fields=NATIVE_FIELDS) | None,
+}
+RUN_FIELDS = {
+    **dict.fromkeys(("provider", "model"), TEXT),
+    **dict.fromkeys(("version", "system", "directory", "terminal", "error"), TEXT | ""),
+    **dict.fromkeys(("compacts", "exit_code"), INTEGER | None),
+    "started": TIME | 0,
+    "ended": TIME | None,
+    "rounds": INTEGER | 0,
+    "usage": OBJECT._replace(fields=USAGE_FIELDS) | {},
+    "messages": LIST._replace(fields=MESSAGE_FIELDS),
+}
+CONVERSATION_FIELDS = {
+    "format": Field((str,), repr(FORMAT), FORMAT.__eq__),
+    "version": INTEGER,
+    "id": Field((str,), "an id such as a1b2c3", ID_PATTERN.fullmatch),
+    "title": TEXT | "",
+    "created": TIME | 0,
+    "updated": TIME | 0,
+    "runs": LIST._replace(fields=RUN_FIELDS),
 }
 
 
 def from_json_value(value: Any) -> ConversationExport:
     """Parse a conversation from a JSON value; an error names the run, message, and field."""
-    version = value.get("version") if isinstance(value, dict) and value.get("format") == FORMAT else None
-    if INTEGER.is_valid(version) and version != FORMAT_VERSION:
-        raise FileError(f"version {version} of the form is not known to this ask", "upgrade it")
-    fields = _read_fields(value, "", CONVERSATION_FIELDS)
-    runs = [_parse_run(run, position) for position, run in enumerate(fields["runs"])]
+    fields = _read_fields(value, CONVERSATION_FIELDS)
+    if fields["version"] != FORMAT_VERSION:
+        raise FileError(f"version {fields['version']} of the form is not known to this ask", "upgrade it")
+    runs = [_make_run(index, **run) for index, run in enumerate(fields["runs"])]
     if not runs:
         raise FileError("the conversation has no runs")
     for run in runs:
         if run.compacts is not None and not 0 <= run.compacts <= len(runs):
             raise FileError(f"run {run.number + 1}: compacts names no run")
-    conversation_fields = (fields["id"], fields["title"], float(fields["created"]), float(fields["updated"]))
-    return ConversationExport(Conversation(0, *conversation_fields), runs)
+    return ConversationExport(Conversation(0, *(fields[name] for name in Conversation._fields[1:])), runs)
 
 
-def _parse_run(value: Any, run_index: int) -> Run:
-    location = f"run {run_index + 1}: "
-    fields = _read_fields(value, location, RUN_FIELDS)
-    messages = fields.pop("messages")
-    fields["usage"] = _parse_usage(fields["usage"], location)
-    entries = [
-        _parse_entry(message, f"run {run_index + 1}, message {number}: ") for number, message in enumerate(messages, 1)
-    ]
-    _check_results_have_calls(entries, run_index)
-    return Run(**_convert_to_float(fields, "started", "ended"), number=run_index, entries=tuple(entries))
-
-
-def _check_results_have_calls(entries: Sequence[HistoryEntry], run_index: int) -> None:
-    """Refuse a tool result without a call: no provider would accept the conversation."""
+def _make_run(index: int, usage: dict[str, Any], messages: list[dict[str, Any]], **fields: Any) -> Run:
+    entries = tuple(_make_entry(message) for message in messages)
     calls: list[ToolCallRecord] = []
-    for number, entry in enumerate(entries, 1):
+    for number, entry in enumerate(entries, 1):  # no provider would accept the conversation
+        if entry.calls and entry.message.role != "assistant":
+            raise FileError(f"run {index + 1}, message {number}: only an assistant calls tools")
         if entry.message.role != "tool":
             calls = list(entry.calls)
         elif not calls or calls.pop(0).call.id != entry.message.tool_call_id:
-            raise FileError(f"run {run_index + 1}, message {number}: it is the result of no call before it")
+            raise FileError(f"run {index + 1}, message {number}: it is the result of no call before it")
+    return Run(number=index, usage=Usage(**usage), entries=entries, **fields)
 
 
-def _parse_entry(value: Any, location: str) -> HistoryEntry:
-    fields = _read_fields(value, location, MESSAGE_FIELDS)
-    records = [_parse_call(call, location) for call in fields["calls"]]
-    if records and fields["role"] != "assistant":
-        raise FileError(f"{location}only an assistant calls tools")
-    role: Literal["user", "assistant", "tool"] = fields["role"]
-    native = (
-        _read_fields(fields["native"], f"{location}native: ", NATIVE_FIELDS) if fields["native"] is not None else None
+def _make_entry(fields: dict[str, Any]) -> HistoryEntry:
+    native = fields.pop("native")
+    records = tuple(
+        ToolCallRecord(ToolCall(call.pop("id"), call.pop("name"), call.pop("arguments")), **call)
+        for call in fields.pop("calls")
     )
     message = Message(
-        role=role,
-        content=fields["content"],
+        **{name: fields.pop(name) for name in ("role", "content", "tool_call_id", "tool_name")},
         tool_calls=tuple(record.call for record in records),
-        tool_call_id=fields["tool_call_id"],
-        tool_name=fields["tool_name"],
-        attachments=tuple(_parse_attachment(attachment, location) for attachment in fields["attachments"]),
+        attachments=tuple(
+            Attachment(each["name"], each["media_type"], b64decode(each["data"])) for each in fields["attachments"]
+        ),
         native=Native(**native) if native else None,
     )
-    details = (fields["whole"], fields["reasoning"], fields["finish"])
-    return HistoryEntry(
-        float(fields["time"]), message, *details, _parse_usage(fields["usage"], location), tuple(records)
-    )
+    details = (fields["whole"], fields["reasoning"], fields["finish"], Usage(**fields["usage"]))
+    return HistoryEntry(fields["time"], message, *details, records)
 
 
-def _parse_call(value: Any, location: str) -> ToolCallRecord:
-    fields = _convert_to_float(_read_fields(value, f"{location}a call: ", CALL_FIELDS), "started", "seconds")
-    return ToolCallRecord(ToolCall(*(fields.pop(name) for name in ToolCall._fields)), **fields)
-
-
-def _parse_attachment(value: Any, location: str) -> Attachment:
-    fields = _read_fields(value, f"{location}an attachment: ", ATTACHMENT_FIELDS)
-    try:
-        return Attachment(fields["name"], fields["media_type"], b64decode(fields["data"], validate=True))
-    except ValueError:
-        raise FileError(f"{location}an attachment: data is not base64") from None
-
-
-def _parse_usage(value: Any, location: str) -> Usage:
-    return Usage(**_convert_to_float(_read_fields(value, f"{location}usage: ", USAGE_FIELDS), "cost"))
-
-
-def _convert_to_float(fields: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Convert these fields to float, as SQLite returns them.
-
-    Otherwise an exported and imported conversation would differ from its original.
-    """
-    return fields | {name: float(fields[name]) for name in names if fields[name] is not None}
-
-
-def _read_fields(value: Any, location: str, specs: Mapping[str, FieldSpec]) -> dict[str, Any]:
+def _read_fields(value: Any, specs: Mapping[str, Field], location: str = "") -> dict[str, Any]:
+    prefix = f"{location}: " if location else ""
     if not isinstance(value, dict):
-        raise FileError(f"{location}it is not an object")
+        raise FileError(f"{prefix}it is not an object")
+    for name in value.keys() - specs.keys():
+        raise FileError(f"{prefix}there is no field {name!r} in this form")
     fields = {}
-    for name, spec in specs.items():
-        field_value = value.get(name, spec.default)
+    for name, field in specs.items():
+        field_value = value.get(name, field.default)
         if field_value is ...:
-            raise FileError(f"{location}{name} is missing")
-        if field_value is not spec.default and not spec.is_valid(field_value):
-            raise FileError(f"{location}{name} is not {spec.expected}")
-        fields[name] = repair_surrogates(field_value) if isinstance(field_value, str) else field_value
-    for name in value:
-        if name not in specs:
-            raise FileError(f"{location}there is no field {name!r} in this form")
+            raise FileError(f"{prefix}{name} is missing")
+        is_null = field_value is field.default is None
+        if not is_null and not (type(field_value) in field.types and field.is_valid(field_value)):
+            raise FileError(f"{prefix}{name} is not {field.expected}")
+        path = f"{location}, {name}" if location else name
+        fields[name] = None if is_null else _convert_value(field_value, field, path)
     return fields
 
 
-MAX_READ_SIZE = 1 << 29
-"""The largest line, or the largest file that is not JSON lines, in bytes."""
+def _convert_value(value: Any, field: Field, path: str) -> Any:
+    if isinstance(value, str):
+        return repair_surrogates(value)
+    if float in field.types:  # as SQLite returns it: an imported conversation must be equal to its original
+        return float(value)
+    if field.fields is None:
+        return value
+    if isinstance(value, dict):
+        return _read_fields(value, field.fields, path)
+    path = path.removesuffix("s")
+    return [_read_fields(item, field.fields, f"{path} {number}") for number, item in enumerate(value, 1)]
+
+
 SURROGATE_PATTERN = re.compile("[\ud800-\udfff]")
 WHITESPACE_PATTERN = re.compile(r"\s*")
 
@@ -292,9 +256,7 @@ def to_json_line(export: ConversationExport) -> str:
 
 
 def read_exports(file: BinaryIO, name: str) -> Iterator[ConversationExport]:
-    """Yield the conversations in a file.
-
-    It may contain JSON lines, JSON values over several lines, or arrays.
+    """Yield the conversations in a file: JSON lines, JSON values over several lines, or arrays.
 
     `name` is the name of the file in error messages.
     """
@@ -307,62 +269,27 @@ def read_exports(file: BinaryIO, name: str) -> Iterator[ConversationExport]:
 
 def _read_values(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
     """Yield each JSON value of a file, or of an array in it, with its location."""
-    number, found_value = 0, False
-    while line := _read_bytes(file, name):
-        number += 1
-        text = _decode_text(line, f"{name}, line {number}")
-        if not text or text.isspace():
+    is_first = True
+    for number, line in enumerate(file, 1):
+        if not line.strip():
             continue
         try:
-            value = json.loads(text)
+            text = line.decode("utf-8-sig")
+            try:
+                values = list(_decode_values(text))
+            except json.JSONDecodeError:  # values may span lines, but not after one that is a line
+                if not is_first:
+                    raise
+                values = list(_decode_values(text + file.read().decode()))
         except (ValueError, RecursionError) as error:
-            if found_value or not isinstance(error, ValueError):
-                raise FileError(f"{name}, line {number}: {_format_json_error(error)}") from None
-            yield from _decode_multiline(text + _decode_text(_read_bytes(file, name, read_all=True), name), name)
-            return
-        found_value = True
-        yield from _expand_array(value, f"line {number}")
+            raise FileError(f"{name}, line {number}: this is not JSON ({error})") from None
+        is_first = False
+        for position, value in enumerate(values, 1):
+            yield f"line {number}" + (f", conversation {position}" if len(values) > 1 else ""), value
 
 
-def _decode_multiline(text: str, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield each JSON value, with its location; values may span several lines."""
-    decoder, position, number = json.JSONDecoder(), WHITESPACE_PATTERN.match(text).end(), 0  # type: ignore[union-attr]
-    while position < len(text):
-        number += 1
-        try:
-            value, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError) as error:
-            raise FileError(f"{name}: {_format_json_error(error)}") from None
-        yield from _expand_array(value, f"conversation {number}")
-        position = WHITESPACE_PATTERN.match(text, end).end()  # type: ignore[union-attr]
-
-
-def _expand_array(value: Any, location: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, list):
-        yield from ((f"conversation {number}", item) for number, item in enumerate(value, 1))
-    else:
-        yield location, value
-
-
-def _read_bytes(file: BinaryIO, name: str, *, read_all: bool = False) -> bytes:
-    try:
-        data = file.read(MAX_READ_SIZE + 1) if read_all else file.readline(MAX_READ_SIZE + 1)
-    except OSError as error:
-        raise FileError(f"cannot read {name} ({error.strerror})") from error
-    if len(data) > MAX_READ_SIZE:
-        raise FileError(f"{name} is too large to be read at once", "export one conversation a line")
-    return data
-
-
-def _decode_text(data: bytes, location: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise FileError(f"{location} is not UTF-8 text") from None
-
-
-def _format_json_error(error: ValueError | RecursionError) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        location = f" in its line {error.lineno}, column {error.colno}" if error.lineno > 1 else ""
-        return f"this is not JSON ({error.msg}{location})"
-    return f"this JSON {'is nested too deeply' if isinstance(error, RecursionError) else 'holds too long a number'}"
+def _decode_values(text: str) -> Iterator[Any]:
+    decoder, position = json.JSONDecoder(), 0
+    while (start := WHITESPACE_PATTERN.match(text, position).end()) < len(text):  # type: ignore[union-attr]
+        value, position = decoder.raw_decode(text, start)
+        yield from value if isinstance(value, list) else [value]

@@ -8,17 +8,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ask.errors import FileError, RunInterruptedError
-from ask.history.entries import Conversation, Run, insert_entry, read_runs
+from ask.history.entries import Conversation, Run, insert_entry, insert_row, read_runs
 from ask.history.export_format import ConversationExport, to_json_line
 from ask.history.store import TERMINATION_SIGNALS, Store
-from ask.messages import Usage
 
 if TYPE_CHECKING:
     import sqlite3
 
 
 NON_COLUMN_FIELDS = ("number", "compacts", "usage", "entries")
-RUN_COLUMNS = (*(name for name in Run._fields if name not in NON_COLUMN_FIELDS), *Usage._fields)
 
 
 class ImportStatus(StrEnum):
@@ -79,9 +77,9 @@ def _import_conversation(
 
 
 def _insert_conversation(connection: sqlite3.Connection, export: ConversationExport) -> None:
-    columns = Conversation._fields[1:]
-    statement = f"INSERT INTO conversations ({', '.join(columns)}) VALUES (?, ?, ?, ?)"
-    conversation = connection.execute(statement, export.conversation[1:]).lastrowid or 0
+    _, *values = export.conversation
+    columns = dict(zip(Conversation._fields[1:], values, strict=True))
+    conversation = insert_row(connection, "conversations", **columns)
     numbers = [_insert_run(connection, conversation, run) for run in export.runs]
     for run, number in zip(export.runs, numbers, strict=True):
         if run.compacts is not None:
@@ -89,12 +87,9 @@ def _insert_conversation(connection: sqlite3.Connection, export: ConversationExp
             connection.execute("UPDATE runs SET compacts = ? WHERE number = ?", (first, number))
 
 
-def _insert_run(connection: sqlite3.Connection, conversation_number: int, run: Run) -> int:
-    row = {**run._asdict(), **run.usage._asdict()}
-    values = [row[name] for name in RUN_COLUMNS]
-    placeholders = ", ".join("?" * (len(values) + 1))
-    statement = f"INSERT INTO runs (conversation, {', '.join(RUN_COLUMNS)}) VALUES ({placeholders})"
-    number = connection.execute(statement, [conversation_number, *values]).lastrowid or 0
+def _insert_run(connection: sqlite3.Connection, conversation: int, run: Run) -> int:
+    columns = {name: value for name, value in run._asdict().items() if name not in NON_COLUMN_FIELDS}
+    number = insert_row(connection, "runs", conversation=conversation, **columns, **run.usage._asdict())
     for entry in run.entries:
         insert_entry(connection, number, entry)
     return number

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from ask.errors import UsageError
 from ask.history.store import Store
-
-if TYPE_CHECKING:
-    from ask.history.entries import Conversation
 
 NO_LIMIT = -1  # as in SQL's LIMIT
 
@@ -71,14 +67,3 @@ def list_conversations(
         position_by_id = {row[0]: position for position, row in enumerate(id_rows, 1)}
         positions = [position_by_id[row["id"]] for row in rows]
     return [ConversationOverview(position, *columns) for position, (_, *columns) in zip(positions, rows, strict=False)]
-
-
-def find_newest_conversation(store: Store) -> Conversation:
-    """Return the newest conversation that has a run; a history without one is a UsageError."""
-    from ask.history.entries import Conversation  # not needed for a list, which should be fast
-
-    has_run = "EXISTS (SELECT 1 FROM runs WHERE conversation = conversations.number)"
-    rows = store.fetch_rows(f"SELECT * FROM conversations WHERE {has_run} ORDER BY {NEWEST_FIRST} LIMIT 1")
-    if not rows:
-        raise UsageError("no conversation is saved", "each question that is asked begins one")
-    return Conversation(*rows[0])

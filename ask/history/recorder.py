@@ -19,6 +19,7 @@ from ask.history.entries import (
     HistoryEntry,
     ToolCallRecord,
     insert_entry,
+    insert_row,
     to_sqlite_value,
 )
 from ask.history.store import HistoryLockedError, Store
@@ -114,20 +115,16 @@ class Recorder:
                 self._store.close()
 
     def _insert_run(self, user_entry: HistoryEntry, connection: sqlite3.Connection) -> None:
-        metadata = {name: to_sqlite_value(value) for name, value in self._metadata._asdict().items()}
-        title = repair_surrogates(format_one_line(user_entry.message.content, MAX_TITLE_LENGTH))
+        identity, *values = map(to_sqlite_value, self._metadata)
+        now, title = user_entry.time, format_one_line(user_entry.message.content, MAX_TITLE_LENGTH)
         connection.execute(
             "INSERT INTO conversations (id, title, created, updated) VALUES (?, ?, ?, ?) "
             "ON CONFLICT (id) DO UPDATE SET updated = excluded.updated",
-            (metadata["conversation"], title, user_entry.time, user_entry.time),
+            (identity, repair_surrogates(title), now, now),
         )
-        cursor = connection.execute(
-            "INSERT INTO runs (conversation, compacts, started, version, provider, model, system, directory, terminal) "
-            "SELECT number, :compacts, :started, :version, :provider, :model, :system, :directory, :terminal "
-            "FROM conversations WHERE id = :conversation",
-            {**metadata, "started": user_entry.time, "version": VERSION},
-        )
-        self.run_number = cursor.lastrowid or 0
+        (number,) = connection.execute("SELECT number FROM conversations WHERE id = ?", (identity,)).fetchone()
+        columns = dict(zip(RunMetadata._fields[1:], values, strict=True))
+        self.run_number = insert_row(connection, "runs", conversation=number, started=now, version=VERSION, **columns)
         insert_entry(connection, self.run_number, user_entry)
 
     def _add_entry(

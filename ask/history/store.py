@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ask.atomic_files import create_private_folder
 from ask.errors import FileError
-from ask.history.schema import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import sqlite3
 
 
+APPLICATION_ID = 0x41534B31
+"""Marks a SQLite file as ours: "ASK1" in ASCII."""
+MIGRATIONS = ("schema.sql",)
+"""The scripts that upgrade each version to the next, starting from an empty file. A released script never changes."""
+SCHEMA_VERSION = len(MIGRATIONS)
 DEFAULT_LOCK_TIMEOUT = 10.0
 """Seconds to wait for other processes to release the lock."""
 RETRY_INTERVAL = 0.01
@@ -153,8 +157,9 @@ class Store:
             # Lets other processes read during a write.
             self.fetch_rows("PRAGMA journal_mode = WAL")
             with self.write_transaction() as connection:
-                for script in MIGRATIONS[self._read_schema_version() :]:
-                    for statement in split_statements(script):
+                for name in MIGRATIONS[self._read_schema_version() :]:
+                    # `executescript` would commit the open transaction.
+                    for statement in Path(__file__).with_name(name).read_text().split(";"):
                         connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -201,21 +206,6 @@ class Store:
     def make_damaged_error(self) -> FileError:
         """Make the error for a file with invalid content."""
         return FileError(f"{self.path} is damaged", MOVE_AWAY_HINT)
-
-
-def split_statements(script: str) -> Iterator[str]:
-    """Split a script into statements.
-
-    `executescript` cannot run it, because that commits the open transaction.
-    """
-    import sqlite3
-
-    statement = ""
-    for piece in script.split(";"):
-        statement += piece + ";"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
 
 
 def is_missing(path: Path) -> bool:

@@ -1,6 +1,11 @@
-"""Format token counts, costs and durations in a few characters."""
+"""Format token counts, costs, durations and times in a few characters."""
 
 from __future__ import annotations
+
+import time
+
+UNITS = ((365 * 86_400, "y"), (30 * 86_400, "mo"), (7 * 86_400, "w"), (86_400, "d"), (3_600, "h"), (60, "min"))
+"""Length in seconds and symbol of each unit, longest first."""
 
 
 def format_compact_number(number: int) -> str:
@@ -28,3 +33,34 @@ def format_duration(seconds: float) -> str:
 def format_count(count: int, noun: str) -> str:
     """Format a count with its noun: "1 run", "2 runs"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def format_age(unix_time: float, now: float) -> str:
+    """Format the time since then in the largest unit that fits: "3 min", "2 d"."""
+    age = now - unix_time
+    for seconds, symbol in UNITS:
+        if age >= seconds:
+            return f"{age // seconds:.0f} {symbol}"
+    return "now"
+
+
+def format_timestamp(unix_time: float) -> str:
+    """Format a Unix time in ISO 8601 (UTC), to the second.
+
+    Return "" if it is out of range.
+    """
+    try:
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(unix_time))
+    except (OverflowError, OSError, ValueError):  # an imported file may contain any number
+        return ""
+
+
+def format_local_time(unix_time: float) -> str:
+    """Format a Unix time in the local time zone, to the minute.
+
+    Return "" if it is out of range.
+    """
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(unix_time))
+    except (OverflowError, OSError, ValueError):
+        return ""

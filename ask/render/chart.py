@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any
 
 from ask.console import StandardOutput
-from ask.history.statistics import ToolUsageRow, UsageRow, UsageStatistics
+from ask.history.statistics import UsageRow, UsageStatistics
 from ask.render.amounts import format_compact_number, format_cost, format_count, format_duration
 from ask.render.table import COLUMN_GAP, format_cell
-from ask.render.width import measure_width, pad_text, truncate_text
+from ask.render.text_layout import measure_width, pad_text, truncate_text
 from ask.text import format_one_line
 
 BAR_CHARACTER = "#"
@@ -21,12 +21,8 @@ MIN_NAME_WIDTH = 10
 """Columns to which a name may be truncated; a date fits in them."""
 
 
-class ChartRow(NamedTuple):
-    """A chart row: name, formatted numbers, and the amount that its bar shows."""
-
-    name: str
-    cells: Sequence[str]
-    bar_amount: float
+Chart = Sequence[tuple[str, Sequence[str], float]]
+"""Rows of a name, formatted numbers, and the amount that the row's bar shows."""
 
 
 def write_charts(output: StandardOutput, statistics: UsageStatistics, first_day: str) -> None:
@@ -38,15 +34,15 @@ def write_charts(output: StandardOutput, statistics: UsageStatistics, first_day:
         output.write("".join("\t".join(map(format_cell, row)) + "\n" for row in to_statistics_rows(statistics)))
         return
     width = get_terminal_size().columns
-    output.write("".join(f"{line}\n" for line in wrap(f"Since {first_day}: {format_total(statistics.total)}", width)))
-    usage_headings = ("RUNS", "TOKENS", "COST")
-    for heading, rows in (
-        (("DAY", *usage_headings), list(map(make_usage_chart_row, statistics.days))),
-        (("MODEL", *usage_headings), list(map(make_usage_chart_row, statistics.models))),
-        (("TOOL", "CALLS", "FAILED", "TIME"), list(map(make_tool_chart_row, statistics.tools))),
-    ):
-        if rows:
-            output.write("\n" + "".join(f"{line}\n" for line in format_chart(heading, rows, width)))
+    lines = wrap(f"Since {first_day}: {format_total(statistics.total)}", width)
+    for name, rows in (("DAY", statistics.days), ("MODEL", statistics.models)):
+        lines += format_chart((name, "RUNS", "TOKENS", "COST"), list(map(make_usage_row, rows)), width)
+    tools: Chart = [
+        (tool.name, (str(tool.calls), str(tool.failures), format_duration(tool.seconds)), tool.calls)
+        for tool in statistics.tools
+    ]
+    lines += format_chart(("TOOL", "CALLS", "FAILED", "TIME"), tools, width)
+    output.write("".join(f"{line}\n" for line in lines))
 
 
 def to_statistics_dict(statistics: UsageStatistics) -> dict[str, Any]:
@@ -78,30 +74,30 @@ def to_statistics_rows(statistics: UsageStatistics) -> list[tuple[object, ...]]:
     ]
 
 
-def format_chart(heading: Sequence[str], chart_rows: Sequence[ChartRow], max_width: int) -> list[str]:
-    """Format a heading and a line per row: name, numbers, and a bar."""
-    numbers = [[heading[1:], *(chart_row.cells for chart_row in chart_rows)][row] for row in range(len(chart_rows) + 1)]
-    widths = [max(map(len, column)) for column in zip(*numbers, strict=True)]
-    names = [heading[0], *(format_one_line(chart_row.name) for chart_row in chart_rows)]
-    numbers_width = sum(widths) + len(COLUMN_GAP) * len(widths)
-    longest_name = max(map(measure_width, names))
-    name_width = max(
-        min(longest_name, max_width - numbers_width - len(COLUMN_GAP) - MAX_BAR_WIDTH // 2),
-        min(longest_name, MIN_NAME_WIDTH),
-    )
-    bar_width = min(MAX_BAR_WIDTH, max_width - numbers_width - name_width - len(COLUMN_GAP))
-    max_amount = max(chart_row.bar_amount for chart_row in chart_rows)
-    bars = ["", *(format_bar(chart_row.bar_amount, max_amount, bar_width) for chart_row in chart_rows)]
-    return [
-        COLUMN_GAP.join(
-            [
-                pad_text(truncate_text(name, name_width), name_width),
-                *(cell.rjust(width) for cell, width in zip(row, widths, strict=True)),
-                bar,
-            ]
-        ).rstrip()
-        for name, row, bar in zip(names, numbers, bars, strict=True)
+def make_usage_row(row: UsageRow) -> tuple[str, Sequence[str], float]:
+    """Make the chart row of a day or a model; the bar shows its tokens."""
+    numbers = (str(row.runs), format_compact_number(row.total_tokens), format_cost(row.usage.cost))
+    return row.name, numbers, row.total_tokens
+
+
+def format_chart(headings: Sequence[str], chart: Chart, max_width: int) -> Iterator[str]:
+    """Yield a blank line, the headings and a line per row: name, numbers, and a bar; nothing for an empty chart."""
+    if not chart:
+        return
+    yield ""
+    rows = [
+        (headings[0], headings[1:], 0.0),
+        *((format_one_line(name), cells, amount) for name, cells, amount in chart),
     ]
+    widths = [max(map(len, column)) for column in zip(*(cells for _, cells, _ in rows), strict=True)]
+    free_width = max_width - sum(widths) - len(COLUMN_GAP) * (len(widths) + 1)
+    longest_name = max(measure_width(name) for name, _, _ in rows)
+    name_width = max(min(longest_name, free_width - MAX_BAR_WIDTH // 2), min(longest_name, MIN_NAME_WIDTH))
+    max_amount = max(amount for _, _, amount in chart)
+    for name, cells, amount in rows:
+        numbers = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+        bar = format_bar(amount, max_amount, min(MAX_BAR_WIDTH, free_width - name_width))
+        yield COLUMN_GAP.join([pad_text(truncate_text(name, name_width), name_width), *numbers, bar]).rstrip()
 
 
 def format_bar(amount: float, max_amount: float, max_width: int) -> str:
@@ -114,30 +110,9 @@ def format_bar(amount: float, max_amount: float, max_width: int) -> str:
     return BAR_CHARACTER * max(1, round(amount / max_amount * max_width))
 
 
-def make_usage_chart_row(usage_row: UsageRow) -> ChartRow:
-    """Make the row of a day or a model; the bar shows its tokens."""
-    return ChartRow(
-        usage_row.name,
-        (str(usage_row.runs), format_compact_number(usage_row.total_tokens), format_cost(usage_row.usage.cost)),
-        usage_row.total_tokens,
-    )
-
-
-def make_tool_chart_row(tool_usage: ToolUsageRow) -> ChartRow:
-    """Make the row of a tool; the bar shows its calls."""
-    return ChartRow(
-        tool_usage.name,
-        (str(tool_usage.calls), str(tool_usage.failures), format_duration(tool_usage.seconds)),
-        tool_usage.calls,
-    )
-
-
-def format_total(usage_row: UsageRow) -> str:
+def format_total(row: UsageRow) -> str:
     """Format the total usage on one line."""
-    tokens_in, tokens_out = (
-        format_compact_number(usage_row.usage.input_tokens or 0),
-        format_compact_number(usage_row.usage.output_tokens or 0),
-    )
-    cost = f", {format_cost(usage_row.usage.cost)}" if usage_row.usage.cost else ""
-    runs = f"{format_count(usage_row.conversations, 'conversation')}, {format_count(usage_row.runs, 'run')}"
+    runs = f"{format_count(row.conversations, 'conversation')}, {format_count(row.runs, 'run')}"
+    tokens_in, tokens_out = (format_compact_number(count or 0) for count in row.usage[:2])
+    cost = f", {format_cost(row.usage.cost)}" if row.usage.cost else ""
     return f"{runs}, {tokens_in} tokens in, {tokens_out} out{cost}"

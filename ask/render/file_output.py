@@ -2,62 +2,32 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+import os
+from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self
 
-from ask.atomic_files import Ownership, open_replacement
-from ask.errors import AskError, BrokenOutputError, FileError
+from ask.atomic_files import Ownership, replace_file
+from ask.errors import BrokenOutputError, FileError
 
 
-class FileOutput:
-    """A context manager for a file that is replaced only after everything is written.
+def write_file(path: Path, chunks: Iterable[str]) -> None:
+    """Write text to a file, which is replaced only after everything is written.
 
     A symbolic link is followed. A path that is not a regular file, such as /dev/stdout or a pipe, is written directly.
 
     Raises:
         FileError: the file cannot be written.
+        BrokenOutputError: it is a pipe whose reader has closed it.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._exit_stack = ExitStack()
-        try:
-            target = path.resolve()
-            if target.exists() and not target.is_file():
-                opening: AbstractContextManager[BinaryIO] = path.open("wb")
-            else:
-                opening = open_replacement(target, Ownership.from_status(target.stat()) if target.exists() else None)
-            self._file = self._exit_stack.enter_context(opening)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise self._make_error(error) from error
-
-    def write(self, text: str) -> None:
-        """Write some text.
-
-        Raises:
-            FileError: the file cannot be written.
-            BrokenOutputError: the file is a pipe whose reader has closed it.
-        """
-        try:
-            self._file.write(text.encode(errors="replace"))
-        except OSError as error:
-            raise self._make_error(error) from error
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            self._exit_stack.__exit__(exc_type, exc, traceback)
-        except OSError as error:
-            raise self._make_error(error) from error
-
-    def _make_error(self, error: Exception) -> AskError:
-        if isinstance(error, BrokenPipeError):
-            return BrokenOutputError("nobody reads the output")
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        return FileError(f"cannot write {self._path} ({reason})")
+    target = Path(os.path.realpath(path))
+    content = (chunk.encode(errors="replace") for chunk in chunks)
+    try:
+        if target.exists() and not target.is_file():
+            with path.open("wb") as file:
+                file.writelines(content)
+        else:
+            replace_file(target, content, Ownership.from_status(target.stat()) if target.exists() else None)
+    except BrokenPipeError:
+        raise BrokenOutputError("nobody reads the output") from None
+    except OSError as error:
+        raise FileError(f"cannot write {path} ({error.strerror})") from error

@@ -16,19 +16,19 @@ from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.messages import Attachment
 from ask.prompt_blocks import split_prompt
-from ask.render.conversation_parts import (
+from ask.render.amounts import format_local_time, format_timestamp
+from ask.render.safe_markdown import to_html
+from ask.render.transcript import (
     describe_conversation,
+    describe_ending,
     format_call_arguments,
     format_call_duration,
     format_call_outcome,
     summarize_call,
 )
-from ask.render.safe_markdown import to_html
-from ask.render.times import format_local_time, format_timestamp
-from ask.render.transcript import describe_ending
 from ask.text import escape_control_characters, format_one_line
 
-STYLESHEET_PATH = Path(__file__).with_suffix(".css")
+STYLESHEET_PATH, TEMPLATE_PATH = (Path(__file__).with_suffix(suffix) for suffix in (".css", ".html"))
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Media types of attachments that are shown as images; none of them can contain a script."""
 MAX_OPEN_LENGTH = 1_500
@@ -36,23 +36,6 @@ MAX_OPEN_LENGTH = 1_500
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'sha256-{style}'; img-src data:; base-uri 'none'; form-action 'none'"
 )
-PAGE_HEAD = """\
-<!DOCTYPE html>
-<html lang="und">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<meta name="generator" content="ask">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-<main>
-"""
-PAGE_TAIL = "</main>\n</body>\n</html>\n"
 
 
 def render_html_page(
@@ -60,9 +43,10 @@ def render_html_page(
 ) -> Iterator[str]:
     """Yield the HTML of these conversations; `read_runs` reads the runs of one."""
     stylesheet = STYLESHEET_PATH.read_text()
+    head, tail = TEMPLATE_PATH.read_text().split("{content}")
     policy = CONTENT_SECURITY_POLICY.format(style=b64encode(sha256(stylesheet.encode()).digest()).decode())
     title = format_title(conversations[0]) if len(conversations) == 1 else f"{len(conversations)} conversations"
-    yield PAGE_HEAD.format(policy=policy, title=escape_html(title), style=stylesheet)
+    yield head.format(policy=policy, title=escape_html(title), style=stylesheet)
     if len(conversations) > 1:
         yield f"<nav>\n<h1>{escape_html(title)}</h1>\n<ol>\n"
         for conversation in conversations:
@@ -71,7 +55,7 @@ def render_html_page(
         yield "</ol>\n</nav>\n"
     for conversation in conversations:
         yield from _render_conversation(conversation, read_runs(conversation))
-    yield PAGE_TAIL
+    yield tail
 
 
 def escape_html(text: str) -> str:

@@ -34,7 +34,6 @@ class LiveRegion:
         self._descriptor = descriptor
         self._has_reflow = any(name in environment for name in REFLOW_VARIABLES)
         self._rows: Sequence[TerminalRow] = ()
-        self._is_mid_line = False
         self._is_cursor_lost = False
         self._cursor_loss_count = 0
         """Number of times the cursor was lost; a signal handler may increase it during a write."""
@@ -48,17 +47,12 @@ class LiveRegion:
             return FALLBACK_SIZE
         return os.terminal_size((size.columns or FALLBACK_SIZE.columns, size.lines or FALLBACK_SIZE.lines))
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the region has rows; the cursor is then at the end of the last one."""
-        return bool(self._rows)
-
     def mark_cursor_lost(self) -> None:
         """Continue below the current rows.
 
         Called when another program may have written to the terminal.
         """
-        self._is_cursor_lost = self._is_cursor_lost or self.is_open
+        self._is_cursor_lost = self._is_cursor_lost or bool(self._rows)
         self._cursor_loss_count += 1
 
     def update(self, finished_lines: Sequence[str], rows: Sequence[TerminalRow]) -> None:
@@ -77,26 +71,14 @@ class LiveRegion:
     def _update(self, finished_lines: Sequence[str], rows: Sequence[TerminalRow]) -> None:
         old_rows, was_lost, loss_count = self._rows, self._is_cursor_lost, self._cursor_loss_count
         lines = [*finished_lines, *(row.text for row in rows)]
-        line_end = "\n" if self._is_mid_line and lines else ""
         # If a signal handler raises during the write, the cursor position is unknown.
         self._rows, self._is_cursor_lost = rows or old_rows, True
-        text = line_end + ("\n" + "\n".join(lines) if was_lost else self._format_changes(old_rows, lines))
+        text = "\n" + "\n".join(lines) if was_lost else self._format_changes(old_rows, lines)
         if lines and not rows:
             text += "\n"
         if text:
             self._write(text)
         self._rows, self._is_cursor_lost = rows, bool(rows) and self._cursor_loss_count != loss_count
-        self._is_mid_line = self._is_mid_line and not lines
-
-    def write_text(self, text: str) -> None:
-        """Write text that may end in the middle of a line.
-
-        The rows of the region become final.
-        """
-        if self._rows or self._is_cursor_lost:
-            self.update((), ())
-        self._is_mid_line = not text.endswith("\n")
-        self._write(text)
 
     def _format_changes(self, old_rows: Sequence[TerminalRow], new_lines: Sequence[str]) -> str:
         """Format the output that turns the old rows into the new lines.

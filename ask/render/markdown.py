@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
 from ask.history.entries import Conversation, HistoryEntry, Run
 from ask.prompt_blocks import split_prompt
-from ask.render.conversation_parts import (
+from ask.render.safe_markdown import format_code_block, to_safe_markdown
+from ask.render.transcript import (
     describe_conversation,
+    describe_ending,
     format_call_arguments,
     format_call_duration,
     format_call_outcome,
     summarize_call,
 )
-from ask.render.safe_markdown import format_code_block, to_safe_markdown
-from ask.render.transcript import describe_ending
 from ask.text import escape_control_characters, format_one_line
 
 SPECIAL_CHARACTERS = re.compile(r"[\\`*_\[\]<>&~|$]|^(?:[#+=-]|\d+[.)]$|\d+[.)](?= ))", re.MULTILINE)

@@ -5,35 +5,30 @@ The time spent on redrawing is limited to a fraction of the total, so that the c
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from rich.text import Text
+from markdown_it.token import Token
 
+from ask.render.code_rows import CodeHighlighter
 from ask.render.live_region import LiveRegion, TerminalRow
-from ask.render.markdown_blocks import (
-    MAX_BLOCK_LENGTH,
-    BlockEvent,
-    BlockReader,
-    CodeEnd,
-    CodeLine,
-    CodeStart,
-    MarkdownBlock,
-    RawText,
-)
-from ask.render.markdown_rows import measure_max_width, render_markdown, split_at_width, to_ansi
+from ask.render.markdown_rows import parse_blocks, render_block, render_markdown
+from ask.render.text_layout import get_plain_text, measure_width, split_at_width, to_ansi
 from ask.text import escape_control_characters
-
-if TYPE_CHECKING:
-    from ask.render.code_rows import CodeHighlighter
 
 MIN_DRAW_TIME = 0.004
 """Minimum time that a redraw is counted as taking, in seconds."""
 DRAW_REST_FACTOR = 8
-"""Pause between two redraws, as a multiple of the time that the last one took."""
+"""Pause between two redraws, as a multiple of the time that drawing the pending block took."""
+MAX_BLOCK_LENGTH = 20_000
+"""Length at which a block is ended, in characters; what follows is parsed on its own."""
 MAX_LINE_LENGTH = 2_000
 """Maximum number of characters shown of a partial line of code: its end."""
+MAX_FENCE_LENGTH = 100
+"""Maximum length of the first line of a code block, in characters."""
+UNKNOWN_LINE_PATTERN = re.compile(r"[\s>#*+\-_=~`|:]*|\s*\d{1,9}[.)]?\s*")
+"""A partial line whose kind is not known yet."""
 
 
 class MarkdownStreamRenderer:
@@ -49,95 +44,117 @@ class MarkdownStreamRenderer:
         self._live_region = live_region
         self._is_watched = is_watched
         self._rest_factor = rest_factor
-        self._block_reader = BlockReader()
-        self._code_highlighter: CodeHighlighter | None = None
+        self._new_parts: list[str] = []
+        self._text = ""
+        """What follows the finished blocks; in a code block, its first line and what follows the highlighted lines."""
+        self._code: CodeHighlighter | None = None
         self._finished_lines: list[str] = []
-        self._needs_redraw = False
+        self._has_output = False
         self._next_draw = 0.0
 
     def feed(self, text: str) -> None:
         """Add a piece of the answer."""
-        for event in self._block_reader.feed(escape_control_characters(text)):
-            self._handle_event(event)
-        self._needs_redraw = True
+        self._new_parts.append(text)
         self.refresh()
 
     def refresh(self) -> None:
         """Redraw what has arrived, unless the last redraw was too recent."""
-        now = time.monotonic()
-        if self._needs_redraw and now >= self._next_draw:
-            self._redraw()
-            duration = time.monotonic() - now
-            self._next_draw = now + self._rest_factor * max(MIN_DRAW_TIME, duration)
+        if self._new_parts and time.monotonic() >= self._next_draw:
+            self._finish_blocks()
+            start = time.monotonic()
+            self._draw(self._render_pending() if self._is_watched() else [])
+            now = time.monotonic()
+            self._next_draw = now + self._rest_factor * max(MIN_DRAW_TIME, now - start)
 
     def hide(self) -> None:
         """Clear the pending block, so that other lines can be printed.
 
         The next redraw shows it again.
         """
-        self._live_region.update(self._take_finished_lines(), ())
-        self._needs_redraw, self._next_draw = True, 0.0
+        self._draw([])
+        self._new_parts.append("")
+        self._next_draw = 0.0
 
     def finish(self) -> None:
         """End the answer: write all of it as final."""
-        for event in self._block_reader.finish():
-            self._handle_event(event)
-        self._block_reader = BlockReader()
-        self._live_region.update(self._take_finished_lines(), ())
-        self._needs_redraw, self._next_draw = False, 0.0
+        self._finish_blocks(is_complete=True)
+        self._draw([])
+        self._text, self._has_output, self._next_draw = "", False, 0.0
 
-    def _handle_event(self, event: BlockEvent) -> None:
-        match event:
-            case MarkdownBlock(text, gap):
-                self._start_block(gap)
-                self._finished_lines += map(to_ansi, self._render_block(text))
-            case CodeStart(language, gap):
-                self._start_block(gap)
-                from ask.render.code_rows import CodeHighlighter
-
-                self._code_highlighter = CodeHighlighter(language)
-            case CodeLine(text) if self._code_highlighter:
-                self._finished_lines += map(to_ansi, self._code_highlighter.add_line(text))
-            case CodeEnd() if self._code_highlighter:
-                self._finished_lines += map(to_ansi, self._code_highlighter.finish())
-                self._code_highlighter = None
-            case RawText(text, gap):
-                self._start_block(gap)
-                if self._finished_lines:
-                    self._live_region.update(self._take_finished_lines(), ())
-                self._live_region.write_text(text)
-
-    def _start_block(self, has_gap: bool) -> None:
-        if has_gap:
-            self._finished_lines.append("")
-
-    def _render_block(self, text: str) -> list[Text]:
-        if len(text) > MAX_BLOCK_LENGTH:
-            return [Text(line) for line in text.split("\n")]
-        return render_markdown(text, self._live_region.size.columns)
-
-    def _take_finished_lines(self) -> list[str]:
+    def _draw(self, rows: list[TerminalRow]) -> None:
         lines, self._finished_lines = self._finished_lines, []
-        return lines
+        self._live_region.update(lines, rows)
 
-    def _redraw(self) -> None:
-        self._needs_redraw = False
-        self._live_region.update(self._take_finished_lines(), self._render_pending() if self._is_watched() else ())
+    def _finish_blocks(self, *, is_complete: bool = False) -> None:
+        new_text = escape_control_characters("".join(self._new_parts))
+        self._new_parts.clear()
+        self._text += new_text
+        if "\n" in new_text or is_complete or len(self._text) > MAX_BLOCK_LENGTH:
+            while self._finish_first_blocks(is_complete=is_complete):
+                pass
+
+    def _finish_first_blocks(self, *, is_complete: bool) -> bool:
+        """Render the blocks at the beginning of the text that nothing can change: all but the last.
+
+        Return true if the text was too long to look at all of it.
+        """
+        is_cut = len(self._text) > MAX_BLOCK_LENGTH
+        if is_cut:
+            end = self._text.rfind("\n", MAX_BLOCK_LENGTH // 2, MAX_BLOCK_LENGTH) + 1 or MAX_BLOCK_LENGTH
+        else:
+            end = len(self._text) if is_complete else self._text.rfind("\n") + 1
+        blocks, rest = parse_blocks(self._text[:end]), self._text[end:]
+        if not blocks and end:
+            rest = f"\n{rest}"
+        for block in blocks:
+            is_last = block is blocks[-1]
+            is_open = is_last and (is_cut or not is_complete) and not block.is_closed
+            is_code = block.tokens[0].type == "fence"
+            if is_open and not is_code and (len(blocks) > 1 or not is_cut):
+                rest = "\n" * block.has_gap + "\n".join(block.lines) + rest
+                break
+            if block.has_gap and self._has_output:
+                self._finished_lines.append("")
+            self._has_output = True
+            if is_code:
+                self._finish_code(block.tokens[0], is_open=is_open)
+            else:
+                self._finished_lines += map(to_ansi, render_block(block, self._live_region.size.columns))
+            if is_code and is_open:
+                rest = f"{block.lines[0][:MAX_FENCE_LENGTH]}\n{rest}"
+            elif is_last and block.has_gap_below:
+                rest = f"\n{rest}"
+        self._text = rest
+        return is_cut
+
+    def _finish_code(self, token: Token, *, is_open: bool) -> None:
+        self._code = self._code or CodeHighlighter(token.info)
+        self._finished_lines += map(to_ansi, self._code.add_lines(token.content))
+        if not is_open:
+            self._finished_lines += map(to_ansi, self._code.render_open_lines())
+            self._code = None
 
     def _render_pending(self) -> list[TerminalRow]:
         """Render the last rows of the pending block."""
         width, height = self._live_region.size
-        pending = self._block_reader.pending
-        rows: list[Text] = []
-        if self._code_highlighter:
-            rows = self._code_highlighter.render_pending(pending[-MAX_LINE_LENGTH:])
-        elif pending:
-            rows = [*([Text()] if self._block_reader.has_gap else []), *self._render_block(close_open_markup(pending))]
+        if self._code:
+            fence = parse_blocks(self._text)[0].tokens[0]
+            is_end = not fence.content.strip().strip(fence.markup[0])
+            rows = self._code.render_open_lines("" if is_end else fence.content[-MAX_LINE_LENGTH:])
+        else:
+            rows = render_markdown(close_open_markup(hide_unknown_line(self._text)), width)
+            rows = [[], *rows] if rows and self._has_output and self._text.startswith("\n") else rows
         max_rows = max(1, height * 3 // 4)
-        return [
-            TerminalRow(to_ansi(row), measure_max_width(row.plain.rstrip()))
-            for row in list(split_at_width(rows[-max_rows:], width))[-max_rows:]
-        ]
+        screen_rows = [screen_row for row in rows[-max_rows:] for screen_row in split_at_width(row, width)]
+        return [TerminalRow(to_ansi(row), measure_width(get_plain_text(row))) for row in screen_rows[-max_rows:]]
+
+
+def hide_unknown_line(text: str) -> str:
+    """Remove what may still turn out to be another kind of block: an incomplete marker, the first row of a table."""
+    start = text.rfind("\n") + 1
+    if UNKNOWN_LINE_PATTERN.fullmatch(text, start):
+        text = text[:start]
+    return "" if text.lstrip().startswith("|") and text.lstrip("\n").count("\n") < 2 else text
 
 
 def close_open_markup(text: str) -> str:

@@ -1,24 +1,22 @@
-"""Markdown rendered as rows for a terminal: parsed by `markdown-it`, wrapped and laid out by `rich`.
+"""Markdown as rows for a terminal. Streaming is handled in `markdown_answer`.
 
-No text is lost: HTML, footnotes and definitions are shown unchanged, and a link is followed by its target. Streaming is
-handled in `markdown_answer`.
+No text is lost: HTML, footnotes and definitions are shown unchanged, and a link is followed by its target.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Literal
+from itertools import pairwise, zip_longest
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
-from markdown_it.tree import SyntaxTreeNode
-from rich.cells import cell_len
-from rich.color import ColorSystem
-from rich.console import Console
-from rich.text import Text
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
 
+from ask.render.code_rows import BOLD, CYAN, DIM, highlight_code
 from ask.render.markdown_tables import parse_with_all_cells
+from ask.render.text_layout import Row, get_plain_text, measure_width, wrap_row
 from ask.text import escape_control_characters
 
 MIN_WIDTH = 10
@@ -28,227 +26,257 @@ MIN_CELL_WIDTH = 9
 MAX_RULE_WIDTH = 40
 MAX_NESTING = 20
 MAX_BRACKETS = 1_000
-"""Maximum number of opening brackets in a block that is parsed: the parser's time is quadratic in them."""
+"""Maximum number of opening brackets in a paragraph that is parsed: the parser's time is quadratic in them."""
 BULLETS = "•◦▪"
-INLINE_STYLES = {"strong": "bold", "em": "italic", "s": "strike", "link": "underline"}
-CELL_ALIGNMENTS: dict[str, Literal["right", "center"]] = {"text-align:right": "right", "text-align:center": "center"}
-CODE_STYLE = "cyan"
-DIM_STYLE = "dim"
-AMBIGUOUS_WIDTH_CHARACTERS = "\ufe0f\u200d"
-"""Characters that some terminals combine with their neighbors into one wider symbol."""
+LIST_TYPES = ("bullet_list_open", "bullet_list_close", "ordered_list_open", "ordered_list_close")
+INLINE_STYLES = {"strong_open": BOLD, "em_open": "3", "s_open": "9", "link_open": "4"}
 
 
-def render_markdown(text: str, width: int) -> list[Text]:
-    """Render Markdown as rows.
+class Block(NamedTuple):
+    """A block that can be rendered on its own: one at the top level, or an item of a list there."""
 
-    A text that would take too long to parse is shown unchanged. Rows of code may be wider than `width`: the terminal
-    wraps them, so that they can be copied.
-    """
-    try:
-        rows = _parse_and_render(text, max(width, MIN_WIDTH))
-    except Exception:  # noqa: BLE001 - a bug in a parser must not hide the text
-        rows = None
-    return fold_text(Text(escape_control_characters(text)), width) if rows is None else rows
+    tokens: list[Token]
+    lines: list[str]
+    """The source lines from its first one to the next block."""
+    has_gap: bool
+    """Whether a blank line precedes it."""
+    has_gap_below: bool
 
-
-def _parse_and_render(text: str, width: int) -> list[Text] | None:
-    if text.count("[") > MAX_BRACKETS:
-        return None
-    tokens = parse_with_all_cells(get_parser(), text)
-    if any(token.level >= MAX_NESTING - 1 for token in tokens):  # the parser drops what is nested deeper
-        return None
-    return MarkdownLayout(text.split("\n")).render_blocks(SyntaxTreeNode(tokens).children, width)
+    @property
+    def is_closed(self) -> bool:
+        """Whether no further line can belong to the block."""
+        token = self.tokens[0]
+        if token.type == "fence" and token.map:
+            line_count = token.content.count("\n") + (token.content[-1:] not in ("", "\n"))
+            return line_count < token.map[1] - token.map[0] - 1
+        ends_at_gap = token.type in ("paragraph_open", "table_open", "blockquote_open")
+        return token.type in ("heading_open", "hr") or (ends_at_gap and self.has_gap_below)
 
 
 @cache
 def get_parser() -> MarkdownIt:
     """Return a parser that keeps HTML and treats link definitions as text."""
-    return (
-        MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_NESTING})
-        .enable(["table", "strikethrough"])
-        .disable("reference")
-    )
+    parser = MarkdownIt("commonmark", {"html": True, "maxNesting": MAX_NESTING})
+    parser.core.ruler.at("inline", _parse_inline)
+    return parser.enable(["table", "strikethrough"]).disable("reference")
 
 
-@cache
-def get_console() -> Console:
-    """Return the console that rich needs for layout; nothing is written to it."""
-    return Console(file=io.StringIO(), width=80, color_system="standard", force_terminal=True, legacy_windows=False)
+def _parse_inline(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.type == "inline" and token.content.count("[") <= MAX_BRACKETS:
+            token.children = []
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
 
 
-class MarkdownLayout:
-    """Lays out parsed blocks.
+def parse_blocks(text: str) -> list[Block]:
+    """Parse Markdown into its blocks."""
+    lines = text.split("\n")
+    tokens = [token for token in parse_with_all_cells(get_parser(), text) if token.type not in LIST_TYPES]
+    starts = [
+        (position, *token.map)
+        for position, token in enumerate(tokens)
+        if token.map and (token.level == 0 or (token.level == 1 and token.type == "list_item_open"))
+    ]
+    return [
+        Block(
+            tokens[first:last],
+            lines[start:next_start],
+            has_gap=start > 0 and is_blank(lines[start - 1]),
+            has_gap_below=next_start - end > (next_start == len(lines)),
+        )
+        for (first, start, end), (last, next_start, _) in pairwise([*starts, (len(tokens), len(lines), 0)])
+    ]
 
-    `lines` are the source lines, which show where blank lines separate the blocks.
+
+def is_blank(line: str) -> bool:
+    """Check whether a line, which may be in a quote, has no text."""
+    return not line.strip("> \t")
+
+
+def render_markdown(text: str, width: int) -> list[Row]:
+    """Render Markdown as rows.
+
+    Rows of code may be wider than `width`: the terminal wraps them, so that they can be copied.
     """
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        self._source_lines = lines
-        self._list_depth = 0
-
-    def render_blocks(self, nodes: Sequence[SyntaxTreeNode], width: int) -> list[Text]:
-        """Render blocks, separated by a blank row where the source has a blank line."""
-        rows: list[Text] = []
-        for node in nodes:
-            if rows and node.map and not self._source_lines[node.map[0] - 1].strip("> \t"):
-                rows.append(Text())
-            rows += self._render_block(node, max(width, MIN_WIDTH))
-        return rows
-
-    def _render_block(self, node: SyntaxTreeNode, width: int) -> list[Text]:
-        match node.type:
-            case "heading":
-                rows = fold_text(render_inline(node.children, "bold underline" if node.tag == "h1" else "bold"), width)
-            case "bullet_list" | "ordered_list":
-                rows = self._render_list(node, width)
-            case "blockquote":
-                rows = [Text.assemble(("│ ", DIM_STYLE), row) for row in self.render_blocks(node.children, width - 2)]
-            case "fence" | "code_block":
-                rows = render_code(node.content, node.info)
-            case "hr":
-                rows = [Text("─" * min(width, MAX_RULE_WIDTH), DIM_STYLE)]
-            case "table":
-                rows = render_table(node, width)
-            case "html_block":
-                rows = fold_text(Text(escape_control_characters(node.content.rstrip("\n"))), width)
-            case _:
-                rows = fold_text(render_inline(node.children), width)
-        return rows
-
-    def _render_list(self, node: SyntaxTreeNode, width: int) -> list[Text]:
-        rows: list[Text] = []
-        self._list_depth += 1
-        for item in node.children:
-            if rows and item.map and not self._source_lines[item.map[0] - 1].strip("> \t"):
-                rows.append(Text())
-            bullet = BULLETS[min(self._list_depth, len(BULLETS)) - 1]
-            marker = f"{item.info}{item.markup} " if node.type == "ordered_list" else f"{bullet} "
-            item_rows = self.render_blocks(item.children, width - len(marker)) or [Text()]
-            rows.append(Text.assemble((marker, DIM_STYLE), item_rows[0]))
-            rows += [Text.assemble(" " * len(marker), row) if row else row for row in item_rows[1:]]
-        self._list_depth -= 1
-        return rows
+    rows: list[Row] = []
+    for block in parse_blocks(text):
+        rows += [*([[]] if rows and block.has_gap else []), *render_block(block, width)]
+    return rows
 
 
-def render_inline(nodes: Sequence[SyntaxTreeNode], style: str = "") -> Text:
-    """Render inline nodes with their styles."""
-    text = Text()
-    for node in nodes:
-        text.append_text(_render_inline_node(node))
-    text.stylize(style)
-    return text
+def render_block(block: Block, width: int) -> list[Row]:
+    """Render a block; one that is nested so deeply that the parser would drop text is shown unchanged."""
+    if any(token.level >= MAX_NESTING - 1 for token in block.tokens):
+        return wrap_row([("\n".join(block.lines).rstrip("\n"), "")], max(width, MIN_WIDTH))
+    return BlockRenderer(block, max(width, MIN_WIDTH)).render()
 
 
-def _render_inline_node(node: SyntaxTreeNode) -> Text:
-    match node.type:
-        case "softbreak" | "hardbreak":
-            return Text("\n")
-        case "code_inline":
-            return Text(escape_control_characters(node.content), CODE_STYLE)
-        case "image":
-            return _append_link_target(Text(escape_control_characters(node.content)), str(node.attrs.get("src", "")))
-    if not node.children:
-        return Text(escape_control_characters(node.content))
-    text = render_inline(node.children, INLINE_STYLES.get(node.type, ""))
-    return _append_link_target(text, str(node.attrs.get("href", ""))) if node.type == "link" else text
+class BlockRenderer:
+    """Renders the tokens of a block one by one; each method is named after the type of the tokens it renders."""
+
+    def __init__(self, block: Block, width: int) -> None:
+        self._block = block
+        self._width = width
+        self._rows: list[Row] = []
+        self._prefix: Row = []
+        """What the quotes and list items that are open put before a row."""
+        self._next_prefix: Row = []
+        """The same for the next row, which may be the first of an item, with its marker."""
+        self._item_count = 0
+        self._style = ""
+        self._cells: list[list[Row]] = []
+        self._alignments: list[str] = []
+
+    def render(self) -> list[Row]:
+        """Return the rows of the block."""
+        start = last_start = (self._block.tokens[0].map or [0])[0]
+        for token in self._block.tokens:
+            if token.map and token.map[0] > last_start:
+                last_start = token.map[0]
+                if is_blank(self._block.lines[last_start - start - 1]):
+                    self._rows.append([*self._prefix])
+            if render_token := getattr(self, token.type, None):
+                render_token(token)
+        return self._rows
+
+    def blockquote_open(self, _: Token) -> None:
+        self._open_container(("│ ", DIM), ("│ ", DIM))
+
+    def list_item_open(self, token: Token) -> None:
+        marker = token.info + token.markup if token.info else BULLETS[min(self._item_count, len(BULLETS) - 1)]
+        self._item_count += 1
+        self._open_container((f"{marker} ", DIM), (" " * (len(marker) + 1), ""))
+
+    def blockquote_close(self, _: Token) -> None:
+        self._close_container()
+
+    def list_item_close(self, _: Token) -> None:
+        self._item_count -= 1
+        self._close_container()
+
+    def heading_open(self, token: Token) -> None:
+        self._style = "1;4" if token.tag == "h1" else BOLD
+
+    def heading_close(self, _: Token) -> None:
+        self._style = ""
+
+    def inline(self, token: Token) -> None:
+        row = render_inline(token.children or [Token("text", "", 0, content=token.content)], self._style)
+        if self._alignments:
+            self._cells[-1].append(row)
+        else:
+            self._add_rows(wrap_row(row, self._inner_width))
+
+    def fence(self, token: Token) -> None:
+        self._add_rows(highlight_code(escape_control_characters(token.content), token.info))
+
+    code_block = fence
+
+    def hr(self, _: Token) -> None:
+        self._add_rows([[("─" * min(self._inner_width, MAX_RULE_WIDTH), DIM)]])
+
+    def html_block(self, token: Token) -> None:
+        self._add_rows(wrap_row([(escape_control_characters(token.content.rstrip("\n")), "")], self._inner_width))
+
+    def tr_open(self, _: Token) -> None:
+        self._cells.append([])
+
+    def th_open(self, token: Token) -> None:
+        self._alignments.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
+        self._style = BOLD
+
+    def thead_close(self, _: Token) -> None:
+        self._style = ""
+
+    def table_close(self, _: Token) -> None:
+        self._add_rows(render_table(self._cells, self._alignments, self._inner_width))
+        self._cells, self._alignments = [], []
+
+    @property
+    def _inner_width(self) -> int:
+        return max(MIN_WIDTH, self._width - sum(len(text) for text, _ in self._prefix))
+
+    def _add_rows(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self._rows.append([*self._next_prefix, *row])
+            self._next_prefix = [*self._prefix]
+
+    def _open_container(self, first_prefix: tuple[str, str], prefix: tuple[str, str]) -> None:
+        self._next_prefix.append(first_prefix)
+        self._prefix.append(prefix)
+
+    def _close_container(self) -> None:
+        if self._next_prefix != self._prefix:  # an empty list item
+            self._add_rows([[]])
+        self._prefix.pop()
+        self._next_prefix.pop()
 
 
-def _append_link_target(text: Text, target: str) -> Text:
-    """Append the target of a link, unless it is the text: the text may be misleading."""
+def render_inline(tokens: Sequence[Token], style: str) -> Row:
+    """Render inline tokens with their styles."""
+    row: Row = []
+    styles, links = [style], []
+    for token in tokens:
+        if token.nesting == 1:
+            styles.append(";".join(filter(None, (styles[-1], INLINE_STYLES[token.type]))))
+        elif token.nesting == -1:
+            styles.pop()
+        if token.type == "link_open":
+            links.append((len(row), str(token.attrs["href"])))
+        elif token.type == "link_close":
+            start, target = links.pop()
+            row += format_link_target(get_plain_text(row[start:]), target)
+        elif token.type == "image":
+            text = escape_control_characters(token.content)
+            row += [(text, styles[-1]), *format_link_target(text, str(token.attrs["src"]))]
+        elif token.type in ("softbreak", "hardbreak"):
+            row.append(("\n", ""))
+        elif token.content:
+            code_style = (CYAN,) if token.type == "code_inline" else ()
+            row.append((escape_control_characters(token.content), ";".join(filter(None, (styles[-1], *code_style)))))
+    return row
+
+
+def format_link_target(text: str, target: str) -> Row:
+    """Format the target of a link, unless it is its text: the text may be misleading."""
     target = escape_control_characters(target)
-    if text.plain in (target, target.removeprefix("mailto:")):
-        return text
-    return Text.assemble(text, (f" ({target})", DIM_STYLE))
+    return [] if text in (target, target.removeprefix("mailto:")) else [(f" ({target})", DIM)]
 
 
-def render_code(code: str, info: str) -> list[Text]:
-    """Render a code block, highlighted in the language of its info string."""
-    from ask.render.code_rows import highlight_code
-    from ask.render.markdown_blocks import parse_fence
-
-    fence = parse_fence(f"~~~{info}")
-    return highlight_code(escape_control_characters(code), fence.language if fence else "")
-
-
-def render_table(table: SyntaxTreeNode, width: int) -> list[Text]:
+def render_table(rows: Sequence[Sequence[Row]], alignments: Sequence[str], width: int) -> list[Row]:
     """Render a table in columns.
 
     If there is not enough width for columns, the cells of each row are shown below each other.
     """
-    heading, *rows = [
-        [render_inline(cell.children) for cell in row.children] for part in table.children for row in part.children
-    ]
-    column_widths = [max(cell_len(row[position].plain) for row in (heading, *rows)) for position in range(len(heading))]
-    available_width = width - 3 * (len(column_widths) - 1)
-    if (
-        sum(column_widths) > available_width
-        and sum(min(column_width, MIN_CELL_WIDTH) for column_width in column_widths) > available_width
-    ):
-        return _render_table_records(heading, rows, width)
-    styles = [str(cell.attrs.get("style", "")) for cell in table.children[0].children[0].children]
-    return _render_table_columns(heading, rows, styles, width, show_lines=sum(column_widths) > available_width)
-
-
-def _render_table_columns(
-    heading: Sequence[Text], rows: Sequence[Sequence[Text]], styles: Sequence[str], width: int, *, show_lines: bool
-) -> list[Text]:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SQUARE, show_edge=False, pad_edge=False, border_style=DIM_STYLE, header_style="bold")
-    table.show_lines = show_lines
-    for cell, style in zip(heading, styles, strict=True):
-        table.add_column(cell, justify=CELL_ALIGNMENTS.get(style, "left"), overflow="fold")
+    widths = [max(measure_width(get_plain_text(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    excess = sum(widths) + 3 * (len(widths) - 1) - width
+    if excess > sum(max(0, column_width - MIN_CELL_WIDTH) for column_width in widths):
+        return _render_table_records(rows, width)
+    for _ in range(excess):
+        widths[widths.index(max(widths))] -= 1
+    rule: Row = [("─┼─".join("─" * column_width for column_width in widths), DIM)]
+    lines: list[Row] = []
     for row in rows:
-        table.add_row(*row)
-    lines = get_console().render_lines(table, get_console().options.update(width=width), pad=False)
-    return [Text.assemble(*((segment.text, segment.style or "") for segment in line)) for line in lines]
+        cells = [wrap_row(cell, column_width) for cell, column_width in zip(row, widths, strict=True)]
+        for parts in zip_longest(*cells, fillvalue=[]):
+            line: Row = []
+            for part, column_width, alignment in zip(parts, widths, alignments, strict=True):
+                space = column_width - measure_width(get_plain_text(part))
+                left = {"right": space, "center": space // 2}.get(alignment, 0)
+                line += [(" │ ", DIM)] if line else []
+                line += [(" " * left, ""), *part, (" " * (space - left), "")]
+            lines.append(line)
+        if row is rows[0] or (excess > 0 and row is not rows[-1]):
+            lines.append([*rule])
+    return lines
 
 
-def _render_table_records(heading: Sequence[Text], rows: Sequence[Sequence[Text]], width: int) -> list[Text]:
-    lines: list[Text] = []
-    for row in rows:
+def _render_table_records(rows: Sequence[Sequence[Row]], width: int) -> list[Row]:
+    heading, *body = rows
+    lines: list[Row] = []
+    for row in body:
         if lines:
-            lines.append(Text("─" * min(width, MAX_RULE_WIDTH), DIM_STYLE))
+            lines.append([("─" * min(width, MAX_RULE_WIDTH), DIM)])
         for name, cell in zip(heading, row, strict=True):
-            lines += fold_text(Text.assemble((f"{name.plain}: ", "bold"), cell), width)
-    return lines or fold_text(Text(" · ").join(heading), width)
-
-
-def fold_text(text: Text, width: int) -> list[Text]:
-    """Wrap a text at word boundaries."""
-    return list(text.wrap(get_console(), width, overflow="fold"))
-
-
-def split_at_width(rows: Sequence[Text], width: int) -> Iterator[Text]:
-    """Split rows as a terminal wraps them: at any character.
-
-    Each character counts with its maximum width, so that no row is too wide for any terminal.
-    """
-    for row in rows:
-        rest = row.copy()
-        rest.expand_tabs(8)
-        offsets: list[int] = []
-        used_width = 0
-        for offset, character in enumerate(rest.plain):
-            used_width += measure_max_width(character)
-            if used_width > width:
-                offsets.append(offset)
-                used_width = measure_max_width(character)
-        yield from rest.divide(offsets)
-
-
-def measure_max_width(text: str) -> int:
-    """Return the maximum number of columns that a text takes in any terminal."""
-    return len(text) if text.isascii() else sum(max(cell_len(c), c in AMBIGUOUS_WIDTH_CHARACTERS) for c in text)
-
-
-def to_ansi(row: Text) -> str:
-    """Convert a row to text with escape sequences, without trailing spaces."""
-    row = row.copy()
-    row.rstrip()
-    parts: list[str] = []
-    for segment in row.render(get_console()):
-        style = segment.style
-        parts.append(style.render(segment.text, color_system=ColorSystem.STANDARD) if style else segment.text)
-    return "".join(parts)
+            lines += wrap_row([*name, (": ", BOLD), *cell], width)
+    return lines or wrap_row([span for cell in heading for span in (*cell, (" · ", ""))][:-1], width)

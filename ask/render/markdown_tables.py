@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block.table import escapedSplit
@@ -20,35 +21,27 @@ def parse_with_all_cells(parser: MarkdownIt, text: str) -> list[Token]:
     """
     tokens = parser.parse(text)
     lines = text.split("\n")
-    changed = False
     for position, token in enumerate(tokens):
         if token.type == "table_open" and token.map:
-            columns = _count_columns(tokens[position:])
-            start, end = token.map
-            changed = _keep_cells(lines, start, end, columns) or changed
-    return parser.parse("\n".join(lines)) if changed else tokens
+            heading = takewhile(lambda token: token.type != "tr_close", tokens[position:])
+            _keep_cells(lines, range(*token.map), sum(token.type == "th_open" for token in heading))
+    complete_text = "\n".join(lines)
+    return tokens if complete_text == text else parser.parse(complete_text)
 
 
-def _count_columns(tokens: list[Token]) -> int:
-    end = next(position for position, token in enumerate(tokens) if token.type == "tr_close")
-    return sum(token.type == "th_open" for token in tokens[:end])
-
-
-def _keep_cells(lines: list[str], start: int, end: int, columns: int) -> bool:
-    """Rewrite the lines of a table with surplus cells; return whether any changed."""
-    max_columns = columns
-    changed = False
-    for number in range(start + 2, end):
+def _keep_cells(lines: list[str], table: range, columns: int) -> None:
+    """Rewrite the lines of a table with surplus cells."""
+    heading, rule, *rows = table
+    for number in rows:
         if _count_cells(lines[number]) > columns:
             escaped = CODE_SPAN_PATTERN.sub(lambda span: PIPE_PATTERN.sub(r"\\|", span[0]), lines[number])
             if _count_cells(escaped) <= columns:
-                lines[number], changed = escaped, True
-            max_columns = max(max_columns, _count_cells(lines[number]))
-    if max_columns > columns:
-        for number, cell in ((start, " |"), (start + 1, "---|")):
+                lines[number] = escaped
+    surplus = max((_count_cells(lines[number]) for number in rows), default=0) - columns
+    if surplus > 0:
+        for number, cell in ((heading, " |"), (rule, "---|")):
             line = lines[number].rstrip()
-            lines[number] = line + ("" if TRAILING_PIPE_PATTERN.search(line) else "|") + cell * (max_columns - columns)
-    return changed or max_columns > columns
+            lines[number] = line + ("" if TRAILING_PIPE_PATTERN.search(line) else "|") + cell * surplus
 
 
 def _count_cells(line: str) -> int:

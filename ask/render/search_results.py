@@ -9,8 +9,8 @@ from typing import Any
 
 from ask.console import BOLD, DIM, StandardOutput
 from ask.history.search import MATCH_END, MATCH_START, SearchHit
-from ask.render.times import format_age, format_timestamp
-from ask.render.width import measure_width, truncate_text
+from ask.render.amounts import format_age, format_timestamp
+from ask.render.text_layout import measure_width, truncate_text
 from ask.text import format_one_line
 
 MATCH_MARKERS = re.compile(f"[{MATCH_START}{MATCH_END}]")

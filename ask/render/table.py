@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ask.console import StandardOutput
-from ask.render.width import measure_width, pad_text, truncate_text
+from ask.render.text_layout import measure_width, pad_text, truncate_text
 from ask.text import format_one_line
 
 COLUMN_GAP = "  "

@@ -1,21 +1,26 @@
-"""A saved conversation as text, in much the same form as during the run."""
+"""A saved conversation as text, in much the same form as during the run; and its parts that all exports share."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ask.console import BOLD, DIM, StandardOutput
 from ask.history.conversations import ToolCallStep, extract_summary, pair_calls_with_results
-from ask.history.entries import HistoryEntry, Run
-from ask.messages import ToolCall
+from ask.history.entries import Conversation, HistoryEntry, Run, ToolCallRecord
+from ask.messages import ToolCall, Usage
 from ask.parsing import as_dict
+from ask.render.amounts import format_local_time
 from ask.render.plain import MAX_ARGUMENTS_LENGTH, format_call
-from ask.render.times import format_local_time
-from ask.text import format_one_line
+from ask.text import format_one_line, repair_surrogates
 
 MAX_TEXT_LENGTH = 5_000
 """Maximum length of a prompt or a result on a terminal, in characters; it may have come from a pipe."""
+
+MAX_SUMMARY_LENGTH = 120
+MIN_SHOWN_DURATION = 0.1
+"""Minimum duration of a tool call that is shown, in seconds."""
 
 
 class TranscriptWriter:
@@ -89,12 +94,17 @@ class TranscriptWriter:
             self._write_dim_line(f"{omitted} characters more, which a pipe or a file would get")
 
 
+def parse_arguments(call: ToolCall) -> dict[str, Any]:
+    """Parse the arguments of a call; return {} if they are no JSON object."""
+    try:
+        return as_dict(json.loads(call.arguments))
+    except (ValueError, RecursionError):
+        return {}
+
+
 def format_arguments(call: ToolCall) -> Iterator[str]:
     """Yield the arguments of a call by name, or its text if it is no JSON object."""
-    try:
-        arguments = as_dict(json.loads(call.arguments))
-    except (ValueError, RecursionError):
-        arguments = {}
+    arguments = parse_arguments(call)
     if not arguments:
         yield call.arguments
     for name, value in arguments.items():
@@ -107,3 +117,52 @@ def describe_ending(run: Run) -> Iterator[str]:
         yield "not ended: it is under way, or was killed"
     elif run.exit_code:
         yield f"exit code {run.exit_code}" + (f": {format_one_line(run.error)}" if run.error else "")
+
+
+def summarize_call(call: ToolCall) -> str:
+    """Summarize a call on one line by its first string argument."""
+    texts = [value for value in parse_arguments(call).values() if isinstance(value, str)]
+    return format_one_line(repair_surrogates(texts[0]) if texts else call.arguments, MAX_SUMMARY_LENGTH)
+
+
+def format_call_arguments(call: ToolCall) -> str:
+    """Format the arguments of a call with strings unquoted.
+
+    The name is left out if there is only one argument and it is a string.
+    """
+    values = list(parse_arguments(call).values())
+    if len(values) == 1 and isinstance(values[0], str):
+        return repair_surrogates(values[0])
+    return repair_surrogates("\n".join(format_arguments(call)))
+
+
+def format_call_outcome(step: ToolCallStep) -> str:
+    """Describe the outcome of a call in a few words; return "" if it succeeded."""
+    record = step.record
+    if not step.has_result:
+        return "not run" if record.started is None else "interrupted"
+    if record.decision == "deny":
+        return "denied"
+    if record.exit_status:
+        return f"exit code {record.exit_status}"
+    return "failed" if record.failed else ""
+
+
+def format_call_duration(record: ToolCallRecord) -> str:
+    """Format how long a call ran; return "" if that is unknown or negligible."""
+    return f"{record.seconds:.1f} s" if record.seconds is not None and record.seconds >= MIN_SHOWN_DURATION else ""
+
+
+def describe_conversation(conversation: Conversation, runs: Sequence[Run]) -> list[str]:
+    """Return the time, models, directories, tokens and cost of a conversation."""
+    models = dict.fromkeys(f"{run.provider}:{run.model}" for run in runs)
+    directories = dict.fromkeys(run.directory for run in runs if run.directory)
+    usage = sum((run.usage for run in runs), start=Usage())
+    tokens = [f"{usage.input_tokens or 0:,} tokens in, {usage.output_tokens or 0:,} out"]
+    cost = [] if usage.cost is None else [f"${usage.cost:.4f}"]
+    usage_facts = [*tokens, *cost] if usage.input_tokens is not None or usage.output_tokens is not None else cost
+    return [
+        format_one_line(fact)
+        for fact in (format_local_time(conversation.created), *models, *directories, *usage_facts)
+        if fact
+    ]

@@ -12,10 +12,10 @@ from ask.events import MessageAdded
 from ask.history.conversations import (
     INTERRUPTED_RESULT,
     NOT_RUN_RESULT,
-    add_missing_results,
     build_messages,
     find_conversation,
     load_conversation,
+    pair_calls_with_results,
 )
 from ask.history.conversations import find_current_conversation as newest
 from ask.history.entries import HistoryEntry, Run, ToolCallRecord
@@ -137,7 +137,7 @@ def result(call: ToolCall) -> HistoryEntry:
 
 
 def test_calls_without_a_result_are_answered_by_what_is_known_of_them() -> None:
-    told = list(add_missing_results([calling(1.0, 2.0, None), result(CALLS[0])]))
+    told = [step.message for step in pair_calls_with_results([calling(1.0, 2.0, None), result(CALLS[0])])]
     assert told[1:] == [
         Message("tool", "done", (), "a", "bash"),
         Message("tool", INTERRUPTED_RESULT, (), "b", "bash"),

@@ -14,8 +14,8 @@ def test_results_are_joined_to_their_calls_in_order() -> None:
     assert list(pair_calls_with_results(entries)) == [
         question,
         asked,
-        ToolCallStep(first, "1"),
-        ToolCallStep(second, "2"),
+        ToolCallStep(first, result(first, "1").message),
+        ToolCallStep(second, result(second, "2").message),
         answer,
     ]
 

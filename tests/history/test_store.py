@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from ask.errors import FileError
-from ask.history.schema import APPLICATION_ID, SCHEMA_VERSION
-from ask.history.store import HistoryLockedError, Store, split_statements
+from ask.history.store import APPLICATION_ID, SCHEMA_VERSION, HistoryLockedError, Store
 from tests.history.broken import BROKEN, content
 from tests.program import run
 from tests.saved_history import read_conversations, save_run
@@ -187,14 +186,3 @@ def test_ctrl_c_ends_the_waiting(path: Path) -> None:
             raise AssertionError
         timer.join()
         assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
-
-
-# The script
-
-
-def test_a_script_is_split_where_its_statements_end() -> None:
-    script = "CREATE TABLE a (b); -- c; d\nCREATE TRIGGER e AFTER INSERT ON a BEGIN SELECT ';'; SELECT 2; END;\n"
-    first, second, rest = split_statements(script)
-    assert rest == "\n;"
-    assert first == "CREATE TABLE a (b);"
-    assert second.strip().startswith("-- c; d\nCREATE TRIGGER")

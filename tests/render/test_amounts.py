@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ask.render.amounts import format_compact_number, format_cost, format_duration
-from ask.render.times import format_age, format_local_time, format_timestamp
+from ask.render.amounts import (
+    format_age,
+    format_compact_number,
+    format_cost,
+    format_duration,
+    format_local_time,
+    format_timestamp,
+)
 
 
 @pytest.mark.parametrize(

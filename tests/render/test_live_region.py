@@ -39,18 +39,14 @@ def strip_empty_end(lines: list[str]) -> list[str]:
     return lines
 
 
-@given(st.lists(st.tuples(LINES, LINES, st.booleans()), max_size=12))
-def test_finished_lines_are_shown_above_the_live_rows(steps: list[tuple[list[str], list[str], bool]]) -> None:
+@given(st.lists(st.tuples(LINES, LINES), max_size=12))
+def test_finished_lines_are_shown_above_the_live_rows(steps: list[tuple[list[str], list[str]]]) -> None:
     live = LiveScreen()
     lines_above: list[str] = []
-    for finished_lines, rows, is_text in steps:
-        if is_text:
-            live.region.write_text("".join(f"{line}\n" for line in finished_lines) or "\n")
-            lines_above += finished_lines or [""]
-        else:
-            live.show(finished_lines, rows)
-            lines_above += finished_lines
-        assert live.screen.lines == strip_empty_end([*lines_above, *([] if is_text else rows)])
+    for finished_lines, rows in steps:
+        live.show(finished_lines, rows)
+        lines_above += finished_lines
+        assert live.screen.lines == strip_empty_end([*lines_above, *rows])
 
 
 def test_only_what_differs_is_written() -> None:
@@ -97,13 +93,3 @@ def test_an_interrupted_write_loses_no_line() -> None:
     live.interrupted = False
     live.show(["end"], [])
     assert live.screen.lines == ["done", "one", "two", "end"]
-
-
-def test_an_unfinished_line_is_ended_before_the_next_output() -> None:
-    live = LiveScreen()
-    live.show([], ["live"])
-    live.region.write_text("aaa")
-    live.region.write_text("bbb")
-    live.show([], [])
-    live.show(["done"], [])
-    assert live.screen.lines == ["aaabbb", "done"]

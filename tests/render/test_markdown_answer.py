@@ -10,9 +10,44 @@ from hypothesis import strategies as st
 
 from ask.render.live_region import LiveRegion
 from ask.render.markdown_answer import MarkdownStreamRenderer
-from tests.render.test_markdown_blocks import BLOCKS, LINES
 from tests.screen import Screen
 
+BLOCKS = [
+    *(
+        "# Heading",
+        "Setext\n------",
+        "A paragraph\nof two lines",
+        "> a quote\n> - with a list",
+        "***",
+        "|a|b|\n|-|-|\n|1|2|",
+    ),
+    *(
+        "- item",
+        "* other",
+        "1. one",
+        "2) two",
+        "- a\n  - nested\n\n  more of it",
+        "3. x\n   ```sh\n   - y\n\n   z\n   ```",
+    ),
+    *("<pre>\na*b*2\n\n__init__\n</pre>", "<!-- a\n\n# b -->", "<div>\n*x*", "<b>bold</b> *text*"),
+    *("```py\ncode\n\n# no heading\n```", "~~~\n```\n~~~", "    indented\n\n    code", "- [ ] task", "[1]: http://x"),
+]
+LINES = [
+    *"\n".join(BLOCKS).split("\n"),
+    "",
+    "",
+    "```",
+    "`",
+    "  ",
+    "\t- x",
+    "    ",
+    "-",
+    "1.",
+    "=",
+    "- ```",
+    "> ```",
+    "  ~~~",
+]
 TABLE = "- item\n  - nested\n\n| Name | Size |\n|------|-----:|\n| one | 1 |\n\n"
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.render.width import measure_width, pad_text, truncate_text
+from ask.render.text_layout import measure_width, pad_text, truncate_text
 
 
 @pytest.mark.parametrize(("text", "width"), [("", 0), ("abc", 3), ("漢字", 4), ("e\u0301", 1), ("😀", 2), ("é", 1)])

@@ -1,11 +1,5 @@
-"""The tables of the history, and the migrations of older files."""
+-- The tables of the history. A change needs a migration in `store.py`.
 
-from __future__ import annotations
-
-APPLICATION_ID = 0x41534B31
-"""Marks a SQLite file as ours: "ASK1" in ASCII."""
-
-INITIAL_SCHEMA = """
 CREATE TABLE conversations (
     number INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -92,9 +86,3 @@ FROM messages;
 CREATE VIRTUAL TABLE texts USING fts5 (
     content, calls, content = 'searchable', content_rowid = 'number', tokenize = 'unicode61 remove_diacritics 2'
 );
-"""
-
-MIGRATIONS = (INITIAL_SCHEMA,)
-"""The scripts that upgrade each version to the next, starting from an empty file. A released script never changes."""
-
-SCHEMA_VERSION = len(MIGRATIONS)

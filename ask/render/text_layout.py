@@ -1,0 +1,134 @@
+"""Measure, truncate, pad and wrap text by terminal columns: characters may be zero, one or two columns wide.
+
+A row of styled text is a list of spans, each with the parameters of an SGR escape sequence, such as "1;34".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+Row = list[tuple[str, str]]
+"""The spans of a row: a piece of text and its style, "" for none."""
+WORD_PATTERN = re.compile(r"\S+\s*|\s+")
+WIDENING_CHARACTERS = "\ufe0f\u200d"
+"""Characters that some terminals combine with their neighbors into one wider symbol."""
+
+
+def measure_width(text: str) -> int:
+    """Return the largest number of columns that a text takes in any terminal."""
+    return len(text) if text.isascii() else sum(map(_measure_character, text))
+
+
+def truncate_text(text: str, max_width: int) -> str:
+    """Return the text, or as much of its beginning as fits before an ellipsis."""
+    if measure_width(text) <= max_width:
+        return text
+    used_width = kept_count = 0
+    for kept_count, character in enumerate(text):  # noqa: B007 - used after the loop
+        used_width += _measure_character(character)
+        if used_width >= max_width:
+            break
+    return f"{text[:kept_count]}…" if max_width > 0 else ""
+
+
+def pad_text(text: str, target_width: int) -> str:
+    """Pad a text with spaces on the right."""
+    return text + " " * (target_width - measure_width(text))
+
+
+def _measure_character(character: str) -> int:
+    if character.isascii() or character in WIDENING_CHARACTERS:
+        return 1
+    import unicodedata
+
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def get_plain_text(row: Row) -> str:
+    return "".join(text for text, _ in row)
+
+
+def wrap_row(row: Row, width: int) -> list[Row]:
+    """Wrap styled text at newlines and between words; a word that is wider than a row is divided."""
+    rows: list[Row] = []
+    for line in split_lines((text.expandtabs(), style) for text, style in row):
+        plain_text = get_plain_text(line)
+        offsets = [] if measure_width(plain_text) <= width else list(_find_breaks(plain_text, width))
+        rows += map(strip_end, divide_row(line, offsets))
+    return rows
+
+
+def split_at_width(row: Row, width: int) -> list[Row]:
+    """Split a row as a terminal wraps it: at any character."""
+    expanded = [(text.expandtabs(), style) for text, style in row]
+    return divide_row(expanded, list(_find_forced_breaks(get_plain_text(expanded), width)))
+
+
+def _find_breaks(text: str, width: int) -> Iterator[int]:
+    used_width = 0
+    for match in WORD_PATTERN.finditer(text):
+        word_width = measure_width(match[0].rstrip())
+        if used_width and used_width + word_width > width:
+            yield match.start()
+            used_width = 0
+        if word_width > width:
+            start = match.start()
+            for offset in _find_forced_breaks(match[0].rstrip(), width):
+                start = match.start() + offset
+                yield start
+            used_width = measure_width(text[start : match.end()])
+        else:
+            used_width += measure_width(match[0])
+
+
+def _find_forced_breaks(text: str, width: int) -> Iterator[int]:
+    used_width = 0
+    for offset, character in enumerate(text):
+        used_width += _measure_character(character)
+        if used_width > width:
+            yield offset
+            used_width = _measure_character(character)
+
+
+def divide_row(row: Row, offsets: Sequence[int]) -> list[Row]:
+    """Divide a row at these offsets in its text."""
+    rows: list[Row] = [[]]
+    remaining, start = list(offsets), 0
+    for text, style in row:
+        begin = 0
+        while remaining and remaining[0] < start + len(text):
+            end = remaining.pop(0) - start
+            rows[-1].append((text[begin:end], style))
+            rows.append([])
+            begin = end
+        rows[-1].append((text[begin:], style))
+        start += len(text)
+    return rows
+
+
+def split_lines(row: Iterable[tuple[str, str]]) -> list[Row]:
+    """Split styled text at its newlines."""
+    rows: list[Row] = [[]]
+    for text, style in row:
+        first, *more = text.split("\n")
+        rows[-1].append((first, style))
+        rows += [[(line, style)] for line in more]
+    return rows
+
+
+def strip_end(row: Row) -> Row:
+    """Remove the spaces at the end of a row."""
+    while row:
+        text, style = row.pop()
+        if text := text.rstrip():
+            row.append((text, style))
+            break
+    return row
+
+
+def to_ansi(row: Row) -> str:
+    """Convert a row to text with escape sequences, without spaces at its end."""
+    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in strip_end(row))
