@@ -1,7 +1,4 @@
-"""Rewrites tool schemas into a form that every provider accepts.
-
-What is lost here is not lost to the tool: ask validates the arguments of calls against the original schema.
-"""
+"""Rewrites tool schemas into a form that every provider accepts."""
 
 from __future__ import annotations
 
@@ -9,45 +6,26 @@ import json
 import re
 from binascii import crc32
 from collections.abc import Mapping, Sequence
-from typing import Any
-from urllib.parse import unquote
+from typing import Any, NamedTuple
 
 from ask.messages import ToolSpec
 from ask.parsing import as_dict, as_list
-
-SchemaDict = dict[str, Any]
+from ask.plugin_api.schema_keywords import (
+    PLAIN_KEYWORDS,
+    TYPES,
+    UNION_KEYWORDS,
+    SchemaDict,
+    describe_variants,
+    merge_schemas,
+    merge_variants,
+    modernize_schema,
+)
 
 VALID_NAME_PATTERN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Names that Anthropic, the strictest service, accepts for properties.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
 """
-MAX_REFERENCE_DEPTH = 5
-"""The limit for nested references when they are inlined."""
-MAX_SCHEMAS = 2_000
-"""The limit for subschemas, after which references are no longer inlined."""
-MAX_NOTE_LENGTH = 2_000
-"""The limit for each note about unions in a tool's description, in characters."""
-UNION_KEYWORDS = ("anyOf", "oneOf")
-SCHEMA_KEYWORDS = frozenset(
-    {"additionalProperties", "unevaluatedProperties", "items", "contains", "not", "if", "then", "else", "propertyNames"}
-)
-"""Keywords whose value is a schema."""
-PLAIN_KEYWORDS: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("title", "description", "format", "pattern", "contentEncoding", "contentMediaType"), str),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), (int, float)),
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), int),
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), bool),
-    **dict.fromkeys(("enum", "examples"), list),
-    **dict.fromkeys(("type", "default"), object),
-}
-"""Keywords that are sent unchanged if their value has this type."""
-TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-TYPE_NAMES = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null", list: "array"}
-
-
-class UnusableToolError(Exception):
-    """No provider accepts a tool's parameters; the message is the reason."""
 
 
 def restore_property_names(schema: Any, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -79,6 +57,24 @@ def build_name_replacements(schema: Any) -> dict[str, str]:
     return replacements
 
 
+OLD_DRAFT_PATTERN = re.compile(r"draft-0[3467]\b")
+"""Drafts in which keywords next to a `$ref` are ignored."""
+MAX_REFERENCE_DEPTH = 5
+"""The limit for nested references when they are inlined."""
+MAX_SCHEMAS = 2_000
+"""The limit for subschemas after inlining; a schema that exceeds it is inlined less deeply."""
+MAX_NOTE_LENGTH = 2_000
+"""The limit for each note about unions in a tool's description, in characters."""
+ANNOTATION_KEYWORDS = frozenset({"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"})
+CLOSING_KEYWORDS = frozenset({"additionalProperties", "unevaluatedProperties"})
+APPLICATORS = CLOSING_KEYWORDS | {"items", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems"}
+"""Keywords whose value is a schema."""
+
+
+class UnusableToolError(Exception):
+    """No provider accepts a tool's parameters; the message is the reason."""
+
+
 def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSpec:
     """Rewrite a tool's parameters into a form that providers accept.
 
@@ -93,241 +89,256 @@ def normalize_tool(tool: ToolSpec, *, inline_references: bool = False) -> ToolSp
     Raises:
         UnusableToolError: the parameters cannot be an object, or the schema is nested too deeply.
     """
-    try:
-        schema, notes = _Normalizer(tool.parameters, inline_references).normalize_root()
-    except RecursionError:
-        raise UnusableToolError("its schema is nested too deeply") from None
-    return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *notes))), schema)
+    for depth in range(MAX_REFERENCE_DEPTH, -1, -1) if inline_references else (None,):
+        try:
+            normalized = _Normalizer(tool.parameters, depth).normalize_root()
+        except (_TooManySchemasError, RecursionError):
+            continue
+        return ToolSpec(tool.name, "\n".join(filter(None, (tool.description, *normalized.notes))), normalized.schema)
+    raise UnusableToolError("its schema is nested too deeply")
+
+
+class _TooManySchemasError(Exception):
+    pass
+
+
+class _Scope(NamedTuple):
+    """The context of a schema: the resolver for its references, and the ids of the references being inlined."""
+
+    resolver: Any = None
+    reference_ids: tuple[int, ...] = ()
+
+
+class _FlatSchema(NamedTuple):
+    """An object schema without unions, and notes that describe what was lost."""
+
+    schema: SchemaDict
+    notes: tuple[str, ...] = ()
 
 
 class _Normalizer:
-    """Rewrites one tool's schema."""
+    """Rewrites one tool's schema.
 
-    def __init__(self, parameters: Any, inline_references: bool) -> None:
+    References are inlined up to `max_depth` levels deep; None keeps them.
+    """
+
+    def __init__(self, parameters: Any, max_depth: int | None) -> None:
         self._parameters = parameters
-        self._inline_references = inline_references
+        self._max_depth = max_depth
         self._replaced_names = build_name_replacements(parameters)
         self._definitions: dict[str, SchemaDict] = {}
         self._definition_names: dict[int, str] = {}
-        self._active_targets: list[int] = []
         self._schema_count = 0
+        declared = parameters.get("$schema") if isinstance(parameters, Mapping) else None
+        self._draft = declared if isinstance(declared, str) else ""
 
-    def normalize_root(self) -> tuple[SchemaDict, list[str]]:
-        """Return the rewritten schema of the arguments, which is always an object, and notes on what it lacks."""
-        rewritten = self._rewrite_schema(self._parameters)
-        if not self._can_be_object(rewritten):
+    def normalize_root(self) -> _FlatSchema:
+        """Return the rewritten schema of the arguments, which is always an object."""
+        rewritten = self._rewrite_schema(self._parameters, _Scope())
+        if "object" not in self._find_types(rewritten):
             raise UnusableToolError("its parameters are not those of an object")
-        flat, notes = self._flatten_unions(rewritten)
-        schema: SchemaDict = {"type": "object", "properties": {}} | flat | {"type": "object"}
-        undefined = [name for name in schema.get("required", ()) if name not in schema["properties"]]
-        schema["properties"] = schema["properties"] | {name: {} for name in undefined}
-        has_references = '"$ref": ' in json.dumps(schema)
-        return schema | ({"$defs": self._definitions} if has_references else {}), notes
+        flat = self._flatten_unions(rewritten)
+        schema = {"type": "object", "properties": {}} | flat.schema | {"type": "object"}
+        used = self._collect_used_definitions(schema)
+        return _FlatSchema(
+            schema | ({"$defs": used} if used else {}), tuple(note[:MAX_NOTE_LENGTH] for note in flat.notes)
+        )
 
-    def _rewrite_schema(self, schema: Any) -> SchemaDict:
+    def _collect_used_definitions(self, schema: Any) -> dict[str, SchemaDict]:
+        used: dict[str, SchemaDict] = {}
+        pending = [schema]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, dict):
+                name = as_dict(value).get("$ref")
+                if isinstance(name, str) and (name := name.removeprefix("#/$defs/")) not in used:
+                    used[name] = self._definitions.get(name, {})
+                    pending.append(used[name])
+                pending += value.values()
+            elif isinstance(value, list):
+                pending += value
+        return used
+
+    def _rewrite_schema(self, schema: Any, scope: _Scope) -> SchemaDict:
         if not isinstance(schema, Mapping):
             return {"not": {}} if schema is False else {}
         self._schema_count += 1
+        if self._max_depth and self._schema_count > MAX_SCHEMAS:
+            raise _TooManySchemasError
+        if isinstance(schema.get("$id"), str) and scope.resolver is not None:
+            scope = scope._replace(resolver=_enter_subresource(scope.resolver, schema))
+        if isinstance(schema.get("$ref"), str):
+            return self._rewrite_reference(schema, scope)
         result: SchemaDict = {}
         for name, value in modernize_schema(schema).items():
-            rewritten = self._rewrite_keyword(name, value)
+            rewritten = self._rewrite_keyword(name, value, scope)
             if rewritten is not None:
                 result[name] = rewritten
-        if self._inline_references:
-            for part in result.pop("allOf", ()):
-                result = merge_schemas(result, part)
-            if "oneOf" in result:
-                result.setdefault("anyOf", result.pop("oneOf"))
-        if isinstance(schema.get("$ref"), str):
-            target = self._rewrite_reference(schema["$ref"])
-            result = merge_schemas(result, target) if self._inline_references else target | result
-        return move_type_into_variants(result)
+        return self._simplify_unions(result)
 
-    def _rewrite_keyword(self, name: str, value: Any) -> Any:
+    def _rewrite_keyword(self, name: str, value: Any, scope: _Scope) -> Any:
         """Rewrite the value of a keyword; None drops a keyword that is unknown or invalid."""
-        if name in SCHEMA_KEYWORDS:
-            return value if name.endswith("Properties") and isinstance(value, bool) else self._rewrite_schema(value)
+        if name in APPLICATORS:
+            return value if isinstance(value, bool) and name in CLOSING_KEYWORDS else self._rewrite_schema(value, scope)
         if name in ("allOf", "prefixItems", *UNION_KEYWORDS):
-            return [self._rewrite_schema(part) for part in as_list(value) if part is not False] or None
-        if name in ("properties", "patternProperties"):
-            return self._rewrite_properties(as_dict(value))
+            parts = [part for part in as_list(value) if part is not False or name not in UNION_KEYWORDS]
+            return [self._rewrite_schema(part, scope) for part in parts] or None
+        if name in ("properties", "patternProperties", "dependentSchemas"):
+            return self._rewrite_properties(value, scope)
+        if name == "dependentRequired":
+            return {self._rewrite_name(key): self._rewrite_names(names) for key, names in as_dict(value).items()}
         if name == "required":
-            names = [self._replaced_names.get(name, name) for name in as_list(value) if isinstance(name, str)]
-            return list(dict.fromkeys(names)) or None
-        expected_type = PLAIN_KEYWORDS.get(name, ())
-        is_valid = isinstance(value, expected_type) and (not isinstance(value, bool) or expected_type in (bool, object))
-        return value if is_valid and value != [] else None
+            return self._rewrite_names(value) or None
+        return value if name in PLAIN_KEYWORDS and PLAIN_KEYWORDS[name](value) else None
 
-    def _rewrite_properties(self, schemas: Mapping[str, Any]) -> dict[str, SchemaDict]:
+    def _rewrite_properties(self, schemas: Any, scope: _Scope) -> dict[str, SchemaDict]:
         """Rewrite the schemas of properties; a replaced name is kept as the title."""
         rewritten = {}
-        for name, schema in schemas.items():
+        for name, schema in as_dict(schemas).items():
             if schema is not False:
                 title = {"title": name} if name in self._replaced_names else {}
-                rewritten[self._replaced_names.get(name, name)] = title | self._rewrite_schema(schema)
+                rewritten[self._rewrite_name(name)] = title | self._rewrite_schema(schema, scope)
         return rewritten
 
-    def _rewrite_reference(self, reference: str) -> SchemaDict:
-        """Return the target of a reference, or a reference to it in `$defs`; {} if it does not exist."""
-        target = resolve_pointer(self._parameters, reference)
-        key = id(target)
-        if not isinstance(target, Mapping):
-            return {}
-        if not self._inline_references:
-            if key not in self._definition_names:
-                base = re.sub(r"[^A-Za-z0-9_.-]", "_", reference.rpartition("/")[2])[:50]
-                name = base if base not in self._definitions else f"{base}_{len(self._definitions)}"
-                self._definition_names[key] = name
-                self._definitions[name] = {}
-                self._definitions[name].update(self._rewrite_schema(target))
-            return {"$ref": f"#/$defs/{self._definition_names[key]}"}
-        depth = len(self._active_targets)
-        if key in self._active_targets or depth >= MAX_REFERENCE_DEPTH or self._schema_count > MAX_SCHEMAS:
-            return self._rewrite_schema({name: target[name] for name in ("type", "description") if name in target})
-        self._active_targets.append(key)
-        try:
-            return self._rewrite_schema(target)
-        finally:
-            self._active_targets.pop()
+    def _rewrite_names(self, names: Any) -> list[str]:
+        return list(dict.fromkeys(self._rewrite_name(name) for name in as_list(names) if isinstance(name, str)))
 
-    def _flatten_unions(self, schema: SchemaDict) -> tuple[SchemaDict, list[str]]:
+    def _rewrite_name(self, name: str) -> str:
+        return self._replaced_names.get(name, name)
+
+    # References
+
+    def _rewrite_reference(self, schema: Mapping[str, Any], scope: _Scope) -> SchemaDict:
+        siblings = {name: value for name, value in schema.items() if name != "$ref"}
+        if OLD_DRAFT_PATTERN.search(self._draft):
+            siblings = {name: value for name, value in siblings.items() if name in {*ANNOTATION_KEYWORDS, "nullable"}}
+        resolved = self._resolve_reference(schema["$ref"], scope)
+        is_nullable = siblings.pop("nullable", None) is True
+        rest = self._rewrite_schema(siblings, scope) if siblings else {}
+        if resolved is None:
+            return rest
+        target, resolver = resolved
+        if self._max_depth is None:
+            result = {"$ref": f"#/$defs/{self._add_definition(schema['$ref'], target, resolver)}"}
+        elif id(target) in scope.reference_ids or len(scope.reference_ids) >= self._max_depth:
+            fields = as_dict(target)
+            result = self._rewrite_schema(
+                {name: fields[name] for name in ("type", "description") if name in fields}, _Scope()
+            )
+        else:
+            result = self._rewrite_schema(target, _Scope(resolver, (*scope.reference_ids, id(target))))
+        if is_nullable:
+            return {"anyOf": [result, {"type": "null"}]} | rest
+        return result | rest if self._max_depth is None else merge_schemas(rest, result)
+
+    def _resolve_reference(self, reference: str, scope: _Scope) -> tuple[Any, Any] | None:
+        """Return a reference's target and the resolver for references inside it, or None."""
+        resolver = scope.resolver or _make_root_resolver(self._parameters)
+        try:
+            resolved = resolver.lookup(reference)
+        except Exception:  # noqa: BLE001 - a reference may pass through any value of an invalid schema
+            return None
+        return resolved.contents, resolved.resolver
+
+    def _add_definition(self, reference: str, target: Any, resolver: Any) -> str:
+        """Add the target of a reference to `$defs` once, and return its name there."""
+        if id(target) not in self._definition_names:
+            base = re.sub(r"[^A-Za-z0-9_.-]", "_", reference.rstrip("/#").rpartition("/")[2].strip("#"))[:50] or "root"
+            name, count = base, 1
+            while name in self._definitions:
+                count += 1
+                name = f"{base}_{count}"
+            self._definition_names[id(target)] = name
+            self._definitions[name] = {}
+            self._definitions[name].update(self._rewrite_schema(target, _Scope(resolver)))
+        return self._definition_names[id(target)]
+
+    # Unions
+
+    def _simplify_unions(self, schema: SchemaDict) -> SchemaDict:
+        """Move the type into the variants of a union.
+
+        Services that need inlined references support no `allOf` or `oneOf` either, so these are merged and replaced.
+        """
+        if self._max_depth is not None:
+            for subschema in schema.pop("allOf", []):
+                schema = merge_schemas(schema, subschema)
+            if "anyOf" not in schema and "oneOf" in schema:
+                schema["anyOf"] = schema.pop("oneOf")
+            if "anyOf" in schema and schema.get("properties"):
+                flat = self._flatten_unions(schema)
+                description = " ".join(filter(None, (flat.schema.get("description"), *flat.notes)))
+                return flat.schema | ({"description": description} if description else {})
+        union = next((name for name in UNION_KEYWORDS if name in schema), None)
+        if union and "type" in schema and not schema.get("properties"):
+            union_type = schema["type"]
+            variants = [
+                variant if {"type", "$ref"} & variant.keys() else {"type": union_type} | variant
+                for variant in schema[union]
+            ]
+            schema = schema | {union: variants}
+            if all("type" in variant for variant in variants):
+                del schema["type"]
+        return schema
+
+    def _flatten_unions(self, schema: SchemaDict) -> _FlatSchema:
         """Merge the references and unions of an object schema into its properties.
 
         The notes describe the variants of the unions.
         """
-        merged_keywords = {"$ref", "allOf", "not", "enum", *UNION_KEYWORDS}
-        result = {name: value for name, value in schema.items() if name not in merged_keywords}
+        result = {
+            name: value
+            for name, value in schema.items()
+            if name not in ("$ref", "allOf", "not", "enum", *UNION_KEYWORDS)
+        }
         notes: list[str] = []
-        targets = [self._get_target(schema)] if "$ref" in schema else []
-        for part in [*targets, *schema.get("allOf", ())]:
-            flat, part_notes = self._flatten_unions(part)
-            flat.pop("additionalProperties", None)  # it closes this part, not the merged object
-            result = merge_schemas(result, flat)
-            notes += part_notes
+        targets = [self._definitions[schema["$ref"].removeprefix("#/$defs/")]] if "$ref" in schema else []
+        for subschema in [*targets, *schema.get("allOf", [])]:
+            flat = self._flatten_unions(subschema)
+            result = merge_schemas(
+                result, {name: value for name, value in flat.schema.items() if name not in CLOSING_KEYWORDS}
+            )
+            notes += flat.notes
+        for subschema in (result.get("then", {}), result.get("else", {}), *result.get("dependentSchemas", {}).values()):
+            if subschema.get("properties"):
+                result = merge_schemas(result, {"properties": subschema["properties"]})
         for union in UNION_KEYWORDS:
-            object_variants = [variant for variant in schema.get(union, ()) if self._can_be_object(variant)]
-            variants = [self._flatten_unions(variant)[0] for variant in object_variants]
+            object_variants = [variant for variant in schema.get(union, []) if "object" in self._find_types(variant)]
+            variants = [self._flatten_unions(variant).schema for variant in object_variants]
             if variants:
                 result = merge_schemas(result, merge_variants(variants))
-                notes.append(describe_variants(union, variants, result)[:MAX_NOTE_LENGTH])
-        return result, notes
+                notes.append(describe_variants(union, variants, result))
+        notes += [
+            f"{note}: {json.dumps(schema[name], ensure_ascii=False)}"
+            for name, note in (("not", "The arguments must not match"), ("enum", "The arguments are one of"))
+            if name in schema
+        ]
+        missing = [name for name in result.get("required", []) if name not in result.get("properties", {})]
+        if missing:
+            result["properties"] = result.get("properties", {}) | {name: {} for name in missing}
+        return _FlatSchema(result, tuple(notes))
 
-    def _get_target(self, schema: SchemaDict) -> SchemaDict:
-        return self._definitions[schema["$ref"].removeprefix("#/$defs/")]
-
-    def _can_be_object(self, schema: SchemaDict) -> bool:
+    def _find_types(self, schema: SchemaDict) -> Sequence[str]:
+        """Return the types that a rewritten schema may have."""
+        if schema.get("not") == {}:
+            return ()
         if "$ref" in schema and "type" not in schema:
-            return self._can_be_object(self._get_target(schema))
-        types = schema.get("type", "object")
-        return schema.get("not") != {} and "object" in ([types] if isinstance(types, str) else types)
+            target = self._definitions[schema["$ref"].removeprefix("#/$defs/")]
+            return self._find_types(target) if "$ref" not in target else tuple(TYPES)
+        types = schema.get("type", list(TYPES))
+        return [types] if isinstance(types, str) else types
 
 
-def resolve_pointer(root: Any, reference: str) -> Any:
-    """Return the value that a reference such as "#/$defs/a" points to; None if there is none.
+def _make_root_resolver(schema: Any) -> Any:
+    from jsonschema_specifications import REGISTRY
+    from referencing import Resource
+    from referencing.jsonschema import DRAFT202012
 
-    References to anchors and to other documents are not supported: tools do not have them.
-    """
-    value = root if reference == "#" or reference.startswith("#/") else None
-    for step in reference.split("/")[1:]:
-        key = unquote(step).replace("~1", "/").replace("~0", "~")
-        if isinstance(value, list) and key.isdecimal():
-            value = dict(enumerate(value)).get(int(key))
-        else:
-            value = as_dict(value).get(key)
-    return value
+    return REGISTRY.resolver_with_root(Resource.from_contents(schema, default_specification=DRAFT202012))
 
 
-def modernize_schema(schema: Mapping[str, Any]) -> SchemaDict:
-    """Convert the top-level keywords of older drafts and of OpenAPI to draft 2020-12.
+def _enter_subresource(resolver: Any, schema: Any) -> Any:
+    from referencing import Resource
+    from referencing.jsonschema import DRAFT202012
 
-    `const` becomes `enum` and `nullable` a type; a missing type is inferred.
-    """
-    result = dict(schema)
-    if isinstance(result.get("items"), list):
-        result |= {"prefixItems": result["items"], "items": result.get("additionalItems") or True}
-    declared = result.pop("type", None)
-    types = [str(name).lower() for name in (declared if isinstance(declared, list) else [declared])]
-    types = [name for name in dict.fromkeys(types) if name in TYPES]
-    choices = [result.pop("const")] if "const" in result else as_list(result.get("enum"))
-    if choices and not types:
-        types = sorted({TYPE_NAMES.get(type(choice), "object") for choice in choices})
-    if result.get("nullable") is True and types:
-        types = list(dict.fromkeys([*types, "null"]))
-        choices = [*choices, None] if choices and None not in choices else choices
-    if "array" in types:
-        result.setdefault("items", True)
-    if choices:
-        result["enum"] = choices
-    return ({"type": types[0] if len(types) == 1 else types} if types else {}) | result
-
-
-def move_type_into_variants(schema: SchemaDict) -> SchemaDict:
-    """Move the type next to a union into its variants, where Moonshot requires it."""
-    union = next((name for name in UNION_KEYWORDS if name in schema), None)
-    if not union or "type" not in schema or schema.get("properties"):
-        return schema
-    typed = {"type": schema["type"]}
-    variants = [variant if {"type", "$ref"} & variant.keys() else typed | variant for variant in schema[union]]
-    schema = schema | {union: variants}
-    if all("type" in variant for variant in variants):
-        del schema["type"]
-    return schema
-
-
-def merge_schemas(first: SchemaDict, second: SchemaDict) -> SchemaDict:
-    """Merge two schemas, recursively for properties; in a conflict the first wins."""
-    result = second | first
-    if "properties" in first and "properties" in second:
-        result["properties"] = first["properties"] | {
-            name: merge_schemas(first["properties"].get(name, {}), schema)
-            for name, schema in second["properties"].items()
-        }
-    if "required" in first and "required" in second:
-        result["required"] = list(dict.fromkeys([*first["required"], *second["required"]]))
-    return result
-
-
-def merge_variants(variants: Sequence[SchemaDict]) -> SchemaDict:
-    """Merge the variants of a union into one object schema.
-
-    It has the properties of every variant, and requires those that every variant requires.
-    """
-    schemas: dict[str, list[SchemaDict]] = {}
-    for variant in variants:
-        for name, schema in variant.get("properties", {}).items():
-            schemas.setdefault(name, []).append(schema)
-    required = [
-        name
-        for name in variants[0].get("required", ())
-        if all(name in variant.get("required", ()) for variant in variants)
-    ]
-    properties = {name: _make_any_of(alternatives) for name, alternatives in schemas.items()}
-    return {"properties": properties} | ({"required": required} if required else {})
-
-
-def _make_any_of(schemas: Sequence[SchemaDict]) -> SchemaDict:
-    """Return a schema for the union of several; equal schemas and enums are combined."""
-    unique = [schema for i, schema in enumerate(schemas) if schema not in schemas[:i]]
-    without_enum = [{name: value for name, value in schema.items() if name != "enum"} for schema in unique]
-    if all("enum" in schema for schema in unique) and all(schema == without_enum[0] for schema in without_enum):
-        values = [value for schema in unique for value in schema["enum"]]
-        return without_enum[0] | {"enum": [value for i, value in enumerate(values) if value not in values[:i]]}
-    return unique[0] if len(unique) == 1 else {"anyOf": unique}
-
-
-def describe_variants(keyword: str, variants: Sequence[SchemaDict], merged: SchemaDict) -> str:
-    """Describe for the model which properties of a merged schema belong together."""
-    descriptions = "; ".join(_describe_variant(variant, merged) for variant in variants)
-    return f"{'Exactly one' if keyword == 'oneOf' else 'At least one'} of these forms must fit: {descriptions}"
-
-
-def _describe_variant(variant: SchemaDict, merged: SchemaDict) -> str:
-    properties, required = variant.get("properties", {}), variant.get("required", [])
-    names = dict.fromkeys([*required, *properties])
-    parts = []
-    for name in names:
-        choices = properties.get(name, {}).get("enum", ())
-        value = f": {json.dumps(choices[0], ensure_ascii=False)}" if len(choices) == 1 else ""
-        parts.append(f"{name}{'' if name in required else '?'}{value}")
-    has_others = any(name not in names for name in merged.get("properties", {}))
-    return "{" + ", ".join([*parts, *(["..."] if has_others else [])]) + "}"
+    return resolver.in_subresource(Resource.from_contents(schema, default_specification=DRAFT202012))

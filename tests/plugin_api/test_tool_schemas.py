@@ -86,13 +86,14 @@ def test_rejected_property_name_is_replaced_and_restored(name: str, inline: bool
         "type": "object",
         "properties": {name: TEXT, "list": {"type": "array", "items": inner}},
         "required": [name],
+        "dependentRequired": {name: ["list"]},
     }
     result = normalize(schema, inline=inline).parameters
     replacement, other = result["properties"]
     assert VALID_NAME_PATTERN.fullmatch(replacement)
     assert other == "list"
     assert result["properties"][replacement]["title"] == name
-    assert result["required"] == [replacement]
+    assert (result["required"], result["dependentRequired"]) == ([replacement], {replacement: ["list"]})
     assert result["properties"]["list"]["items"]["required"] == [replacement]
     arguments = {replacement: "a", "list": [{replacement: "b"}]}
     assert restore_property_names(schema, arguments) == {name: "a", "list": [{name: "b"}]}
@@ -122,11 +123,12 @@ def test_similar_names_stay_distinct() -> None:
         ({"type": "array", "items": True}, {"type": "array", "items": {}}),
         (
             {"type": "array", "items": [TEXT, NUMBER], "additionalItems": False},
-            {"type": "array", "prefixItems": [TEXT, NUMBER], "items": {}},
+            {"type": "array", "prefixItems": [TEXT, NUMBER], "items": {}, "maxItems": 2},
         ),
-        ({"minimum": 1, "exclusiveMinimum": True}, {"minimum": 1}),
+        ({"minimum": 1, "exclusiveMinimum": True}, {"exclusiveMinimum": 1}),
         ({"type": "STRING"}, TEXT),
         ({"type": "date", "required": True, "description": 5, "x-mine": 1}, {}),
+        ({"dependencies": {"a": ["b"]}}, {"dependentRequired": {"a": ["b"]}}),
         ({"$ref": "#/nowhere", "description": "d"}, {"description": "d"}),
     ],
 )
@@ -139,14 +141,19 @@ def test_forbidden_property_is_removed() -> None:
     assert normalize({"properties": {"x": False, "y": TEXT}}).parameters["properties"] == {"y": TEXT}
 
 
-@pytest.mark.parametrize("reference", ["#/$defs/a~1b", "#/definitions/a~1b", "#/properties/y"])
+@pytest.mark.parametrize("reference", ["#/$defs/a~1b", "#/definitions/a~1b", "#/properties/y", "#here", "other#there"])
 def test_references_point_to_definitions_or_are_inlined(reference: str) -> None:
     target = {"type": "object", "properties": {"city": TEXT}}
+    root = {
+        "$id": "https://example.com/root",
+        "$defs": {"a/b": target, "h": {"$anchor": "here", **target}}
+        | {"o": {"$id": "other", "$defs": {"t": {"$anchor": "there", **target}}}},
+        "definitions": {"a/b": target},
+    }
     schema = {
         "type": "object",
         "properties": {"x": {"$ref": reference, "description": "d"}, "y": target},
-        "$defs": {"a/b": target},
-        "definitions": {"a/b": target},
+        **root,
     }
     kept = normalize(schema).parameters
     reference = kept["properties"]["x"]["$ref"]
@@ -173,7 +180,15 @@ def test_mutually_recursive_definitions_do_not_multiply() -> None:
     assert len(normalize(schema).parameters["$defs"]) == 1
 
 
-def test_unions_have_one_form_without_references() -> None:
+def test_nested_unions_are_flattened_without_references() -> None:
+    part = {
+        "type": "object",
+        "properties": {"a": TEXT},
+        "oneOf": [{"properties": {"b": NUMBER}, "required": ["b"]}, {"properties": {"c": TEXT}}],
+    }
+    result = normalize_parameter(part, inline=True)
+    assert list(result["properties"]) == ["a", "b", "c"]
+    assert "{b, ...}; {c?, ...}" in result["description"]
     assert normalize_parameter({"oneOf": [TEXT, NUMBER]}, inline=True) == {"anyOf": [TEXT, NUMBER]}
     assert normalize_parameter({"allOf": [TEXT, {"maxLength": 3}]}, inline=True) == TEXT | {"maxLength": 3}
 
