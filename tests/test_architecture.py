@@ -37,8 +37,8 @@ LAYERS = [
 """The modules and packages of `ask`. Each imports only from lower layers, also for types and inside functions."""
 PACKAGES = {
     "click": {"cli", "__main__"},
-    "referencing": {"schemas"},
-    "jsonschema_specifications": {"schemas"},
+    "referencing": {"schemas", "plugin_api"},
+    "jsonschema_specifications": {"schemas", "plugin_api"},
     "requests": {"client", "tools"},
     "urllib3": {"client", "tools"},
     "idna": {"tools"},
