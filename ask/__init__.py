@@ -29,8 +29,13 @@ if TYPE_CHECKING:
         page_text,
         parse_json,
     )
-    from ask.plugin_api.chat_completions import ChatCompletions, first_choice, invent_id, read_tool_calls
-    from ask.plugin_api.chat_stream import ChatStreamReader
+    from ask.plugin_api.chat_completions import (
+        ChatCompletions,
+        ChatStreamReader,
+        first_choice,
+        invent_id,
+        read_tool_calls,
+    )
     from ask.plugin_api.loader import hookimpl
     from ask.plugin_api.provider import (
         CONTRACT,
@@ -59,8 +64,7 @@ _EXPORTS_BY_MODULE = {
     "ask.parsing": (
         "arguments_object as_dict as_int as_list as_number as_text error_text find_error page_text parse_json"
     ),
-    "ask.plugin_api.chat_completions": "ChatCompletions first_choice invent_id read_tool_calls",
-    "ask.plugin_api.chat_stream": "ChatStreamReader",
+    "ask.plugin_api.chat_completions": "ChatCompletions ChatStreamReader first_choice invent_id read_tool_calls",
     "ask.plugin_api.loader": "hookimpl",
     "ask.plugin_api.provider": (
         "CONTRACT CallDelta ChatRequest Delta HttpRequest ModelInfo Provider ProviderInfo ReasoningDelta "

@@ -24,7 +24,7 @@ CommandRunner = Callable[[Sequence[str]], int]
 PYTHON, IMPORTS, OTHER, EXIT = "python", "imports", "the rest", "exit"
 TIMED_FUNCTIONS = {
     "ask.settings": {"read_config": "config", "resolve_settings": "config"},
-    "ask.api_keys": {"KeyStore.find": "config", "KeyStore.read_saved_keys": "config"},
+    "ask.secrets": {"KeyStore.find": "config", "KeyStore.read_saved_keys": "config"},
     "ask.plugin_api.loader": {"find_plugins": "plugin", "load_provider": "plugin"},
     "ask.history.store": {"Store.__init__": "history open"},
     "ask.history.conversations": {"load_conversation": "history read", "find_current_conversation": "history read"},

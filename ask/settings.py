@@ -1,17 +1,20 @@
 """The settings of `ask`: one definition for each, config.toml, and the settings of a run.
 
-Only this module combines command line options with the configuration; everything else takes `Settings`.
+Only this module combines command line options, also those of the form `-o KEY=VALUE`, with the configuration;
+everything else takes `Settings`.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ask.errors import ConfigError, FileError
+from ask.errors import ConfigError, FileError, ParameterError, UsageError
 from ask.messages import EMPTY_MAPPING
 from ask.retries import DEFAULT_BACKOFF, DEFAULT_TRIES
 from ask.suggestions import suggest
@@ -374,3 +377,78 @@ def get_working_directory() -> Path:
         return Path.cwd()
     except OSError as error:
         raise FileError(f"the working directory cannot be used ({error.strerror})", "cd to another one") from error
+
+
+OPTION_RANGES: dict[str, tuple[float, float]] = {
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "min_p": (0, 1),
+    "frequency_penalty": (-2, 2),
+    "presence_penalty": (-2, 2),
+    "max_tokens": (1, float("inf")),
+    "max_completion_tokens": (1, float("inf")),
+    "top_k": (0, float("inf")),
+}
+"""Model options whose range is the same for every provider that supports them."""
+DEDICATED_OPTIONS = {"model": "-m", "messages": "the prompt and -s", "tools": "--disable-tool", "stream": "--no-stream"}
+"""Parts of a request that have a command line option of their own, which would overwrite one given with -o."""
+
+
+def parse_model_options(pairs: Iterable[str]) -> dict[str, Any]:
+    """Parse model options given as KEY=VALUE. A value that is not JSON is a string.
+
+    Raises:
+        UsageError: it is not KEY=VALUE, or the key has a command line option of its own.
+        ParameterError: the value is out of range.
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not key or not equals:
+            raise UsageError(f"-o takes KEY=VALUE, not {pair!r}", "for example -o temperature=0.2")
+        try:
+            options[key] = parse_strict_json(text)
+        except (ValueError, RecursionError):
+            options[key] = text
+        except OverflowError as error:
+            raise ParameterError(f"{key} is {text}", str(error)) from None
+        check_model_option(key, options[key])
+    return options
+
+
+def parse_strict_json(text: str) -> Any:
+    """Parse JSON without Python's extensions NaN and Infinity.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON.
+        OverflowError: a number in it is too large to be sent.
+    """
+    return json.loads(text, parse_constant=_reject_constant, parse_float=_parse_finite_float)
+
+
+def _reject_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _parse_finite_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise OverflowError(f"{text} is too large: the limit is {sys.float_info.max:.1e}")
+    return number
+
+
+def check_model_option(key: str, value: Any) -> None:
+    """Check a model option against `DEDICATED_OPTIONS` and `OPTION_RANGES`.
+
+    Raises:
+        UsageError: the key has a command line option of its own.
+        ParameterError: the value is out of range or not a number.
+    """
+    if key in DEDICATED_OPTIONS:
+        raise UsageError(f"-o does not set {key}", f"use {DEDICATED_OPTIONS[key]}")
+    if key not in OPTION_RANGES:
+        return
+    low, high = OPTION_RANGES[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        expected = f"at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        raise ParameterError(f"{key} is {value!r}", f"it must be a number {expected}")

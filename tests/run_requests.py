@@ -7,10 +7,10 @@ from typing import Any
 
 from ask.agent.model_selection import ModelEndpoint
 from ask.agent.request import RunRequest
-from ask.child_environment import Secrets
 from ask.messages import Message
 from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
+from ask.secrets import Secrets
 from ask.settings import Settings
 from providers.demo import provider as demo
 

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask.api_keys import KeyStore, format_variable_prefix, list_key_variables
-from ask.child_environment import VENDOR_NAMES, Secrets
 from ask.errors import ConfigError, FileError
-from ask.redaction import REDACTED
+from ask.secrets import REDACTED, VENDOR_NAMES, KeyStore, Secrets, format_variable_prefix, list_key_variables
 from tests.program import Ask, Home, Running
 
 KEY = "sk-or-0123456789"
@@ -81,7 +79,7 @@ def test_concurrent_changes_never_corrupt_the_file(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from ask.api_keys import KeyStore
+from ask.secrets import KeyStore
 for number in range(40):
     KeyStore(Path(sys.argv[1]), {}).save(sys.argv[2], f"key-{number}")
 """

@@ -18,11 +18,10 @@ import ask
 ROOT = Path(__file__).parents[1]
 LAYERS = [
     {"messages", "parsing", "suggestions", "text", "text_diff", "version", "worker_channel"},
-    {"attachments", "errors", "installation", "redaction"},
+    {"attachments", "errors", "installation"},
     {"answer_extraction", "atomic_files", "console", "profiler", "retries"},
     {"app_dirs", "settings"},
-    {"api_keys", "config_file", "prompt_blocks"},
-    {"child_environment"},
+    {"config_file", "prompt_blocks", "secrets"},
     {"schemas"},
     {"plugin_api"},
     {"events"},
@@ -53,7 +52,7 @@ PACKAGES = {
     "pygments": {"render"},
     "platformdirs": {"app_dirs"},
     "pathspec": {"inputs"},
-    "tomli_w": {"api_keys", "config_file", "cli"},
+    "tomli_w": {"secrets", "config_file", "cli"},
     "tomlkit": {"config_file"},
     **{package: {"mcp"} for package in ("mcp", "mcp_types", "anyio", "httpx2", "pydantic")},
     "ask_completions": {"cli"},

@@ -16,7 +16,6 @@ import click
 import pytest
 
 from ask import Provider
-from ask.api_keys import list_key_variables
 from ask.cli import COMMANDS
 from ask.cli.ask import command
 from ask.cli.history import command as history_command
@@ -26,6 +25,7 @@ from ask.errors import AskError
 from ask.plugin_api.chat_completions import ChatCompletions
 from ask.plugin_api.loader import list_hook_names
 from ask.plugin_api.provider import REQUIRED_HOOKS
+from ask.secrets import list_key_variables
 from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve_settings
 from ask.testing import EXPECTED
 from ask.tools.builtin import list_builtin_tools

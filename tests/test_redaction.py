@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.messages import Message, Native, ToolCall
-from ask.redaction import REDACTED, Redactor
+from ask.secrets import REDACTED, Redactor
 from ask.tools.base import ToolContext
 from ask.tools.shell import BASH
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.child_environment import is_secret
-from ask.redaction import REDACTED
+from ask.secrets import REDACTED, is_secret
 from tests import wire
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ask.api_keys import KeyStore
 from ask.app_dirs import AppDirs
-from ask.child_environment import Secrets
 from ask.console import StderrConsole
+from ask.secrets import KeyStore, Secrets
 from ask.settings import Config, read_config
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ask.agent.app_context import AppContext
-from ask.api_keys import format_variable_prefix
 from ask.client.preconnect import Preconnection, preconnect
 from ask.client.provider_client import ProviderClient
 from ask.errors import ConfigError, NetworkError, ProviderError
@@ -22,7 +21,7 @@ from ask.plugin_api.loaded_provider import LoadedProvider
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
-from ask.redaction import NO_SECRETS, Redactor
+from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
 from ask.settings import Settings
 from ask.suggestions import suggest
 

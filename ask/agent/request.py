@@ -18,15 +18,14 @@ from ask.agent.model_selection import (
 )
 from ask.agent.toolset import Toolset
 from ask.atomic_files import PRIVATE_FILE_MODE, create_private_folder
-from ask.child_environment import Secrets
 from ask.console import StderrConsole
 from ask.errors import UsageError
 from ask.history.ids import generate_conversation_id, identify_terminal
-from ask.inputs.model_options import parse_model_options
 from ask.inputs.readers import decode_text, read_stdin, read_text_file
 from ask.messages import Message, ReportedUsage
 from ask.prompt_blocks import compose_prompt, format_blocks
-from ask.settings import Settings, get_working_directory, resolve_settings
+from ask.secrets import Secrets
+from ask.settings import Settings, get_working_directory, parse_model_options, resolve_settings
 from ask.text import INVISIBLE_CHARACTERS, decode_argument
 from ask.tools.base import Tool
 

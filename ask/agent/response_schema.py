@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ask.errors import IncompleteResponseError, UsageError
-from ask.inputs.model_options import parse_strict_json
 from ask.inputs.readers import read_text_file
 from ask.schemas.schema import JsonSchema, parse_schema
 from ask.schemas.short_form import parse_short_form
+from ask.settings import parse_strict_json
 from ask.text import decode_argument
 
 JSON_OBJECT_START = re.compile(r'\s*\{\s*(?:\}|"(?:[^"\\]|\\.)*"\s*:\s*["{\[tfn\d-])')

@@ -15,11 +15,10 @@ from ask.agent.request import RunRequest
 from ask.agent.run_backups import RunBackups
 from ask.agent.system_prompt import build_system_prompt
 from ask.agent.tool_loop import RunResult, ToolLoop
-from ask.agent.tool_runner import ToolRunner
+from ask.agent.tool_runner import AuditLog, ToolRunner
 from ask.errors import AskError, BrokenOutputError, RunInterruptedError, to_ask_error
 from ask.events import Event, Notice, ToolCallOutput
 from ask.safety.policy import PendingToolCall, ToolPolicy
-from ask.safety.tool_call_log import AuditLog
 from ask.text import decode_argument
 from ask.tools.base import ToolContext
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ask.errors import AskError, ConfigError, UsageError
-from ask.inputs.model_options import check_model_option
+from ask.settings import check_model_option
 from ask.suggestions import suggest
 from ask.templates.files import find_template
 from ask.templates.placeholders import INPUT_NAME, fill_placeholders, find_placeholders

@@ -1,18 +1,21 @@
-"""Execution of one tool call: parsing, approval, running, logging and the result for the model."""
+"""Execution of one tool call: parsing, approval, running, the result for the model, and the log of tool calls."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ask.atomic_files import create_private_folder
 from ask.errors import AskError, FileError, RunInterruptedError
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import EMPTY_MAPPING, ToolCall
-from ask.redaction import Redactor
 from ask.safety.policy import Decision, PendingToolCall, ToolPolicy, Verdict
-from ask.safety.tool_call_log import AuditLog
+from ask.secrets import Redactor
 from ask.text import repair_surrogates
 from ask.tools.arguments import parse_arguments
 from ask.tools.base import ApprovedFile, Tool, ToolContext, ToolError, ToolResult
@@ -20,6 +23,43 @@ from ask.tools.output_limits import truncate_result
 
 if TYPE_CHECKING:
     from ask.safety.approval import ApprovalResponse
+
+
+class AuditLog:
+    """Appends the calls of a conversation to the log. The log and its folder are created if they are missing."""
+
+    def __init__(self, path: Path, conversation_id: str) -> None:
+        self._path = path
+        self._conversation_id = conversation_id
+
+    def record_call(self, event: ToolCallFinished) -> None:
+        """Append a line about a call and its result.
+
+        Raises:
+            FileError: the log cannot be written.
+        """
+        line = json.dumps(
+            {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "conversation": self._conversation_id,
+                "tool": event.call.name,
+                "arguments": event.call.arguments,
+                "decision": event.verdict,
+                "rule": event.rule,
+                "failed": event.failed,
+                "exit": event.exit_status,
+                "bytes": len(event.result.encode()),
+                "seconds": round(event.seconds, 3),
+            }
+        )
+        try:
+            create_private_folder(self._path.parent)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise FileError(f"cannot write the audit log {self._path} ({error.strerror})") from error
+
 
 MAX_REPEATED_CALLS = 3
 """The same call with the same arguments is rejected when it is made this many times in a row."""

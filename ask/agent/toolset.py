@@ -8,9 +8,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ask.agent.app_context import AppContext
-from ask.api_keys import format_variable_prefix
 from ask.console import StderrConsole
 from ask.errors import UsageError
+from ask.secrets import format_variable_prefix
 from ask.settings import Settings
 from ask.suggestions import suggest
 from ask.text import decode_argument

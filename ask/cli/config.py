@@ -11,20 +11,21 @@ from typing import Any, NamedTuple
 import click
 
 from ask.agent.app_context import AppContext
-from ask.api_keys import format_variable_prefix
 from ask.cli.editor import edit_file
 from ask.cli.groups import JSON_OPTION, CommandGroup, print_notice
 from ask.config_file import UNSET, find_existing_key, find_value, set_value, update_config_file
 from ask.console import StandardOutput
 from ask.errors import ConfigError, UsageError
-from ask.inputs.model_options import DEDICATED_OPTIONS, parse_model_options
 from ask.render.table import write_table
+from ask.secrets import format_variable_prefix
 from ask.settings import (
+    DEDICATED_OPTIONS,
     PROVIDER_KEYS,
     SETTINGS,
     check_config,
     format_unknown_key,
     get_default_value,
+    parse_model_options,
     read_config,
     read_switch,
     read_toml,

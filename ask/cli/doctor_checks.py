@@ -32,7 +32,6 @@ from ask.agent.model_selection import (
 from ask.agent.plugin_tools import ToolLoadFailure, format_origin, load_plugin_tools
 from ask.agent.safe_mode import parse_allowed_host, prepare_sandbox_config
 from ask.agent.toolset import find_search_engine, format_search_setup_hint
-from ask.api_keys import KeyStore, format_variable_prefix
 from ask.cli.init import EVAL_LINES, RC_FILES, SHELLS, find_completion_script, find_install_path, is_installed_by_ask
 from ask.console import StandardOutput
 from ask.errors import AskError, ConfigError, SafetyError, to_ask_error
@@ -45,6 +44,7 @@ from ask.render.table import write_table
 from ask.safety.bubblewrap import find_bubblewrap, read_bubblewrap_version
 from ask.safety.policy import compile_deny_rules
 from ask.safety.sandbox import Sandbox
+from ask.secrets import KeyStore, format_variable_prefix
 from ask.settings import SETTINGS, Config, Settings, read_switch, resolve_settings
 from ask.tools.base import Tool
 from ask.tools.builtin import list_builtin_tools

@@ -6,7 +6,7 @@ import click
 
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
-from ask.cli.argument_parsing import parse_seconds
+from ask.cli.ask import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
 from ask.cli.run import redact_errors
 from ask.client.models_cache import get_cache_file, write_models

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ask.api_keys import KeyRotation
-from ask.client.plugin_response import PluginResponse
 from ask.errors import (
     AskError,
     IncompleteResponseError,
@@ -20,7 +18,7 @@ from ask.errors import (
     Remedy,
     RunInterruptedError,
 )
-from ask.messages import Answer, Finish, Message, Native, ToolCall, ToolSpec
+from ask.messages import EMPTY_MAPPING, Answer, Finish, Message, Native, ToolCall, ToolSpec
 from ask.parsing import find_error
 from ask.plugin_api.loaded_provider import GuardedStreamReader, LoadedProvider
 from ask.plugin_api.provider import (
@@ -33,14 +31,55 @@ from ask.plugin_api.provider import (
     ServerEvent,
     TextDelta,
 )
-from ask.redaction import NO_SECRETS, Redactor
 from ask.retries import choose_retry_delay
+from ask.secrets import NO_SECRETS, KeyRotation, Redactor
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from ask.client.transport import HttpResponse, Transport
 
-    Response = HttpResponse | PluginResponse
+    Response: TypeAlias = "HttpResponse | PluginResponse"
+
+
+class PluginResponse:
+    """The events that a provider's `provider_send` yields. `LoadedProvider` limits the time that each takes."""
+
+    status = 200
+    headers: Mapping[str, str] = EMPTY_MAPPING
+    end_marker_seen = complete = False
+    """Set by the caller, as for an `HttpResponse`. The end of the events is the end of the answer, too."""
+
+    def __init__(self, events: Iterator[ServerEvent]) -> None:
+        self._events = events
+
+    def __enter__(self) -> PluginResponse:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self._events, Generator):
+            self._events.close()
+
+    def is_stream(self) -> bool:
+        return True
+
+    def iter_event_batches(self) -> Iterator[list[ServerEvent]]:
+        """Yield the events as they arrive."""
+        for event in self._events:
+            yield [event]
+        self.end_marker_seen = True
+
+    def mark_progress(self) -> None:
+        """Do nothing: the time limit begins anew with each event."""
+
+    def read_unexpected_text(self) -> str:
+        """Return "": there is no body besides the events."""
+        return ""
+
+    def read_text(self) -> str:
+        """Return the data of all events."""
+        return "".join(event.data for event in self._events)
 
 
 def redact_answer(redactor: Redactor, answer: Answer) -> Answer:

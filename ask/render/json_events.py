@@ -9,7 +9,7 @@ from ask.agent.tool_loop import RunResult
 from ask.console import StandardOutput, StderrConsole
 from ask.events import Event, MessageAdded, Notice, ToolCallFinished, ToolCallOutput, ToolCallStarted
 from ask.plugin_api.provider import ReasoningDelta, TextDelta
-from ask.redaction import Redactor
+from ask.secrets import Redactor
 
 
 class JsonRenderer:

@@ -15,8 +15,8 @@ from ask.safety.policy import PendingToolCall
 from ask.text import escape_non_ascii
 from ask.text_diff import format_unified_diff
 from ask.tools.base import ApprovedFile, ToolError
-from ask.tools.edits import replace_once
 from ask.tools.file_access import WriteTarget, open_write_target, resolve_path
+from ask.tools.files import replace_once
 
 CONTINUATION_PREFIX = "  | "
 """The prefix of a line that continues a value."""

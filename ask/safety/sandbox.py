@@ -19,13 +19,13 @@ from ask import worker_channel
 from ask.atomic_files import create_private_folder
 from ask.errors import SafetyError
 from ask.parsing import as_dict
-from ask.redaction import Redactor
 from ask.safety.bubblewrap import BUBBLEWRAP_PATHS, SandboxProcess, find_bubblewrap
 from ask.safety.folder_scan import inspect_filesystem
 from ask.safety.path_policy import check_folders_unmoved
 from ask.safety.placeholders import MountPlaceholders
 from ask.safety.sandbox_config import HostFilesystem, SandboxConfig
 from ask.safety.self_test import SelfTestHost, SelfTestResult
+from ask.secrets import Redactor
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 from ask.tools.output_limits import open_private_file
 from ask.worker_channel import InvalidFrameError, WorkerDiedError, WorkerTimeoutError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ask.messages import EMPTY_MAPPING, ToolSpec
-from ask.redaction import NO_SECRETS, Redactor
+from ask.secrets import NO_SECRETS, Redactor
 
 
 class ToolError(Exception):

@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ask.api_keys import format_variable_prefix
 from ask.messages import ToolSpec
 from ask.parsing import as_dict, as_list, as_text
-from ask.redaction import Redactor
+from ask.secrets import Redactor, format_variable_prefix
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult, build_parameters_schema
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ask.redaction import REDACTED
+from ask.secrets import REDACTED
 from ask.tools.web_search import KEYED_ENGINES
 from tests import wire
 from tests.model_server import ModelServer

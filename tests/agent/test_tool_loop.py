@@ -11,7 +11,7 @@ import pytest
 from ask import Answer, ChatCompletions, Finish, Message, Native, TextDelta, ToolSpec, Usage
 from ask.agent.model_selection import get_reported_cost
 from ask.agent.tool_loop import RunResult, ToolLoop
-from ask.agent.tool_runner import ToolRunner
+from ask.agent.tool_runner import AuditLog, ToolRunner
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
 from ask.errors import (
@@ -25,9 +25,8 @@ from ask.errors import (
 from ask.events import Event, MessageAdded, Notice, RequestStarted, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.plugin_api.loader import check_provider
 from ask.plugin_api.provider import CallDelta
-from ask.redaction import NO_SECRETS
 from ask.safety.policy import ToolPolicy
-from ask.safety.tool_call_log import AuditLog
+from ask.secrets import NO_SECRETS
 from ask.settings import Settings
 from ask.tools.base import Tool, ToolContext, ToolResult
 from tests import wire

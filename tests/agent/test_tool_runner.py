@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from ask.agent.tool_runner import ToolRunner
+from ask.agent.tool_runner import AuditLog, ToolRunner
 from ask.events import Event, Notice, ToolCallFinished, ToolCallRequested, ToolCallStarted
 from ask.messages import ToolCall, ToolSpec
-from ask.redaction import Redactor
 from ask.safety.approval import ApprovalChoice, ApprovalResponse
 from ask.safety.policy import DEFAULT_DENY_RULES, PendingToolCall, ToolPolicy, Verdict
-from ask.safety.tool_call_log import AuditLog
+from ask.secrets import Redactor
 from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 SECRET = "sk-secret-0123456789"

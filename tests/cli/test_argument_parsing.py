@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ask.cli import COMMANDS, find_command
-from ask.cli.argument_parsing import OptionNames, ParsedCommandLine, parse_command_line
-from ask.cli.ask import command
+from ask.cli.ask import OptionNames, ParsedCommandLine, command, parse_command_line
 from ask.errors import UsageError
 from tests import wire
 from tests.cli.chat.chat_session import PROMPT

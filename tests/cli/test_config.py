@@ -17,15 +17,7 @@ from hypothesis import strategies as st
 from ask.cli.config import format_value, parse_key, parse_value
 from ask.config_file import UNSET, find_value, update_toml
 from ask.errors import AskError
-from ask.settings import (
-    PROVIDER_KEYS,
-    SEARCH_ENGINES,
-    SETTINGS,
-    Config,
-    Settings,
-    get_default_value,
-    resolve_settings,
-)
+from ask.settings import PROVIDER_KEYS, SEARCH_ENGINES, SETTINGS, Config, Settings, get_default_value, resolve_settings
 from tests.program import Ask, Home, Result, run
 
 COMMENTED = """\

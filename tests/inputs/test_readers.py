@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.errors import ParameterError, UsageError
-from ask.inputs.model_options import parse_model_options
 from ask.prompt_blocks import compose_prompt
+from ask.settings import parse_model_options
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import Ask, Home

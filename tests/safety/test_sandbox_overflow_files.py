@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ask.redaction import NO_SECRETS
 from ask.safety.sandbox import OverflowFiles
+from ask.secrets import NO_SECRETS
 from ask.worker_channel import InvalidFrameError
 
 NAME = b"stdout-0123456789abcdef.txt"

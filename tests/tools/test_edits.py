@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ask.tools.base import ToolError
-from ask.tools.edits import replace_once
+from ask.tools.files import replace_once
 from tests.tools.conftest import Unprivileged
 
 NEW = "<new>"

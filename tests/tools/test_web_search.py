@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ask.redaction import REDACTED
+from ask.secrets import REDACTED
 from ask.settings import SEARCH_ENGINES
 from ask.tools.base import ToolContext, ToolError
 from ask.tools.web_search import (

@@ -1,0 +1,319 @@
+"""Secrets: API keys, the removal of secrets from texts, and the environment that child processes get."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ask.atomic_files import lock_file, write_private_file
+from ask.errors import AskError, ConfigError, FileError, ProviderError, Remedy
+from ask.messages import Message, ToolCall
+from ask.settings import read_toml
+from ask.text import repair_surrogates
+
+REDACTED = "[key removed]"
+_JSON_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+
+
+class Redactor:
+    """Replaces secrets by `REDACTED`.
+
+    A secret is also found in the forms that JSON encoders commonly write, such as `pass\\"word` for `pass"word`. Other
+    encodings, such as Base64, are not recognized.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        forms = {form for secret in secrets if secret for form in _list_json_forms(secret)}
+        self._secrets = tuple(sorted(forms, key=len, reverse=True))  # a longer one may contain a shorter one
+        self._pattern = re.compile("|".join(map(re.escape, self._secrets)))
+
+    def redact(self, text: str) -> str:
+        """Replace the secrets in a text."""
+        return self._pattern.sub(REDACTED, text) if any(secret in text for secret in self._secrets) else text
+
+    def redact_json(self, text: str) -> str:
+        """Replace the secrets in a JSON text, even escaped ones. The text may be invalid JSON."""
+        if not self._secrets:
+            return text
+        if "\\" in text:
+            try:
+                value = json.loads(text, strict=False)
+            except (ValueError, RecursionError):
+                unescaped = repair_surrogates(_JSON_ESCAPE.sub(_unescape, text))
+                redacted = self.redact(unescaped)
+                return self.redact(text) if redacted == unescaped else redacted
+            redacted = self.redact_value(value)
+            if redacted != value:
+                text = json.dumps(redacted, ensure_ascii=False)
+        return self.redact(text)
+
+    def redact_value(self, value: Any) -> Any:
+        """Replace the secrets in all strings of a JSON value, including object keys."""
+        if not self._secrets:
+            return value
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, Mapping):
+            return {self.redact_value(name): self.redact_value(member) for name, member in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.redact_value(item) for item in value]
+        return value
+
+    def redact_call(self, call: ToolCall) -> ToolCall:
+        """Replace the secrets in a tool call."""
+        return ToolCall(self.redact(call.id), self.redact(call.name), self.redact_json(call.arguments))
+
+    def redact_message(self, message: Message) -> Message:
+        """Replace the secrets in a message, except for the data of attached files.
+
+        Native parts that contain a secret are removed: a provider would reject signed parts that were changed.
+        """
+        if not self._secrets:
+            return message
+        native = message.native
+        if native and json.dumps(self.redact_value(native.data)) != json.dumps(dict(native.data)):
+            native = None
+        return message._replace(
+            content=self.redact(message.content),
+            tool_calls=tuple(map(self.redact_call, message.tool_calls)),
+            tool_call_id=self.redact(message.tool_call_id),
+            tool_name=self.redact(message.tool_name),
+            attachments=tuple(file._replace(name=self.redact(file.name)) for file in message.attachments),
+            native=native,
+        )
+
+    def open_stream(self) -> StreamRedactor:
+        """Create a redactor for a text that arrives in chunks."""
+        return StreamRedactor(self._secrets, self._pattern)
+
+
+NO_SECRETS = Redactor()
+
+
+class StreamRedactor:
+    """Replaces secrets in a text that arrives in chunks.
+
+    Only an end of the text that may be the beginning of a secret is held back.
+    """
+
+    def __init__(self, secrets: tuple[str, ...], pattern: re.Pattern[str]) -> None:
+        self._secrets = secrets
+        self._pattern = pattern
+        self._max_secret_length = len(secrets[0]) if secrets else 0
+        self._first_characters = {secret[0] for secret in secrets}
+        self._held_back = ""
+
+    def feed(self, chunk: str) -> str:
+        """Add a chunk; return the redacted text that cannot change any more."""
+        text = self._held_back + chunk
+        safe_end = len(text) - self._count_held_back(text)
+        pieces, position = [], 0
+        if any(secret in text for secret in self._secrets):
+            for match in self._pattern.finditer(text):
+                if match.start() >= safe_end:
+                    break
+                pieces += [text[position : match.start()], REDACTED]
+                position = match.end()
+        end = max(position, safe_end)
+        self._held_back = text[end:]
+        return "".join([*pieces, text[position:end]])
+
+    def finish(self) -> str:
+        """Return the rest of the text at its end."""
+        text, self._held_back = self._held_back, ""
+        return self._pattern.sub(REDACTED, text) if text else ""
+
+    def _count_held_back(self, text: str) -> int:
+        """Count the characters at the end that may be the beginning of a secret."""
+        for start in range(max(0, len(text) - self._max_secret_length + 1), len(text)):
+            if text[start] in self._first_characters:
+                end = text[start:]
+                if any(len(secret) > len(end) and secret.startswith(end) for secret in self._secrets):
+                    return len(end)
+        return 0
+
+
+def _unescape(match: re.Match[str]) -> str:
+    if match[1]:
+        return chr(int(match[1], 16))
+    return {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}.get(match[2], match[2])
+
+
+def _list_json_forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, and as JSON encoders write it inside a string."""
+    yield secret
+    for ensure_ascii in (False, True):
+        escaped = json.dumps(secret, ensure_ascii=ensure_ascii)[1:-1]
+        yield escaped
+        yield escaped.replace("/", "\\/")
+
+
+NEXT_KEY_STATUSES = (401, 402, 429)
+"""HTTP statuses for an invalid key or exhausted account, after which another key may work."""
+
+
+class KeyStore:
+    """API keys from the environment and then from keys.toml, which need not exist."""
+
+    def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
+        self.path = path
+        self._environment = environment
+
+    def read_saved_keys(self) -> dict[str, str]:
+        """Read the keys in keys.toml, by provider.
+
+        Raises:
+            ConfigError: the file cannot be read, or contains a value that is not a string.
+        """
+        keys = read_toml(self.path)
+        for name, value in keys.items():
+            if not isinstance(value, str):
+                raise ConfigError(f"{self.path}: {name} must be a string")
+        return keys
+
+    def find(self, name: str, variables: Iterable[str] = ()) -> tuple[str, str]:
+        """Find a provider's key and where it is set: a variable's name or the file's path.
+
+        `variables` are the environment variables that the provider names, tried before `<NAME>_API_KEY` and
+        `AI_<NAME>_API_KEY`. Returns ("", "") if there is no key.
+        """
+        for variable in dict.fromkeys((*variables, *list_key_variables(name))):
+            value = self._environment.get(variable, "").strip()
+            if value:
+                return value, variable
+        value = self.read_saved_keys().get(name, "").strip()
+        return (value, str(self.path)) if value else ("", "")
+
+    def save(self, name: str, key: str) -> None:
+        """Save a key in a file that only the user can read. An empty `key` removes it.
+
+        Raises:
+            FileError: the file cannot be written.
+        """
+        import tomli_w
+
+        with lock_file(self.path):
+            keys = {**self.read_saved_keys(), name: key}
+            if not key:
+                del keys[name]
+            try:
+                write_private_file(self.path, tomli_w.dumps(keys).encode(), durable=True)
+            except OSError as error:
+                raise FileError(f"cannot write {self.path} ({error.strerror})") from error
+
+
+class KeyRotation:
+    """The keys of one provider, which are tried in turn.
+
+    Args:
+        keys: the keys, separated by "|"; "" for none.
+    """
+
+    def __init__(self, keys: str) -> None:
+        self._keys = [key.strip() for key in keys.split("|")]
+
+    @property
+    def current(self) -> str:
+        """The key to use; "" for none."""
+        return self._keys[0]
+
+    def switch(self, error: AskError) -> bool:
+        """Switch to the next key if there is one and it may help after this error; return whether it did."""
+        may_help = isinstance(error, ProviderError) and (
+            error.status in NEXT_KEY_STATUSES or error.remedy == Remedy.NEXT_KEY
+        )
+        if may_help and len(self._keys) > 1:
+            del self._keys[0]
+            return True
+        return False
+
+
+def format_variable_prefix(name: str) -> str:
+    """Return the prefix of a provider's environment variables."""
+    return name.upper().replace("-", "_")
+
+
+def list_key_variables(name: str) -> tuple[str, str]:
+    """Return the environment variables that always count as a provider's key."""
+    return f"{format_variable_prefix(name)}_API_KEY", f"AI_{format_variable_prefix(name)}_API_KEY"
+
+
+MIN_SECRET_LENGTH = 8
+SECRET_NAME_PATTERN = re.compile(r"TOKEN|SECRET|PASSWORD|_KEY$", re.IGNORECASE)
+"""Matches the names of environment variables that look like secrets."""
+BOOLEAN_WORDS = ("disabled",)
+"""Words for yes or no that have `MIN_SECRET_LENGTH` characters or more."""
+VENDOR_NAMES = (
+    *("OPENROUTER", "OPENAI", "ANTHROPIC", "DEEPSEEK", "MOONSHOT", "XAI", "GROK", "GEMINI", "GOOGLE"),
+    *("OLLAMA", "LMSTUDIO"),
+    *("BRAVE", "TAVILY"),
+)
+"""Vendors whose `<NAME>_API_KEY` counts as a key even if no such provider is installed.
+
+BRAVE and TAVILY are web search engines.
+"""
+
+
+class Secrets:
+    """The secret values that are redacted in everything that is sent, shown or stored.
+
+    These are the keys of all known providers, which are also removed from the environment of child processes, and the
+    values of other environment variables whose names look like secrets, which child processes do get.
+
+    Args:
+        provider_names: the providers that are installed or configured.
+        key_variables: further environment variables that contain keys.
+        values: further keys, such as saved ones and one given as an option.
+        environment: the environment of this process.
+
+    Attributes:
+        redactor: replaces the secrets of `MIN_SECRET_LENGTH` characters or more.
+    """
+
+    def __init__(
+        self,
+        provider_names: Iterable[str],
+        key_variables: Iterable[str],
+        values: Iterable[str],
+        environment: Mapping[str, str],
+    ) -> None:
+        named_variables = {
+            variable for name in (*provider_names, *VENDOR_NAMES) for variable in list_key_variables(name)
+        }
+        self._key_variables = named_variables.union(key_variables)
+        self._environment = environment
+        environment_values = (environment.get(variable, "") for variable in self._key_variables)
+        keys = {key.strip() for value in (*environment_values, *values) for key in (value, *value.split("|"))}
+        keys |= {value.strip() for name, value in environment.items() if is_secret(name, value.strip())}
+        self.redactor = Redactor(key for key in keys if len(key) >= MIN_SECRET_LENGTH)
+
+    def redact(self, text: str) -> str:
+        """Replace the secrets in a text."""
+        return self.redactor.redact(text)
+
+    def build_child_environment(self) -> dict[str, str]:
+        """Return the environment for child processes, without API keys."""
+        return {name: value for name, value in self._environment.items() if name not in self._key_variables}
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Check whether an environment variable is a secret, by its name and value."""
+    if not SECRET_NAME_PATTERN.search(name) or len(value) < MIN_SECRET_LENGTH or value.lower() in BOOLEAN_WORDS:
+        return False
+    try:
+        float(value.replace(",", ""))
+    except ValueError:
+        return not is_path(value)
+    return False
+
+
+def is_path(value: str) -> bool:
+    """Check whether a value is a path. A slash at the beginning is not enough: a random key may begin with one too."""
+    if value.startswith(("~/", "./", "../", "file:")) or os.path.lexists(value):
+        return True
+    folder = "/".join(value.split("/", 2)[:2])
+    return value.startswith("/") and folder != value and os.path.isdir(folder)
