@@ -14,6 +14,7 @@ from typing import Any
 from ask import Answer, ChatCompletions, ChatRequest, Message, Provider, ToolSpec
 from ask.plugin_api.loader import PROVIDER_GROUP
 from tests import wire
+from tests.host_requests import prepare_request
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "providers.md"
@@ -52,7 +53,7 @@ class Sample:
 
     def body(self, messages: Sequence[Message] = (QUESTION,), *, stream: bool = True) -> Mapping[str, Any]:
         """Return the body of a request with tools."""
-        request = ChatRequest(self.model, messages, [TOOL], stream=stream)
+        request = prepare_request(self.provider, self.model, messages, [TOOL], stream=stream)
         return self.provider.provider_build_request(request, "key").body or {}
 
     def second_body(self) -> str:

@@ -43,15 +43,21 @@ class ExchangeResult(NamedTuple):
 
 
 def send_request(
-    provider: Provider | ModuleType, server: ModelServer, request: ChatRequest, *, tries: int = 1, key: str = "key"
+    provider: Provider | ModuleType,
+    server: ModelServer,
+    request: ChatRequest,
+    tools: Sequence[ToolSpec] = (),
+    *,
+    tries: int = 1,
+    key: str = "key",
 ) -> ExchangeResult:
-    """Send a request through a provider's hooks, `ProviderClient` and the transport."""
+    """Send a request with these tools through a provider's hooks, `ProviderClient` and the transport."""
     shown: list[Delta] = []
     notices: list[str] = []
     loaded = check_provider(provider, provider.provider_info().name, "ask-gents")
     transport = Transport(server.base_url, 10)
     exchange = ProviderClient(loaded, lambda: transport, key, tries=tries, backoff=0.001, on_notice=notices.append)
-    turn = exchange.send(request, shown.append)
+    turn = exchange.send(request, shown.append, tools)
     return ExchangeResult(turn, "".join(delta.text for delta in shown if isinstance(delta, TextDelta)), notices)
 
 
@@ -60,7 +66,7 @@ def replay_recording(
 ) -> ExchangeResult:
     """Send a prompt that is answered by the recording, in the given chunks or at once."""
     server.reply(make_reply(recording, pieces))
-    return send_request(provider, server, make_request(recording))
+    return send_request(provider, server, make_request(recording), make_tools(recording))
 
 
 def send_tool_results(
@@ -72,7 +78,8 @@ def send_tool_results(
     )
     results = [Message("tool", make_tool_result(call), (), call.id, call.name) for call in came.result.tool_calls]
     server.reply(make_reply(recording))
-    send_request(provider, server, make_request(recording)._replace(messages=[QUESTION, assistant_message, *results]))
+    request = make_request(recording)._replace(messages=[QUESTION, assistant_message, *results])
+    send_request(provider, server, request, make_tools(recording))
     return server.requests[-1].json
 
 
@@ -82,9 +89,12 @@ def make_tool_result(call: ToolCall) -> str:
 
 
 def make_request(recording: Recording) -> ChatRequest:
-    """Create a request that offers the tools called in the recording."""
-    tools = [ToolSpec(name, "A tool", {"type": "object"}) for name in dict(recording.calls)]
-    return ChatRequest(recording.model or wire.MODEL, [QUESTION], tools, stream=recording.streaming)
+    return ChatRequest(recording.model or wire.MODEL, [QUESTION], stream=recording.streaming)
+
+
+def make_tools(recording: Recording) -> list[ToolSpec]:
+    """Create the tools called in a recording."""
+    return [ToolSpec(name, "A tool", {"type": "object"}) for name in dict(recording.calls)]
 
 
 def make_reply(recording: Recording, pieces: Sequence[bytes] = ()) -> Reply:

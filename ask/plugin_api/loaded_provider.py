@@ -58,6 +58,7 @@ class LoadedProvider:
         info: the provider's description.
         is_builtin: whether the provider comes with ask. Its hooks print nothing and do not wait, so its calls need
             neither redirection nor a time limit.
+        missing_tool_hooks: the hooks that the provider lacks although any provider that supports tools needs them.
         time_limit: the seconds that a call may take; None for no limit.
         notify: receives a line for the user.
     """
@@ -68,21 +69,34 @@ class LoadedProvider:
         info: ProviderInfo,
         *,
         is_builtin: bool,
+        missing_tool_hooks: Sequence[str] = (),
         time_limit: float | None = None,
         notify: Callable[[str], None] | None = None,
     ) -> None:
         self.info = info
         self._hooks = hooks
         self.is_builtin = is_builtin
+        self._missing_tool_hooks = missing_tool_hooks
         self._time_limit = time_limit
         self._notify = notify
 
     def with_limits(self, time_limit: float, notify: Callable[[str], None]) -> LoadedProvider:
         """Return the provider with a time limit in seconds for each call, and a receiver of notices."""
-        return LoadedProvider(self._hooks, self.info, is_builtin=self.is_builtin, time_limit=time_limit, notify=notify)
+        return LoadedProvider(
+            self._hooks,
+            self.info,
+            is_builtin=self.is_builtin,
+            missing_tool_hooks=self._missing_tool_hooks,
+            time_limit=time_limit,
+            notify=notify,
+        )
 
     def supports_tools(self, model: str) -> bool:
-        return bool(self._call("provider_supports_tools", bool, model=model))
+        supported = bool(self._call("provider_supports_tools", bool, model=model))
+        if supported and self._missing_tool_hooks:
+            names = " and ".join(self._missing_tool_hooks)
+            raise self.make_error("provider_supports_tools", f"must return False without {names}")
+        return supported
 
     def supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type."""

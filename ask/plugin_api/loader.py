@@ -14,7 +14,7 @@ from importlib import import_module
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pluggy
@@ -22,7 +22,7 @@ import pluggy
 from ask.atomic_files import write_private_file
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.provider import OPTIONAL_HOOKS, REQUIRED_HOOKS, Provider, ProviderInfo
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
 from ask.suggestions import suggest
 from ask.version import DISTRIBUTION
 
@@ -146,15 +146,18 @@ def load_provider(entries: tuple[PluginEntry, ...], notify: NotifyCallback) -> L
 
 
 def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvider:
-    """Check that a plugin implements the provider hooks, and register it.
+    """Check that a plugin implements the required provider hooks, and register it with the defaults of the others.
 
     Raises:
-        ConfigError: it is a class, lacks a hook, or has a hook with an unknown name or argument.
+        ConfigError: it is a class, lacks a required hook, or has a hook with an unknown name or argument.
     """
     if isinstance(plugin, type):
         raise make_provider_load_error(
             name, distribution, f"{plugin.__name__} is a class; the entry point must name an instance"
         )
+    if not isinstance(plugin, Provider | ModuleType):
+        reason = "it must be an instance of ask.Provider, or a module"
+        raise make_provider_load_error(name, distribution, reason)
     missing = find_missing_hooks(plugin)
     if missing:
         raise make_provider_load_error(name, distribution, f"it has no {', '.join(missing)}")
@@ -171,7 +174,15 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_provider_load_error(name, distribution, f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):
         raise make_provider_load_error(name, distribution, "provider_info does not return a ProviderInfo")
-    return LoadedProvider(hooks, info, is_builtin=distribution in (DISTRIBUTION, "config.toml"))
+    default = Provider(info)
+    omitted = [hook for hook in list_hook_names() if not getattr(hooks, hook).get_hookimpls()]
+    manager.register(SimpleNamespace(**{hook: getattr(default, hook) for hook in omitted}))
+    return LoadedProvider(
+        hooks,
+        info,
+        is_builtin=distribution in (DISTRIBUTION, "config.toml"),
+        missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
+    )
 
 
 class ProviderManager(pluggy.PluginManager):
@@ -186,16 +197,25 @@ class ProviderManager(pluggy.PluginManager):
         return super().parse_hookimpl_opts(plugin, name) or {}
 
 
-def find_missing_hooks(plugin: object) -> list[str]:
-    """List the required hooks that a plugin does not implement.
+def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
+    """List the required hooks that a plugin does not define.
 
-    An instance may inherit the hooks that have a default; a module must define all but the optional ones.
+    The tool hooks are required here only from an instance that inherits `provider_supports_tools`, which returns True.
     """
-    if isinstance(plugin, Provider):
-        return [hook for hook in REQUIRED_HOOKS if getattr(type(plugin), hook) is getattr(Provider, hook)]
     if isinstance(plugin, ModuleType):
-        return [hook for hook in list_hook_names() if hook not in vars(plugin) and hook not in OPTIONAL_HOOKS]
-    return ["base class: it must be an instance of ask.Provider, or a module"]
+        required = REQUIRED_HOOKS + MODULE_HOOKS
+    elif defines_hook(plugin, "provider_supports_tools"):
+        required = REQUIRED_HOOKS
+    else:
+        required = REQUIRED_HOOKS + TOOL_HOOKS
+    return [hook for hook in list_hook_names() if hook in required and not defines_hook(plugin, hook)]
+
+
+def defines_hook(plugin: Provider | ModuleType, hook: str) -> bool:
+    """Check whether a plugin defines a hook. Inheriting the default does not count."""
+    if isinstance(plugin, ModuleType):
+        return callable(vars(plugin).get(hook))
+    return getattr(getattr(plugin, hook), "__func__", None) is not getattr(Provider, hook)
 
 
 def list_hook_names() -> list[str]:

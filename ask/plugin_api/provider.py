@@ -194,25 +194,25 @@ class StreamReader(Protocol):
         ...
 
 
-REQUIRED_HOOKS = (
-    "provider_parse_tool_calls",
-    "provider_format_tool_result",
-    "provider_build_request",
-    "provider_stream_reader",
-    "provider_parse_response",
-)
+REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
 """The hooks without a default implementation."""
-OPTIONAL_HOOKS = ("provider_send", "provider_takes_attachment")
-"""The hooks that a module may omit; the default then applies."""
+MODULE_HOOKS = ("provider_info", "provider_supports_tools")
+"""The hooks that a module must define, too; an instance inherits them."""
+TOOL_HOOKS = ("provider_parse_tool_calls", "provider_format_tool_result")
+"""The hooks that a provider must define if any of its models supports tools."""
 
 
 class Provider:
     """The base class of providers: the specification of every hook, with the default where there is one.
 
     An implementation is any callable attribute of an instance of this class, or of a module, whose name begins with
-    `provider_`. A module must define every hook except `provider_send` and `provider_takes_attachment`. Hooks are
-    called with keywords, and only on the selected provider. All except `provider_send` must be pure: no I/O, no
-    waiting, no printing. Any exception other than an `ask.AskError` is reported as a bug in the plugin.
+    `provider_`. Required are `provider_build_request`, `provider_stream_reader` and `provider_parse_response`; in a
+    module also `provider_info` and `provider_supports_tools`. A provider whose `provider_supports_tools` returns True
+    also needs `provider_parse_tool_calls` and `provider_format_tool_result`. For any other hook that a module omits,
+    the default applies.
+
+    Hooks are called with keywords, and only on the selected provider. All except `provider_send` must be pure: no I/O,
+    no waiting, no printing. Any exception other than an `ask.AskError` is reported as a bug in the plugin.
     """
 
     error_rules: Sequence[tuple[str, Remedy | None, str]] = ()
@@ -240,9 +240,9 @@ class Provider:
         return None
 
     def provider_supports_tools(self, model: str) -> bool:
-        """Check whether the model accepts tools.
+        """Check whether the model accepts tools. The default is True.
 
-        Runs before a request that would contain them.
+        Runs once per run, before the first request that would contain tools.
         """
         return True
 
@@ -259,7 +259,8 @@ class Provider:
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         """Return the tools in the provider's own format.
 
-        Runs once for each request that carries tools; the result becomes `ChatRequest.tools`.
+        Runs once for each request that carries tools; the result becomes `ChatRequest.tools`. The default is the format
+        of the Chat Completions API.
         """
         from ask.plugin_api.tool_schemas import normalize_tool
 
@@ -269,17 +270,19 @@ class Provider:
         """Return the tool calls in a response, in the model's order and with unique ids.
 
         Runs after `provider_parse_response`. Must generate ids if the provider sends none. Arguments are returned
-        exactly as the model wrote them, even if they are not valid JSON.
+        exactly as the model wrote them, even if they are not valid JSON. The default, for a provider without tools, is
+        [].
         """
-        raise NotImplementedError
+        return []
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         """Return a tool result in the provider's own format: a message, or a block of one.
 
         Runs once per request for each tool result in the conversation; the dict becomes the `formatted_result` of the
-        result's message in `ChatRequest.messages`.
+        result's message in `ChatRequest.messages`. The default is the format of the Chat Completions API. It is for a
+        provider without tools that continues a conversation in which another provider called some.
         """
-        raise NotImplementedError
+        return {"role": "tool", "tool_call_id": tool_call_id, "content": result}
 
     def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
         """Return the HTTP request, including authentication headers.

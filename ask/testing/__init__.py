@@ -14,10 +14,12 @@ are also tested with sample answers; other providers supply their own in `sample
 from __future__ import annotations
 
 import re
+from types import ModuleType
 
 from ask import Provider
+from ask.plugin_api.loader import find_missing_hooks, list_hook_names
 from ask.testing.answer_tests import AnswerTests
-from ask.testing.base import list_hook_names, list_host_arguments
+from ask.testing.base import list_host_arguments
 from ask.testing.failure_tests import FailureTests
 from ask.testing.request_tests import RequestTests
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, EXPECTED, Expected
@@ -29,7 +31,7 @@ class ProviderContract(RequestTests, AnswerTests, FailureTests):
     """The complete test suite. Subclass it under a name that begins with `Test`, and set `provider`.
 
     Attributes:
-        provider: the object that the entry point names: an instance of `ask.Provider`, or a module with every hook.
+        provider: the object that the entry point names: an instance of `ask.Provider`, or a module with the hooks.
         samples: streamed answers by kind, with the content that `EXPECTED` defines for each kind. The default, None,
             uses the built-in samples for subclasses of `ChatCompletions`, and no samples for other providers.
         whole: the same answers by kind, with the same text, calls and usage, as returned without streaming.
@@ -37,13 +39,16 @@ class ProviderContract(RequestTests, AnswerTests, FailureTests):
 
     def test_provider_is_an_instance_or_a_module(self) -> None:
         assert not isinstance(self.provider, type), "the entry point names an instance, not its class"
+        assert isinstance(self.provider, Provider | ModuleType), "the entry point names an ask.Provider or a module"
 
-    def test_every_hook_exists_and_takes_what_the_host_passes(self) -> None:
+    def test_every_required_hook_exists_and_takes_what_the_host_passes(self) -> None:
+        missing = find_missing_hooks(self.provider)
+        assert not missing, f"these hooks are missing: {missing}"
         for hook in list_hook_names():
             function = getattr(self.provider, hook, None)
-            if function is None and hook in ("provider_send", "provider_takes_attachment"):
+            if function is None:
                 continue
-            assert callable(function), f"{hook} is missing"
+            assert callable(function), f"{hook} is not callable"
             known = list_host_arguments(getattr(Provider, hook))
             assert set(list_host_arguments(function)) <= set(known), f"{hook} can take {known} and nothing else"
 

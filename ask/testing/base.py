@@ -20,7 +20,10 @@ from ask import (
     ServerEvent,
     StreamReader,
     ToolCall,
+    ToolSpec,
 )
+from ask.plugin_api.loader import defines_hook
+from ask.plugin_api.provider import TOOL_HOOKS
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
 
@@ -52,24 +55,62 @@ class ContractBase:
         default = CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
         return default if self.whole is None else self.whole
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether the provider has the hooks that any provider with tools needs."""
+        return all(defines_hook(self.provider, hook) for hook in TOOL_HOOKS)
+
     def call(self, hook: str, **arguments: Any) -> Any:
-        """Call a hook as ask does, with only the arguments that it accepts."""
-        function = getattr(self.provider, hook)
+        """Call a hook as ask does, with only the arguments that it accepts. A module may omit hooks with a default."""
+        function = getattr(self.provider, hook, None) or getattr(Provider(self.info), hook)
         return function(**{name: arguments[name] for name in list_host_arguments(function)})
 
     def takes(self, media_type: str) -> bool:
         """Check whether the provider accepts files of this MIME type."""
-        if not hasattr(self.provider, "provider_takes_attachment"):
-            return False
         accepted = self.call("provider_takes_attachment", model=self.model, media_type=media_type)
         assert isinstance(accepted, bool), "provider_takes_attachment returns True or False"
         return accepted
 
     def build(
-        self, messages: Sequence[Message] = SHORT_CONVERSATION, key: str = KEY, model: str = "", **fields: Any
+        self,
+        messages: Sequence[Message] = SHORT_CONVERSATION,
+        key: str = KEY,
+        model: str = "",
+        *,
+        tools: Sequence[ToolSpec] = (),
+        **fields: Any,
     ) -> HttpRequest:
-        """Build the request for a conversation and check that its body is JSON."""
-        request = ChatRequest(model or self.model, messages, **fields)
+        """Build the request for a conversation, with its tools and tool results formatted by the provider's hooks.
+
+        A provider without tools gets none.
+        """
+        formatted_messages = [
+            self.format_result(message) if message.role == "tool" else message for message in messages
+        ]
+        formatted_tools = self.format_tools(tools) if tools and self.has_tools else ()
+        return self.build_formatted(
+            ChatRequest(model or self.model, formatted_messages, formatted_tools, **fields), key
+        )
+
+    def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        formatted = self.call("provider_format_tools", tools=tools)
+        assert isinstance(formatted, list), "provider_format_tools returns a list"
+        assert all(isinstance(each, dict) for each in formatted), "provider_format_tools returns a list of dicts"
+        return formatted
+
+    def format_result(self, message: Message) -> Message:
+        """Return a tool result with its `formatted_result`."""
+        formatted = self.call(
+            "provider_format_tool_result",
+            tool_call_id=message.tool_call_id,
+            tool_name=message.tool_name,
+            result=message.content,
+        )
+        assert isinstance(formatted, dict), "provider_format_tool_result returns a dict"
+        return message._replace(formatted_result=formatted)
+
+    def build_formatted(self, request: ChatRequest, key: str = KEY) -> HttpRequest:
+        """Build the HTTP request and check that its body is JSON."""
         http_request = self.call("provider_build_request", request=request, key=key)
         assert isinstance(http_request, HttpRequest), "provider_build_request returns an HttpRequest"
         json.dumps(http_request.body, allow_nan=False)
@@ -90,10 +131,6 @@ class ContractBase:
         """Feed events to a new stream reader; return the reader and the deltas."""
         reader = self.call("provider_stream_reader")
         return reader, [delta for event in events for delta in reader.feed(event)]
-
-
-def list_hook_names() -> list[str]:
-    return [name for name in vars(Provider) if name.startswith("provider_")]
 
 
 def list_host_arguments(function: Any) -> list[str]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-from ask import HttpRequest, Native
+from ask import ChatRequest, HttpRequest, Native
+from ask.plugin_api.provider import TOOL_HOOKS
 from ask.testing.base import ContractBase
 from ask.testing.conversation import (
     ATTACHMENTS,
@@ -45,7 +46,9 @@ class RequestTests(ContractBase):
         assert request.path.startswith("/"), "the path is joined to the base URL"
 
     def test_supports_tools_says_yes_or_no(self) -> None:
-        assert isinstance(self.call("provider_supports_tools", model=self.model), bool)
+        supported = self.call("provider_supports_tools", model=self.model)
+        assert isinstance(supported, bool)
+        assert self.has_tools or not supported, f"a provider that supports tools has {' and '.join(TOOL_HOOKS)}"
 
     def test_takes_attachment_says_yes_or_no(self) -> None:
         for media_type in ("image/png", "application/pdf", "audio/wav", "application/x-no-such-thing"):
@@ -72,8 +75,7 @@ class RequestTests(ContractBase):
             check_once(body, *(attachment.base64 for attachment in pair))
 
     def test_formatted_tools_keep_names_descriptions_and_parameters(self) -> None:
-        tools = self.call("provider_format_tools", tools=TOOLS)
-        assert isinstance(tools, list), "provider_format_tools returns a list"
+        tools = self.format_tools(TOOLS)
         json.dumps(tools, allow_nan=False)
         for tool in TOOLS:
             assert find_occurrences(tool.name, tools), f"the name {tool.name} is there"
@@ -81,10 +83,37 @@ class RequestTests(ContractBase):
         assert '"word"' in json.dumps(tools), "the parameters are there"
 
     def test_tools_are_in_the_request_only_when_offered(self) -> None:
-        assert find_occurrences("Explains a word.", self.build(tools=TOOLS).body), "tools on offer are in the body"
-        assert not find_occurrences("Explains a word.", self.build().body), "tools not on offer are not"
+        if self.has_tools:
+            assert find_occurrences("Explains a word.", self.build(tools=TOOLS).body), "tools on offer are in the body"
+            assert not find_occurrences("Explains a word.", self.build().body), "tools not on offer are not"
+
+    def test_formatted_tools_are_placed_in_the_request(self) -> None:
+        """The descriptions are changed after formatting, so that only these dicts contain them."""
+        if not self.has_tools:
+            return
+        text = json.dumps(self.format_tools(TOOLS)).replace("Explains a word.", "Explains a placed word.")
+        request = ChatRequest(self.model, SHORT_CONVERSATION, json.loads(text))
+        body = self.build_formatted(request).body
+        assert len(find_occurrences("Explains a placed word.", body)) == 1, "ChatRequest.tools is in the body"
+        lost = set(iterate_leaves(request.tools)) - set(iterate_leaves(body))
+        assert not lost, f"what provider_format_tools returned is in the body, but not {lost}"
+
+    def test_formatted_results_are_placed_in_the_request(self) -> None:
+        """The results are formatted with other texts, so that only `formatted_result` contains these."""
+        if not self.has_tools:
+            return
+        messages = list(TOOL_CONVERSATION)
+        placed_texts = [f"placed: {message.content}" for message in messages if message.role == "tool"]
+        for index, text in enumerate(placed_texts, len(messages) - len(placed_texts)):
+            formatted_result = self.format_result(messages[index]._replace(content=text)).formatted_result
+            messages[index] = messages[index]._replace(formatted_result=formatted_result)
+        body = self.build_formatted(ChatRequest(self.model, messages, self.format_tools(TOOLS))).body
+        for text in (*placed_texts, *TOOL_RESULTS):
+            assert len(find_occurrences(text, body)) == 1, "the formatted_result is in the body, without the content"
 
     def test_tool_choice_none_changes_the_request(self) -> None:
+        if not self.has_tools:
+            return
         auto, none = (self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice) for choice in ("auto", "none"))
         assert auto.body != none.body, 'tool_choice "none" keeps the model from calling'
 
@@ -97,6 +126,8 @@ class RequestTests(ContractBase):
         )
 
     def test_each_result_is_sent_once_and_after_the_calls(self) -> None:
+        if not self.has_tools:
+            return
         body = self.build(TOOL_CONVERSATION, tools=TOOLS).body
         check_once(body, USER_MESSAGE.content, "lundi", "rostungur", *TOOL_RESULTS)
 
@@ -118,9 +149,9 @@ class RequestTests(ContractBase):
             for choice in ("auto", "none"):
                 body = self.build(TOOL_CONVERSATION, tools=TOOLS, tool_choice=choice, schema=schema).body
                 check_once(body, SYSTEM_MESSAGE.content, USER_MESSAGE.content, *TOOL_RESULTS)
-            assert find_occurrences("Explains a word.", self.build(tools=TOOLS, schema=schema).body), (
-                "tools stay on offer"
-            )
+            if self.has_tools:
+                body = self.build(tools=TOOLS, schema=schema).body
+                assert find_occurrences("Explains a word.", body), "tools stay on offer"
 
     def test_native_parts_of_another_provider_are_dropped(self) -> None:
         assert FOREIGN_TEXT not in self.dump_with(Native("somebody-else", self.model, FOREIGN_STATE), self.model)

@@ -37,7 +37,7 @@ from tests.json_strategies import replace_any_part
 from tests.model_server import DROP, HOLD, RESET, ModelServer, Reply, Step
 
 TOOL = ToolSpec("bash", "Run a command", {"type": "object"})
-QUESTION = ChatRequest("m", [Message("user", "hi")], [TOOL])
+QUESTION = ChatRequest("m", [Message("user", "hi")])
 BASH = ("bash", {"command": "ls"})
 COMMENT = b": OPENROUTER PROCESSING\n\n"
 
@@ -75,7 +75,9 @@ def send(
         backoff=backoff,
         on_notice=notices.append,
     )
-    result = client.send(request, lambda delta: shown_text.append(delta.text if isinstance(delta, TextDelta) else ""))
+    result = client.send(
+        request, lambda delta: shown_text.append(delta.text if isinstance(delta, TextDelta) else ""), [TOOL]
+    )
     return SendOutcome(result, "".join(shown_text), notices)
 
 
@@ -326,7 +328,7 @@ def test_a_provider_may_build_its_own_next_key_remedy(server: ModelServer) -> No
     client = ProviderClient(
         plugin, lambda: Transport(server.base_url, 20), "bad|good", tries=1, backoff=0, on_notice=notices.append
     )
-    assert client.send(QUESTION, lambda _: None).answer.text == "Hello."
+    assert client.send(QUESTION, lambda _: None, [TOOL]).answer.text == "Hello."
 
 
 def test_plugin_error_names_its_provider(server: ModelServer) -> None:

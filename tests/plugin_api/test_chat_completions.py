@@ -22,6 +22,7 @@ from ask import (
     Usage,
 )
 from tests import wire
+from tests.host_requests import prepare_request
 from tests.recordings import Recording, recordings
 
 CHAT = ChatCompletions(name="test", base_url="http://test/v1", key_env="TEST_API_KEY", default_model="test/model")
@@ -43,7 +44,7 @@ class ReasoningService(ChatCompletions):
 
 
 def body(*messages: Message, **request: Any) -> Mapping[str, Any]:
-    sent = CHAT.provider_build_request(ChatRequest("test/model", messages, **request), "sk-key").body
+    sent = CHAT.provider_build_request(prepare_request(CHAT, "test/model", messages, **request), "sk-key").body
     assert sent is not None
     return sent
 

@@ -13,6 +13,7 @@ from ask import Answer, ChatRequest, Finish, Message, Native, ToolCall, ToolSpec
 from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.anthropic import provider as anthropic
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.providers import anthropic_wire as wire
 from tests.recorded_exchanges import ExchangeResult, send_request
@@ -86,7 +87,7 @@ def tool_use(call: ToolCall) -> Json:
 
 
 def body_of(*messages: Message, tools: Sequence[ToolSpec] = (TOOL,), **more: Any) -> Json:
-    return anthropic.build_body(ChatRequest(wire.MODEL, messages, tools, **more))
+    return anthropic.build_body(prepare_request(anthropic, wire.MODEL, messages, tools, **more))
 
 
 def messages_of(*messages: Message, **more: Any) -> list[tuple[str, list[Json]]]:
@@ -99,7 +100,7 @@ def ask(
     server: ModelServer, *replies: Reply, messages: Sequence[Message] = (QUESTION,), tries: int = 1
 ) -> ExchangeResult:
     server.reply(*replies)
-    return send_request(anthropic, server, ChatRequest(wire.MODEL, messages, [TOOL]), tries=tries)
+    return send_request(anthropic, server, ChatRequest(wire.MODEL, messages), [TOOL], tries=tries)
 
 
 def read_answer(*parts: Sequence[Json]) -> Answer:

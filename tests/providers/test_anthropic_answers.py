@@ -42,12 +42,13 @@ blocks.
 A response is one message, so only the first one is read.
 """
 CUT = [(recording, way) for recording in RECORDED for way in ("whole", *list_chunkings(recording))]
-REQUEST = ChatRequest("m", [Message("user", "hi")], [ToolSpec("bash", "Runs a command.", {"type": "object"})])
+REQUEST = ChatRequest("m", [Message("user", "hi")])
+TOOL = ToolSpec("bash", "Runs a command.", {"type": "object"})
 
 
 def ask(server: ModelServer, *replies: Reply, tries: int = 1, **options: Any) -> ExchangeResult:
     server.reply(*replies)
-    return send_request(anthropic, server, REQUEST._replace(options=options), tries=tries)
+    return send_request(anthropic, server, REQUEST._replace(options=options), [TOOL], tries=tries)
 
 
 # Streams

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ask import AskError, ChatCompletions, ChatRequest, Message, Native, ServerEvent, ToolCall, ToolSpec
+from ask import AskError, ChatCompletions, Message, Native, ServerEvent, ToolCall, ToolSpec
 from providers.deepseek import provider as deepseek
 from providers.moonshot import provider as moonshot
 from providers.openai import provider as openai
 from providers.xai import provider as xai
 from tests import wire
+from tests.host_requests import prepare_request
 from tests.json_strategies import replace_any_part
 from tests.recording_tests import check_types
 
@@ -32,7 +33,8 @@ CALLS = (ToolCall("functions.list_dir:0", "list_dir", '{"dirpath": "."}'), ToolC
 def build(name: str, *messages: Message, model: str = "", **fields: Any) -> dict[str, Any]:
     """Build the request body for a conversation that starts with a question."""
     asked = (Message("system", "Be kind."), Message("user", "Which files, and when?"))
-    return SERVICES[name].body(ChatRequest(model or SERVICES[name].info.default_model, (*asked, *messages), **fields))
+    service = SERVICES[name]
+    return service.body(prepare_request(service, model or service.info.default_model, (*asked, *messages), **fields))
 
 
 def tool_round(native: Native | None = None, text: str = "") -> tuple[Message, ...]:

@@ -21,6 +21,7 @@ from ask.tools.arguments import parse_arguments
 from ask.tools.base import Tool, ToolContext, ToolError
 from ask.tools.builtin import list_builtin_tools
 from providers.demo import provider
+from tests.host_requests import format_results, prepare_request
 
 TOOLS = {tool.spec.name: tool for tool in list_builtin_tools()}
 MOST_ROUNDS = 10
@@ -53,7 +54,8 @@ def converse(
     question: str, folder: Path, *, tools: Sequence[Tool] = tuple(TOOLS.values()), stream: bool = True
 ) -> tuple[str, list[list[ToolCall]]]:
     """Ask, run the calls in `folder` until there is an answer; return it and the calls of each round."""
-    request = ChatRequest("demo", [Message("user", question)], [tool.spec for tool in tools], stream=stream)
+    specs = [tool.spec for tool in tools]
+    request = prepare_request(provider, "demo", [Message("user", question)], specs, stream=stream)
     rounds: list[list[ToolCall]] = []
     while len(rounds) < MOST_ROUNDS:
         response, _ = send(request)
@@ -65,7 +67,7 @@ def converse(
         rounds.append(calls)
         results = [Message("tool", run(call, folder), tool_call_id=call.id, tool_name=call.name) for call in calls]
         turn = Message("assistant", answer.text, tool_calls=tuple(calls))
-        request = request._replace(messages=[*request.messages, turn, *results])
+        request = request._replace(messages=[*request.messages, turn, *format_results(provider, results)])
     pytest.fail("it never stops calling")
 
 
@@ -204,15 +206,15 @@ def test_without_tools_the_planned_call_is_explained(tmp_path: Path) -> None:
 
 
 def test_with_tool_choice_none_it_answers_without_calls() -> None:
-    request = ChatRequest("demo", [Message("user", "ls")], [TOOLS["list_dir"].spec], tool_choice="none")
-    response, _ = send(request)
+    tools = [TOOLS["list_dir"].spec]
+    response, _ = send(prepare_request(provider, "demo", [Message("user", "ls")], tools, tool_choice="none"))
     assert "`list_dir`" in provider.provider_parse_response(response).text
     assert not provider.provider_parse_tool_calls(response)
 
 
 def test_only_the_last_question_is_answered() -> None:
     history = [Message("user", "ls"), Message("assistant", "`.` is empty."), Message("user", "read a.txt")]
-    response, _ = send(ChatRequest("demo", history, [tool.spec for tool in TOOLS.values()]))
+    response, _ = send(prepare_request(provider, "demo", history, [tool.spec for tool in TOOLS.values()]))
     assert [call.name for call in provider.provider_parse_tool_calls(response)] == ["read_file"]
 
 
@@ -246,7 +248,8 @@ def test_a_stream_shows_text_in_pieces_and_ends_with_usage() -> None:
 
 
 def test_the_arguments_of_a_call_come_in_fragments() -> None:
-    request = ChatRequest("demo", [Message("user", 'write "grüße 🎉" to a.txt')], [TOOLS["write_file"].spec])
+    messages = [Message("user", 'write "grüße 🎉" to a.txt')]
+    request = prepare_request(provider, "demo", messages, [TOOLS["write_file"].spec])
     events = provider.provider_send(provider.provider_build_request(request, ""), 10)
     chunks = [json.loads(event.data) for event in events]
     fragments = [chunk for chunk in chunks if chunk["choices"] and "tool_calls" in chunk["choices"][0]["delta"]]
@@ -283,7 +286,8 @@ questions = st.lists(st.sampled_from(PIECES.split()) | st.text(max_size=10), max
 def test_any_question_and_result_lead_to_an_answer_or_valid_calls(
     question: str, results: list[str], offered: set[str]
 ) -> None:
-    request = ChatRequest("demo", [Message("user", question)], [TOOLS[name].spec for name in sorted(offered)])
+    tools = [TOOLS[name].spec for name in sorted(offered)]
+    request = prepare_request(provider, "demo", [Message("user", question)], tools)
     for result in ["", *results]:
         response, _ = send(request)
         answer, calls = provider.provider_parse_response(response), provider.provider_parse_tool_calls(response)
@@ -293,4 +297,4 @@ def test_any_question_and_result_lead_to_an_answer_or_valid_calls(
             parse_arguments(TOOLS[call.name].spec, call.arguments)
         answers = [Message("tool", result, tool_call_id=call.id, tool_name=call.name) for call in calls]
         turn = Message("assistant", answer.text, tool_calls=tuple(calls))
-        request = request._replace(messages=[*request.messages, turn, *answers])
+        request = request._replace(messages=[*request.messages, turn, *format_results(provider, answers)])

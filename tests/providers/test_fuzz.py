@@ -24,7 +24,8 @@ from tests.wire import whole_reply
 
 EXAMPLES = 15
 """Number of generated streams for each format and test."""
-REQUEST = ChatRequest("m", [QUESTION], [ToolSpec("add", "Adds.", {"type": "object"})])
+REQUEST = ChatRequest("m", [QUESTION])
+TOOL = ToolSpec("add", "Adds.", {"type": "object"})
 MADE = [arguments for _, arguments in CALLS]
 
 samples = pytest.mark.parametrize("sample", SAMPLE_ANSWERS.values(), ids=SAMPLE_ANSWERS.keys())
@@ -121,7 +122,7 @@ def test_damaged_events_are_read_or_an_error(sample: SampleAnswers, data: st.Dat
 def run_reply(model: ModelServer, sample: SampleAnswers, reply: Reply, *, stream: bool = True) -> RequestResult:
     """Return the result of a reply, after checking that the plugin has no bug and no call accompanies a failure."""
     model.reply(reply)
-    exchange = send_request(sample.provider, model, REQUEST._replace(stream=stream))
+    exchange = send_request(sample.provider, model, REQUEST._replace(stream=stream), [TOOL])
     assert "has a bug" not in str(exchange.result.error)
     assert not (exchange.result.error and exchange.result.tool_calls)
     return exchange.result

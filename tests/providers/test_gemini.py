@@ -12,6 +12,7 @@ from ask.testing import ProviderContract
 from ask.testing.conversation import LONG_CONVERSATION, SHORT_CONVERSATION, TOOL_CONVERSATION, TOOLS
 from ask.tools.builtin import list_builtin_tools
 from providers.gemini import provider as gemini
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.program import Ask
 from tests.providers import gemini_wire as wire
@@ -51,7 +52,7 @@ class TestGemini(ProviderContract):
 
 def body_of(messages: Any, model: str = wire.MODEL, **fields: Any) -> dict[str, Any]:
     """Build the body of a conversation, checked with Google's SDK."""
-    body = gemini.build_body(ChatRequest(model, messages, **fields))
+    body = gemini.build_body(prepare_request(gemini, model, messages, **fields))
     assert wire.read_by_google(body) == wire.plain(body)
     return body
 

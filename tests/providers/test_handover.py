@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ask import ChatRequest, Message, ToolCall, ToolSpec
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.provider_wires import SERVICES, Part, Reasoning, Wire, decode_arguments
 from tests.recorded_exchanges import send_request
@@ -42,7 +43,7 @@ def answer(wire: Wire, *parts: Part, cut: bool = False) -> Message:
     """Return the message that is stored for a provider's response."""
     with ModelServer() as server:
         server.reply(wire.says(*parts, cut=cut))
-        turn = send_request(wire.provider, server, ChatRequest(wire.model, ASKED, TOOLS)).result
+        turn = send_request(wire.provider, server, ChatRequest(wire.model, ASKED), TOOLS).result
     assert (turn.error is None) is not cut
     return Message("assistant", turn.answer.text, turn.tool_calls, native=turn.answer.native)
 
@@ -55,7 +56,8 @@ def add_results(message: Message, texts: Sequence[str] = TEXTS) -> list[Message]
 
 def build(wire: Wire, *messages: Message) -> Any:
     """Build a provider's request body for a conversation that starts with a question."""
-    return wire.provider.provider_build_request(ChatRequest(wire.model, (*ASKED, *messages), TOOLS), "key").body
+    request = prepare_request(wire.provider, wire.model, (*ASKED, *messages), TOOLS)
+    return wire.provider.provider_build_request(request, "key").body
 
 
 def plain(messages: Sequence[Message]) -> list[Any]:

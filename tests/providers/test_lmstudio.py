@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec, Usage
+from ask import Answer, Message, Native, ToolCall, ToolSpec, Usage
 from ask.testing import ProviderContract
 from providers.lmstudio import provider as lmstudio
 from tests import wire
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import send_request
 from tests.recording_tests import RecordingTests
@@ -18,7 +19,7 @@ from tests.recording_tests import RecordingTests
 MODEL = "qwen/qwen3-4b-2507"
 TALK = (Message("system", "Be kind."), Message("user", "hi"))
 LIST = ToolSpec("list_dir", "Lists a folder.", {"type": "object", "properties": {"dirpath": {"type": "string"}}})
-REQUEST = ChatRequest(MODEL, TALK, [LIST])
+REQUEST = prepare_request(lmstudio, MODEL, TALK, [LIST])
 LEAKED = '[TOOL_REQUEST]{"name": "list_dir", "arguments": {"dirpath": "."}}[END_TOOL_REQUEST]'
 OVERFLOW = "The number of tokens to keep from the initial prompt is greater than the context length"
 
@@ -40,7 +41,7 @@ def test_both_requests_of_a_round_match_openais_types(stream: bool) -> None:
     message = Message("assistant", "", calls, native=Native("deepseek", MODEL, {"reasoning_content": "Hm."}))
     results = [Message("tool", text, (), text[0], "list_dir") for text in ("1.txt", "2: Error: no valid JSON")]
     for messages in (TALK, [*TALK, message, *results]):
-        request = REQUEST._replace(messages=messages, stream=stream, schema={"type": "object"})
+        request = prepare_request(lmstudio, MODEL, messages, [LIST], stream=stream, schema={"type": "object"})
         body = lmstudio.body(request)
         assert wire.read_by_openai(body) == body
 
@@ -57,7 +58,7 @@ def test_key_is_optional_but_sent_if_set() -> None:
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
 def test_reasoning_is_shown_but_not_sent_back(server: ModelServer, field: str) -> None:
     server.reply(wire.streams(wire.reasoning("Hm.", field), wire.text("Hello."), wire.finish(), wire.usage()))
-    answer = send_request(lmstudio, server, REQUEST).result.answer
+    answer = send_request(lmstudio, server, REQUEST, [LIST]).result.answer
     assert (answer.reasoning, answer.text, answer.native) == ("Hm.", "Hello.", None)
 
 
@@ -68,7 +69,7 @@ def test_reasoning_is_shown_but_not_sent_back(server: ModelServer, field: str) -
 def test_an_error_event_in_a_stream_is_an_error(server: ModelServer, error: Any, before: str) -> None:
     event = f"event: error\ndata: {json.dumps(error)}\n\n".encode()
     server.reply(wire.streams(*([wire.text(before)] if before else []), event, done=False))
-    exchange = send_request(lmstudio, server, REQUEST)
+    exchange = send_request(lmstudio, server, REQUEST, [LIST])
     assert (exchange.outcome, exchange.streamed_text, exchange.result.answer.text) == ("error", before, before)
     assert getattr(exchange.result.error, "message", "") == OVERFLOW
 
@@ -76,14 +77,14 @@ def test_an_error_event_in_a_stream_is_an_error(server: ModelServer, error: Any,
 @pytest.mark.parametrize("chunks", [[], [wire.finish()], [wire.chunk({"role": "assistant"}), wire.finish()]])
 def test_empty_stream_is_explained(server: ModelServer, chunks: list[Any]) -> None:
     server.reply(wire.streams(*chunks, wire.sse(), done=False))
-    exchange = send_request(lmstudio, server, REQUEST)
+    exchange = send_request(lmstudio, server, REQUEST, [LIST])
     assert exchange.outcome == "empty"
     assert "--context-length" in lmstudio.provider_notice(REQUEST, exchange.result.answer)
 
 
 def test_call_in_the_text_causes_a_notice(server: ModelServer) -> None:
     server.reply(wire.says(LEAKED))
-    exchange = send_request(lmstudio, server, REQUEST)
+    exchange = send_request(lmstudio, server, REQUEST, [LIST])
     assert (exchange.outcome, exchange.streamed_text, exchange.result.tool_calls) == ("ok", LEAKED, ())
     assert "wrote a tool call as text" in lmstudio.provider_notice(REQUEST, exchange.result.answer)
 
@@ -99,7 +100,7 @@ def test_other_responses_cause_no_notice() -> None:
 def test_call_without_text_is_not_empty(server: ModelServer, reason: str) -> None:
     call = wire.call(0, id="1", name="list_dir", arguments='{"dirpath": "."}')
     server.reply(wire.streams(call, wire.finish(reason)))
-    exchange = send_request(lmstudio, server, REQUEST)
+    exchange = send_request(lmstudio, server, REQUEST, [LIST])
     assert (exchange.outcome, exchange.notices, len(exchange.result.tool_calls)) == ("ok", [], 1)
 
 
@@ -108,7 +109,7 @@ def test_call_without_text_is_not_empty(server: ModelServer, reason: str) -> Non
 )
 def test_error_message_is_shown(server: ModelServer, error: Any) -> None:
     server.reply(Reply([json.dumps({"error": error}).encode()], 404))
-    message = str(send_request(lmstudio, server, REQUEST).result.error)
+    message = str(send_request(lmstudio, server, REQUEST, [LIST]).result.error)
     assert message.startswith("No models loaded")
     assert message.endswith("(lmstudio, 404): ask models -p lmstudio lists the models")
 

@@ -155,7 +155,7 @@ def test_calls_without_ids_get_unique_ones(server: ModelServer) -> None:
     server.reply(
         streams(call_line("list_dir", {}), call_line("list_dir", None), call_line("list_dir", {}, id=""), done())
     )
-    calls = send_request(ollama, server, ChatRequest(MODEL, TALK, [LIST])).result.tool_calls
+    calls = send_request(ollama, server, ChatRequest(MODEL, TALK), [LIST]).result.tool_calls
     assert [call.arguments for call in calls] == ["{}"] * 3
     assert len({call.id for call in calls}) == 3
     assert all(call.id for call in calls)
@@ -163,7 +163,7 @@ def test_calls_without_ids_get_unique_ones(server: ModelServer) -> None:
 
 def test_calls_with_the_same_id_stay_separate(server: ModelServer) -> None:
     server.reply(streams(call_line("list_dir", {"dirpath": "é"}, id="1"), call_line("list_dir", "{}", id="1"), done()))
-    first, second = send_request(ollama, server, ChatRequest(MODEL, TALK, [LIST])).result.tool_calls
+    first, second = send_request(ollama, server, ChatRequest(MODEL, TALK), [LIST]).result.tool_calls
     assert (first.id, first.arguments, second.arguments) == ("1", '{"dirpath": "é"}', "{}")
     assert second.id not in ("", "1")
 
@@ -188,7 +188,7 @@ def test_stream_without_done_is_incomplete(server: ModelServer) -> None:
 @pytest.mark.parametrize(("fields", "status"), [({}, None), ({"status": 503}, 503), ({"status": "x"}, None)])
 def test_error_in_a_stream_keeps_the_text(server: ModelServer, fields: Any, status: int | None) -> None:
     server.reply(streams(text_line("Hel"), call_line("list_dir", {}), OVERLOADED | fields))
-    result = send_request(ollama, server, ChatRequest(MODEL, TALK, [LIST])).result
+    result = send_request(ollama, server, ChatRequest(MODEL, TALK), [LIST]).result
     assert (result.answer.text, result.tool_calls) == ("Hel", ())
     assert getattr(result.error, "message", "") == "the runner is overloaded"
     assert getattr(result.error, "status", 0) == status

@@ -15,6 +15,7 @@ from ask import Answer, ChatRequest, Message, Native, ToolCall, ToolSpec, Usage
 from ask.tools.builtin import list_builtin_tools
 from providers.ollama import provider as ollama
 from tests import wire
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.recorded_exchanges import replay_recording
 from tests.recordings import Recording, recordings
@@ -56,7 +57,9 @@ def test_both_requests_of_a_round_match_the_sdk_s_types(stream: bool) -> None:
     options = {"temperature": 0.5, "max_tokens": 99, "stop": "END", "think": "high", "keep_alive": "10m", "seed": 3}
     thinking = Native("ollama", MODEL, {"thinking": "Hm."})
     for messages in (TALK, round_of("a.txt", "Error: there is no such folder", native=thinking)):
-        request = ChatRequest(MODEL, messages, [LIST], options=options, stream=stream, schema={"type": "object"})
+        request = prepare_request(
+            ollama, MODEL, messages, [LIST], options=options, stream=stream, schema={"type": "object"}
+        )
         body = ollama.build_body(request)
         assert read_by_ollama(body) == without_newer(body)
         assert body["stream"] is stream
@@ -64,12 +67,13 @@ def test_both_requests_of_a_round_match_the_sdk_s_types(stream: bool) -> None:
 
 def test_built_in_tools_match_the_sdk_s_types() -> None:
     tools = [tool.spec for tool in list_builtin_tools()]
-    body = ollama.build_body(ChatRequest(MODEL, TALK, tools))
+    body = ollama.build_body(prepare_request(ollama, MODEL, TALK, tools))
     assert read_by_ollama(body) == body
 
 
 def test_calls_and_results_of_a_round_are_objects_in_order() -> None:
-    message, *results = ollama.build_body(ChatRequest(MODEL, round_of("a.txt", "b.txt"), [LIST]))["messages"][2:]
+    request = prepare_request(ollama, MODEL, round_of("a.txt", "b.txt"), [LIST])
+    message, *results = ollama.build_body(request)["messages"][2:]
     function = {"name": "list_dir", "arguments": {"dirpath": "."}}
     assert message["tool_calls"] == [{"id": "call_0", "function": function}, {"id": "call_1", "function": function}]
     assert results[1] == {"role": "tool", "tool_name": "list_dir", "tool_call_id": "call_1", "content": "b.txt"}
@@ -89,12 +93,12 @@ def test_invalid_arguments_are_sent_back_as_an_empty_object(written: str) -> Non
 def test_thinking_is_sent_back_to_models_with_the_same_name(wrote: str, asked: str, goes_back: bool) -> None:
     for name in ("ollama", "deepseek"):
         messages = round_of("a.txt", native=Native(name, wrote, {"thinking": "Hm."}))
-        message = ollama.build_body(ChatRequest(asked, messages))["messages"][2]
+        message = ollama.build_body(prepare_request(ollama, asked, messages))["messages"][2]
         assert message.get("thinking") == ("Hm." if goes_back and name == "ollama" else None)
 
 
 def test_tool_choice_none_sends_no_tools() -> None:
-    request = ChatRequest(MODEL, round_of("a.txt"), [LIST], tool_choice="none")
+    request = prepare_request(ollama, MODEL, round_of("a.txt"), [LIST], tool_choice="none")
     assert "tools" not in ollama.build_body(request)
 
 
@@ -131,7 +135,7 @@ def test_key_is_sent_if_set() -> None:
 
 
 def context(messages: Any, **fields: Any) -> int:
-    size = ollama.build_body(ChatRequest(MODEL, messages, **fields))["options"]["num_ctx"]
+    size = ollama.build_body(prepare_request(ollama, MODEL, messages, **fields))["options"]["num_ctx"]
     assert isinstance(size, int)
     return size
 
@@ -158,7 +162,8 @@ def test_context_size_rarely_changes_between_rounds() -> None:
 
 
 def notice(messages: Any, read: int | None, tools: Sequence[ToolSpec] = (LIST,)) -> str:
-    return ollama.provider_notice(ChatRequest(MODEL, messages, tools), Answer("Yes.", usage=Usage(input_tokens=read)))
+    request = prepare_request(ollama, MODEL, messages, tools)
+    return ollama.provider_notice(request, Answer("Yes.", usage=Usage(input_tokens=read)))
 
 
 def test_truncated_prompt_causes_a_notice() -> None:

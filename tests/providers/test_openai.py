@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ask.errors import ParameterError
 from ask.testing import ProviderContract
 from providers.openai import provider as openai
 from tests import wire
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.recorded_exchanges import ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
@@ -33,11 +35,13 @@ class TestRecordings(RecordingTests):
     provider = openai
 
 
-def ask_refused(server: ModelServer, status: int, error: dict[str, Any], **fields: Any) -> ExchangeResult:
+def ask_refused(
+    server: ModelServer, status: int, error: dict[str, Any], tools: Sequence[ToolSpec] = (), **fields: Any
+) -> ExchangeResult:
     """Send a request that is answered with an error first, and then with text."""
     server.reply(wire.whole_reply({"error": error}, status), wire.says("Hello."))
     request = ChatRequest("gpt-6-sol", QUESTION, **fields)
-    return send_request(openai, server, request, tries=4)
+    return send_request(openai, server, request, tools, tries=4)
 
 
 # Requests
@@ -59,15 +63,17 @@ def test_no_limit_is_set_by_default() -> None:
 
 @pytest.mark.parametrize("model", ["gpt-5.5", "gpt-5.6-terra", "gpt-6-sol", "gpt-6.1-sol", "gpt-5.10"])
 def test_reasoning_is_turned_off_for_models_that_need_it_for_tools(model: str) -> None:
-    assert openai.body(ChatRequest(model, QUESTION, TOOLS))["reasoning_effort"] == "none"
-    assert openai.body(ChatRequest(model, QUESTION, TOOLS, tool_choice="none"))["reasoning_effort"] == "none"
+    assert openai.body(prepare_request(openai, model, QUESTION, TOOLS))["reasoning_effort"] == "none"
+    assert (
+        openai.body(prepare_request(openai, model, QUESTION, TOOLS, tool_choice="none"))["reasoning_effort"] == "none"
+    )
 
 
 @pytest.mark.parametrize(
     "model", ["gpt-4o", "gpt-4.1-mini", "gpt-5", "gpt-5-2025-08-07", "gpt-5.4", "o3", "gpt-35-turbo"]
 )
 def test_reasoning_of_other_models_is_unchanged(model: str) -> None:
-    assert "reasoning_effort" not in openai.body(ChatRequest(model, QUESTION, TOOLS))
+    assert "reasoning_effort" not in openai.body(prepare_request(openai, model, QUESTION, TOOLS))
 
 
 def test_without_tools_reasoning_is_unchanged() -> None:
@@ -75,7 +81,7 @@ def test_without_tools_reasoning_is_unchanged() -> None:
 
 
 def test_user_s_effort_is_kept() -> None:
-    body = openai.body(ChatRequest("gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"}))
+    body = openai.body(prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"}))
     assert body["reasoning_effort"] == "high"
 
 

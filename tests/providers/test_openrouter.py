@@ -15,6 +15,7 @@ from ask.testing import ProviderContract
 from ask.testing.conversation import remove_cache_markers
 from providers.openrouter import provider as openrouter
 from tests import wire
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer, Reply
 from tests.program import TEST_KEY, Ask, Home
 
@@ -125,7 +126,7 @@ def test_empty_texts_are_never_marked() -> None:
         ([Message("system"), *round_], [1]),
         ([Message("system", "Be kind."), Message("user")], [0]),
     ):
-        body = openrouter.body(ChatRequest(CLAUDES[0], messages))
+        body = openrouter.body(prepare_request(openrouter, CLAUDES[0], messages))
         assert marked(body) == places
         assert [] not in [message["content"] for message in body["messages"]]
 

@@ -17,6 +17,7 @@ from providers.moonshot import provider as moonshot
 from providers.ollama import provider as ollama
 from providers.openai import provider as openai
 from providers.openrouter import provider as openrouter
+from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.provider_wires import SERVICES, Wire
 from tests.recorded_exchanges import send_request
@@ -35,7 +36,8 @@ Json = dict[str, Any]
 
 def body_of(service: Wire, **fields: Any) -> Json:
     """Build a request body, checked with the SDK."""
-    http = service.provider.provider_build_request(ChatRequest(fields.pop("model", service.model), TALK, **fields), "k")
+    request = prepare_request(service.provider, fields.pop("model", service.model), TALK, **fields)
+    http = service.provider.provider_build_request(request, "k")
     assert isinstance(http, HttpRequest)
     body = dict(http.body or {})
     service.validate(body)
@@ -119,9 +121,9 @@ def test_user_s_response_format_wins() -> None:
     ],
 )
 def test_openrouter_sends_schema_with_tools_to_some_vendors(model: str, beside: bool) -> None:
-    body = openrouter.body(ChatRequest(model, TALK, TOOLS, schema=SCHEMA))
-    assert ("response_format" in body) == beside
-    assert "response_format" in openrouter.body(ChatRequest(model, TALK, TOOLS, tool_choice="none", schema=SCHEMA))
+    request = prepare_request(openrouter, model, TALK, TOOLS, schema=SCHEMA)
+    assert ("response_format" in openrouter.body(request)) == beside
+    assert "response_format" in openrouter.body(request._replace(tool_choice="none"))
 
 
 # Anthropic

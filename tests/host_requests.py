@@ -1,0 +1,30 @@
+"""Prepares requests for direct calls of a provider's hooks, as `ProviderClient` does at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ask import ChatRequest, Message, Provider, ToolSpec
+
+
+def prepare_request(
+    provider: Provider, model: str, messages: Iterable[Message], tools: Sequence[ToolSpec] = (), **fields: Any
+) -> ChatRequest:
+    """Return a request whose tools and tool results are formatted by the provider's hooks."""
+    formatted_tools = provider.provider_format_tools(tools) if tools else ()
+    return ChatRequest(model, format_results(provider, messages), formatted_tools, **fields)
+
+
+def format_results(provider: Provider, messages: Iterable[Message]) -> list[Message]:
+    """Return messages whose tool results have their `formatted_result`."""
+    return [
+        message._replace(
+            formatted_result=provider.provider_format_tool_result(
+                message.tool_call_id, message.tool_name, message.content
+            )
+        )
+        if message.role == "tool"
+        else message
+        for message in messages
+    ]
