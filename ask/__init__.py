@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         TextDelta,
         model_family,
     )
+    from ask.plugin_api.responses import Responses
     from ask.plugin_api.tool_schemas import normalize_tool
     from ask.retries import default_remedy, retry_after
     from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -92,6 +93,7 @@ _EXPORTS_BY_MODULE = {
         "TextDelta",
         "model_family",
     ),
+    "ask.plugin_api.responses": ("Responses",),
     "ask.retries": ("default_remedy", "retry_after"),
     "ask.tools.plugins.functions": ("as_tool",),
     "ask.tools.plugins.decorator": ("tool",),
@@ -123,6 +125,7 @@ __all__ = [
     "ProviderInfo",
     "ReasoningDelta",
     "Remedy",
+    "Responses",
     "ServerEvent",
     "StreamReader",
     "TextDelta",

@@ -96,8 +96,11 @@ MAX_NUMBER = 1_000_000_000
 SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
 """The allowed values of search.engine."""
 
-PROVIDER_KEYS = ("base_url", "key_env", "model")
+PROVIDER_KEYS = ("base_url", "key_env", "model", "api")
 """The keys of a table `[providers.NAME]`, all strings."""
+
+APIS = ("responses", "chat")
+"""The allowed values of `api`, for services that have OpenAI's APIs."""
 
 
 SWITCH_VARIABLES = {"tools.enabled": "ASK_TOOLS", "safe.enabled": "ASK_SAFE"}
@@ -234,6 +237,8 @@ def _check_provider_table(path: Path, key: str, table: Any) -> list[str]:
     for name, value in table.items():
         if name in PROVIDER_KEYS:
             _check_type(path, f"{key}.{name}", value, str)
+        if name == "api" and value not in APIS:
+            raise ConfigError(f"{path}: {key}.{name} must be one of {', '.join(APIS)}", f"it is {value!r}")
     return [
         f"{path}: {format_unknown_key(name, list(PROVIDER_KEYS))} in [{key}]"
         for name in table
@@ -298,6 +303,7 @@ class Settings(NamedTuple):
     allow_tools: tuple[str, ...] = ()
     safe_environment: tuple[str, ...] = ()
     tripwires: tuple[str, ...] = ()
+    show_reasoning: bool = False
 
 
 def get_default_value(key: str) -> Any:
@@ -363,6 +369,7 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
         allow_tools=gather_values("allow_tools"),
         safe_environment=tuple(config.get("safe.environment", ())),
         tripwires=tuple(config.get("safe.tripwires", ())),
+        show_reasoning=bool(flags.get("verbose")),
     )
 
 

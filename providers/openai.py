@@ -1,6 +1,7 @@
-"""OpenAI's models with Chat Completions. https://developers.openai.com/api/reference/chat
+"""OpenAI's models. https://developers.openai.com/api/reference/resources/responses
 
-Newer models have their own rules for token limits and tools, and an account without credit is a 429.
+The Responses API is the default, because newer models call tools without reasoning on Chat Completions. Audio models,
+and compatible services, have Chat Completions only. An account without credit is a 429.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ask import ChatCompletions, ChatRequest, ProviderError, Remedy
+from ask import ChatCompletions, ChatRequest, ProviderError, Remedy, Responses
 
 QUOTA_ERROR_CODES = ("insufficient_quota", "credit_balance_exhausted")
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
@@ -19,12 +20,14 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 AUDIO_TYPES = ("audio/wav", "audio/mpeg")
 """https://developers.openai.com/api/docs/guides/images-vision and .../audio; the only other file type is PDF."""
 TEXT_ONLY_PATTERN = re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k|$)|o1-(?:mini|preview)|o3-mini|gpt-oss")
+NO_REASONING_PATTERN = re.compile(r"(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-|gpt-5(?:\.\d+)?-chat)")
+"""Models that reject requests for their reasoning, as they have none."""
 REASONING_DEFAULT_VERSION = (5, 5)
 """The GPT version from which Chat Completions accepts tools only with reasoning turned off."""
 
 
-class OpenAI(ChatCompletions):
-    """OpenAI, with the rules of its own models."""
+class OpenAIChat(ChatCompletions):
+    """OpenAI on Chat Completions, with the rules of its own models."""
 
     schema_beside_tools = True
 
@@ -58,6 +61,16 @@ class OpenAI(ChatCompletions):
         return error
 
 
+class OpenAI(Responses):
+    """OpenAI on the Responses API."""
+
+    def requires_chat(self, model: str) -> bool:
+        return "audio" in model
+
+    def can_reason(self, model: str) -> bool:
+        return not NO_REASONING_PATTERN.match(model)
+
+
 def parse_gpt_version(model: str) -> tuple[int, int]:
     """Return (5, 6) for "gpt-5.6-terra"; (0, 0) for a model that is not a numbered GPT."""
     match = re.match(r"gpt-(\d)(?:\.(\d+))?(?!\d)", model)
@@ -65,11 +78,13 @@ def parse_gpt_version(model: str) -> tuple[int, int]:
 
 
 provider = OpenAI(
-    name="openai",
-    title="OpenAI",
-    base_url="https://api.openai.com/v1",
-    key_env="OPENAI_API_KEY",
-    default_model=DEFAULT_MODEL,
-    attachments=(*IMAGE_TYPES, "application/pdf", *AUDIO_TYPES),
-    docs="https://developers.openai.com/api/reference/chat",
+    OpenAIChat(
+        name="openai",
+        title="OpenAI",
+        base_url="https://api.openai.com/v1",
+        key_env="OPENAI_API_KEY",
+        default_model=DEFAULT_MODEL,
+        attachments=(*IMAGE_TYPES, "application/pdf", *AUDIO_TYPES),
+        docs="https://developers.openai.com/api/reference/resources/responses",
+    )
 )

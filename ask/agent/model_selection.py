@@ -14,12 +14,13 @@ from urllib.parse import urlsplit
 
 from ask.agent.app_context import AppContext
 from ask.api_keys import format_variable_prefix
+from ask.client.chat_fallback import ChatFallback, find_chat_fallback
 from ask.client.preconnect import Preconnection, preconnect
 from ask.client.provider_client import ProviderClient
 from ask.client.transport import Transport
 from ask.errors import ConfigError, NetworkError, ProviderError
 from ask.messages import Usage
-from ask.plugin_api.loader import LoadedProvider, check_provider
+from ask.plugin_api.loader import LoadedProvider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.redaction import NO_SECRETS, Redactor
@@ -45,6 +46,7 @@ class ModelEndpoint(NamedTuple):
         key: the API key; "" for none, or several separated by "|".
         adapter: answers requests in place of the network, for an embedded provider.
         preconnection: the first connection, if it is already being opened.
+        chat_fallback: the provider on Chat Completions, if the base URL may not have the Responses API.
     """
 
     provider: LoadedProvider
@@ -53,6 +55,7 @@ class ModelEndpoint(NamedTuple):
     key: str
     adapter: BaseAdapter | None = None
     preconnection: Preconnection | None = None
+    chat_fallback: ChatFallback | None = None
 
     @property
     def provider_name(self) -> str:
@@ -89,7 +92,10 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
     base_url = selection.base_url or resolve_base_url(app, provider.info)
-    return create_endpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
+    endpoint = create_endpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
+    if base_url.rstrip("/") == provider.info.base_url or "api" in app.config.get_provider(provider.info.name):
+        return endpoint
+    return endpoint._replace(chat_fallback=find_chat_fallback(provider, base_url, app.app_dirs.cache))
 
 
 def load_provider(app: AppContext, name: str) -> LoadedProvider:
@@ -98,21 +104,15 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     Raises:
         ConfigError: there is none of that name, or it is broken.
     """
-    if name in app.provider_plugins:
-        return load_plugin(app.provider_plugins[name], app.notify)
-    table = app.config.get_provider(name)
-    if "base_url" in table:
-        from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
+    entries = app.provider_plugins.get(name)
+    provider = load_plugin(entries, app.notify) if entries else None
+    table = app.config.get_provider(provider.info.name if provider else name)
+    if provider and "api" not in table:
+        return provider
+    if provider or "base_url" in table:
+        from ask.agent.api_selection import create_configured_provider, select_api
 
-        provider = ChatCompletions(
-            name=name,
-            base_url=table["base_url"],
-            key_env=table.get("key_env", ()),
-            default_model=table.get("model", ""),
-            needs_key="key_env" in table,
-            attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
-        )
-        return check_provider(provider, name, "config.toml")
+        return select_api(provider, table["api"]) if provider else create_configured_provider(name, table)
     suggestion = suggest(name, app.provider_names)
     hint = f"did you mean {suggestion}? " if suggestion else ""
     raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(app.provider_names)}")
@@ -292,6 +292,7 @@ def create_client(
         backoff=settings.backoff,
         on_notice=notify,
         redactor=redactor,
+        chat_fallback=endpoint.chat_fallback,
     )
 
 

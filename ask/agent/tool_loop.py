@@ -210,6 +210,8 @@ class ToolLoop:
             options=request.settings.options,
             stream=request.settings.stream,
             schema=self._schema,
+            conversation=request.conversation_id,
+            show_reasoning=request.settings.show_reasoning,
         )
         self._on_event(RequestStarted())
         self._result.finish_reason = Finish.CUT

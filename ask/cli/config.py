@@ -44,6 +44,7 @@ PROVIDER_KEY_DESCRIPTIONS = {
     "base_url": "where its requests go",
     "key_env": "the environment variable that holds its key",
     "model": "the model to ask where none is named",
+    "api": "the OpenAI API to use: responses or chat",
 }
 
 

@@ -152,7 +152,8 @@ class ChatCompletions(Provider):
                 }
                 for call in message.tool_calls
             ]
-        return formatted | dict(self.native_for(message, model))
+        native = self.native_for(message, model)
+        return formatted | {name: native[name] for name in self.native_fields if name in native}
 
     def provider_takes_attachment(self, model: str, media_type: str) -> bool:
         return media_type in self.attachments

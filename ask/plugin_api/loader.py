@@ -62,11 +62,12 @@ class PluginCallGuard:
 
 
 class LoadedProvider(NamedTuple):
-    """A checked provider: its hooks, its description, and the context manager in which to call hooks."""
+    """A checked provider: its hooks, its description, the context manager in which to call hooks, and the plugin."""
 
     hooks: ProviderHooks
     info: ProviderInfo
     call_guard: PluginCallGuard
+    plugin: object = None
 
     def supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type."""
@@ -223,7 +224,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
         raise make_provider_load_error(name, distribution, f"provider_info: {type(error).__name__}: {error}") from error
     if not isinstance(info, ProviderInfo):
         raise make_provider_load_error(name, distribution, "provider_info does not return a ProviderInfo")
-    return LoadedProvider(hooks, info, PluginCallGuard(name))
+    return LoadedProvider(hooks, info, PluginCallGuard(name), plugin)
 
 
 class ProviderManager(pluggy.PluginManager):

@@ -66,6 +66,9 @@ class ChatRequest(NamedTuple):
         stream: whether to request a stream.
         schema: the JSON Schema that the answer must match; None for free text. The system message describes the
             schema and ask validates the answer, so send it only if the API supports that together with callable tools.
+        conversation: an id that is the same for all requests of a conversation, and "" if there is none; services
+            that cache prompts by such a key find them again.
+        show_reasoning: whether the user wants to see the model's reasoning.
     """
 
     model: str
@@ -75,6 +78,8 @@ class ChatRequest(NamedTuple):
     options: Mapping[str, Any] = EMPTY_MAPPING
     stream: bool = True
     schema: Mapping[str, Any] | None = None
+    conversation: str = ""
+    show_reasoning: bool = False
 
 
 class HttpRequest(NamedTuple):
@@ -178,6 +183,7 @@ class StreamReader(Protocol):
     - `size`, an int: the number of characters in the answer so far, including reasoning and tool call arguments. It is
       limited, and the stream times out if it has not grown for `--timeout` seconds. Without this attribute, the size
       of every event counts.
+    - `notice`, a str: a line for the user about the stream, shown once it has ended; "" for none.
     """
 
     ended: bool

@@ -8,7 +8,7 @@
         provider = groq
 
 Only the provider's hooks are called, so the tests need no network, API key or setup. Subclasses of `ChatCompletions`
-are also tested with sample answers; other providers supply their own in `samples` and `whole`.
+and `Responses` are also tested with sample answers; other providers supply their own in `samples` and `whole`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,18 @@ from ask.testing.answer_tests import AnswerTests
 from ask.testing.base import list_hook_names, list_host_arguments
 from ask.testing.failure_tests import FailureTests
 from ask.testing.request_tests import RequestTests
+from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, EXPECTED, Expected
 
-__all__ = ["CHAT_COMPLETIONS_SAMPLES", "CHAT_COMPLETIONS_WHOLE", "EXPECTED", "Expected", "ProviderContract"]
+__all__ = [
+    "CHAT_COMPLETIONS_SAMPLES",
+    "CHAT_COMPLETIONS_WHOLE",
+    "EXPECTED",
+    "RESPONSES_SAMPLES",
+    "RESPONSES_WHOLE",
+    "Expected",
+    "ProviderContract",
+]
 
 
 class ProviderContract(RequestTests, AnswerTests, FailureTests):
@@ -31,7 +40,8 @@ class ProviderContract(RequestTests, AnswerTests, FailureTests):
     Attributes:
         provider: the object that the entry point names: an instance of `ask.Provider`, or a module with every hook.
         samples: streamed answers by kind, with the content that `EXPECTED` defines for each kind. The default, None,
-            uses the built-in samples for subclasses of `ChatCompletions`, and no samples for other providers.
+            uses the built-in samples for subclasses of `ChatCompletions` and `Responses`, and no samples for other
+            providers.
         whole: the same answers by kind, with the same text, calls and usage, as returned without streaming.
     """
 

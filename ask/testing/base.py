@@ -17,11 +17,13 @@ from ask import (
     Message,
     Provider,
     ProviderInfo,
+    Responses,
     ServerEvent,
     StreamReader,
     ToolCall,
 )
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
+from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
 
 
@@ -44,13 +46,19 @@ class ContractBase:
 
     @property
     def streams(self) -> Mapping[str, Sequence[ServerEvent]]:
-        default = CHAT_COMPLETIONS_SAMPLES if isinstance(self.provider, ChatCompletions) else {}
-        return default if self.samples is None else self.samples
+        if self.samples is not None:
+            return self.samples
+        if isinstance(self.provider, Responses):
+            return RESPONSES_SAMPLES
+        return CHAT_COMPLETIONS_SAMPLES if isinstance(self.provider, ChatCompletions) else {}
 
     @property
     def wholes(self) -> Mapping[str, Mapping[str, Any]]:
-        default = CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
-        return default if self.whole is None else self.whole
+        if self.whole is not None:
+            return self.whole
+        if isinstance(self.provider, Responses):
+            return RESPONSES_WHOLE
+        return CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
 
     def call(self, hook: str, **arguments: Any) -> Any:
         """Call a hook as ask does, with only the arguments that it accepts."""
