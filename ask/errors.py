@@ -134,7 +134,8 @@ class Remedy(_Remedy):
 
     Attributes:
         action: "none"; "retry" the same request; "next_key": use another key, if one is set; "without_tools": send it
-            without tools; "without_schema": without the response schema; "shorter": with less of the conversation.
+            without tools; "without_schema": without the response schema; "without_reasoning": without the reasoning
+            of earlier answers; "shorter": with less of the conversation.
         after: seconds to wait before a retry, if the provider specified them.
     """
 
@@ -142,6 +143,7 @@ class Remedy(_Remedy):
     NEXT_KEY: ClassVar[Remedy]
     WITHOUT_TOOLS: ClassVar[Remedy]
     WITHOUT_SCHEMA: ClassVar[Remedy]
+    WITHOUT_REASONING: ClassVar[Remedy]
     SHORTER: ClassVar[Remedy]
 
     @staticmethod
@@ -154,6 +156,7 @@ Remedy.NONE = Remedy("none")
 Remedy.NEXT_KEY = Remedy("next_key")
 Remedy.WITHOUT_TOOLS = Remedy("without_tools")
 Remedy.WITHOUT_SCHEMA = Remedy("without_schema")
+Remedy.WITHOUT_REASONING = Remedy("without_reasoning")
 Remedy.SHORTER = Remedy("shorter")
 
 

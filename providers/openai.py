@@ -20,8 +20,6 @@ IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 AUDIO_TYPES = ("audio/wav", "audio/mpeg")
 """https://developers.openai.com/api/docs/guides/images-vision and .../audio; the only other file type is PDF."""
 TEXT_ONLY_PATTERN = re.compile(r"gpt-3\.5|gpt-4(?:-\d{4}|-32k|$)|o1-(?:mini|preview)|o3-mini|gpt-oss")
-NO_REASONING_PATTERN = re.compile(r"(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-|gpt-5(?:\.\d+)?-chat)")
-"""Models that reject requests for their reasoning, as they have none."""
 REASONING_DEFAULT_VERSION = (5, 5)
 """The GPT version from which Chat Completions accepts tools only with reasoning turned off."""
 
@@ -66,9 +64,6 @@ class OpenAI(Responses):
 
     def requires_chat(self, model: str) -> bool:
         return "audio" in model
-
-    def can_reason(self, model: str) -> bool:
-        return not NO_REASONING_PATTERN.match(model)
 
 
 def parse_gpt_version(model: str) -> tuple[int, int]:

@@ -16,6 +16,8 @@ ADD_CREDITS_HINT = "buy credits or raise the limit at https://console.x.ai, or u
 IMAGE_TYPES = ("image/jpeg", "image/png")
 """https://docs.x.ai/developers/model-capabilities/images/understanding"""
 TEXT_ONLY_PATTERN = re.compile(r"grok-(?:3|code|build|2(?!.*vision)|beta)")
+STALL_TIMEOUT = 900.0
+"""https://docs.x.ai/developers/model-capabilities/text/best-practices"""
 TICKS_PER_DOLLAR = 10**10
 """The unit of a response's cost."""
 PRICE_UNITS_PER_DOLLAR = 10_000
@@ -95,5 +97,6 @@ provider = XAI(
         attachments=IMAGE_TYPES,
         docs="https://docs.x.ai",
         tells_cost=True,
+        stall_timeout=STALL_TIMEOUT,
     )
 )

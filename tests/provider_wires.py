@@ -68,6 +68,10 @@ class Wire(ABC):
     def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
         """Return an answer of these parts: streamed unless `whole`, without its end if `cut`."""
 
+    def refuses(self, status: int, body: Json) -> Reply:
+        """Return an error."""
+        return chat_wire.whole_reply(body, status)
+
     @abstractmethod
     def validate(self, body: Json) -> None:
         """Fail if the service would reject the request, by the types of its SDK and additional rules."""
@@ -204,6 +208,9 @@ class Chat(Wire):
 class ResponsesApi(Wire):
     """OpenAI's Responses API."""
 
+    def refuses(self, status: int, body: Json) -> Reply:
+        return responses_wire.whole_reply(body, status)
+
     def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
         made = responses_wire.response(*map(self.item, parts), model=self.model)
         if whole:
@@ -224,7 +231,7 @@ class ResponsesApi(Wire):
         assert len({call["call_id"] for call in calls}) == len(calls)
 
     def read(self, body: Json) -> Iterator[Message]:
-        """Parse the items; text and the calls after it are one message."""
+        """Parse the items; those that the model wrote in a row are one message."""
         assistant: Message | None = None
         for item in body["input"]:
             kind = item.get("type", "message")
@@ -233,9 +240,7 @@ class ResponsesApi(Wire):
                 before = assistant or Message("assistant")
                 assistant = before._replace(tool_calls=(*before.tool_calls, call))
                 continue
-            if assistant and (
-                kind == "function_call_output" or item.get("role") != "assistant" or assistant.tool_calls
-            ):
+            if assistant and kind != "reasoning" and item.get("role") != "assistant":
                 yield assistant
                 assistant = None
             if kind == "function_call_output":

@@ -24,7 +24,7 @@ from ask.plugin_api.loader import LoadedProvider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.redaction import NO_SECRETS, Redactor
-from ask.settings import Settings
+from ask.settings import Settings, get_default_value
 from ask.suggestions import suggest
 
 if TYPE_CHECKING:
@@ -283,7 +283,9 @@ def create_client(
     endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings, redactor: Redactor = NO_SECRETS
 ) -> ProviderClient:
     """Create a client for an endpoint. `notify` is called with notices for the user, such as retries."""
-    transport = Transport(endpoint.base_url, settings.timeout, endpoint.adapter, endpoint.preconnection)
+    is_default = settings.timeout == get_default_value("timeout")
+    timeout = (endpoint.provider.info.stall_timeout if is_default else None) or settings.timeout
+    transport = Transport(endpoint.base_url, timeout, endpoint.adapter, endpoint.preconnection)
     return ProviderClient(
         endpoint.provider,
         transport,

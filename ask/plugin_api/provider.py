@@ -37,6 +37,7 @@ class ProviderInfo(NamedTuple):
             without a scheme or port.
         offline_advice: the hint to show if the provider cannot be reached; "" for the default.
         no_model_advice: the hint to show if the provider lists no models; "" for the default.
+        stall_timeout: the default of `--timeout` in seconds, if models may be silent for longer than usual.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ProviderInfo(NamedTuple):
     base_url_env: tuple[str, ...] = ()
     offline_advice: str = ""
     no_model_advice: str = ""
+    stall_timeout: float | None = None
 
 
 class ChatRequest(NamedTuple):

@@ -8,16 +8,18 @@ https://developers.openai.com/api/reference/resources/responses
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ask.errors import ProviderError
+from ask.errors import ProviderError, Remedy
 from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, ToolSpec, Usage
 from ask.parsing import as_dict, as_int, as_list, as_number, as_text
 from ask.plugin_api.chat_completions import (
     ChatCompletions,
     arguments_object,
     invent_id,
+    parse_json,
     sanitize_tool_name,
     shorten_call_id,
 )
@@ -34,6 +36,8 @@ from ask.plugin_api.responses_stream import (
 )
 
 MAX_CALL_ID_LENGTH = 64
+NO_REASONING_PATTERN = re.compile(r"(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-|gpt-5(?:\.\d+)?-chat)")
+"""OpenAI's models without reasoning."""
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 INCOMPLETE_REASONS = {"content_filter": Finish.FILTER}
 """The reasons for an incomplete response other than the token limit."""
@@ -45,6 +49,8 @@ OPTION_NAMES = {
     "text.verbosity": "verbosity",
 }
 """Option names by the API parameter that they become, to explain errors about that parameter."""
+INVALID_REASONING_CODE = "invalid_encrypted_content"
+"""The error for reasoning that cannot be decrypted, as after a change of the key's organization."""
 ERROR_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store_timeout": 504}
 """HTTP statuses by error code, for the errors inside a response that may be temporary."""
 
@@ -65,6 +71,11 @@ class Responses(Provider):
         self.chat = chat or ChatCompletions(**arguments)
         super().__init__(self.chat.info)
 
+    @property
+    def state_owner(self) -> str:
+        """The provider's name in `Native`: the same service has other native parts on Chat Completions."""
+        return f"{self.info.name}:responses"
+
     # Requests
 
     def headers(self, key: str) -> dict[str, str]:
@@ -76,8 +87,11 @@ class Responses(Provider):
         return False
 
     def can_reason(self, model: str) -> bool:
-        """Check whether requests to a model may ask for its reasoning; services reject that for other models."""
-        return True
+        """Check whether requests to a model may ask for its reasoning.
+
+        OpenAI rejects that for models without reasoning: https://github.com/pydantic/pydantic-ai/issues/3326
+        """
+        return not NO_REASONING_PATTERN.match(model.rpartition("/")[2])
 
     def body(self, request: ChatRequest) -> dict[str, Any]:
         """Return the body of a request; override to add a service's own parameters."""
@@ -151,6 +165,12 @@ class Responses(Provider):
             if can_send_back(item)
         ]
 
+    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+        if message.native is None or message.native.provider != self.state_owner:
+            return {}
+        native = message.native._replace(provider=self.info.name)
+        return super().native_for(message._replace(native=native), model)
+
     def provider_supports_tools(self, model: str) -> bool:
         return self.chat.provider_supports_tools(model)
 
@@ -213,7 +233,7 @@ class Responses(Provider):
         )
         if not is_complete or not (has_own_parts or len(messages) > 1):
             return None
-        return Native(self.info.name, as_text(response.get("model")), {"output": list(map(clean_item, items))})
+        return Native(self.state_owner, as_text(response.get("model")), {"output": list(map(clean_item, items))})
 
     def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
         if "choices" in response:
@@ -244,6 +264,8 @@ class Responses(Provider):
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = self.chat.provider_parse_error(status, headers, body)
         error.parameter = OPTION_NAMES.get(error.parameter or "", error.parameter)
+        if as_dict(find_error(parse_json(body))).get("code") == INVALID_REASONING_CODE:
+            error.remedy = Remedy.WITHOUT_REASONING
         return error
 
     def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
