@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 from pathlib import Path
+from zlib import crc32
 
 from ask.atomic_files import write_private_file
-from ask.client.models_cache import get_cache_file
 from ask.plugin_api.loader import LoadedProvider, check_provider
 from ask.plugin_api.provider import Provider
 
@@ -51,5 +51,6 @@ def find_chat_fallback(provider: LoadedProvider, base_url: str, cache: Path) -> 
     if not isinstance(chat, Provider):
         return None
     name = provider.info.name
-    marker = get_cache_file(cache, name, base_url).with_suffix(".chat-only")
+    # Only a checksum of the base URL, which may contain a password.
+    marker = cache / "chat-only" / f"{name}-{crc32(base_url.encode('utf-8', 'replace')):08x}"
     return ChatFallback(check_provider(chat, name, ""), marker)

@@ -49,6 +49,7 @@ OPTION_NAMES = {
     "text.verbosity": "verbosity",
 }
 """Option names by the API parameter that they become, to explain errors about that parameter."""
+NO_SUMMARY_HINT = "leave out -v, which asks for a summary of the reasoning"
 INVALID_REASONING_CODE = "invalid_encrypted_content"
 """The error for reasoning that cannot be decrypted, as after a change of the key's organization."""
 ERROR_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store_timeout": 504}
@@ -263,6 +264,8 @@ class Responses(Provider):
 
     def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
         error = self.chat.provider_parse_error(status, headers, body)
+        if error.parameter == "reasoning.summary":  # OpenAI has summaries for verified organizations only
+            error.advice = NO_SUMMARY_HINT
         error.parameter = OPTION_NAMES.get(error.parameter or "", error.parameter)
         if as_dict(find_error(parse_json(body))).get("code") == INVALID_REASONING_CODE:
             error.remedy = Remedy.WITHOUT_REASONING

@@ -34,7 +34,7 @@ def configure(home: Home, text: str) -> None:
 
 
 def find_markers(home: Home) -> list[Path]:
-    return list(Path(home.env["XDG_CACHE_HOME"], "ask").rglob("*.chat-only"))
+    return list(Path(home.env["XDG_CACHE_HOME"], "ask").glob("chat-only/*"))
 
 
 def list_paths(server: ModelServer) -> list[str]:

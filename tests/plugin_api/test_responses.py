@@ -431,6 +431,12 @@ def test_rejected_parameter_has_the_user_s_name(parameter: str, option: str) -> 
     assert SERVICE.provider_parse_error(400, {}, body).parameter == option
 
 
+def test_rejected_summary_names_the_option_that_asks_for_it() -> None:
+    text = "Your organization must be verified to generate reasoning summaries."
+    body = json.dumps({"error": {"message": text, "param": "reasoning.summary", "code": "unsupported_value"}})
+    assert "-v" in SERVICE.provider_parse_error(400, {}, body).advice
+
+
 def test_reasoning_that_cannot_be_decrypted_has_a_remedy() -> None:
     text = "The encrypted content gAAA...DQ== could not be verified."
     body = json.dumps({"error": {"message": text, "param": None, "code": "invalid_encrypted_content"}})

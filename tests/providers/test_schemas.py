@@ -211,7 +211,7 @@ REFUSALS = [
     (openai.chat, 400, "The model does not support formatted output but some have been specified in the request."),
     (openai.chat, 400, "'response_format` json_object cannot be combined with tool/function calling"),
     (openai, 400, "Invalid schema for response_format 'answer': In context=(), 'not' is not permitted."),
-    (openai, 400, "Invalid parameter: 'text.format' of type 'json_schema' is not supported with this model."),
+    (openai, 400, "Invalid parameter: 'text.format' is not supported with this model."),
     (moonshot, 400, "Invalid request: it is not a valid moonshot flavored json schema, details: type is not defined"),
     (openrouter, 404, "No endpoints found that support structured outputs."),
     (SERVICES["anthropic"].provider, 400, "output_config: Extra inputs are not permitted"),
