@@ -221,18 +221,22 @@ class Responses(Provider):
             return None
         code = as_dict(error).get("code") or as_dict(error).get("status")
         status = ERROR_STATUSES.get(as_text(code)) or as_int(code) or 200
-        body = json.dumps({"error": error})
-        return self.provider_parse_error(status if 400 <= status <= 599 else 200, {}, body)
+        return self.provider_parse_error(status if 400 <= status <= 599 else 200, {}, json.dumps({"error": error}))
 
     def build_provider_state(self, response: Mapping[str, Any], items: Sequence[dict[str, Any]]) -> Native | None:
-        """Keep the items of a complete response, if they contain more than one text and calls."""
+        """Keep the items of a complete response, if they contain more than one text and calls.
+
+        None is kept if the reasoning is lost: OpenAI rejects items without the reasoning before them.
+        """
         is_complete = response.get("status") in ("completed", None)
-        messages = [item for item in items if item.get("type") == "message"]
-        has_own_parts = any(
-            item.get("phase") or (item.get("type") not in ("message", "function_call") and can_send_back(item))
-            for item in items
+        types = [item.get("type") for item in items]
+        is_reasoning_lost = "reasoning" in types and not any(
+            can_send_back(item) for item in items if item.get("type") == "reasoning"
         )
-        if not is_complete or not (has_own_parts or len(messages) > 1):
+        has_own_parts = types.count("message") > 1 or any(
+            item.get("phase") or item.get("type") not in ("message", "function_call") for item in items
+        )
+        if not is_complete or is_reasoning_lost or not has_own_parts:
             return None
         return Native(self.state_owner, as_text(response.get("model")), {"output": list(map(clean_item, items))})
 

@@ -185,6 +185,12 @@ def test_reasoning_known_by_its_id_alone_does_not_go_back(item: Any) -> None:
         assert [entry.get("type") for entry in sent["input"][2:]] == ["function_call"]
 
 
+def test_items_whose_reasoning_is_lost_do_not_go_back() -> None:
+    answer = response(reasoning("Hm.", encrypted=None), message("Let me see.", phase="commentary"), call("a", {}))
+    assert to_message(answer).native is None
+    assert to_message(response(message("Let me see.", phase="commentary"), call("a", {}))).native
+
+
 def test_plain_reasoning_goes_back() -> None:
     item = reasoning(encrypted=None, content=[{"type": "reasoning_text", "text": "Hm."}])
     assert build(to_message(response(item, call("read_file", {}))))["input"][2] == item
