@@ -18,6 +18,7 @@ from ask.cli.config import format_value, parse_key, parse_value
 from ask.config_file import UNSET, find_value, update_toml
 from ask.errors import AskError
 from ask.settings import (
+    APIS,
     CONFIG_KEYS,
     KEY_DESCRIPTIONS,
     PROVIDER_KEYS,
@@ -500,8 +501,9 @@ def test_every_key_has_a_description_and_the_default_that_a_run_uses() -> None:
 )
 def test_formatted_values_parse_to_the_same_value(key: str, data: st.DataObject) -> None:
     found = parse_key(key)
+    allowed = {"search.engine": SEARCH_ENGINES, "providers.a.api": APIS}.get(key)
     examples = {
-        str: st.sampled_from(SEARCH_ENGINES) if key == "search.engine" else st.text(),
+        str: st.sampled_from(allowed) if allowed else st.text(),
         int: st.integers(1, 1_000_000),
         float: st.floats(0.001, 1e6),
         bool: st.booleans(),
