@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         TextDelta,
         model_family,
     )
+    from ask.plugin_api.responses import Responses
     from ask.plugin_api.tool_schemas import normalize_tool
     from ask.retries import default_remedy, retry_after
     from ask.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -70,6 +71,7 @@ _EXPORTS_BY_MODULE = {
         "CONTRACT CallDelta ChatRequest Delta HttpRequest ModelInfo Provider ProviderInfo ReasoningDelta "
         "ServerEvent StreamReader TextDelta model_family"
     ),
+    "ask.plugin_api.responses": "Responses",
     "ask.plugin_api.tool_schemas": "normalize_tool",
     "ask.retries": "default_remedy retry_after",
     "ask.tools.base": "Tool ToolContext ToolError ToolResult",
@@ -80,7 +82,16 @@ _MODULE_BY_EXPORT = {name: module for module, names in _EXPORTS_BY_MODULE.items(
 
 __all__ = ["CONTRACT", "VERSION", "Answer", "AskError", "Attachment", "CallDelta", "ChatCompletions", "ChatRequest"]
 __all__ += ["ChatStreamReader", "ConfigError", "Delta", "Finish", "HttpRequest", "Message", "ModelInfo", "Native"]
-__all__ += ["Provider", "ProviderError", "ProviderInfo", "ReasoningDelta", "Remedy", "ServerEvent", "StreamReader"]
+__all__ += [
+    "Provider",
+    "ProviderError",
+    "ProviderInfo",
+    "ReasoningDelta",
+    "Remedy",
+    "Responses",
+    "ServerEvent",
+    "StreamReader",
+]
 __all__ += ["TextDelta", "Tool", "ToolCall", "ToolContext", "ToolError", "ToolResult", "ToolSpec", "Usage"]
 __all__ += ["arguments_object", "as_dict", "as_int", "as_list", "as_number", "as_text", "as_tool", "default_remedy"]
 __all__ += ["error_text", "find_error", "first_choice", "hookimpl", "invent_id", "model_family", "normalize_tool"]

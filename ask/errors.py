@@ -139,7 +139,8 @@ class Remedy(_Remedy):
 
     Attributes:
         action: "none"; "retry" the same request; "next_key": use another key, if one is set; "without_tools": send it
-            without tools; "without_schema": without the response schema; "shorter": with less of the conversation.
+            without tools; "without_schema": without the response schema; "without_reasoning": without the reasoning
+            of earlier answers; "shorter": with less of the conversation.
         after: seconds to wait before a retry, if the provider specified them.
     """
 
@@ -147,6 +148,7 @@ class Remedy(_Remedy):
     NEXT_KEY: ClassVar[Remedy]
     WITHOUT_TOOLS: ClassVar[Remedy]
     WITHOUT_SCHEMA: ClassVar[Remedy]
+    WITHOUT_REASONING: ClassVar[Remedy]
     SHORTER: ClassVar[Remedy]
 
     @staticmethod
@@ -159,6 +161,7 @@ Remedy.NONE = Remedy("none")
 Remedy.NEXT_KEY = Remedy("next_key")
 Remedy.WITHOUT_TOOLS = Remedy("without_tools")
 Remedy.WITHOUT_SCHEMA = Remedy("without_schema")
+Remedy.WITHOUT_REASONING = Remedy("without_reasoning")
 Remedy.SHORTER = Remedy("shorter")
 
 

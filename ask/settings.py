@@ -79,6 +79,7 @@ PROVIDER_KEYS = {
     "base_url": "where its requests go",
     "key_env": "the environment variable that holds its key",
     "model": "the model to ask where none is named",
+    "api": "the OpenAI API to use: responses or chat",
 }
 """The keys of a table `[providers.NAME]`, all strings, with their descriptions."""
 SERVER_KEYS: dict[str, type] = {
@@ -94,6 +95,8 @@ SERVER_NAME_PATTERN = re.compile(r"(?!.*__)[A-Za-z0-9_-]{1,32}")
 
 The names of a server's tools begin with its name and two underscores.
 """
+APIS = ("responses", "chat")
+"""The allowed values of `api`, for services that have OpenAI's APIs."""
 SEARCH_ENGINES = ("brave", "tavily", "duckduckgo")
 MAX_NUMBER = 1_000_000_000
 """The largest number allowed in config.toml; as a time in seconds it means no limit."""
@@ -264,8 +267,9 @@ def check_options(source: str | Path, table: Mapping[str, Any]) -> None:
 
 
 def _check_value(path: Path, key: str, value: Any, expected_type: type) -> None:
-    if key == "search.engine" and value not in SEARCH_ENGINES:
-        raise ConfigError(f"{path}: {key} must be one of {', '.join(SEARCH_ENGINES)}", f"it is {value!r}")
+    choices = SEARCH_ENGINES if key == "search.engine" else APIS if re.fullmatch(r"providers\..*\.api", key) else ()
+    if choices and value not in choices:
+        raise ConfigError(f"{path}: {key} must be one of {', '.join(choices)}", f"it is {value!r}")
     is_zero_backoff = key == "network.backoff" and value == 0 and not isinstance(value, bool)
     if not (is_valid_value(value, expected_type) or is_zero_backoff):
         advice = "" if key.endswith((".env", ".headers", ".url")) else f"it is {value!r}"  # may be a secret
@@ -318,6 +322,7 @@ class Settings(NamedTuple):
     allow_tools: tuple[str, ...] = ()
     safe_environment: tuple[str, ...] = ()
     tripwires: tuple[str, ...] = ()
+    show_reasoning: bool = False
 
 
 def get_default_value(key: str) -> Any:
@@ -347,7 +352,9 @@ def resolve_settings(flags: Mapping[str, Any], environment: Mapping[str, str], c
         if setting.field
     }
     options = {**config.options, **(flags.get("option") or {})}
-    return Settings(**values, options=options, assume_yes=bool(flags.get("yes")))
+    return Settings(
+        **values, options=options, assume_yes=bool(flags.get("yes")), show_reasoning=bool(flags.get("verbose"))
+    )
 
 
 def _resolve_setting(key: str, flag: Any, environment: Mapping[str, str], config: Config) -> Any:

@@ -1,6 +1,7 @@
-"""OpenAI's models with Chat Completions. https://developers.openai.com/api/reference/chat
+"""OpenAI's models. https://developers.openai.com/api/reference/resources/responses
 
-Newer models have their own rules for token limits and tools, and an account without credit is a 429.
+The Responses API is the default, because newer models call tools without reasoning on Chat Completions. Audio models,
+and compatible services, have Chat Completions only. An account without credit is a 429.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ask import ChatCompletions, ChatRequest, ProviderError, Remedy
+from ask import ChatCompletions, ChatRequest, ProviderError, Remedy, Responses
 
 ADD_CREDIT_HINT = "add credit at https://platform.openai.com/settings/organization/billing, or use another key"
 DEFAULT_MODEL = "gpt-6-sol"
@@ -22,8 +23,8 @@ REASONING_DEFAULT_VERSION = (5, 5)
 """The GPT version from which Chat Completions accepts tools only with reasoning turned off."""
 
 
-class OpenAI(ChatCompletions):
-    """OpenAI, with the rules of its own models."""
+class OpenAIChat(ChatCompletions):
+    """OpenAI on Chat Completions, with the rules of its own models."""
 
     schema_beside_tools = True
     error_rules = (
@@ -56,6 +57,13 @@ class OpenAI(ChatCompletions):
         return error
 
 
+class OpenAI(Responses):
+    """OpenAI on the Responses API."""
+
+    def requires_chat(self, model: str) -> bool:
+        return "audio" in model
+
+
 def parse_gpt_version(model: str) -> tuple[int, int]:
     """Return (5, 6) for "gpt-5.6-terra"; (0, 0) for a model that is not a numbered GPT."""
     match = re.match(r"gpt-(\d)(?:\.(\d+))?(?!\d)", model)
@@ -63,11 +71,13 @@ def parse_gpt_version(model: str) -> tuple[int, int]:
 
 
 provider = OpenAI(
-    name="openai",
-    title="OpenAI",
-    base_url="https://api.openai.com/v1",
-    key_env="OPENAI_API_KEY",
-    default_model=DEFAULT_MODEL,
-    attachments=(*IMAGE_TYPES, "application/pdf", *AUDIO_TYPES),
-    docs="https://developers.openai.com/api/reference/chat",
+    OpenAIChat(
+        name="openai",
+        title="OpenAI",
+        base_url="https://api.openai.com/v1",
+        key_env="OPENAI_API_KEY",
+        default_model=DEFAULT_MODEL,
+        attachments=(*IMAGE_TYPES, "application/pdf", *AUDIO_TYPES),
+        docs="https://developers.openai.com/api/reference/resources/responses",
+    )
 )

@@ -1,6 +1,7 @@
 """xAI's Grok models. https://docs.x.ai
 
-Errors are a sentence next to a code, an invalid key is a 400, and reasoning tokens are counted separately.
+The Responses API is the default: Chat Completions is deprecated and cannot send reasoning back. Errors are a sentence
+next to a code, and an invalid key is a 400.
 """
 
 from __future__ import annotations
@@ -9,20 +10,22 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ask import ChatCompletions, ModelInfo, ProviderError, Remedy, Usage, as_int, as_number
+from ask import ChatCompletions, ModelInfo, ProviderError, Remedy, Responses, Usage, as_int, as_number
 
 ADD_CREDITS_HINT = "buy credits or raise the limit at https://console.x.ai, or use another key"
 IMAGE_TYPES = ("image/jpeg", "image/png")
 """https://docs.x.ai/developers/model-capabilities/images/understanding"""
 TEXT_ONLY_PATTERN = re.compile(r"grok-(?:3|code|build|2(?!.*vision)|beta)")
+STALL_TIMEOUT = 900.0
+"""https://docs.x.ai/developers/model-capabilities/text/best-practices"""
 TICKS_PER_DOLLAR = 10**10
 """The unit of a response's cost."""
 PRICE_UNITS_PER_DOLLAR = 10_000
 """Prices in the models list are in US cents per hundred million tokens."""
 
 
-class XAI(ChatCompletions):
-    """xAI, with its errors, usage and prices."""
+class XAIChat(ChatCompletions):
+    """xAI on Chat Completions, with its errors, usage and prices."""
 
     schema_beside_tools = True
     error_rules = (
@@ -41,10 +44,10 @@ class XAI(ChatCompletions):
     def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
         """Count reasoning as output, as it is billed; only the total includes it."""
         parsed = super().parse_usage(usage)
-        total, ticks = as_int(usage.get("total_tokens")), as_number(usage.get("cost_in_usd_ticks"))
+        total = as_int(usage.get("total_tokens"))
         if total is not None and parsed.input_tokens is not None:
             parsed = parsed._replace(output_tokens=total - parsed.input_tokens)
-        return parsed if ticks is None else parsed._replace(cost=ticks / TICKS_PER_DOLLAR)
+        return add_cost(parsed, usage)
 
     def parse_model(self, entry: Mapping[str, Any]) -> ModelInfo:
         return (
@@ -55,6 +58,19 @@ class XAI(ChatCompletions):
                 output_price=parse_price(entry.get("completion_text_token_price")),
             )
         )
+
+
+class XAI(Responses):
+    """xAI on the Responses API."""
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        return add_cost(super().parse_usage(usage), usage)
+
+
+def add_cost(parsed: Usage, usage: Mapping[str, Any]) -> Usage:
+    """Add the cost that a response reports."""
+    ticks = as_number(usage.get("cost_in_usd_ticks"))
+    return parsed if ticks is None else parsed._replace(cost=ticks / TICKS_PER_DOLLAR)
 
 
 def find_parameter_name(message: str) -> str | None:
@@ -70,12 +86,15 @@ def parse_price(listed_price: Any) -> float | None:
 
 
 provider = XAI(
-    name="xai",
-    title="xAI",
-    base_url="https://api.x.ai/v1",
-    key_env=("XAI_API_KEY", "GROK_API_KEY"),
-    default_model="grok-latest",
-    attachments=IMAGE_TYPES,
-    docs="https://docs.x.ai",
-    tells_cost=True,
+    XAIChat(
+        name="xai",
+        title="xAI",
+        base_url="https://api.x.ai/v1",
+        key_env=("XAI_API_KEY", "GROK_API_KEY"),
+        default_model="grok-latest",
+        attachments=IMAGE_TYPES,
+        docs="https://docs.x.ai",
+        tells_cost=True,
+        stall_timeout=STALL_TIMEOUT,
+    )
 )

@@ -60,6 +60,8 @@ class Reply:
         steps: Sent in order.
         framing: How the client finds the end of the body: chunked transfer encoding, Content-Length (one byte too many
             if an ending truncates the reply), or neither, so that closing the connection ends the body.
+        responses_api: Whether it may answer a request to the Responses API. If the next reply may not, the server
+            does not have that API, and answers such a request with 404.
     """
 
     steps: Sequence[Step] = (b"",)
@@ -67,6 +69,7 @@ class Reply:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     framing: Literal["chunked", "length", "close"] = "chunked"
+    responses_api: bool = False
 
     def framing_header(self) -> tuple[str, str]:
         """Return the header that marks the end of the body for the client."""
@@ -96,18 +99,22 @@ class Request:
 
 
 Script = Callable[[Request], Reply]
+NO_REPLY = Reply((b"no reply is scripted",), status=500, content_type="text/plain")
+NOT_FOUND = Reply((b'{"detail":"Not Found"}',), status=404)
 
 
 class ModelServer:
     """The server, which runs while the context is open.
 
     Attributes:
-        requests: All requests in order of arrival.
+        requests: All requests in order of arrival, except those to an API that the server does not have.
+        unserved: The requests to an API that the server does not have.
         abandoned: The requests whose client disconnected before the reply ended.
     """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.unserved: list[Request] = []
         self.abandoned: list[Request] = []
         self._replies: list[Reply | Script] = []
         self._next = 0
@@ -137,13 +144,14 @@ class ModelServer:
     def take(self, request: Request) -> Reply:
         """Record a request and return its reply."""
         with self._changed:
+            place = min(self._next, len(self._replies) - 1)
+            reply = self._replies[place] if self._replies else NO_REPLY
+            if request.path.endswith("/responses") and isinstance(reply, Reply) and not reply.responses_api:
+                self.unserved.append(request)
+                return NOT_FOUND
             self.requests.append(request)
             self._changed.notify_all()
-            if not self._replies:
-                return Reply((b"no reply is scripted",), status=500, content_type="text/plain")
-            place = min(self._next, len(self._replies) - 1)
             self._next = place + 1
-            reply = self._replies[place]
         return reply if isinstance(reply, Reply) else reply(request)
 
     def note_abandoned(self, request: Request) -> None:

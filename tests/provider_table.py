@@ -11,7 +11,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-from ask import Answer, ChatCompletions, ChatRequest, Message, Provider, ToolSpec
+from ask import Answer, ChatCompletions, ChatRequest, Message, Provider, Responses, ToolSpec
 from ask.plugin_api.loader import PROVIDER_GROUP
 from tests import wire
 from tests.host_requests import prepare_request
@@ -46,7 +46,7 @@ class Sample:
         self.provider = provider
         self.info = provider.provider_info()
         self.model = self.info.default_model or "m"
-        own = SAMPLE_ANSWERS.get(self.info.name)
+        own = SAMPLE_ANSWERS.get("openai-responses" if isinstance(provider, Responses) else self.info.name)
         response = (own.whole | CACHED if own else CHAT_ANSWER) | {"model": self.model}
         self.answer: Answer = provider.provider_parse_response(response)
         self.calls = provider.provider_parse_tool_calls(response)
@@ -69,6 +69,8 @@ class Sample:
         return names if self.info.needs_key else f"none needed ({names})"
 
     def wire(self) -> str:
+        if isinstance(self.provider, Responses):
+            return "Responses"
         return "Chat Completions" if isinstance(self.provider, ChatCompletions) else "its own"
 
     def tools(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ask import Message, Provider, ToolCall
 from providers import anthropic, deepseek, gemini, lmstudio, moonshot, ollama, openai, openrouter, xai
+from tests import responses_wire
 from tests import wire as chat_wire
 from tests.model_server import Reply
 from tests.providers import anthropic_wire, gemini_wire
@@ -24,6 +25,7 @@ from tests.wire import Json, without_fields
 CALL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Tool names that all services accept."""
 LONGEST_CHAT_ID = 40
+LONGEST_CALL_ID = 64
 ANTHROPIC_ID = re.compile(r"[A-Za-z0-9_-]+")
 ANTHROPIC_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 GEMINI_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -65,6 +67,10 @@ class Wire(ABC):
     @abstractmethod
     def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
         """Return an answer of these parts: streamed unless `whole`, without its end if `cut`."""
+
+    def refuses(self, status: int, body: Json) -> Reply:
+        """Return an error."""
+        return chat_wire.whole_reply(body, status)
 
     @abstractmethod
     def validate(self, body: Json) -> None:
@@ -141,11 +147,6 @@ def reasoning_content(thought: Reasoning) -> Json:
     return {"reasoning_content": thought.text}
 
 
-def encrypted_reasoning(thought: Reasoning) -> Json:
-    """Return no fields: OpenAI does not send reasoning in Chat Completions."""
-    return {}
-
-
 @dataclass(frozen=True)
 class Chat(Wire):
     """Chat Completions. `thinking` returns the message fields for reasoning; `beyond` are fields that OpenAI lacks."""
@@ -199,6 +200,65 @@ class Chat(Wire):
 
     def offered(self, body: Json) -> list[str]:
         return [tool["function"]["name"] for tool in body.get("tools", [])]
+
+
+# Responses
+
+
+class ResponsesApi(Wire):
+    """OpenAI's Responses API."""
+
+    def refuses(self, status: int, body: Json) -> Reply:
+        return responses_wire.whole_reply(body, status)
+
+    def says(self, *parts: Part, whole: bool = False, cut: bool = False) -> Reply:
+        made = responses_wire.response(*map(self.item, parts), model=self.model)
+        if whole:
+            return responses_wire.whole_reply(made)
+        return responses_wire.streams(*responses_wire.events(made)[: -1 if cut else None])
+
+    def item(self, part: Part) -> Json:
+        if isinstance(part, str):
+            return responses_wire.message(part)
+        if isinstance(part, Reasoning):
+            return responses_wire.reasoning(part.text, encrypted=part.signature)
+        return responses_wire.call(part.name, part.arguments, part.id)
+
+    def validate(self, body: Json) -> None:
+        responses_wire.check_request(body)
+        calls = [item for item in body["input"] if item.get("type") == "function_call"]
+        assert all(CALL_NAME.fullmatch(call["name"]) and len(call["call_id"]) <= LONGEST_CALL_ID for call in calls)
+        assert len({call["call_id"] for call in calls}) == len(calls)
+
+    def read(self, body: Json) -> Iterator[Message]:
+        """Parse the items; those that the model wrote in a row are one message."""
+        assistant: Message | None = None
+        for item in body["input"]:
+            kind = item.get("type", "message")
+            if kind == "function_call":
+                call = ToolCall(item["call_id"], item["name"], item["arguments"])
+                before = assistant or Message("assistant")
+                assistant = before._replace(tool_calls=(*before.tool_calls, call))
+                continue
+            if assistant and kind != "reasoning" and item.get("role") != "assistant":
+                yield assistant
+                assistant = None
+            if kind == "function_call_output":
+                yield Message("tool", item["output"], tool_call_id=item["call_id"])
+            elif kind == "message" and item["role"] == "assistant":
+                before = assistant or Message("assistant")
+                assistant = before._replace(content=before.content + read_content(item["content"]))
+            elif kind == "message":
+                yield Message(item["role"], read_content(item["content"]))
+        if assistant:
+            yield assistant
+
+    def offered(self, body: Json) -> list[str]:
+        return [tool["name"] for tool in body.get("tools", [])]
+
+
+def read_content(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
 # Anthropic
@@ -374,13 +434,13 @@ SERVICES: dict[str, Wire] = {
             reasoning_details,
             ("reasoning_details", "cache_control"),
         ),
-        Chat(openai.provider, "/v1", "/v1/chat/completions", openai.DEFAULT_MODEL, (), encrypted_reasoning),
+        ResponsesApi(openai.provider, "/v1", "/v1/responses", openai.DEFAULT_MODEL, ("text", "signature")),
         Anthropic(anthropic.provider, "", "/v1/messages", anthropic_wire.MODEL, ("text", "signature")),
         Ollama(ollama.provider, "", "/api/chat", ollama_wire.MODEL, ("text",)),
         Chat(deepseek.provider, "", "/chat/completions", "deepseek-test", ("text",), beyond=CONTENT),
         Chat(lmstudio.provider, "/v1", "/v1/chat/completions", "local-test"),
         Chat(moonshot.provider, "/v1", "/v1/chat/completions", "kimi-test", ("text",), beyond=CONTENT),
-        Chat(xai.provider, "/v1", "/v1/chat/completions", "grok-test"),
+        ResponsesApi(xai.provider, "/v1", "/v1/responses", "grok-test", ("text", "signature")),
         Gemini(gemini.provider, "", "/v1beta/models/", gemini_wire.MODEL, ("signature",)),
     )
 }

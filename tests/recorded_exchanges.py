@@ -98,7 +98,8 @@ def make_tools(recording: Recording) -> list[ToolSpec]:
 
 
 def make_reply(recording: Recording, pieces: Sequence[bytes] = ()) -> Reply:
-    return Reply(pieces or [recording.body], recording.status, recording.content_type)
+    responses_api = recording.wire == "openai-responses"
+    return Reply(pieces or [recording.body], recording.status, recording.content_type, responses_api=responses_api)
 
 
 def classify_outcome(turn: RequestResult) -> str:

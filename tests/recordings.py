@@ -41,7 +41,8 @@ class Recording:
 
     Attributes:
         name: Provider and number, used as the id of a test.
-        wire: "openai-chat", "anthropic", "ollama" or "gemini".
+        provider: The service that answered.
+        wire: "openai-chat", "openai-responses", "anthropic", "ollama" or "gemini".
         streaming: Whether the body is a stream.
         piece_sizes: The sizes in bytes of the received chunks; () if unknown.
         calls: Name and arguments of each call; arguments are parsed if they are JSON, else text.
@@ -49,6 +50,7 @@ class Recording:
     """
 
     name: str
+    provider: str
     wire: str
     model: str
     status: int
@@ -82,6 +84,7 @@ def load(path: Path) -> Recording:
     content = exchange["says"]
     recording = Recording(
         name=f"{path.parent.name}-{path.stem}",
+        provider=exchange["provider"],
         wire=exchange["wire"],
         model=exchange["model"] or "",
         status=exchange["status"],

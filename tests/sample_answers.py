@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ask import ChatCompletions, Provider
+from ask import ChatCompletions, Provider, Responses
 from providers.anthropic import provider as anthropic
 from providers.gemini import provider as gemini
 from providers.ollama import provider as ollama
-from tests import wire
+from tests import responses_wire, wire
 from tests.model_server import Reply
 from tests.providers import anthropic_wire, gemini_wire
 from tests.wire import Json
@@ -37,13 +38,18 @@ class SampleAnswers(NamedTuple):
     def reply(self, text: str, *, whole: bool) -> Reply:
         """Return a reply that answers with a text."""
         body, events = self.says(text)
-        return wire.whole_reply(body) if whole else self.streamed(events)
+        return self.complete(body) if whole else self.streamed(events)
+
+    def complete(self, body: Json) -> Reply:
+        """Return a reply that is not streamed."""
+        return replace(wire.whole_reply(body), responses_api=isinstance(self.provider, Responses))
 
     def streamed(self, events: Sequence[Any]) -> Reply:
         """Return a streamed reply; strings are sent unchanged, other events as JSON."""
         lines = self.provider.provider_info().framing == "ndjson"
         framed = [f"{data_of(event)}\n".encode() if lines else server_event(event) for event in events]
-        return Reply([b"".join(framed)], content_type="application/x-ndjson" if lines else "text/event-stream")
+        content_type = "application/x-ndjson" if lines else "text/event-stream"
+        return Reply([b"".join(framed)], content_type=content_type, responses_api=isinstance(self.provider, Responses))
 
 
 def data_of(event: Any) -> str:
@@ -53,7 +59,7 @@ def data_of(event: Any) -> str:
 def server_event(event: Any) -> bytes:
     """Format a server-sent event, with its `type` as event name if it has one."""
     kind = event.get("type") if isinstance(event, dict) else None
-    name = f"event: {kind}\n" if isinstance(kind, str) and kind.isidentifier() else ""
+    name = f"event: {kind}\n" if isinstance(kind, str) and kind.replace(".", "_").isidentifier() else ""
     return f"{name}data: {data_of(event)}\n\n".encode()
 
 
@@ -76,12 +82,29 @@ GEMINI_PARTS = [
     *(gemini_wire.call(name, signature=gemini_wire.SIGNATURE, **arguments) for name, arguments in CALLS),
 ]
 
+RESPONSE = responses_wire.response(
+    responses_wire.reasoning("Hm.", encrypted="Hm."),
+    responses_wire.message("Hello, wörld!"),
+    *(responses_wire.call(name, given, f"call_{i}") for i, (name, given) in enumerate(CALLS)),
+)
+
+
+def respond(text: str) -> Json:
+    return responses_wire.response(responses_wire.message(text))
+
+
 SAMPLE_ANSWERS = {
     "openai-chat": SampleAnswers(
         ChatCompletions(name="test", base_url="http://test/v1"),
         [wire.reasoning("Hm."), *wire.stream("Hello, wörld!", CALLS), "[DONE]"],
         wire.answer("Hello, wörld!", CALLS, reasoning="Hm."),
         lambda text: (wire.answer(text), [*wire.stream(text), "[DONE]"]),
+    ),
+    "openai-responses": SampleAnswers(
+        Responses(name="test", base_url="http://test/v1"),
+        responses_wire.events(RESPONSE),
+        RESPONSE,
+        lambda text: (respond(text), responses_wire.events(respond(text))),
     ),
     "anthropic": SampleAnswers(
         anthropic,

@@ -30,7 +30,7 @@ from ask.settings import PROVIDER_KEYS, SETTINGS, Settings, read_config, resolve
 from ask.testing import EXPECTED
 from ask.tools.builtin import list_builtin_tools
 from ask.tools.web_search import KEYED_ENGINES, SEARCH_WEB
-from tests import wire
+from tests import responses_wire, wire
 from tests.doc_pages import (
     Example,
     find_code_blocks,
@@ -251,8 +251,8 @@ def test_link_targets_exist(page: Path) -> None:
 @pytest.fixture
 def with_example_provider(ask: Ask, home: Home, server: ModelServer) -> Ask:
     """`ask` with the three-line provider of the page installed."""
-    source, _ = find_code_blocks(WRITING, "python")
-    (text,) = find_code_blocks(WRITING, "toml")
+    source, _, _ = find_code_blocks(WRITING, "python")
+    text, _ = find_code_blocks(WRITING, "toml")
     project = tomllib.loads(text)
     entry_points = project["project"]["entry-points"]["ask.providers"]
     (module,) = project["tool"]["setuptools"]["py-modules"]
@@ -270,9 +270,27 @@ def test_the_three_line_provider_is_listed_and_answers(with_example_provider: As
     assert ask.shell(answer).text == "Hello.\n"
 
 
+def test_the_responses_provider_answers(ask: Ask, home: Home, server: ModelServer) -> None:
+    _, source, _ = find_code_blocks(WRITING, "python")
+    packages = install(home.path / "packages", "ask-parley", {"parley": "ask_parley:provider"}, {"ask_parley": source})
+    server.reply(responses_wire.says("Hello."))
+    env = {"PYTHONPATH": str(packages), "PARLEY_API_KEY": "sk-parley-123456", "PARLEY_BASE_URL": server.base_url}
+    assert ask("-p", "parley", "hi", env=env).text == "Hello.\n"
+    assert server.requests[0].json["model"] == "parley-1"
+
+
+def test_the_table_that_selects_an_api_works(ask: Ask, home: Home, server: ModelServer) -> None:
+    _, table = find_code_blocks(WRITING, "toml")
+    home.config.mkdir(parents=True)
+    (home.config / "config.toml").write_text(table)
+    server.reply(responses_wire.says("Hello."))
+    result = ask("-p", "lmstudio", "-m", "local", "hi", env={"LMSTUDIO_BASE_URL": server.base_url})
+    assert (result.text, server.requests[0].path) == ("Hello.\n", "/api/v1/responses")
+
+
 @pytest.mark.slow
 def test_the_three_line_provider_passes_the_contract_suite(with_example_provider: Ask, home: Home) -> None:
-    _, suite = find_code_blocks(WRITING, "python")
+    _, _, suite = find_code_blocks(WRITING, "python")
     (home.work / "test_groq.py").write_text(suite)
     command = [*PYTEST, f"--basetemp={home.path}/pytest", "test_groq.py"]
     tested = run(command, env=with_example_provider.env, cwd=home.work, timeout=60)

@@ -26,7 +26,16 @@ PUBLIC = [
         "Native",
         "Provider",
     ),
-    *("ProviderError", "ProviderInfo", "ReasoningDelta", "Remedy", "ServerEvent", "StreamReader", "TextDelta"),
+    *(
+        "ProviderError",
+        "ProviderInfo",
+        "ReasoningDelta",
+        "Remedy",
+        "Responses",
+        "ServerEvent",
+        "StreamReader",
+        "TextDelta",
+    ),
     *(
         "Tool",
         "ToolCall",

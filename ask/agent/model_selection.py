@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ask.agent.app_context import AppContext
+from ask.client.chat_fallback import ChatFallback, find_chat_fallback
 from ask.client.preconnect import Preconnection, preconnect
 from ask.client.provider_client import ProviderClient
 from ask.errors import ConfigError, NetworkError, ProviderError
 from ask.messages import Usage
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import ProviderInfo
 from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
-from ask.settings import Settings
+from ask.settings import Settings, get_default_value
 from ask.suggestions import suggest
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class ModelEndpoint(NamedTuple):
         base_url: the base URL of requests.
         key: the API key; "" for none, or several separated by "|".
         preconnection: the first connection, if it is already being opened.
+        chat_fallback: the provider on Chat Completions, if the base URL may not have the Responses API.
     """
 
     provider: LoadedProvider
@@ -50,6 +51,7 @@ class ModelEndpoint(NamedTuple):
     base_url: str
     key: str
     preconnection: Preconnection | None = None
+    chat_fallback: ChatFallback | None = None
 
     @property
     def provider_name(self) -> str:
@@ -86,7 +88,10 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     provider = load_provider(app, name)
     model = model or app.config.get_provider(provider.info.name).get("model") or provider.info.default_model
     base_url = selection.base_url or resolve_base_url(app, provider.info)
-    return ModelEndpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
+    endpoint = ModelEndpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
+    if base_url.rstrip("/") == provider.info.base_url or "api" in app.config.get_provider(provider.info.name):
+        return endpoint
+    return endpoint._replace(chat_fallback=find_chat_fallback(provider, base_url, app.app_dirs.cache))
 
 
 def load_provider(app: AppContext, name: str) -> LoadedProvider:
@@ -95,21 +100,15 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     Raises:
         ConfigError: there is none of that name, or it is broken.
     """
-    if name in app.provider_plugins:
-        return load_plugin(app.provider_plugins[name], app.notify)
-    table = app.config.get_provider(name)
-    if "base_url" in table:
-        from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
+    entries = app.provider_plugins.get(name)
+    provider = load_plugin(entries, app.notify) if entries else None
+    table = app.config.get_provider(provider.info.name if provider else name)
+    if provider and "api" not in table:
+        return provider
+    if provider or "base_url" in table:
+        from ask.agent.api_selection import create_configured_provider, select_api
 
-        provider = ChatCompletions(
-            name=name,
-            base_url=table["base_url"],
-            key_env=table.get("key_env", ()),
-            default_model=table.get("model", ""),
-            needs_key="key_env" in table,
-            attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
-        )
-        return check_provider(provider, name, "config.toml")
+        return select_api(provider, table["api"]) if provider else create_configured_provider(name, table)
     suggestion = suggest(name, app.provider_names)
     hint = f"did you mean {suggestion}? " if suggestion else ""
     raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(app.provider_names)}")
@@ -274,14 +273,17 @@ def create_client(
     endpoint: ModelEndpoint, notify: Callable[[str], None], settings: Settings, redactor: Redactor = NO_SECRETS
 ) -> ProviderClient:
     """Create a client for an endpoint. `notify` is called with notices for the user, such as retries."""
+    is_default = settings.timeout == get_default_value("timeout")
+    timeout = (endpoint.provider.info.stall_timeout if is_default else None) or settings.timeout
     return ProviderClient(
-        endpoint.provider.with_limits(settings.timeout, notify),
-        partial(open_transport, endpoint, settings.timeout),
+        endpoint.provider.with_limits(timeout, notify),
+        partial(open_transport, endpoint, timeout),
         endpoint.key,
         tries=settings.tries,
         backoff=settings.backoff,
         on_notice=notify,
         redactor=redactor,
+        chat_fallback=endpoint.chat_fallback,
     )
 
 

@@ -207,6 +207,8 @@ class ToolLoop:
             options=request.settings.options,
             stream=request.settings.stream,
             schema=self._schema,
+            conversation=request.conversation_id,
+            show_reasoning=request.settings.show_reasoning,
         )
         self._on_event(RequestStarted())
         self._result.finish_reason = Finish.CUT
@@ -232,12 +234,25 @@ class ToolLoop:
             self._on_event(Notice(f"{error}; asking once more without tools"))
             self._offer_tools(())
             return True
-        if error.remedy is not Remedy.SHORTER or response.answer.text or response.answer.reasoning:
+        if response.answer.text or response.answer.reasoning:
+            return False
+        if error.remedy is Remedy.WITHOUT_REASONING:
+            return self._drop_reasoning(error)
+        if error.remedy is not Remedy.SHORTER:
             return False
         removed_count = self._context_window.halve(self._result.messages)
         if removed_count:
             self._on_event(Notice(f"{error.brief}; asking once more {format_removed_messages(removed_count)}"))
         return removed_count > 0
+
+    def _drop_reasoning(self, error: ProviderError) -> bool:
+        """Drop the reasoning of earlier answers from this run's messages; return whether there was any."""
+        messages = self._result.messages
+        if not any(message.native for message in messages):
+            return False
+        self._on_event(Notice(f"{error.brief}; asking once more without the reasoning of earlier answers"))
+        messages[:] = [message._replace(native=None) for message in messages]
+        return True
 
     def _request_correction(self) -> bool:
         """Add a request to correct the answer if it does not match the schema; return whether it is needed.

@@ -17,8 +17,8 @@ TOOLS_UNSUPPORTED_PATTERN = re.compile(
 """Messages that a model cannot call tools, as worded by various services."""
 
 SCHEMA_REJECTED_PATTERN = re.compile(
-    r"schema|response.?(?:format|mime)|structured.?output|formatted output|output_(?:config|format)|grammar"
-    r"|too many states",
+    r"schema|response.?(?:format|mime)|text\.format|structured.?output|formatted output|output_(?:config|format)"
+    r"|grammar|too many states",
     re.IGNORECASE,
 )
 """Messages that a service cannot enforce schemas, or not this one, as worded by various services."""

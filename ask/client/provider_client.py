@@ -9,6 +9,7 @@ from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ask.client.chat_fallback import MISSING_API_STATUSES, ChatFallback
 from ask.errors import (
     AskError,
     IncompleteResponseError,
@@ -153,6 +154,10 @@ class RequestResult(NamedTuple):
     """The reason why the answer is incomplete; None if it is complete."""
 
 
+class MissingApiError(AskError):
+    """The server has no Responses API; the request is sent again to Chat Completions."""
+
+
 class ProviderClient:
     """Sends requests to one provider, with retries and key rotation.
 
@@ -164,6 +169,7 @@ class ProviderClient:
         backoff: the seconds before the second attempt, doubled for each further one.
         on_notice: called with a line for the user before each retry.
         redactor: removes secrets from requests and answers.
+        chat_fallback: the provider on Chat Completions, for a base URL that may not have the Responses API.
     """
 
     def __init__(
@@ -176,8 +182,10 @@ class ProviderClient:
         backoff: float,
         on_notice: Callable[[str], None],
         redactor: Redactor = NO_SECRETS,
+        chat_fallback: ChatFallback | None = None,
     ) -> None:
-        self.provider = provider
+        self.provider = chat_fallback.provider if chat_fallback and chat_fallback.is_active else provider
+        self._chat_fallback = chat_fallback
         self.redactor = redactor
         self._get_transport = cache(open_transport)
         self._keys = KeyRotation(key)
@@ -197,6 +205,8 @@ class ProviderClient:
         """
         delta_redactor = DeltaRedactor(self.redactor, on_delta)
         result = self._send(self._prepare(request, tools), delta_redactor.feed, tools)
+        if isinstance(result.error, MissingApiError):
+            result = self._send(self._prepare(request, tools), delta_redactor.feed, tools)
         try:
             delta_redactor.finish()
         except AskError as error:
@@ -307,7 +317,12 @@ class ProviderClient:
         http_request = self.provider.build_request(request, self._keys.current)
         with self._open_response(http_request) as http_response:
             if http_response.status != 200:
-                raise self._parse_error(http_response, http_response.read_text())
+                body = http_response.read_text()
+                if http_response.status in MISSING_API_STATUSES and self._switch_to_chat():
+                    raise MissingApiError("the server has no Responses API")
+                raise self._parse_error(http_response, body)
+            if self._chat_fallback and self._chat_fallback.is_active:
+                self._chat_fallback.remember()
             if http_response.is_stream() and (request.stream or self.provider.info.framing == "sse"):
                 return self._read_stream(request, http_response, on_delta)
             result = self._build_result(request, self._parse_body(http_response), None)
@@ -316,6 +331,15 @@ class ProviderClient:
         except AskError as error:
             return RequestResult(result.answer, error=error)
         return result
+
+    def _switch_to_chat(self) -> bool:
+        """Use Chat Completions from now on; return whether that is possible and new."""
+        fallback = self._chat_fallback
+        if fallback is None or fallback.is_active:
+            return False
+        fallback.is_active = True
+        self.provider = fallback.provider
+        return True
 
     def _read_stream(
         self, request: ChatRequest, http_response: Response, on_delta: Callable[[Delta], None]
@@ -332,6 +356,8 @@ class ProviderClient:
                     raise self._make_unexpected_body_error(http_response, unexpected_text)
                 message = "the answer was cut off in the middle" if has_deltas else "the answer never came"
                 raise IncompleteStreamError(message, RETRY_HINT, retryable=True)
+            if notice := reader.notice:
+                self._on_notice(notice)
         except (KeyboardInterrupt, SystemExit) as exc:  # the caller saves the partial answer before exiting
             stream_error = RunInterruptedError.from_exception(exc)
         except AskError as error:

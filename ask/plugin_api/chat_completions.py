@@ -214,6 +214,7 @@ class ChatCompletions(Provider):
         offline_advice: the hint to show if the service cannot be reached.
         no_model_advice: the hint to show if the service lists no models.
         attachments: the MIME types of the images, PDFs and audio that a message may contain; none by default.
+        stall_timeout: the default of `--timeout` in seconds, if models may be silent for longer than usual.
     """
 
     native_fields: tuple[str, ...] = ()
@@ -235,6 +236,7 @@ class ChatCompletions(Provider):
         offline_advice: str = "",
         no_model_advice: str = "",
         attachments: Sequence[str] = (),
+        stall_timeout: float | None = None,
     ) -> None:
         self.attachments = frozenset(attachments)
         names = (key_env,) if isinstance(key_env, str) else tuple(key_env)
@@ -250,6 +252,7 @@ class ChatCompletions(Provider):
                 tells_cost=tells_cost,
                 offline_advice=offline_advice,
                 no_model_advice=no_model_advice,
+                stall_timeout=stall_timeout,
             )
         )
 

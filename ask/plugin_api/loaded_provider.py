@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from types import FrameType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +59,8 @@ class LoadedProvider:
         info: the provider's description.
         is_builtin: whether the provider comes with ask. Its hooks print nothing and do not wait, so its calls need
             neither redirection nor a time limit.
+        plugin: the object that implements the hooks.
         missing_tool_hooks: the hooks that the provider lacks although any provider that supports tools needs them.
-        time_limit: the seconds that a call may take; None for no limit.
-        notify: receives a line for the user.
     """
 
     def __init__(
@@ -69,27 +69,22 @@ class LoadedProvider:
         info: ProviderInfo,
         *,
         is_builtin: bool,
+        plugin: object,
         missing_tool_hooks: Sequence[str] = (),
-        time_limit: float | None = None,
-        notify: Callable[[str], None] | None = None,
     ) -> None:
         self.info = info
         self._hooks = hooks
         self.is_builtin = is_builtin
         self._missing_tool_hooks = missing_tool_hooks
-        self._time_limit = time_limit
-        self._notify = notify
+        self.plugin = plugin
+        self._time_limit: float | None = None
+        self._notify: Callable[[str], None] = ignore_notice
 
     def with_limits(self, time_limit: float, notify: Callable[[str], None]) -> LoadedProvider:
         """Return the provider with a time limit in seconds for each call, and a receiver of notices."""
-        return LoadedProvider(
-            self._hooks,
-            self.info,
-            is_builtin=self.is_builtin,
-            missing_tool_hooks=self._missing_tool_hooks,
-            time_limit=time_limit,
-            notify=notify,
-        )
+        limited = copy(self)
+        limited._time_limit, limited._notify = time_limit, notify
+        return limited
 
     def supports_tools(self, model: str) -> bool:
         supported = bool(self._call("provider_supports_tools", bool, model=model))
@@ -211,7 +206,7 @@ class LoadedProvider:
 
         with (
             _ErrorConverter(self, hook),
-            capture_output(f"{self.info.name} printed in {hook}", self._notify or ignore_notice),
+            capture_output(f"{self.info.name} printed in {hook}", self._notify),
             self._limit_time(hook),
         ):
             yield
@@ -289,6 +284,11 @@ class GuardedStreamReader:
     def size(self) -> int | None:
         """The number of characters of the answer so far; None if the reader does not count them."""
         return getattr(self._reader, "size", None)
+
+    @property
+    def notice(self) -> str:
+        """A line for the user about the stream, to be shown once it has ended; "" for none."""
+        return getattr(self._reader, "notice", "")
 
     @property
     def over(self) -> bool:

@@ -180,6 +180,7 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     return LoadedProvider(
         hooks,
         info,
+        plugin=plugin,
         is_builtin=distribution in (DISTRIBUTION, "config.toml"),
         missing_tool_hooks=[hook for hook in TOOL_HOOKS if not defines_hook(plugin, hook)],
     )
@@ -202,6 +203,7 @@ def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
 
     The tool hooks are required here only from an instance that inherits `provider_supports_tools`, which returns True.
     """
+    required: tuple[str, ...]
     if isinstance(plugin, ModuleType):
         required = REQUIRED_HOOKS + MODULE_HOOKS
     elif defines_hook(plugin, "provider_supports_tools"):

@@ -38,6 +38,7 @@ class ProviderInfo(NamedTuple):
             without a scheme or port.
         offline_advice: the hint to show if the provider cannot be reached; "" for the default.
         no_model_advice: the hint to show if the provider lists no models; "" for the default.
+        stall_timeout: the default of `--timeout` in seconds, if models may be silent for longer than usual.
     """
 
     name: str
@@ -52,6 +53,7 @@ class ProviderInfo(NamedTuple):
     base_url_env: tuple[str, ...] = ()
     offline_advice: str = ""
     no_model_advice: str = ""
+    stall_timeout: float | None = None
 
 
 class ChatRequest(NamedTuple):
@@ -68,6 +70,9 @@ class ChatRequest(NamedTuple):
         stream: whether to request a stream.
         schema: the JSON Schema that the answer must match; None for free text. The system message describes the
             schema and ask validates the answer, so send it only if the API supports that together with callable tools.
+        conversation: an id that is the same for all requests of a conversation, and "" if there is none; services
+            that cache prompts by such a key find them again.
+        show_reasoning: whether the user wants to see the model's reasoning.
     """
 
     model: str
@@ -77,6 +82,8 @@ class ChatRequest(NamedTuple):
     options: Mapping[str, Any] = EMPTY_MAPPING
     stream: bool = True
     schema: Mapping[str, Any] | None = None
+    conversation: str = ""
+    show_reasoning: bool = False
 
 
 class HttpRequest(NamedTuple):
@@ -180,6 +187,7 @@ class StreamReader(Protocol):
     - `size`, an int: the number of characters in the answer so far, including reasoning and tool call arguments. It is
       limited, and the stream times out if it has not grown for `--timeout` seconds. Without this attribute, the size
       of every event counts.
+    - `notice`, a str: a line for the user about the stream, shown once it has ended; "" for none.
     """
 
     ended: bool

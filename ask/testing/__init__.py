@@ -8,7 +8,7 @@
         provider = groq
 
 Only the provider's hooks are called, so the tests need no network, API key or setup. Subclasses of `ChatCompletions`
-are also tested with sample answers; other providers supply their own in `samples` and `whole`.
+and `Responses` are also tested with sample answers; other providers supply their own in `samples` and `whole`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,18 @@ from ask.testing.answer_tests import AnswerTests
 from ask.testing.base import list_host_arguments
 from ask.testing.failure_tests import FailureTests
 from ask.testing.request_tests import RequestTests
+from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, EXPECTED, Expected
 
-__all__ = ["CHAT_COMPLETIONS_SAMPLES", "CHAT_COMPLETIONS_WHOLE", "EXPECTED", "Expected", "ProviderContract"]
+__all__ = [
+    "CHAT_COMPLETIONS_SAMPLES",
+    "CHAT_COMPLETIONS_WHOLE",
+    "EXPECTED",
+    "RESPONSES_SAMPLES",
+    "RESPONSES_WHOLE",
+    "Expected",
+    "ProviderContract",
+]
 
 
 class ProviderContract(RequestTests, AnswerTests, FailureTests):
@@ -33,7 +42,8 @@ class ProviderContract(RequestTests, AnswerTests, FailureTests):
     Attributes:
         provider: the object that the entry point names: an instance of `ask.Provider`, or a module with the hooks.
         samples: streamed answers by kind, with the content that `EXPECTED` defines for each kind. The default, None,
-            uses the built-in samples for subclasses of `ChatCompletions`, and no samples for other providers.
+            uses the built-in samples for subclasses of `ChatCompletions` and `Responses`, and no samples for other
+            providers.
         whole: the same answers by kind, with the same text, calls and usage, as returned without streaming.
     """
 
@@ -61,7 +71,8 @@ class ProviderContract(RequestTests, AnswerTests, FailureTests):
         info = self.info
         assert re.fullmatch(r"[a-z][a-z0-9_-]*", info.name), f"name: {info.name!r}"
         assert info.title.strip(), "title is what people call the service"
-        assert re.fullmatch(r"https?://[^\s?#]*[^\s?#/]", info.base_url), f"base_url: {info.base_url!r}"
+        is_http = re.fullmatch(r"https?://[^\s?#]*[^\s?#/]", info.base_url)
+        assert is_http or (not info.base_url and self.sends_without_http), f"base_url: {info.base_url!r}"
         assert info.framing in ("sse", "ndjson"), f"framing: {info.framing!r}"
         assert isinstance(info.key_env, tuple), "key_env is a tuple of names"
         for variable in info.key_env:

@@ -17,6 +17,7 @@ from ask import (
     Message,
     Provider,
     ProviderInfo,
+    Responses,
     ServerEvent,
     StreamReader,
     ToolCall,
@@ -25,6 +26,7 @@ from ask import (
 from ask.plugin_api.loader import defines_hook
 from ask.plugin_api.provider import TOOL_HOOKS
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
+from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
 
 
@@ -47,18 +49,30 @@ class ContractBase:
 
     @property
     def streams(self) -> Mapping[str, Sequence[ServerEvent]]:
-        default = CHAT_COMPLETIONS_SAMPLES if isinstance(self.provider, ChatCompletions) else {}
-        return default if self.samples is None else self.samples
+        if self.samples is not None:
+            return self.samples
+        if isinstance(self.provider, Responses):
+            return RESPONSES_SAMPLES
+        return CHAT_COMPLETIONS_SAMPLES if isinstance(self.provider, ChatCompletions) else {}
 
     @property
     def wholes(self) -> Mapping[str, Mapping[str, Any]]:
-        default = CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
-        return default if self.whole is None else self.whole
+        if self.whole is not None:
+            return self.whole
+        if isinstance(self.provider, Responses):
+            return RESPONSES_WHOLE
+        return CHAT_COMPLETIONS_WHOLE if isinstance(self.provider, ChatCompletions) else {}
 
     @property
     def has_tools(self) -> bool:
         """Whether the provider has the hooks that any provider with tools needs."""
         return all(defines_hook(self.provider, hook) for hook in TOOL_HOOKS)
+
+    @property
+    def sends_without_http(self) -> bool:
+        """Whether the provider implements `provider_send`."""
+        own = getattr(self.provider, "provider_send", None)
+        return own is not None and getattr(own, "__func__", own) is not Provider.provider_send
 
     def call(self, hook: str, **arguments: Any) -> Any:
         """Call a hook as ask does, with only the arguments that it accepts. A module may omit hooks with a default."""

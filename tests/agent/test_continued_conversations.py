@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import wire
-from tests.model_server import ModelServer, Request
+from tests.model_server import NOT_FOUND, ModelServer, Reply, Request
 from tests.program import TEST_KEY, Ask, Home, Result, Running
 from tests.provider_wires import SERVICES
 from tests.saved_history import history_file, read_conversations, read_saved_runs, save_run
@@ -18,7 +18,13 @@ from tests.saved_history import history_file, read_conversations, read_saved_run
 @pytest.fixture(autouse=True)
 def reply_with_last_word(server: ModelServer) -> None:
     """Answer every question with its last word."""
-    server.reply(lambda request: wire.says(f"Answer {user_contents(request)[-1].rsplit(maxsplit=1)[-1]}."))
+
+    def answer(request: Request) -> Reply:
+        if request.path.endswith("/responses"):
+            return NOT_FOUND
+        return wire.says(f"Answer {user_contents(request)[-1].rsplit(maxsplit=1)[-1]}.")
+
+    server.reply(answer)
 
 
 def user_contents(request: Request) -> list[str]:

@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 from ask.cli.config import format_value, parse_key, parse_value
 from ask.config_file import UNSET, find_value, update_toml
 from ask.errors import AskError
-from ask.settings import PROVIDER_KEYS, SEARCH_ENGINES, SETTINGS, Config, Settings, get_default_value, resolve_settings
+from ask.settings import (
+    APIS,
+    PROVIDER_KEYS,
+    SEARCH_ENGINES,
+    SETTINGS,
+    Config,
+    Settings,
+    get_default_value,
+    resolve_settings,
+)
 from tests.program import Ask, Home, Result, run
 
 COMMENTED = """\
@@ -490,8 +499,9 @@ def test_every_key_sets_the_field_that_has_its_default() -> None:
 )
 def test_formatted_values_parse_to_the_same_value(key: str, data: st.DataObject) -> None:
     found = parse_key(key)
+    allowed = {"search.engine": SEARCH_ENGINES, "providers.a.api": APIS}.get(key)
     examples = {
-        str: st.sampled_from(SEARCH_ENGINES) if key == "search.engine" else st.text(),
+        str: st.sampled_from(allowed) if allowed else st.text(),
         int: st.integers(1, 1_000_000),
         float: st.floats(0.001, 1e6),
         bool: st.booleans(),

@@ -7,16 +7,23 @@ from typing import Any
 
 import pytest
 
-from ask import Attachment, ChatRequest, Message, Provider
+from ask import Attachment, ChatCompletions, ChatRequest, Message, Provider
 from providers import anthropic, deepseek, demo, gemini, lmstudio, moonshot, ollama, openai, openrouter, xai
-from tests import wire
+from tests import responses_wire, wire
 from tests.providers.anthropic_wire import read_by_anthropic
 from tests.providers.gemini_wire import plain, read_by_google
 from tests.providers.test_ollama_requests import read_by_ollama
 from tests.sample_files import BEGINNINGS, PAPER, PHOTO, SPEECH
 
 NATIVE = {"anthropic": anthropic, "gemini": gemini, "ollama": ollama}
-CHAT = {module.provider.info.name: module for module in (deepseek, demo, lmstudio, moonshot, openai, openrouter, xai)}
+CHAT: dict[str, ChatCompletions] = {
+    provider.info.name: provider
+    for provider in (
+        *(module.provider for module in (deepseek, demo, lmstudio, moonshot, openrouter)),
+        *(module.provider.chat for module in (openai, xai)),
+    )
+}
+RESPONSES = {"openai": openai, "xai": xai}
 SYSTEM = Message("system", "Be kind.")
 
 
@@ -38,13 +45,26 @@ def filter_accepted(provider: Provider, *attachments: Attachment) -> list[Attach
 
 @pytest.mark.parametrize("name", sorted(CHAT))
 def test_files_fit_openais_types(name: str) -> None:
-    provider = CHAT[name].provider
+    provider = CHAT[name]
     sent = body(provider, *filter_accepted(provider, PHOTO, PAPER, SPEECH))
     plain_body = wire.without_fields(sent, {"cache_control"})
     assert wire.read_by_openai(plain_body) == plain_body
     text, image = sent["messages"][1]["content"][:2]
     assert text["text"] == "what is this?"
     assert image == {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PHOTO.base64}"}}
+
+
+@pytest.mark.parametrize("name", sorted(RESPONSES))
+def test_files_fit_the_types_of_the_responses_api(name: str) -> None:
+    provider = RESPONSES[name].provider
+    sent = body(provider, *filter_accepted(provider, PHOTO, PAPER, SPEECH))
+    responses_wire.check_request(sent)
+    text, image, *files = sent["input"][1]["content"]
+    assert text == {"type": "input_text", "text": "what is this?"}
+    assert image["image_url"] == f"data:image/png;base64,{PHOTO.base64}"
+    data = f"data:application/pdf;base64,{PAPER.base64}"
+    paper = {"type": "input_file", "filename": "paper.pdf", "file_data": data}
+    assert files == ([paper] if name == "openai" else [])
 
 
 def test_pdf_and_audio_have_their_own_parts() -> None:
@@ -58,8 +78,10 @@ def test_pdf_and_audio_have_their_own_parts() -> None:
 
 
 def test_file_without_a_prompt_has_no_empty_text_part() -> None:
-    (part,) = body(openai.provider, PHOTO, text="")["messages"][1]["content"]
+    (part,) = body(openai.provider.chat, PHOTO, text="")["messages"][1]["content"]
     assert part["type"] == "image_url"
+    (part,) = body(openai.provider, PHOTO, text="")["input"][1]["content"]
+    assert part["type"] == "input_image"
     (block,) = body(anthropic.provider, PHOTO, text="")["messages"][0]["content"]
     assert block["type"] == "image"
     (only,) = body(gemini.provider, PHOTO, text="")["contents"][0]["parts"]
@@ -146,5 +168,6 @@ TAKEN: dict[tuple[str, str], set[str]] = {
 
 @pytest.mark.parametrize(("name", "model"), TAKEN)
 def test_each_model_accepts_the_documented_types(name: str, model: str) -> None:
-    provider = (NATIVE | CHAT)[name].provider
+    modules = NATIVE | RESPONSES
+    provider: Provider = modules[name].provider if name in modules else CHAT[name]
     assert {media_type for media_type in BEGINNINGS if accepts(provider, model, media_type)} == TAKEN[name, model]

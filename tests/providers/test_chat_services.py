@@ -21,7 +21,7 @@ from tests.host_requests import prepare_request
 from tests.json_strategies import replace_any_part
 from tests.recording_tests import check_types
 
-SERVICES: dict[str, ChatCompletions] = {one.info.name: one for one in (openai, deepseek, moonshot, xai)}
+SERVICES: dict[str, ChatCompletions] = {one.info.name: one for one in (openai.chat, deepseek, moonshot, xai.chat)}
 NEED_REASONING = {"deepseek", "moonshot"}
 TOOLS = (
     ToolSpec("list_dir", "List a folder", {"type": "object", "properties": {"dirpath": {"type": "string"}}}),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,6 @@ from tests.json_strategies import replace_any_part
 from tests.model_server import ModelServer, Reply
 from tests.recorded_exchanges import QUESTION, send_request
 from tests.sample_answers import CALLS, SAMPLE_ANSWERS, SampleAnswers, data_of
-from tests.wire import whole_reply
 
 EXAMPLES = 15
 """Number of generated streams for each format and test."""
@@ -140,7 +140,7 @@ def check_calls(turn: RequestResult) -> None:
 
 @samples
 def test_stream_and_complete_response_are_read_alike(model: ModelServer, sample: SampleAnswers) -> None:
-    for reply, stream in ((sample.streamed(sample.stream), True), (whole_reply(sample.whole), False)):
+    for reply, stream in ((sample.streamed(sample.stream), True), (sample.complete(sample.whole), False)):
         turn = run_reply(model, sample, reply, stream=stream)
         assert (turn.answer.text, turn.answer.reasoning) == ("Hello, wörld!", "Hm.")
         assert [json.loads(call.arguments) for call in turn.tool_calls] == MADE
@@ -152,8 +152,7 @@ def test_truncated_stream_never_leads_to_a_call(model: ModelServer, sample: Samp
     (body,) = sample.streamed(sample.stream).steps
     assert isinstance(body, bytes)
     for end in range(0, len(body), every):
-        kind = sample.streamed(()).content_type
-        turn = run_reply(model, sample, Reply([body[:end]], content_type=kind))
+        turn = run_reply(model, sample, replace(sample.streamed(()), steps=[body[:end]]))
         assert turn.error or [json.loads(call.arguments) for call in turn.tool_calls] == MADE
 
 

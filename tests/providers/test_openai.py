@@ -1,4 +1,7 @@
-"""OpenAI: the provider contract, recorded responses, and the rules of its own models."""
+"""OpenAI on Chat Completions: the provider contract, recorded responses, and the rules of its own models.
+
+tests/providers/test_openai_responses.py tests the Responses API.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import pytest
 from ask import ChatRequest, Message, ProviderError, ToolSpec
 from ask.errors import ParameterError
 from ask.testing import ProviderContract
-from providers.openai import provider as openai
+from providers.openai import provider
 from tests import wire
 from tests.host_requests import prepare_request
 from tests.model_server import ModelServer
 from tests.recorded_exchanges import ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
 
+openai = provider.chat
 QUESTION = [Message("user", "hi")]
 TOOLS = [ToolSpec("bash", "Run a command", {"type": "object"})]
 NEEDS_NONE = (

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ask_providers.openrouter import provider as openrouter
-from tests import wire
+from tests import responses_wire, wire
 from tests.model_server import ModelServer
 from tests.program import TEST_KEY, Ask, Home, Result
 from tests.recorded_exchanges import list_chunkings, make_reply, replay_recording, split_at
@@ -23,6 +23,7 @@ from tests.recordings import Recording, recordings
 from tests.sample_answers import SAMPLE_ANSWERS
 
 NAMES = ("anthropic", "deepseek", "gemini", "lmstudio", "moonshot", "ollama", "openai", "openrouter", "xai")
+FOLDERS = (*NAMES, "openai-responses")
 OWN_WIRES = {"anthropic", "gemini", "ollama"}
 """Providers with their own API; their Chat Completions recordings come from another endpoint of the service."""
 EVERY = 10
@@ -30,7 +31,7 @@ EXIT_CODES = {"ok": 0, "length": 10, "filter": 10, "error": 6, "empty": 10, "cut
 LONG = 20_000
 """Bytes from which a body is slow if sent byte by byte."""
 
-RECORDED = [recording for name in NAMES for recording in recordings(name)][::EVERY]
+RECORDED = [recording for name in FOLDERS for recording in recordings(name)][::EVERY]
 LISTED = {"ollama-009"}
 """Recordings for which the models list may be requested too, because they report a much longer prompt than ours."""
 ERRORS = [recording for recording in RECORDED if recording.outcome == "error"]
@@ -40,6 +41,7 @@ OPENROUTER = recordings("openrouter")
 
 
 def service(recording: Recording) -> str:
+    """Return the provider to ask: `openai` for all recordings of the Responses API."""
     return recording.name.partition("-")[0]
 
 
@@ -167,6 +169,17 @@ def read_chat(body: Any) -> Round:
     )
 
 
+def read_responses(body: Any) -> Round:
+    responses_wire.check_request(body)
+    calls = [item for item in body["input"] if item.get("type") == "function_call"]
+    results = [item for item in body["input"] if item.get("type") == "function_call_output"]
+    return (
+        [(call["name"], json.loads(call["arguments"])) for call in calls],
+        [call["call_id"] for call in calls],
+        [(result["call_id"], result["output"]) for result in results],
+    )
+
+
 def read_anthropic(body: Any) -> Round:
     _, assistant, answered = body["messages"]
     calls = [block for block in assistant["content"] if block["type"] == "tool_use"]
@@ -197,7 +210,13 @@ def read_ollama(body: Any) -> Round:
     )
 
 
-READ = {"openai-chat": read_chat, "anthropic": read_anthropic, "gemini": read_gemini, "ollama": read_ollama}
+READ = {
+    "openai-chat": read_chat,
+    "openai-responses": read_responses,
+    "anthropic": read_anthropic,
+    "gemini": read_gemini,
+    "ollama": read_ollama,
+}
 
 
 # OpenRouter without the program; the other providers' own tests do the same

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ OPTIONAL = {"type": "object", "properties": {"a": TEXT}, "additionalProperties":
 TALK = (Message("system", "Answer in JSON that fits ..."), Message("user", "Who?"))
 TOOLS = (ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}}),)
 JSON_ALONE = {"type": "json_object"}
+RESPONSES = {"openai", "xai"}
 BESIDE_TOOLS = {"openrouter", "openai", "xai", "anthropic", "gemini"}
 Json = dict[str, Any]
 
@@ -54,6 +56,8 @@ def find_schema(name: str, body: Json) -> Any:
         return config.get("responseJsonSchema")
     if name == "ollama":
         return body.get("format")
+    if name in RESPONSES:
+        return body.get("text", {}).get("format", {}).get("schema")
     form = body.get("response_format")
     return form["json_schema"]["schema"] if form and "json_schema" in form else form
 
@@ -84,7 +88,7 @@ def test_schema_with_tools_only_if_tools_are_still_called(name: str) -> None:
 
 
 def build_json_schema(schema: Json) -> Json:
-    body = openai.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
+    body = openai.chat.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
     response_format = body["response_format"]
     assert (response_format["type"], response_format["json_schema"]["name"]) == ("json_schema", "answer")
     return dict(response_format["json_schema"])
@@ -99,12 +103,12 @@ def test_schema_is_strict_if_possible() -> None:
 
 def test_non_object_schema_is_only_in_the_prompt() -> None:
     for schema in (parse_short_form("[string]"), {"type": "integer"}, {"anyOf": [TEXT]}):
-        assert "response_format" not in openai.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
+        assert "response_format" not in openai.chat.body(ChatRequest("gpt-6-sol", TALK, schema=schema))
 
 
 def test_user_s_response_format_wins() -> None:
     options = {"response_format": {"type": "text"}}
-    assert openai.body(ChatRequest("gpt-6-sol", TALK, schema=SCHEMA, options=options))["response_format"] == {
+    assert openai.chat.body(ChatRequest("gpt-6-sol", TALK, schema=SCHEMA, options=options))["response_format"] == {
         "type": "text"
     }
 
@@ -202,12 +206,14 @@ def test_a_gemini_before_3_has_either_tools_or_a_schema(model: str) -> None:
 # Refusals
 
 REFUSALS = [
+    (openai.chat, 400, "Invalid schema for response_format 'answer': In context=(), 'not' is not permitted."),
+    (openai.chat, 400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."),
+    (openai.chat, 422, "response_format.type `json_schema` is unavailable now"),
+    (openai.chat, 400, "This response_format type is unavailable now"),
+    (openai.chat, 400, "The model does not support formatted output but some have been specified in the request."),
+    (openai.chat, 400, "'response_format` json_object cannot be combined with tool/function calling"),
     (openai, 400, "Invalid schema for response_format 'answer': In context=(), 'not' is not permitted."),
-    (openai, 400, "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model."),
-    (openai, 422, "response_format.type `json_schema` is unavailable now"),
-    (openai, 400, "This response_format type is unavailable now"),
-    (openai, 400, "The model does not support formatted output but some have been specified in the request."),
-    (openai, 400, "'response_format` json_object cannot be combined with tool/function calling"),
+    (openai, 400, "Invalid parameter: 'text.format' is not supported with this model."),
     (moonshot, 400, "Invalid request: it is not a valid moonshot flavored json schema, details: type is not defined"),
     (openrouter, 404, "No endpoints found that support structured outputs."),
     (SERVICES["anthropic"].provider, 400, "output_config: Extra inputs are not permitted"),
@@ -222,7 +228,8 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("provider", "status", "message"), REFUSALS, ids=lambda part: str(part)[:30])
 def test_refused_schema_is_recognized(server: ModelServer, provider: Any, status: int, message: str) -> None:
-    server.reply(whole_reply({"error": {"message": message}}, status))
+    reply = whole_reply({"error": {"message": message}}, status)
+    server.reply(replace(reply, responses_api=provider is openai))
     exchange = send_request(provider, server, ChatRequest("model-1", TALK, schema=SCHEMA), tries=3)
     assert isinstance(exchange.result.error, ProviderError)
     assert exchange.result.error.remedy is Remedy.WITHOUT_SCHEMA
@@ -232,6 +239,6 @@ def test_refused_schema_is_recognized(server: ModelServer, provider: Any, status
 def test_other_refusals_are_not_blamed_on_the_schema(server: ModelServer) -> None:
     for schema, message in ((SCHEMA, "temperature is too high"), (None, "Invalid schema for response_format")):
         server.reply(whole_reply({"error": {"message": message}}, 400))
-        exchange = send_request(openai, server, ChatRequest("gpt-6-sol", TALK, schema=schema))
+        exchange = send_request(openai.chat, server, ChatRequest("gpt-6-sol", TALK, schema=schema))
         assert isinstance(exchange.result.error, ProviderError)
         assert exchange.result.error.remedy is Remedy.NONE

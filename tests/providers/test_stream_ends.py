@@ -8,7 +8,7 @@ from ask import ServerEvent
 from tests.sample_answers import SAMPLE_ANSWERS, data_of
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "ollama"])
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "ollama"])
 def test_only_the_last_event_completes_the_stream(wire: str) -> None:
     sample = SAMPLE_ANSWERS[wire]
     for events in (sample.stream, sample.says("Hello.")[1]):
@@ -21,7 +21,7 @@ def test_only_the_last_event_completes_the_stream(wire: str) -> None:
         assert reader.ended
 
 
-@pytest.mark.parametrize("wire", ["openai-chat", "anthropic", "ollama"])
+@pytest.mark.parametrize("wire", ["openai-chat", "openai-responses", "anthropic", "ollama"])
 def test_error_ends_the_stream_without_completing_it(wire: str) -> None:
     reader = SAMPLE_ANSWERS[wire].provider.provider_stream_reader()
     reader.feed(ServerEvent(None, '{"error": {"message": "it failed"}}'))

@@ -1,4 +1,7 @@
-"""xAI: the provider contract, recorded responses, errors, usage and prices."""
+"""xAI on Chat Completions: the provider contract, recorded responses, errors, usage and prices.
+
+tests/providers/test_xai_responses.py tests the Responses API.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ import pytest
 from ask import ChatRequest, ProviderError
 from ask.errors import ParameterError
 from ask.testing import ProviderContract
-from providers.xai import provider as xai
+from providers.xai import provider
 from tests import wire
 from tests.model_server import ModelServer
 from tests.recorded_exchanges import QUESTION, ExchangeResult, send_request
 from tests.recording_tests import RecordingTests
 
+xai = provider.chat
 INVALID = "Client specified an invalid argument"
 BAD_KEY = "Incorrect API key provided: xa***gA. You can obtain an API key from https://console.x.ai."
 

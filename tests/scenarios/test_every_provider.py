@@ -171,7 +171,7 @@ NO_TOOLS: dict[str, tuple[int, Json]] = {
 def test_a_model_without_tool_support_gets_one_request_without_tools(ask: Ask, server: ModelServer, name: str) -> None:
     service = SERVICES[name]
     status, refusal = NO_TOOLS[name]
-    server.reply(chat_wire.whole_reply(refusal, status), service.says("Hello."))
+    server.reply(service.refuses(status, refusal), service.says("Hello."))
     result = ask(*command(service), "hi")
     assert (result.text, result.code) == ("Hello.\n", 0)
     [line] = result.stderr.splitlines()
@@ -301,7 +301,7 @@ def test_missing_credit_is_not_retried_and_the_error_names_the_billing_page(
 
 def check_refused(ask: Ask, server: ModelServer, name: str, status: int, refusal: Json) -> str:
     """Check that a request was refused for good; return the line printed."""
-    server.reply(chat_wire.whole_reply(refusal, status))
+    server.reply(SERVICES[name].refuses(status, refusal))
     result = ask(*command(SERVICES[name]), "hi")
     line = one_line(result)
     assert result.code == 6

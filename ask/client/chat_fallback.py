@@ -1,0 +1,58 @@
+"""The fallback to Chat Completions for base URLs that do not have the Responses API."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from zlib import crc32
+
+from ask.atomic_files import write_private_file
+from ask.plugin_api.loaded_provider import LoadedProvider
+from ask.plugin_api.loader import check_provider
+from ask.plugin_api.provider import Provider
+from ask.version import DISTRIBUTION
+
+MISSING_API_STATUSES = (404, 405, 501)
+"""HTTP statuses of a request to an API that a server does not have."""
+MAX_AGE = 7 * 24 * 3600
+"""How long a missing API is remembered, in seconds; the server may be updated."""
+
+
+class ChatFallback:
+    """A provider on Chat Completions, to use once a base URL has turned out not to have the Responses API.
+
+    Attributes:
+        provider: the provider on Chat Completions.
+        is_active: whether to use it.
+    """
+
+    def __init__(self, provider: LoadedProvider, marker: Path) -> None:
+        self.provider = provider
+        self._marker = marker
+        self.is_active = self._is_remembered = is_recent(marker)
+
+    def remember(self) -> None:
+        """Also use it in later runs."""
+        if not self._is_remembered:
+            self._is_remembered = True
+            with contextlib.suppress(OSError):  # without it, the next run sends one request more
+                write_private_file(self._marker, b"")
+
+
+def is_recent(marker: Path) -> bool:
+    try:
+        return 0 <= time.time() - marker.stat().st_mtime < MAX_AGE
+    except OSError:
+        return False
+
+
+def find_chat_fallback(provider: LoadedProvider, base_url: str, cache: Path) -> ChatFallback | None:
+    """Return the fallback for a provider at a base URL that is not its own; None if it has none."""
+    chat = getattr(provider.plugin, "chat", None)
+    if not isinstance(chat, Provider):
+        return None
+    name = provider.info.name
+    # Only a checksum of the base URL, which may contain a password.
+    marker = cache / "chat-only" / f"{name}-{crc32(base_url.encode('utf-8', 'replace')):08x}"
+    return ChatFallback(check_provider(chat, name, DISTRIBUTION), marker)

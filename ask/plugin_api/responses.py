@@ -1,0 +1,389 @@
+"""The base class for providers that use OpenAI's Responses API.
+
+Requests are stateless: the service stores nothing, and the reasoning that it returns in encrypted form is sent back.
+Response JSON is untrusted: every value's type is checked before use.
+https://developers.openai.com/api/reference/resources/responses
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ask.errors import ProviderError, Remedy
+from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, ToolSpec, Usage
+from ask.parsing import arguments_object, as_dict, as_int, as_list, as_number, as_text, find_error, parse_json
+from ask.plugin_api.chat_completions import ChatCompletions, invent_id, sanitize_tool_name, shorten_call_id
+from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider
+from ask.plugin_api.responses_stream import (
+    ResponsesStreamReader,
+    join_parts,
+    read_items,
+    read_parts,
+    read_reasoning,
+    read_refusal,
+    read_text,
+)
+
+MAX_CALL_ID_LENGTH = 64
+NO_REASONING_PATTERN = re.compile(r"(?:ft:)?(?:gpt-3\.5|gpt-4|chatgpt-|gpt-5(?:\.\d+)?-chat)")
+"""OpenAI's models without reasoning."""
+ENCRYPTED_REASONING = "reasoning.encrypted_content"
+INCOMPLETE_REASONS = {"content_filter": Finish.FILTER}
+"""The reasons for an incomplete response other than the token limit."""
+TOKEN_LIMIT_OPTIONS = ("max_output_tokens", "max_completion_tokens", "max_tokens")
+"""The names under which the user may set the token limit; the first one set applies."""
+OPTION_NAMES = {
+    "max_output_tokens": "max_tokens",
+    "reasoning.effort": "reasoning_effort",
+    "text.verbosity": "verbosity",
+}
+"""Option names by the API parameter that they become, to explain errors about that parameter."""
+NO_SUMMARY_HINT = "leave out -v, which asks for a summary of the reasoning"
+INVALID_REASONING_CODE = "invalid_encrypted_content"
+"""The error for reasoning that cannot be decrypted, as after a change of the key's organization."""
+ERROR_STATUSES = {"rate_limit_exceeded": 429, "server_error": 500, "vector_store_timeout": 504}
+"""HTTP statuses by error code, for the errors inside a response that may be temporary."""
+
+
+class Responses(Provider):
+    """A provider that uses the Responses API.
+
+    What services have in common on both of OpenAI's APIs comes from a `ChatCompletions`: the headers, the models list,
+    the forms of tools and schemas, and how errors are read. `chat` is also what ask uses instead if a base URL other
+    than the service's own has no Responses API.
+
+    Args:
+        chat: the same service on Chat Completions.
+        arguments: those of `ChatCompletions`, from which `chat` is created if it is not given.
+    """
+
+    def __init__(self, chat: ChatCompletions | None = None, **arguments: Any) -> None:
+        self.chat = chat or ChatCompletions(**arguments)
+        super().__init__(self.chat.info)
+
+    @property
+    def state_owner(self) -> str:
+        """The provider's name in `Native`: the same service has other native parts on Chat Completions."""
+        return f"{self.info.name}:responses"
+
+    # Requests
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Return the headers of every request."""
+        return self.chat.headers(key)
+
+    def requires_chat(self, model: str) -> bool:
+        """Check whether the service offers a model on Chat Completions only."""
+        return False
+
+    def can_reason(self, model: str) -> bool:
+        """Check whether requests to a model may ask for its reasoning.
+
+        OpenAI rejects that for models without reasoning: https://github.com/pydantic/pydantic-ai/issues/3326
+        """
+        return not NO_REASONING_PATTERN.match(model.rpartition("/")[2])
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        """Return the body of a request; override to add a service's own parameters."""
+        body: dict[str, Any] = {"model": request.model, "input": self.format_input(request), "store": False}
+        if request.tools:
+            body["tools"] = list(request.tools)
+            body["tool_choice"] = request.tool_choice
+        if self.can_reason(request.model):
+            body["include"] = [ENCRYPTED_REASONING]
+            if request.show_reasoning:
+                body["reasoning"] = {"summary": "auto"}
+        if request.conversation:
+            body["prompt_cache_key"] = request.conversation
+        if request.stream:
+            body["stream"] = True
+        if request.schema is not None and self.chat.takes_schema(request, request.schema):
+            json_schema = as_dict(self.chat.response_format(request.schema).get("json_schema"))
+            body["text"] = {"format": {"type": "json_schema", **json_schema}}
+        return merge_parameters(body, to_api_parameters(request.options))
+
+    def format_input(self, request: ChatRequest) -> list[dict[str, Any]]:
+        """Convert the conversation to input items."""
+        items: list[dict[str, Any]] = []
+        call_ids = CallIdMap()
+        for message in request.messages:
+            if message.role == "tool":
+                call_id = call_ids.get_id(message.tool_call_id)
+                items.append({**(message.formatted_result or {}), "call_id": call_id})
+            elif message.role == "assistant":
+                items += self.format_assistant_items(message, request.model, call_ids)
+            else:
+                items.append(self.format_message(message))
+        return items
+
+    def format_message(self, message: Message) -> dict[str, Any]:
+        """Convert a system or user message to an input item."""
+        if not message.attachments:
+            return {"role": message.role, "content": message.content}
+        text_parts = [{"type": "input_text", "text": message.content}] if message.content else []
+        return {"role": message.role, "content": [*text_parts, *map(self.format_attachment, message.attachments)]}
+
+    def format_attachment(self, attachment: Attachment) -> dict[str, Any]:
+        """Convert an attachment to a content part: an image or a named file."""
+        if attachment.media_type.startswith("image/"):
+            return {"type": "input_image", "image_url": attachment.data_url, "detail": "auto"}
+        return {"type": "input_file", "filename": attachment.name, "file_data": attachment.data_url}
+
+    def format_assistant_items(self, message: Message, model: str, call_ids: CallIdMap) -> list[dict[str, Any]]:
+        """Convert an assistant message to items.
+
+        The service's own items are sent back verbatim if they match the message; otherwise items are built from its
+        text and calls.
+        """
+        calls = [
+            {
+                "type": "function_call",
+                "call_id": call_ids.assign_id(call.id),
+                "name": sanitize_tool_name(call.name),
+                "arguments": "{}" if arguments_object(call.arguments) is None else call.arguments,
+            }
+            for call in message.tool_calls
+        ]
+        items = [as_dict(item) for item in as_list(self.native_for(message, model).get("output"))]
+        is_same_text = "".join(map(read_text, items)) == message.content
+        if not items or not is_same_text or list_call_ids(items) != [call.id for call in message.tool_calls]:
+            return [{"role": "assistant", "content": message.content}, *calls] if message.content else calls
+        remaining_calls = iter(calls)
+        return [
+            item | next(remaining_calls) if item.get("type") == "function_call" else item
+            for item in items
+            if can_send_back(item)
+        ]
+
+    def native_for(self, message: Message, model: str) -> Mapping[str, Any]:
+        if message.native is None or message.native.provider != self.state_owner:
+            return {}
+        native = message.native._replace(provider=self.info.name)
+        return super().native_for(message._replace(native=native), model)
+
+    def provider_supports_tools(self, model: str) -> bool:
+        return self.chat.provider_supports_tools(model)
+
+    def provider_takes_attachment(self, model: str, media_type: str) -> bool:
+        is_audio = media_type.startswith("audio/") and not self.requires_chat(model)
+        return not is_audio and self.chat.provider_takes_attachment(model, media_type)
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        # Unless told otherwise, the API treats tools as strict, which would make optional parameters required.
+        functions = [as_dict(tool.get("function")) for tool in self.chat.provider_format_tools(tools)]
+        return [{"type": "function", **function, "strict": False} for function in functions]
+
+    def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+        return {"type": "function_call_output", "call_id": tool_call_id, "output": result}
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        if self.requires_chat(request.model):
+            return self.chat.provider_build_request(self.to_chat_request(request), key)
+        return HttpRequest("/responses", self.body(request), self.headers(key))
+
+    def to_chat_request(self, request: ChatRequest) -> ChatRequest:
+        """Convert the formatted tools and tool results of a request to those of Chat Completions."""
+        tools = [
+            {"type": "function", "function": {name: tool[name] for name in ("name", "description", "parameters")}}
+            for tool in request.tools
+        ]
+        messages = [
+            message._replace(
+                formatted_result=self.chat.provider_format_tool_result(
+                    message.tool_call_id, message.tool_name, message.content
+                )
+            )
+            if message.role == "tool"
+            else message
+            for message in request.messages
+        ]
+        return request._replace(tools=tools, messages=messages)
+
+    # Answers
+
+    def provider_stream_reader(self) -> ResponsesStreamReader:
+        return ResponsesStreamReader(self.chat.provider_stream_reader)
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        if "choices" in response:
+            return self.chat.provider_parse_response(response)
+        items = list(read_items(response))
+        answer = Answer(
+            text="".join(map(read_text, items)),
+            reasoning=join_parts(list(map(read_reasoning, items))),
+            finish=read_finish(response, items),
+            usage=self.parse_usage(as_dict(response.get("usage"))),
+            native=self.build_provider_state(response, items),
+        )
+        error = self.failure(response)
+        if error:
+            error.answer = answer
+            raise error
+        return answer
+
+    def failure(self, response: Mapping[str, Any]) -> ProviderError | None:
+        """Return the error inside a response with status 200, or None."""
+        error = response.get("error") if "output" in response else find_error(dict(response))
+        if not error:
+            return None
+        code = as_dict(error).get("code") or as_dict(error).get("status")
+        status = ERROR_STATUSES.get(as_text(code)) or as_int(code) or 200
+        return self.provider_parse_error(status if 400 <= status <= 599 else 200, {}, json.dumps({"error": error}))
+
+    def build_provider_state(self, response: Mapping[str, Any], items: Sequence[dict[str, Any]]) -> Native | None:
+        """Keep the items of a complete response, if they contain more than one text and calls.
+
+        None is kept if the reasoning is lost: OpenAI rejects items without the reasoning before them.
+        """
+        is_complete = response.get("status") in ("completed", None)
+        types = [item.get("type") for item in items]
+        is_reasoning_lost = "reasoning" in types and not any(
+            can_send_back(item) for item in items if item.get("type") == "reasoning"
+        )
+        has_own_parts = types.count("message") > 1 or any(
+            item.get("phase") or item.get("type") not in ("message", "function_call") for item in items
+        )
+        if not is_complete or is_reasoning_lost or not has_own_parts:
+            return None
+        return Native(self.state_owner, as_text(response.get("model")), {"output": list(map(clean_item, items))})
+
+    def provider_parse_tool_calls(self, response: Mapping[str, Any]) -> list[ToolCall]:
+        if "choices" in response:
+            return self.chat.provider_parse_tool_calls(response)
+        calls: list[ToolCall] = []
+        seen_ids: set[str] = set()
+        for item in read_items(response):
+            if item.get("type") != "function_call":
+                continue
+            arguments = item.get("arguments")
+            text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+            call_id = as_text(item.get("call_id")) or as_text(item.get("id"))
+            if not call_id or call_id in seen_ids:
+                call_id = invent_id()
+            seen_ids.add(call_id)
+            calls.append(ToolCall(call_id, as_text(item.get("name")) or "unnamed", text))
+        return calls
+
+    def parse_usage(self, usage: Mapping[str, Any]) -> Usage:
+        """Parse the tokens and the cost, as far as they are reported. Reasoning is part of the output."""
+        return Usage(
+            input_tokens=as_int(usage.get("input_tokens")),
+            output_tokens=as_int(usage.get("output_tokens")),
+            cached_tokens=as_int(as_dict(usage.get("input_tokens_details")).get("cached_tokens")),
+            cost=as_number(usage.get("cost")),
+        )
+
+    def provider_parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
+        error = self.chat.provider_parse_error(status, headers, body)
+        if error.parameter == "reasoning.summary":  # OpenAI has summaries for verified organizations only
+            error.advice = NO_SUMMARY_HINT
+        error.parameter = OPTION_NAMES.get(error.parameter or "", error.parameter)
+        if as_dict(find_error(parse_json(body))).get("code") == INVALID_REASONING_CODE:
+            error.remedy = Remedy.WITHOUT_REASONING
+        return error
+
+    def provider_notice(self, request: ChatRequest, answer: Answer) -> str:
+        return self.chat.provider_notice(request, answer)
+
+    # Models
+
+    def provider_models_request(self, key: str) -> HttpRequest | None:
+        return self.chat.provider_models_request(key)
+
+    def provider_parse_models(self, body: Any) -> list[ModelInfo]:
+        return self.chat.provider_parse_models(body)
+
+
+class CallIdMap:
+    """The ids of calls in a request: short enough, and used once. Calls of other providers may repeat theirs."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, str] = {}
+        self._used: set[str] = set()
+
+    def assign_id(self, call_id: str) -> str:
+        """Return the id for a call, which is its own if possible."""
+        assigned, count = limit_call_id(call_id), 1
+        while assigned in self._used:
+            count += 1
+            assigned = limit_call_id(f"{call_id}_{count}")
+        self._used.add(assigned)
+        self._ids[call_id] = assigned
+        return assigned
+
+    def get_id(self, call_id: str) -> str:
+        """Return the id that was last assigned to a call."""
+        return self._ids.get(call_id) or limit_call_id(call_id)
+
+
+def limit_call_id(call_id: str) -> str:
+    return call_id if len(call_id) <= MAX_CALL_ID_LENGTH else shorten_call_id(call_id)
+
+
+def list_call_ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the call ids of items, as in the tool calls that were parsed from them."""
+    calls = (item for item in items if item.get("type") == "function_call")
+    return [as_text(call.get("call_id")) or as_text(call.get("id")) for call in calls]
+
+
+def can_send_back(item: Mapping[str, Any]) -> bool:
+    """Check whether a service can use an item again.
+
+    It cannot look up stored items by their ids, so reasoning without its content is lost.
+    """
+    if item.get("type") != "reasoning":
+        return True
+    return bool(as_text(item.get("encrypted_content")) or any(read_parts(item, "content")))
+
+
+def clean_item(item: dict[str, Any]) -> dict[str, Any]:
+    """Return an item without its tokens' probabilities, and with the role that LM Studio leaves out."""
+    if item.get("type") != "message":
+        return item
+    parts = [
+        {name: value for name, value in part.items() if name != "logprobs"} for part in read_parts(item, "content")
+    ]
+    return item | {"role": "assistant", "content": parts}
+
+
+def read_finish(response: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Finish:
+    """Return why a response ended. A call that was cut off makes it incomplete, whatever its status."""
+    status = as_text(response.get("status"))
+    reason = as_text(as_dict(response.get("incomplete_details")).get("reason"))
+    calls = [item for item in items if item.get("type") == "function_call"]
+    if status in ("failed", "cancelled"):
+        return Finish.ERROR
+    if status == "incomplete" or any(call.get("status") == "incomplete" for call in calls):
+        return INCOMPLETE_REASONS.get(reason, Finish.LENGTH)
+    if any(map(read_refusal, items)):
+        return Finish.FILTER
+    return Finish.TOOL_CALLS if calls else Finish.STOP
+
+
+def to_api_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Rename the user's parameters to the API's names."""
+    parameters = dict(options)
+    limits = [parameters.pop(name) for name in TOKEN_LIMIT_OPTIONS if name in parameters]
+    if limits:
+        parameters["max_output_tokens"] = limits[0]
+    for option, (name, field) in {
+        "reasoning_effort": ("reasoning", "effort"),
+        "verbosity": ("text", "verbosity"),
+    }.items():
+        if option in parameters:
+            value = parameters.pop(option)
+            parameters[name] = {field: value} | as_dict(parameters.get(name))
+    return parameters
+
+
+def merge_parameters(body: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the user's parameters to a body. `reasoning` and `text` are merged by field."""
+    merged = {
+        name: body[name] | value
+        for name, value in parameters.items()
+        if name in ("reasoning", "text") and isinstance(body.get(name), dict) and isinstance(value, dict)
+    }
+    return body | dict(parameters) | merged

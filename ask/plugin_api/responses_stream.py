@@ -1,0 +1,241 @@
+"""Assembles a Responses API stream into the response that the non-streaming API would have returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+from ask.parsing import as_dict, as_int, as_list, as_text, parse_json
+from ask.plugin_api.chat_completions import ChatStreamReader
+from ask.plugin_api.provider import CallDelta, Delta, ReasoningDelta, ServerEvent, TextDelta
+
+FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+DELTA_EVENTS = {
+    "response.output_text.delta": ("message", "output_text"),
+    "response.refusal.delta": ("message", "refusal"),
+    "response.reasoning_summary_text.delta": ("reasoning", "summary_text"),
+    "response.reasoning_text.delta": ("reasoning", "reasoning_text"),
+    "response.function_call_arguments.delta": ("function_call", "arguments"),
+}
+"""The events that add text, with the type of the item and of the part that they add it to."""
+PART_LISTS = {"summary_text": "summary"}
+"""The field of an item that contains parts of a type, if it is not `content`."""
+PART_TEXT_FIELDS = {"refusal": "refusal"}
+"""The field of a part that contains its text, if it is not `text`."""
+ITEM_OVERHEAD = 10_000
+"""Characters added to `size` for each item and part, to bound the memory they take."""
+TEXT_DIFFERS_NOTICE = "the streamed answer differs from the complete one that the service sent at its end"
+
+
+class ResponsesStreamReader:
+    """The `ask.StreamReader` for Responses API streams.
+
+    The final event contains the complete response, which replaces what was assembled from the deltas. Text that came
+    without deltas, as some services send it, is returned as one delta.
+
+    Args:
+        open_chat_reader: creates the reader for a stream that turns out to be in the Chat Completions format.
+    """
+
+    def __init__(self, open_chat_reader: Callable[[], Any] = ChatStreamReader) -> None:
+        self.ended = self.over = False
+        self.size = 0
+        self.notice = ""
+        """Set if the streamed text differs from the final response."""
+        self._open_chat_reader = open_chat_reader
+        self._chat_reader: Any = None
+        self._response: dict[str, Any] = {}
+        self._error: Any = None
+        self._items: dict[int, PartialItem] = {}
+        self._text = StringIO()
+        self._has_reasoning = False
+        self._call_count = 0
+
+    def feed(self, event: ServerEvent) -> list[Delta]:
+        if self.over and self._chat_reader is None:
+            return []
+        data = parse_json(event.data)
+        fields = as_dict(data)
+        if self._chat_reader is not None or ("choices" in fields and not self._items):
+            return self._feed_chat_reader(event)
+        event_type = as_text(fields.get("type")) or event.event or ""
+        if event.data.strip() == "[DONE]":
+            self.ended = self.over = True
+        elif data is None:
+            self._set_error({"message": f"an event that is not JSON: {event.data[:200]}"})
+        elif event_type in FINAL_EVENTS:
+            return self._finish(as_dict(fields.get("response")))
+        elif event_type == "error" or fields.get("error"):
+            self._set_error(fields.get("error") or fields)
+        elif event_type in DELTA_EVENTS:
+            return self._add_delta(fields, *DELTA_EVENTS[event_type])
+        elif event_type in ("response.output_item.added", "response.output_item.done"):
+            self.size += len(event.data)
+            return self._add_item(fields, is_done=event_type.endswith("done"))
+        elif "response" in fields:
+            self._response = as_dict(fields["response"])
+        return []
+
+    def response(self) -> dict[str, Any]:
+        if self._chat_reader is not None:
+            return as_dict(self._chat_reader.response())
+        output = as_list(self._response.get("output")) if self.over else []
+        response = self._response | {"output": output or [item.to_dict() for _, item in sorted(self._items.items())]}
+        return response | {"error": self._error} if self._error and not response.get("error") else response
+
+    def _feed_chat_reader(self, event: ServerEvent) -> list[Delta]:
+        reader = self._chat_reader = self._chat_reader or self._open_chat_reader()
+        deltas: list[Delta] = reader.feed(event)
+        self.ended, self.over = reader.ended, getattr(reader, "over", False)
+        self.size = getattr(reader, "size", self.size + len(event.data))
+        return deltas
+
+    def _set_error(self, error: Any) -> None:
+        self._error = error
+        self.ended = True
+
+    def _get_item(self, fields: Mapping[str, Any], item_type: str) -> PartialItem:
+        """Return the item that an event belongs to, which is the last one if the event does not say."""
+        index = as_int(fields.get("output_index"))
+        index = max(self._items, default=0) if index is None else index
+        if index not in self._items:
+            self._items[index] = PartialItem({"type": item_type})
+            self.size += ITEM_OVERHEAD
+        return self._items[index]
+
+    def _add_item(self, fields: Mapping[str, Any], *, is_done: bool) -> list[Delta]:
+        value = as_dict(fields.get("item"))
+        item = self._get_item(fields, as_text(value.get("type")))
+        item.fields = value
+        item.is_done = is_done
+        deltas = self._announce_call(item)
+        return deltas + self._show_missing_text(item) if is_done else deltas
+
+    def _announce_call(self, item: PartialItem) -> list[Delta]:
+        if item.is_announced or item.fields.get("type") != "function_call":
+            return []
+        item.is_announced = True
+        self._call_count += 1
+        return [CallDelta(self._call_count - 1, as_text(item.fields.get("name")) or "unnamed")]
+
+    def _show_missing_text(self, item: PartialItem) -> list[Delta]:
+        """Return what the deltas of a complete item left out; nothing if they differ from it."""
+        if item.fields.get("type") == "reasoning":
+            return [] if item.parts else self._show_reasoning(read_reasoning(item.fields))
+        streamed, text = item.join_text(), read_text(item.fields)
+        return self._show_text(text[len(streamed) :]) if text.startswith(streamed) else []
+
+    def _add_delta(self, fields: Mapping[str, Any], item_type: str, part_type: str) -> list[Delta]:
+        item = self._get_item(fields, item_type)
+        text = as_text(fields.get("delta"))
+        index = as_int(fields.get("summary_index" if part_type == "summary_text" else "content_index")) or 0
+        is_new_part = (part_type, index) not in item.parts
+        if is_new_part:
+            item.parts[part_type, index] = StringIO()
+            self.size += ITEM_OVERHEAD
+        self.size += item.parts[part_type, index].write(text)
+        if item_type == "message":
+            return self._show_text(text)
+        if item_type == "reasoning":
+            return self._show_reasoning(text, is_new_part=is_new_part)
+        return self._announce_call(item) if item.fields.get("name") else []
+
+    def _show_text(self, text: str) -> list[Delta]:
+        self._text.write(text)
+        return [TextDelta(text)] if text else []
+
+    def _show_reasoning(self, text: str, *, is_new_part: bool = True) -> list[Delta]:
+        """Return reasoning to show; parts are paragraphs."""
+        if not text:
+            return []
+        separator = PART_SEPARATOR if is_new_part and self._has_reasoning else ""
+        self._has_reasoning = True
+        return [ReasoningDelta(separator + text)]
+
+    def _finish(self, response: dict[str, Any]) -> list[Delta]:
+        """Adopt the complete response, and return the text in it that was not streamed."""
+        self.ended = self.over = True
+        self._response = response
+        items = list(read_items(response))
+        if not items:  # ChatGPT's own service lists none; they are in the events before
+            return []
+        streamed, text = self._text.getvalue(), "".join(map(read_text, items))
+        if not text.startswith(streamed):
+            self.notice = "" if text.strip() == streamed.strip() else TEXT_DIFFERS_NOTICE
+            text = streamed
+        deltas: list[Delta] = []
+        if not self._items:
+            for item in items:
+                deltas += self._show_reasoning(read_reasoning(item))
+        deltas += self._show_text(text[len(streamed) :])
+        calls = [item for item in items if item.get("type") == "function_call"]
+        for call in calls[self._call_count :]:
+            deltas += self._announce_call(PartialItem(call))
+        return deltas
+
+
+class PartialItem:
+    """An item of the output as received so far: its fields, and the text of its parts by type and index."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self.parts: dict[tuple[str, int], StringIO] = {}
+        self.is_done = False
+        self.is_announced = False
+
+    def join_text(self) -> str:
+        return "".join(text.getvalue() for (kind, _), text in self.parts.items() if kind in ("output_text", "refusal"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the item in the format of the non-streaming API."""
+        if self.is_done:
+            return self.fields
+        item = dict(self.fields)
+        part_lists: dict[str, list[Any]] = {}
+        for (part_type, _), buffer in sorted(self.parts.items(), key=lambda part: part[0][1]):
+            text = buffer.getvalue()
+            if part_type == "arguments":
+                item["arguments"] = text
+            else:
+                part = {"type": part_type, PART_TEXT_FIELDS.get(part_type, "text"): text}
+                part_lists.setdefault(PART_LISTS.get(part_type, "content"), []).append(part)
+        return item | part_lists
+
+
+PART_SEPARATOR = "\n\n"
+"""Separates the parts of reasoning; each part of a summary begins with a heading."""
+
+
+def read_items(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the items of a response's output."""
+    return (as_dict(item) for item in as_list(response.get("output")))
+
+
+def read_text(item: Mapping[str, Any]) -> str:
+    """Return the text of a message item, including refusals; "" for any other item."""
+    if item.get("type") != "message":
+        return ""
+    return "".join(as_text(part.get("text")) + as_text(part.get("refusal")) for part in read_parts(item, "content"))
+
+
+def read_refusal(item: Mapping[str, Any]) -> str:
+    """Return the refusals of a message item."""
+    return "".join(as_text(part.get("refusal")) for part in read_parts(item, "content"))
+
+
+def read_reasoning(item: Mapping[str, Any]) -> str:
+    """Return the summary of a reasoning item, or else its text; "" for any other item."""
+    if item.get("type") != "reasoning":
+        return ""
+    texts = [[as_text(part.get("text")) for part in read_parts(item, name)] for name in ("summary", "content")]
+    return next(filter(None, map(join_parts, texts)), "")
+
+
+def join_parts(texts: Sequence[str]) -> str:
+    """Join the parts of reasoning to paragraphs."""
+    return PART_SEPARATOR.join(filter(None, texts))
+
+
+def read_parts(item: Mapping[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    return (as_dict(part) for part in as_list(item.get(name)))

@@ -1,0 +1,173 @@
+"""OpenAI on the Responses API: the provider contract, its models, its errors, and tool rounds through the program."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ask import ChatRequest, Message, ProviderError, ToolSpec
+from ask.errors import ParameterError
+from ask.testing import ProviderContract
+from providers.openai import provider as openai
+from tests import responses_wire, wire
+from tests.host_requests import prepare_request
+from tests.model_server import ModelServer, Reply
+from tests.program import TEST_KEY, Ask
+from tests.recorded_exchanges import ExchangeResult, send_request
+from tests.responses_wire import call, message, reasoning, response
+
+QUESTION = [Message("user", "hi")]
+TOOLS = [ToolSpec("bash", "Run a command", {"type": "object"})]
+NO_CREDIT = {"message": "You exceeded your current quota.", "param": None, "code": "insufficient_quota"}
+
+
+class TestOpenAI(ProviderContract):
+    provider = openai
+
+
+@pytest.fixture
+def ask(ask: Ask, server: ModelServer) -> Ask:
+    env = {"OPENAI_API_KEY": TEST_KEY, "OPENAI_BASE_URL": server.base_url, "ASK_PROVIDER": "openai"}
+    return Ask({**ask.env, **env}, ask.cwd)
+
+
+def send(server: ModelServer, *replies: Reply, **fields: Any) -> ExchangeResult:
+    server.reply(*replies)
+    return send_request(openai, server, ChatRequest("gpt-6-sol", QUESTION, **fields), tries=4)
+
+
+# Models
+
+
+def test_tools_keep_the_models_own_reasoning_effort() -> None:
+    body = openai.body(prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS))
+    assert "reasoning" not in body
+    effort = openai.body(prepare_request(openai, "gpt-6-sol", QUESTION, TOOLS, options={"reasoning_effort": "high"}))
+    assert effort["reasoning"] == {"effort": "high"}
+
+
+def test_audio_models_use_chat_completions(server: ModelServer) -> None:
+    server.reply(wire.says("Hello."))
+    exchange = send_request(openai, server, ChatRequest("gpt-audio", QUESTION))
+    assert (exchange.streamed_text, server.requests[0].path) == ("Hello.", "/api/v1/chat/completions")
+    server.reply(wire.says("Hello.", whole=True))
+    exchange = send_request(openai, server, ChatRequest("gpt-audio", QUESTION, stream=False))
+    assert exchange.streamed_text == "Hello."
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ("temperature", {"message": "Unsupported parameter: 'temperature'.", "param": "temperature"}),
+        ("max_tokens", {"message": "Integer below minimum value.", "param": "max_output_tokens"}),
+        ("reasoning_effort", {"message": "Unsupported value: 'minimal'.", "param": "reasoning.effort"}),
+    ],
+)
+def test_refused_parameter_has_the_user_s_name(server: ModelServer, option: str, error: dict[str, Any]) -> None:
+    exchange = send(server, responses_wire.whole_reply({"error": error}, 400), options={option: 0.5})
+    assert isinstance(exchange.result.error, ParameterError)
+    assert exchange.result.error.advice.endswith(f" {option}")
+
+
+@pytest.mark.parametrize("status", [429, 200])
+def test_empty_account_is_not_retried(server: ModelServer, status: int) -> None:
+    exchange = send(server, responses_wire.whole_reply({"error": NO_CREDIT}, status))
+    assert isinstance(exchange.result.error, ProviderError)
+    assert "billing" in exchange.result.error.advice
+    assert len(server.requests) == 1
+
+
+def test_rate_limit_is_waited_for(server: ModelServer) -> None:
+    limited = {"message": "Rate limit reached.", "type": "tokens", "code": "rate_limit_exceeded"}
+    exchange = send(server, responses_wire.whole_reply({"error": limited}, 429), responses_wire.says("Hello."))
+    assert (exchange.streamed_text, len(server.requests)) == ("Hello.", 2)
+
+
+def test_refusal_is_shown_and_not_a_complete_answer(server: ModelServer) -> None:
+    exchange = send(server, responses_wire.replies(response(message(refusal="I'm sorry, no."))))
+    assert (exchange.streamed_text, exchange.outcome) == ("I'm sorry, no.", "filter")
+
+
+# Through the program
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["streamed", "complete"])
+def test_a_tool_round_sends_reasoning_calls_and_results(ask: Ask, server: ModelServer, whole: bool) -> None:
+    items = [
+        reasoning("Hm.", encrypted="c2VjcmV0"),
+        call("bash", {"command": "echo one"}, "call_1"),
+        call("bash", {"command": "echo two"}, "call_2"),
+    ]
+    server.reply(
+        responses_wire.replies(response(*items), stream=not whole), responses_wire.says("Done.", stream=not whole)
+    )
+    result = ask(*(["--no-stream"] if whole else []), "do it")
+    assert (result.text, result.stderr.count("\n"), result.code) == ("Done.\n", 2, 0)
+    first, second = (request.json for request in server.requests)
+    for body in (first, second):
+        responses_wire.check_request(body)
+        assert (body["store"], body["include"]) == (False, ["reasoning.encrypted_content"])
+    assert second["input"][: len(first["input"])] == first["input"]
+    *made, one, two = second["input"][len(first["input"]) :]
+    assert made == items
+    assert [(one["call_id"], one["output"].split()[-1]), (two["call_id"], two["output"].split()[-1])] == [
+        ("call_1", "one"),
+        ("call_2", "two"),
+    ]
+    assert first["prompt_cache_key"] == second["prompt_cache_key"] != ""
+
+
+def test_continued_conversation_keeps_its_cache_key_and_reasoning(ask: Ask, server: ModelServer) -> None:
+    server.reply(responses_wire.replies(response(reasoning(encrypted="c2VjcmV0"), message("One."))))
+    server.reply(responses_wire.says("Two."), responses_wire.says("Three."))
+    assert ask("first").code == 0
+    assert ask("-c", "second").text == "Two.\n"
+    assert ask("new").code == 0
+    first, second, other = (request.json for request in server.requests)
+    assert first["prompt_cache_key"] == second["prompt_cache_key"] != other["prompt_cache_key"]
+    assert [item.get("encrypted_content") for item in second["input"]].count("c2VjcmV0") == 1
+
+
+def test_summaries_are_requested_and_shown_with_verbose(ask: Ask, server: ModelServer) -> None:
+    server.reply(responses_wire.replies(response(reasoning("**Looking**"), message("Hello."))))
+    assert "reasoning" not in server_body(ask, server)
+    result = ask("-v", "hi")
+    assert server.requests[-1].json["reasoning"] == {"summary": "auto"}
+    assert "**Looking**" in result.stderr
+    assert result.text == "Hello.\n"
+
+
+def server_body(ask: Ask, server: ModelServer) -> Any:
+    assert ask("hi").code == 0
+    return server.requests[-1].json
+
+
+def test_reasoning_that_cannot_be_decrypted_is_left_out(ask: Ask, server: ModelServer) -> None:
+    refused = responses_wire.fails(
+        400, "The encrypted content could not be verified.", code="invalid_encrypted_content"
+    )
+    first = responses_wire.replies(response(reasoning(encrypted="c2VjcmV0"), message("One.")))
+    server.reply(first, refused, responses_wire.says("Two."), refused)
+    assert ask("first").code == 0
+    result = ask("-c", "second")
+    assert (result.text, result.code) == ("Two.\n", 0)
+    assert "without the reasoning" in result.stderr
+    _, with_it, without_it = (json.dumps(request.json) for request in server.requests)
+    assert ("c2VjcmV0" in with_it, "c2VjcmV0" in without_it) == (True, False)
+    assert ask("another").code == 6
+
+
+def test_schema_and_files_are_sent(ask: Ask, server: ModelServer) -> None:
+    (ask.cwd / "a.pdf").write_bytes(b"%PDF-1.4\n1 0 obj\n%%EOF\n")
+    server.reply(responses_wire.says('{"name": "Ada", "age": 36}'))
+    result = ask("--schema", "name, age int", "-f", "a.pdf", "who?")
+    assert (json.loads(result.text), result.code) == ({"name": "Ada", "age": 36}, 0)
+    body = server.requests[0].json
+    responses_wire.check_request(body)
+    assert body["text"]["format"]["schema"]["required"] == ["name", "age"]
+    assert "input_file" in [part["type"] for part in body["input"][-1]["content"]]

@@ -1,0 +1,75 @@
+"""xAI on the Responses API: the provider contract, errors, costs and timeout."""
+
+from __future__ import annotations
+
+import pytest
+
+from ask import ChatRequest, ProviderError
+from ask.agent.app_context import AppContext
+from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
+from ask.errors import ParameterError
+from ask.settings import Settings
+from ask.testing import ProviderContract
+from providers.xai import provider as xai
+from tests import responses_wire
+from tests.model_server import ModelServer
+from tests.program import TEST_KEY, Home
+from tests.recorded_exchanges import QUESTION, send_request
+from tests.responses_wire import message, response
+
+BAD_KEY = "Incorrect API key provided: xa***gA. You can obtain an API key from https://console.x.ai."
+
+
+class TestXAI(ProviderContract):
+    provider = xai
+
+
+def test_invalid_key_with_status_400_is_recognized(server: ModelServer) -> None:
+    refused = responses_wire.whole_reply({"code": "invalid-argument", "error": BAD_KEY}, 400)
+    server.reply(refused, responses_wire.says("Hello."))
+    request = ChatRequest("grok-latest", [QUESTION])
+    assert send_request(xai, server, request, key="bad|good").streamed_text == "Hello."
+    assert [one.headers["Authorization"] for one in server.requests] == ["Bearer bad", "Bearer good"]
+    server.reply(refused)
+    failure = send_request(xai, server, request).result.error
+    assert isinstance(failure, ProviderError)
+    assert failure.message == BAD_KEY
+
+
+def test_parameter_that_a_reasoning_model_refuses_is_named(server: ModelServer) -> None:
+    text = "Argument not supported on this model: presencePenalty"
+    server.reply(responses_wire.whole_reply({"code": "invalid-argument", "error": text}, 400))
+    request = ChatRequest("grok-latest", [QUESTION], options={"presence_penalty": 1})
+    assert isinstance(send_request(xai, server, request).result.error, ParameterError)
+
+
+def test_error_inside_a_stream_is_the_sentence_next_to_the_code(server: ModelServer) -> None:
+    begun = responses_wire.events(response(message("Hello, w")))[:-2]
+    failure = {"type": "error", "code": "Service unavailable", "error": "It is overloaded."}
+    server.reply(responses_wire.streams(*begun, failure))
+    exchange = send_request(xai, server, ChatRequest("grok-latest", [QUESTION]))
+    assert (exchange.streamed_text, str(exchange.result.error).split(" (")[0]) == ("Hello, w", "It is overloaded")
+
+
+def test_output_includes_reasoning_and_cost_is_converted_from_ticks() -> None:
+    usage = {
+        "input_tokens": 352,
+        "input_tokens_details": {"cached_tokens": 128},
+        "output_tokens": 295,
+        "output_tokens_details": {"reasoning_tokens": 280},
+        "total_tokens": 647,
+        "cost_in_usd_ticks": 10_431_000,
+    }
+    read = xai.parse_usage(usage)
+    assert (read.input_tokens, read.output_tokens, read.cached_tokens) == (352, 295, 128)
+    assert read.cost == pytest.approx(0.0010431)
+
+
+@pytest.mark.parametrize(
+    ("name", "timeout", "expected"), [("xai", 300.0, 900.0), ("xai", 60.0, 60.0), ("openai", 300.0, 300.0)]
+)
+def test_reasoning_may_be_silent_for_longer(home: Home, name: str, timeout: float, expected: float) -> None:
+    app = AppContext({**home.env, f"{name.upper()}_API_KEY": TEST_KEY})
+    endpoint = resolve_endpoint(app, ModelSelection(name))
+    client = create_client(endpoint, lambda _: None, Settings(timeout=timeout))
+    assert client._get_transport().stall_timeout == expected
