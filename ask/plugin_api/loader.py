@@ -202,12 +202,11 @@ def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
 
     The tool hooks are required here only from an instance that inherits `provider_supports_tools`, which returns True.
     """
+    required: tuple[str, ...] = REQUIRED_HOOKS
     if isinstance(plugin, ModuleType):
-        required = REQUIRED_HOOKS + MODULE_HOOKS
-    elif defines_hook(plugin, "provider_supports_tools"):
-        required = REQUIRED_HOOKS
-    else:
-        required = REQUIRED_HOOKS + TOOL_HOOKS
+        required += MODULE_HOOKS
+    elif not defines_hook(plugin, "provider_supports_tools"):
+        required += TOOL_HOOKS
     return [hook for hook in list_hook_names() if hook in required and not defines_hook(plugin, hook)]
 
 

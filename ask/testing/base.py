@@ -22,10 +22,15 @@ from ask import (
     ToolCall,
     ToolSpec,
 )
-from ask.plugin_api.loader import defines_hook
-from ask.plugin_api.provider import TOOL_HOOKS
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
+
+REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
+"""The hooks without a default implementation."""
+MODULE_HOOKS = ("provider_info", "provider_supports_tools")
+"""The hooks that a module must define, too."""
+TOOL_HOOKS = ("provider_parse_tool_calls", "provider_format_tool_result")
+"""The hooks that a provider must define if any of its models supports tools."""
 
 
 class ContractBase:
@@ -84,13 +89,10 @@ class ContractBase:
 
         A provider without tools gets none.
         """
-        formatted_messages = [
-            self.format_result(message) if message.role == "tool" else message for message in messages
-        ]
+        formatted_messages = [self.format_result(each) if each.role == "tool" else each for each in messages]
         formatted_tools = self.format_tools(tools) if tools and self.has_tools else ()
-        return self.build_formatted(
-            ChatRequest(model or self.model, formatted_messages, formatted_tools, **fields), key
-        )
+        request = ChatRequest(model or self.model, formatted_messages, formatted_tools, **fields)
+        return self.build_formatted(request, key)
 
     def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         formatted = self.call("provider_format_tools", tools=tools)
@@ -131,6 +133,17 @@ class ContractBase:
         """Feed events to a new stream reader; return the reader and the deltas."""
         reader = self.call("provider_stream_reader")
         return reader, [delta for event in events for delta in reader.feed(event)]
+
+
+def list_hook_names() -> list[str]:
+    return [name for name in vars(Provider) if name.startswith("provider_")]
+
+
+def defines_hook(provider: Provider | ModuleType, hook: str) -> bool:
+    """Check whether a provider defines a hook. Inheriting the default does not count."""
+    if isinstance(provider, ModuleType):
+        return callable(vars(provider).get(hook))
+    return getattr(getattr(provider, hook), "__func__", None) is not getattr(Provider, hook)
 
 
 def list_host_arguments(function: Any) -> list[str]:
