@@ -130,8 +130,11 @@ class Anthropic(Provider):
             return {"tools": list(request.tools), "tool_choice": {"type": request.tool_choice}}
         if not called_names:
             return {}
-        former_tools = [ToolSpec(name, "No longer on offer.", {"type": "object"}) for name in called_names]
-        return {"tools": self.provider_format_tools(former_tools), "tool_choice": {"type": "none"}}
+        former_tools = [
+            {"name": name, "description": "No longer on offer.", "input_schema": {"type": "object", "properties": {}}}
+            for name in called_names
+        ]
+        return {"tools": former_tools, "tool_choice": {"type": "none"}}
 
     def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return [

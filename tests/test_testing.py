@@ -8,14 +8,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+import ask.plugin_api.provider
+import ask.testing.base
 from ask import (
     Answer,
     ChatCompletions,
@@ -23,13 +25,17 @@ from ask import (
     ChatStreamReader,
     HttpRequest,
     Message,
+    Provider,
     ProviderError,
     Remedy,
     ServerEvent,
     ToolCall,
     ToolSpec,
 )
+from ask.plugin_api.loader import list_hook_names
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS
 from ask.testing import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE, ProviderContract
+from ask.testing.samples import CALL_KINDS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "ask-provider-example"
@@ -44,10 +50,10 @@ class Service(ChatCompletions):
         super().__init__(name="service", base_url="https://api.example.com/v1", key_env="SERVICE_API_KEY")
 
 
-def as_module(provider: ChatCompletions) -> ModuleType:
-    """Return a module with the provider's hooks."""
+def as_module(provider: ChatCompletions, hooks: Collection[str] = ()) -> ModuleType:
+    """Return a module with these hooks of the provider, by default all."""
     module = ModuleType("delegating")
-    for hook in (name for name in dir(provider) if name.startswith("provider_") and name != "provider_send"):
+    for hook in hooks or list_hook_names():
         setattr(module, hook, getattr(provider, hook))
     return module
 
@@ -60,6 +66,13 @@ class TestModuleWithEveryHook(ProviderContract):
     provider = as_module(Service())
     samples = CHAT_COMPLETIONS_SAMPLES
     whole = CHAT_COMPLETIONS_WHOLE
+
+
+class TestModuleWithRequiredHooks(ProviderContract):
+    provider = as_module(Service(), {*REQUIRED_HOOKS, *MODULE_HOOKS} - {"provider_supports_tools"})
+    provider.provider_supports_tools = lambda model: False  # type: ignore[attr-defined]
+    samples: ClassVar = {kind: events for kind, events in CHAT_COMPLETIONS_SAMPLES.items() if kind not in CALL_KINDS}
+    whole: ClassVar = {kind: body for kind, body in CHAT_COMPLETIONS_WHOLE.items() if kind not in CALL_KINDS}
 
 
 class KeyInBody(Service):
@@ -113,6 +126,28 @@ class ResultUnnamed(Service):
 
     def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
         return {"role": "tool", "content": result}
+
+
+class ToolsFormattedAgain(Service):
+    broken = "test_formatted_tools_are_placed_in_the_request"
+    tools: Sequence[Mapping[str, Any]] = ()
+
+    def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+        formatted = super().provider_format_tools(tools)
+        self.tools = formatted
+        return formatted
+
+    def body(self, request: ChatRequest) -> dict[str, Any]:
+        return super().body(request._replace(tools=self.tools) if request.tools else request)
+
+
+class ResultFormattedAgain(Service):
+    broken = "test_formatted_results_are_placed_in_the_request"
+
+    def format_message(self, message: Message, model: str) -> dict[str, Any]:
+        if message.role == "tool":
+            return self.provider_format_tool_result(message.tool_call_id, message.tool_name, message.content)
+        return super().format_message(message, model)
 
 
 class ForeignNativeKept(Service):
@@ -304,6 +339,14 @@ class ModelsPosted(Service):
         return HttpRequest("/models", None, self.headers(key))
 
 
+class ToolHookMissing(Service):
+    broken = "test_supports_tools_says_yes_or_no"
+    provider_parse_tool_calls = Provider.provider_parse_tool_calls
+
+    def provider_supports_tools(self, model: str) -> bool:
+        return True
+
+
 class HookMisspelt(Service):
     broken = "test_no_hook_is_misspelt"
 
@@ -312,7 +355,7 @@ class HookMisspelt(Service):
 
 
 class ArgumentRenamed(Service):
-    broken = "test_every_hook_exists_and_takes_what_the_host_passes"
+    broken = "test_every_required_hook_exists_and_takes_what_the_host_passes"
 
     def provider_supports_tools(self, name: str) -> bool:
         return True
@@ -354,6 +397,11 @@ def test_the_suite_runs_without_samples_and_only_in_subclasses(tmp_path: Path) -
     done = run_pytest(file, "-rs", path=[ROOT])
     assert done.returncode == 0, f"ProviderContract itself has no provider, and fails if collected: {done.stdout}"
     assert "4 skipped" in done.stdout, "the tests of samples say that there are none"
+
+
+def test_the_suite_requires_the_same_hooks_as_the_host() -> None:
+    for name in ("REQUIRED_HOOKS", "MODULE_HOOKS", "TOOL_HOOKS"):
+        assert getattr(ask.testing.base, name) == getattr(ask.plugin_api.provider, name)
 
 
 def test_example_is_as_small_as_it_claims() -> None:

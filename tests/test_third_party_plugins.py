@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ask.plugin_api.loader import list_hook_names
-from ask.plugin_api.provider import REQUIRED_HOOKS
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS
 from tests import wire
 from tests.model_server import ModelServer
 from tests.program import PROGRAMS, Ask, Home, Result, run
@@ -20,10 +20,16 @@ from tests.third_party_plugins import CHAT_PROVIDER, install, install_example, i
 
 ROOT = Path(__file__).parents[1]
 OURS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["ask.providers"])
-MODULE_WITH_EVERY_HOOK = """
+MODULE = """
 from ask import ChatCompletions
 own = ChatCompletions(name="odd", base_url="http://127.0.0.1:9/v1", needs_key=False, default_model="odd-1")
-""" + "\n".join(f"{hook} = own.{hook}" for hook in list_hook_names() if hook != "provider_send")
+"""
+MODULE_WITH_EVERY_HOOK = MODULE + "\n".join(f"{hook} = own.{hook}" for hook in list_hook_names())
+MODULE_WITHOUT_TOOLS = (
+    MODULE
+    + "\n".join(f"{hook} = own.{hook}" for hook in (*MODULE_HOOKS, *REQUIRED_HOOKS))
+    + "\ndef provider_supports_tools(model): return False\n"
+)
 CHAT = CHAT_PROVIDER.format(name="odd").replace("provider = ChatCompletions", "provider = Odd")
 SUBCLASS = "from ask import ChatCompletions\nclass Odd(ChatCompletions):\n    {body}\n" + CHAT.lstrip()
 INFO = 'ask.ProviderInfo("odd", "Odd", "http://127.0.0.1:9/v1")'
@@ -50,12 +56,12 @@ BROKEN = {
     "lacks hooks": (
         f"import ask\nclass Odd(ask.Provider): pass\nprovider = Odd({INFO})",
         ":provider",
-        f"it has no {', '.join(REQUIRED_HOOKS)}",
+        f"it has no {', '.join((*TOOL_HOOKS, *REQUIRED_HOOKS))}",
     ),
     "lacks a hook in its module": (
-        MODULE_WITH_EVERY_HOOK.replace("provider_parse_models = own.provider_parse_models", ""),
+        MODULE_WITH_EVERY_HOOK.replace("provider_supports_tools = own.provider_supports_tools", ""),
         "",
-        "it has no provider_parse_models",
+        "it has no provider_supports_tools",
     ),
     "names a class": (
         SUBCLASS.format(body="pass"),
@@ -144,6 +150,7 @@ def test_providers_that_are_not_selected_are_not_loaded(ask: Ask, home: Home) ->
             id="instance inside",
         ),
         pytest.param(MODULE_WITH_EVERY_HOOK, "", id="module"),
+        pytest.param(MODULE_WITHOUT_TOOLS, "", id="module without tools"),
     ],
 )
 def test_a_working_provider_answers(ask: Ask, home: Home, server: ModelServer, source: str, attribute: str) -> None:
@@ -154,6 +161,84 @@ def test_a_working_provider_answers(ask: Ask, home: Home, server: ModelServer, s
     assert (result.text, result.code) == ("Hello from afar.\n", 0)
     assert server.requests[0].json["model"] == "odd-1"
     assert list_providers(ask("providers"))["odd"][-1] == "ask-odd"
+
+
+RECORDED_HOOKS = """
+import os, sys
+from ask import ChatCompletions
+
+def record(hook, detail):
+    is_host = sys._getframe(2).f_globals["__name__"].partition(".")[0] == "pluggy"
+    with open(os.environ["HOOK_CALLS"], "a") as file:
+        print(hook, detail if is_host else "not called by the host", file=file)
+
+class Recorder(ChatCompletions):
+    def provider_supports_tools(self, model):
+        record("provider_supports_tools", model)
+        return super().provider_supports_tools(model)
+
+    def provider_format_tools(self, tools):
+        record("provider_format_tools", " ".join(tool.name for tool in tools))
+        return [tool | {"formatted": "by the plugin"} for tool in super().provider_format_tools(tools)]
+
+    def provider_parse_tool_calls(self, response):
+        calls = super().provider_parse_tool_calls(response)
+        record("provider_parse_tool_calls", len(calls))
+        return calls
+
+    def provider_format_tool_result(self, tool_call_id, tool_name, result):
+        record("provider_format_tool_result", f"{tool_call_id} {tool_name} {result.strip()}")
+        formatted = super().provider_format_tool_result(tool_call_id, tool_name, result)
+        return formatted | {"formatted": "by the plugin"}
+
+"""
+RECORDER = 'Recorder(name="odd", base_url="http://127.0.0.1:9/v1", needs_key=False, default_model="odd-1")'
+
+
+@pytest.mark.parametrize(
+    ("source", "attribute"),
+    [
+        pytest.param(f"{RECORDED_HOOKS}provider = {RECORDER}", ":provider", id="subclass"),
+        pytest.param(
+            "\n".join([f"{RECORDED_HOOKS}own = {RECORDER}", *(f"{hook} = own.{hook}" for hook in list_hook_names())]),
+            "",
+            id="module",
+        ),
+    ],
+)
+def test_the_host_calls_the_tool_hooks_itself_and_as_often_as_specified(
+    ask: Ask, home: Home, server: ModelServer, source: str, attribute: str
+) -> None:
+    packages = install_provider(home.path / "packages", "odd", source, attribute)
+    hook_calls = home.path / "hook_calls"
+    ask = with_packages(ask, packages, ODD_BASE_URL=server.base_url, HOOK_CALLS=str(hook_calls))
+    for name in ("a", "b", "c"):
+        (home.work / f"{name}.txt").write_text(f"text of {name}")
+    read_a, read_b, read_c = (("read_file", {"filepath": f"{name}.txt"}) for name in ("a", "b", "c"))
+    server.reply(wire.calls(read_a, read_b), wire.calls(read_c), wire.says("Three files."))
+    result = ask("-p", "odd", "read them")
+    assert (result.text, result.stderr.count("bug"), result.code) == ("Three files.\n", 0, 0)
+
+    first, second, third = (request.json for request in server.requests)
+    names = " ".join(tool["function"]["name"] for tool in first["tools"])
+    ids = [message["tool_call_id"] for message in third["messages"] if message["role"] == "tool"]
+    result_calls = [
+        f"provider_format_tool_result {call_id} read_file text of {name}"
+        for call_id, name in zip(ids, ("a", "b", "c"), strict=True)
+    ]
+    assert sorted(hook_calls.read_text().splitlines()) == sorted(
+        [
+            "provider_supports_tools odd-1",
+            *[f"provider_format_tools {names}"] * 3,
+            *(f"provider_parse_tool_calls {count}" for count in (2, 1, 0)),
+            *result_calls[:2],  # the second request
+            *result_calls,  # the third request
+        ]
+    )
+    for body, result_count in ((first, 0), (second, 2), (third, 3)):
+        placed = [part for part in (*body["tools"], *body["messages"]) if part.get("formatted") == "by the plugin"]
+        assert len(placed) == len(body["tools"]) + result_count
+        assert len(body["tools"]) == len(names.split())
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ import pluggy
 from ask.atomic_files import write_private_file
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
+from ask.plugin_api.provider import MODULE_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
 from ask.suggestions import suggest
 from ask.version import DISTRIBUTION
 
@@ -205,11 +205,9 @@ def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
     """
     required: tuple[str, ...]
     if isinstance(plugin, ModuleType):
-        required = REQUIRED_HOOKS + MODULE_HOOKS
-    elif defines_hook(plugin, "provider_supports_tools"):
-        required = REQUIRED_HOOKS
-    else:
-        required = REQUIRED_HOOKS + TOOL_HOOKS
+        required += MODULE_HOOKS
+    elif not defines_hook(plugin, "provider_supports_tools"):
+        required += TOOL_HOOKS
     return [hook for hook in list_hook_names() if hook in required and not defines_hook(plugin, hook)]
 
 

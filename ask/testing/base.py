@@ -23,11 +23,16 @@ from ask import (
     ToolCall,
     ToolSpec,
 )
-from ask.plugin_api.loader import defines_hook
-from ask.plugin_api.provider import TOOL_HOOKS
 from ask.testing.conversation import KEY, SHORT_CONVERSATION
 from ask.testing.responses_samples import RESPONSES_SAMPLES, RESPONSES_WHOLE
 from ask.testing.samples import CHAT_COMPLETIONS_SAMPLES, CHAT_COMPLETIONS_WHOLE
+
+REQUIRED_HOOKS = ("provider_build_request", "provider_stream_reader", "provider_parse_response")
+"""The hooks without a default implementation."""
+MODULE_HOOKS = ("provider_info", "provider_supports_tools")
+"""The hooks that a module must define, too."""
+TOOL_HOOKS = ("provider_parse_tool_calls", "provider_format_tool_result")
+"""The hooks that a provider must define if any of its models supports tools."""
 
 
 class ContractBase:
@@ -68,12 +73,6 @@ class ContractBase:
         """Whether the provider has the hooks that any provider with tools needs."""
         return all(defines_hook(self.provider, hook) for hook in TOOL_HOOKS)
 
-    @property
-    def sends_without_http(self) -> bool:
-        """Whether the provider implements `provider_send`."""
-        own = getattr(self.provider, "provider_send", None)
-        return own is not None and getattr(own, "__func__", own) is not Provider.provider_send
-
     def call(self, hook: str, **arguments: Any) -> Any:
         """Call a hook as ask does, with only the arguments that it accepts. A module may omit hooks with a default."""
         function = getattr(self.provider, hook, None) or getattr(Provider(self.info), hook)
@@ -98,13 +97,10 @@ class ContractBase:
 
         A provider without tools gets none.
         """
-        formatted_messages = [
-            self.format_result(message) if message.role == "tool" else message for message in messages
-        ]
+        formatted_messages = [self.format_result(each) if each.role == "tool" else each for each in messages]
         formatted_tools = self.format_tools(tools) if tools and self.has_tools else ()
-        return self.build_formatted(
-            ChatRequest(model or self.model, formatted_messages, formatted_tools, **fields), key
-        )
+        request = ChatRequest(model or self.model, formatted_messages, formatted_tools, **fields)
+        return self.build_formatted(request, key)
 
     def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         formatted = self.call("provider_format_tools", tools=tools)
@@ -145,6 +141,17 @@ class ContractBase:
         """Feed events to a new stream reader; return the reader and the deltas."""
         reader = self.call("provider_stream_reader")
         return reader, [delta for event in events for delta in reader.feed(event)]
+
+
+def list_hook_names() -> list[str]:
+    return [name for name in vars(Provider) if name.startswith("provider_")]
+
+
+def defines_hook(provider: Provider | ModuleType, hook: str) -> bool:
+    """Check whether a provider defines a hook. Inheriting the default does not count."""
+    if isinstance(provider, ModuleType):
+        return callable(vars(provider).get(hook))
+    return getattr(getattr(provider, hook), "__func__", None) is not getattr(Provider, hook)
 
 
 def list_host_arguments(function: Any) -> list[str]:

@@ -7,8 +7,7 @@ import json
 from itertools import pairwise
 
 from ask import ChatRequest, HttpRequest, Native
-from ask.plugin_api.provider import TOOL_HOOKS
-from ask.testing.base import ContractBase
+from ask.testing.base import TOOL_HOOKS, ContractBase
 from ask.testing.conversation import (
     ATTACHMENTS,
     FOREIGN_STATE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from email.utils import formatdate
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -20,10 +20,12 @@ from ask import (
     ChatCompletions,
     ChatRequest,
     Finish,
+    HttpRequest,
     Message,
     ProviderError,
     Remedy,
     TextDelta,
+    ToolCall,
     ToolSpec,
     Usage,
 )
@@ -331,11 +333,42 @@ def test_a_provider_may_build_its_own_next_key_remedy(server: ModelServer) -> No
     assert client.send(QUESTION, lambda _: None, [TOOL]).answer.text == "Hello."
 
 
+def test_tools_and_tool_results_are_formatted_once_even_if_the_request_is_retried(server: ModelServer) -> None:
+    hooks: list[str] = []
+
+    class Plugin(ChatCompletions):
+        def provider_format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+            hooks.append("provider_format_tools")
+            return super().provider_format_tools(tools)
+
+        def provider_format_tool_result(self, tool_call_id: str, tool_name: str, result: str) -> dict[str, Any]:
+            hooks.append(f"provider_format_tool_result {tool_call_id}")
+            return super().provider_format_tool_result(tool_call_id, tool_name, result)
+
+        def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+            hooks.append("provider_build_request")
+            return super().provider_build_request(request, key)
+
+    server.reply(wire.fails(503), wire.says("Hello."))
+    plugin = check_provider(Plugin(name="own", base_url=server.base_url), "own", "own-plugin")
+    client = ProviderClient(
+        plugin, lambda: Transport(server.base_url, 20), "", tries=2, backoff=0.001, on_notice=lambda _: None
+    )
+    calls = (ToolCall("1", "bash", '{"command": "ls"}'), ToolCall("2", "bash", '{"command": "pwd"}'))
+    results = [Message("tool", f"result {call.id}", (), call.id, call.name) for call in calls]
+    request = QUESTION._replace(messages=[*QUESTION.messages, Message("assistant", "", calls), *results])
+    assert client.send(request, lambda _: None, [TOOL]).answer.text == "Hello."
+    formatting_hooks = ["provider_format_tool_result 1", "provider_format_tool_result 2", "provider_format_tools"]
+    assert (sorted(hooks[:3]), hooks[3:]) == (formatting_hooks, ["provider_build_request"] * 2)
+    assert server.requests[0].json == server.requests[1].json
+    assert [message.get("content") for message in server.requests[1].json["messages"][2:]] == ["result 1", "result 2"]
+
+
 def test_plugin_error_names_its_provider(server: ModelServer) -> None:
     server.reply(wire.says("here"))
-    outcome = send(server, request=QUESTION._replace(messages=[None]))  # type: ignore[list-item]
+    outcome = send(server, request=QUESTION._replace(options=None))  # type: ignore[arg-type]
     assert isinstance(outcome.result.error, PluginError)
-    assert all(text in outcome.error_text for text in ("openrouter", "provider_build_request", "AttributeError"))
+    assert all(text in outcome.error_text for text in ("openrouter", "provider_build_request", "TypeError"))
 
 
 # Arbitrary responses

@@ -6,12 +6,17 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-from ask.plugin_api.loader import PluginEntry, explain_hook_error, find_plugins, list_hook_names
+from ask import Answer, ChatCompletions, ChatRequest, ChatStreamReader, HttpRequest, Provider, ToolSpec
+from ask.errors import ConfigError, PluginError
+from ask.plugin_api.loader import PluginEntry, check_provider, explain_hook_error, find_plugins, list_hook_names
+from ask.plugin_api.provider import REQUIRED_HOOKS, TOOL_HOOKS
 from tests.third_party_plugins import install, install_provider
 
 
@@ -154,6 +159,101 @@ def test_remains_of_an_uninstalled_distribution_do_not_hide_the_others(packages:
         install(packages, name, {"same": "one:p"}, {})
         (packages / f"{name}-1.0.dist-info/METADATA").unlink()
     assert {"good", "demo"} <= set(find_plugins(None).providers)
+
+
+# Required and optional hooks
+
+CHAT = ChatCompletions(name="chat", base_url="http://127.0.0.1:9/v1", needs_key=False)
+NEEDED_BY_MODULES = ("provider_supports_tools", *REQUIRED_HOOKS)
+
+
+def make_module(*omitted_hooks: str, supports_tools: bool = False) -> ModuleType:
+    """Create a module with the required hooks, except the omitted ones."""
+    module = ModuleType("ask_chat")
+    hooks = {hook: getattr(CHAT, hook) for hook in ("provider_info", *REQUIRED_HOOKS)}
+    hooks["provider_supports_tools"] = lambda model: supports_tools
+    vars(module).update({hook: value for hook, value in hooks.items() if hook not in omitted_hooks})
+    return module
+
+
+class WithoutToolHooks(Provider):
+    """A provider with the required hooks only; a subclass defines `provider_supports_tools`."""
+
+    def provider_build_request(self, request: ChatRequest, key: str) -> HttpRequest:
+        return HttpRequest("/talk")
+
+    def provider_stream_reader(self) -> ChatStreamReader:
+        return ChatStreamReader()
+
+    def provider_parse_response(self, response: Mapping[str, Any]) -> Answer:
+        return Answer("Hello.")
+
+
+class WithoutTools(WithoutToolHooks):
+    def provider_supports_tools(self, model: str) -> bool:
+        return model == "able"
+
+
+class LaterProvider(Provider):
+    """The base class of a later version, with one more hook."""
+
+    def provider_count_tokens(self, model: str) -> str:
+        return f"no tokens counted for {model} of {self.info.name}"
+
+
+def test_module_with_the_required_hooks_gets_the_defaults_of_the_others() -> None:
+    provider = check_provider(make_module(), "chat", "ask-chat")
+    tool = ToolSpec("look", "Looks.", {"type": "object", "properties": {}})
+    assert provider.info == CHAT.info
+    assert not provider.supports_tools("m")
+    assert provider.parse_tool_calls({}) == []
+    assert provider.format_tools([tool]) == CHAT.provider_format_tools([tool])
+    assert provider.format_tool_result("1", "look", "seen") == CHAT.provider_format_tool_result("1", "look", "seen")
+    assert provider.send(HttpRequest("/")) is None
+    assert not provider.supports_attachment("m", "image/png")
+    assert provider.parse_error(500, {}, '{"error": "down"}').message == "down"
+    assert provider.get_notice(ChatRequest("m", ()), Answer()) == ""
+    assert provider.build_models_request("") is None
+    assert provider.parse_models({}) == []
+
+
+def test_optional_hook_of_a_later_version_does_not_break_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Provider, "provider_count_tokens", LaterProvider.provider_count_tokens, raising=False)
+    for plugin in (make_module(), CHAT):
+        hooks: Any = check_provider(plugin, "chat", "ask-chat")._hooks
+        assert hooks.provider_count_tokens(model="m") == "no tokens counted for m of chat"
+
+
+@pytest.mark.parametrize("hook", ["provider_info", *NEEDED_BY_MODULES])
+def test_module_without_a_required_hook_is_rejected(hook: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_provider(make_module(hook), "chat", "ask-chat")
+    assert caught.value.advice == f"it has no {hook}"
+
+
+def test_default_does_not_replace_what_a_hook_returned_by_mistake() -> None:
+    module = make_module()
+    vars(module).update(provider_takes_attachment=lambda: None, provider_parse_response=lambda: None)
+    provider = check_provider(module, "chat", "ask-chat")
+    with pytest.raises(PluginError, match="provider_takes_attachment must return bool, not None"):
+        provider.supports_attachment("m", "image/png")
+    with pytest.raises(PluginError, match="provider_parse_response must return Answer, not None"):
+        provider.parse_response({})
+
+
+@pytest.mark.parametrize("plugin", [make_module(supports_tools=True), WithoutTools(CHAT.info)])
+def test_model_with_tools_needs_the_tool_hooks(plugin: ModuleType | Provider) -> None:
+    provider = check_provider(plugin, "chat", "ask-chat").with_limits(30, lambda _: None)
+    with pytest.raises(PluginError) as caught:
+        provider.supports_tools("able")
+    assert all(text in str(caught.value) for text in ("chat", "provider_supports_tools must return False", *TOOL_HOOKS))
+
+
+def test_instance_needs_no_tool_hooks_if_it_says_which_models_support_tools() -> None:
+    assert not check_provider(WithoutTools(CHAT.info), "chat", "ask-chat").supports_tools("m")
+    with pytest.raises(ConfigError) as caught:
+        check_provider(WithoutToolHooks(CHAT.info), "chat", "ask-chat")
+    assert caught.value.advice == f"it has no {', '.join(TOOL_HOOKS)}"
 
 
 @pytest.mark.parametrize("hook", list_hook_names())
