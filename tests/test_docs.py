@@ -47,7 +47,9 @@ from tests.third_party_plugins import install
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 PROVIDERS = (ROOT / "docs" / "providers.md").read_text()
-WRITING, _, OWN_WIRE = PROVIDERS.partition("\n## A wire of its own\n")
+WRITING, _, OWN_WIRE = PROVIDERS.partition("\n## A program in place of a service\n")[0].partition(
+    "\n## A wire of its own\n"
+)
 PYTEST = [str(PROGRAMS / "pytest"), "-q", "-n0", "-p", "no:cacheprovider"]
 STANDARD = {"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY", *CA_VARIABLES}
 """Variables of other programs that ask also reads."""

@@ -146,17 +146,22 @@ def test_closing_the_terminal_ends_the_run(ask: Ask, server: ModelServer) -> Non
 def test_an_exception_in_a_plugin_hook_is_a_one_line_error(ask: Ask, tmp_path: Path) -> None:
     body = "def provider_build_request(self, request, key): raise RuntimeError(f'two\\nlines with {key}')"
     env = install(tmp_path / "site", body)
-    line = one_line(ask("-p", "stranger", "hi", env=env), 6)
+    line = one_line(ask("-p", "stranger", "hi", env=env), 4)
     assert "RuntimeError: two lines with [key removed]" in line
     result = ask("-v", "-p", "stranger", "hi", env=env)
-    assert result.code == 6
+    assert result.code == 4
     assert "Traceback (most recent call last)" in result.stderr
     assert "stranger_plugin.py" in result.stderr
     assert "sk-stranger-secret" not in result.stderr
 
 
 def test_an_unexpected_exception_is_one_line_and_exits_with_1(ask: Ask, tmp_path: Path) -> None:
-    body = "def provider_supports_tools(self, model): return type('Odd', (), {'__bool__': lambda self: 1 / 0})()"
+    body = """
+    def provider_build_request(self, request, key):
+        import ask, collections
+        methods = dict.fromkeys(("__getitem__", "__iter__", "__len__"), lambda *_: 1 / 0)
+        return ask.HttpRequest("/", {}, type("Odd", (collections.abc.Mapping,), methods)())
+"""
     env = install(tmp_path / "site", body)
     line = one_line(ask("-p", "stranger", "hi", env=env), 1)
     assert "ZeroDivisionError" in line
@@ -237,7 +242,7 @@ def test_python_m_ask_works(ask: Ask) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["ask.errors", "requests", *(pytest.param(one, marks=pytest.mark.slow) for one in ("gc", "click", "ask.cli.ask"))],
+    ["ask.errors", "sqlite3", *(pytest.param(one, marks=pytest.mark.slow) for one in ("gc", "click", "ask.cli.ask"))],
 )
 @pytest.mark.parametrize(
     "command",

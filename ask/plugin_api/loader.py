@@ -22,7 +22,7 @@ import pluggy
 from ask.atomic_files import write_private_file
 from ask.errors import ConfigError
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.provider import MODULE_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
+from ask.plugin_api.provider import MODULE_HOOKS, REQUIRED_HOOKS, TOOL_HOOKS, Provider, ProviderInfo
 from ask.suggestions import suggest
 from ask.version import DISTRIBUTION
 
@@ -203,7 +203,7 @@ def find_missing_hooks(plugin: Provider | ModuleType) -> list[str]:
 
     The tool hooks are required here only from an instance that inherits `provider_supports_tools`, which returns True.
     """
-    required: tuple[str, ...]
+    required: tuple[str, ...] = REQUIRED_HOOKS
     if isinstance(plugin, ModuleType):
         required += MODULE_HOOKS
     elif not defines_hook(plugin, "provider_supports_tools"):
