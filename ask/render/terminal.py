@@ -23,7 +23,7 @@ from ask.events import (
 )
 from ask.plugin_api.provider import CallDelta, ReasoningDelta, TextDelta
 from ask.render.amounts import format_count
-from ask.render.live_region import LiveRegion
+from ask.render.live_region import LiveRegion, TerminalRow
 from ask.render.plain import PlainRenderer, format_call
 from ask.render.text_layout import measure_width, truncate_text
 from ask.text import format_one_line
@@ -52,7 +52,10 @@ class TerminalRenderer(PlainRenderer):
         self._live_region = LiveRegion(output.write_raw, sys.stdout.fileno(), console.environment)
         self._markdown: MarkdownStreamRenderer | None = None
         self._lock = threading.RLock()
-        self._ticker = Ticker(self._create_markdown_renderer, self._tick)
+        self._early_text = ""
+        """The beginning of the answer, shown as it is until the modules for Markdown are loaded."""
+        self._is_markdown_loaded = False
+        self._ticker = Ticker(self._load_markdown, self._tick)
         self._pending_action = ""
         self._wait_start = 0.0
         # While the program was stopped, the shell has written to the terminal.
@@ -74,8 +77,8 @@ class TerminalRenderer(PlainRenderer):
                     self._start_waiting(f"writing a call of {format_one_line(name)}")
                 case Notice():
                     self._console.show_status("")
-                    if self._markdown:
-                        self._markdown.hide()
+                    if self._has_answer_text:
+                        self._get_markdown().hide()
                     super().show(event)
                 case ToolCallRequested() | ToolCallStarted() | ToolCallOutput() | ToolCallFinished() if (
                     self._console.is_terminal
@@ -106,14 +109,26 @@ class TerminalRenderer(PlainRenderer):
         self._end_dim_line()
         if self._raw:
             super().show(delta)
-        else:
-            self._markdown = self._markdown or self._create_markdown_renderer()
-            self._markdown.feed(delta.text)
+        elif not self._show_early_text(delta.text):
+            self._get_markdown().feed(delta.text)
+
+    def _show_early_text(self, text: str) -> bool:
+        """Show text as it is while the modules for Markdown are being loaded; return whether it was shown.
+
+        Only a beginning that fits into one row is, so that no width has to be measured.
+        """
+        text = self._early_text + text
+        is_simple = text.isascii() and text.isprintable() and len(text) < self._live_region.size.columns
+        if self._markdown or self._is_markdown_loaded or not (is_simple and is_in_foreground()):
+            return False
+        self._early_text = text
+        self._live_region.update((), [TerminalRow(text, len(text))])
+        return True
 
     def _end_text(self) -> None:
         self._stop_waiting()
-        if self._markdown:
-            self._markdown.finish()
+        if self._has_answer_text:
+            self._get_markdown().finish()
 
     def _show_call(self, event: ToolCallRequested | ToolCallStarted | ToolCallOutput | ToolCallFinished) -> None:
         match event:
@@ -162,19 +177,31 @@ class TerminalRenderer(PlainRenderer):
         self._pending_action = ""
         self._console.show_status("")
 
-    def _create_markdown_renderer(self) -> MarkdownStreamRenderer:
-        """Create the Markdown renderer.
+    def _load_markdown(self) -> None:
+        """Load the modules for Markdown, which takes long, while the program waits for the model."""
+        import ask.render.markdown_answer  # noqa: F401
 
-        Its modules are slow to load, so the ticker loads them while the program waits for the model.
-        """
-        from ask.render.markdown_answer import MarkdownStreamRenderer
+        self._is_markdown_loaded = True
 
-        return MarkdownStreamRenderer(self._live_region, is_in_foreground)
+    @property
+    def _has_answer_text(self) -> bool:
+        return bool(self._early_text) or self._markdown is not None
+
+    def _get_markdown(self) -> MarkdownStreamRenderer:
+        """Return the renderer of the answer, which takes over the early text when it is created."""
+        if self._markdown is None:
+            from ask.render.markdown_answer import MarkdownStreamRenderer
+
+            self._markdown = MarkdownStreamRenderer(self._live_region, is_in_foreground)
+            early_text, self._early_text = self._early_text, ""
+            if early_text:
+                self._markdown.feed(early_text)
+        return self._markdown
 
     def _tick(self) -> None:
         with self._lock:
-            if self._markdown:
-                self._markdown.refresh()
+            if self._has_answer_text:
+                self._get_markdown().refresh()
             seconds = time.monotonic() - self._wait_start
             if self._pending_action and seconds >= SPINNER_DELAY and is_in_foreground():
                 frame = SPINNER_FRAMES[int(seconds * 10) % len(SPINNER_FRAMES)]

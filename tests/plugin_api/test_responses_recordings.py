@@ -96,13 +96,15 @@ def test_recorded_stream_shows_all_reasoning(server: ModelServer, recording: Rec
     assert getattr(reader, "notice", "") == ""
 
 
-@pytest.mark.parametrize("recording", [one for one in RECORDED if one.outcome == "ok"], ids=str)
+@pytest.mark.parametrize(
+    "recording",
+    [one for one in RECORDED if one.outcome == "ok" and read_final_response(one)["output"]],  # some list no items there
+    ids=str,
+)
 def test_the_sdk_reads_the_same_text_and_calls(recording: Recording) -> None:
     from openai.types.responses import Response, ResponseFunctionToolCall
 
     response = read_final_response(recording)
-    if not response["output"]:
-        pytest.skip("this service lists no items in its final event")
     sdk = Response.construct(**response)
     assert OTHER.provider_parse_response(response).text == sdk.output_text == recording.text
     calls = [item for item in sdk.output if isinstance(item, ResponseFunctionToolCall)]

@@ -6,6 +6,7 @@ import random
 import re
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
@@ -57,6 +58,9 @@ SHOWN = [
 ]
 
 
+END_STEPS: list[Step] = [wire.event(wire.finish()), b"data: [DONE]\n\n"]
+
+
 def stream_reply(text: str, pause: float = 0.0, *, end: bool = True) -> Reply:
     """Make a reply that arrives in pieces of a few characters."""
     rng = random.Random(text)
@@ -66,8 +70,7 @@ def stream_reply(text: str, pause: float = 0.0, *, end: bool = True) -> Reply:
     steps: list[Step] = []
     for begin, stop in pairwise(offsets):
         steps += [wire.event(wire.text(text[begin:stop])), pause]
-    last_steps: list[Step] = [wire.event(wire.finish()), b"data: [DONE]\n\n"] if end else [HOLD]
-    return Reply([*steps, *last_steps], content_type="text/event-stream")
+    return Reply([*steps, *(END_STEPS if end else [HOLD])], content_type="text/event-stream")
 
 
 def run_sized(ask: Ask, columns: int, *options: str, rows: int = 24) -> Running:
@@ -340,3 +343,35 @@ def test_a_terminal_that_becomes_narrower_loses_nothing(ask: Ask, server: ModelS
     shown = " ".join(screen.lines).split()
     assert shown[0] == "Above."
     assert shown[-len(words) :] == words
+
+
+def test_the_first_words_do_not_wait_for_the_modules_that_lay_out_markdown(ask: Ask, server: ModelServer) -> None:
+    folder, marker = ask.cwd / "path", ask.cwd / "loaded"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        f"""
+import importlib.machinery, os, sys, time
+class SlowImport:
+    def find_spec(name, path, target=None):
+        if name != "markdown_it":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        execute = spec.loader.exec_module
+        def wait_and_execute(module):
+            while not os.path.exists({str(marker)!r}):
+                time.sleep(0.01)
+            execute(module)
+        spec.loader.exec_module = wait_and_execute
+        return spec
+sys.meta_path.insert(0, SlowImport)
+"""
+    )
+    ask = replace(ask, env={**ask.env, "PYTHONPATH": str(folder)})
+    shown = Event()
+    steps: list[Step] = [wire.event(wire.text("**Bold")), shown, wire.event(wire.text("** words")), *END_STEPS]
+    server.reply(Reply(steps, content_type="text/event-stream"))
+    with ask.start_on_terminal("--no-tools", "-q", "hi") as running:
+        running.wait_for("**Bold")
+        marker.touch()
+        shown.set()
+        assert render_lines(running.finish().stdout) == ["Bold words"]
