@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ask.atomic_files import lock_file, write_private_file
-from ask.errors import AskError, ConfigError, FileError, ProviderError, Remedy
+from ask.errors import ConfigError, FileError
 from ask.messages import Message, ToolCall
 from ask.settings import read_toml
 from ask.text import repair_surrogates
@@ -152,10 +152,6 @@ def _list_json_forms(secret: str) -> Iterator[str]:
         yield escaped.replace("/", "\\/")
 
 
-NEXT_KEY_STATUSES = (401, 402, 429)
-"""HTTP statuses for an invalid key or exhausted account, after which another key may work."""
-
-
 class KeyStore:
     """API keys from the environment and then from keys.toml, which need not exist."""
 
@@ -204,32 +200,6 @@ class KeyStore:
                 write_private_file(self.path, tomli_w.dumps(keys).encode(), durable=True)
             except OSError as error:
                 raise FileError(f"cannot write {self.path} ({error.strerror})") from error
-
-
-class KeyRotation:
-    """The keys of one provider, which are tried in turn.
-
-    Args:
-        keys: the keys, separated by "|"; "" for none.
-    """
-
-    def __init__(self, keys: str) -> None:
-        self._keys = [key.strip() for key in keys.split("|")]
-
-    @property
-    def current(self) -> str:
-        """The key to use; "" for none."""
-        return self._keys[0]
-
-    def switch(self, error: AskError) -> bool:
-        """Switch to the next key if there is one and it may help after this error; return whether it did."""
-        may_help = isinstance(error, ProviderError) and (
-            error.status in NEXT_KEY_STATUSES or error.remedy == Remedy.NEXT_KEY
-        )
-        if may_help and len(self._keys) > 1:
-            del self._keys[0]
-            return True
-        return False
 
 
 def format_variable_prefix(name: str) -> str:

@@ -6,7 +6,7 @@ Command line options come first, then the conversation, the environment and the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,8 +19,9 @@ from ask.client.provider_client import ProviderClient
 from ask.errors import ConfigError, NetworkError, ProviderError
 from ask.messages import Usage
 from ask.plugin_api.loaded_provider import LoadedProvider
+from ask.plugin_api.loader import check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
-from ask.plugin_api.provider import ProviderInfo
+from ask.plugin_api.provider import Provider, ProviderInfo
 from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
 from ask.settings import Settings, get_default_value
 from ask.suggestions import suggest
@@ -106,12 +107,49 @@ def load_provider(app: AppContext, name: str) -> LoadedProvider:
     if provider and "api" not in table:
         return provider
     if provider or "base_url" in table:
-        from ask.agent.api_selection import create_configured_provider, select_api
-
         return select_api(provider, table["api"]) if provider else create_configured_provider(name, table)
     suggestion = suggest(name, app.provider_names)
     hint = f"did you mean {suggestion}? " if suggestion else ""
     raise ConfigError(f"there is no provider {name!r}", f"{hint}installed are {', '.join(app.provider_names)}")
+
+
+def create_configured_provider(name: str, table: Mapping[str, str]) -> LoadedProvider:
+    """Create the provider that a table in config.toml describes."""
+    from ask.plugin_api.chat_completions import STANDARD_MEDIA_TYPES, ChatCompletions
+
+    chat = ChatCompletions(
+        name=name,
+        base_url=table["base_url"],
+        key_env=table.get("key_env", ()),
+        default_model=table.get("model", ""),
+        needs_key="key_env" in table,
+        attachments=STANDARD_MEDIA_TYPES,  # a service that does not support them reports an error
+    )
+    if table.get("api") == "responses":
+        from ask.plugin_api.responses import Responses
+
+        return check_provider(Responses(chat), name, "config.toml")
+    return check_provider(chat, name, "config.toml")
+
+
+def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
+    """Return a provider on "responses" or "chat", whichever its default is.
+
+    Raises:
+        ConfigError: the service has an API of its own.
+    """
+    from ask.plugin_api.chat_completions import ChatCompletions
+    from ask.plugin_api.responses import Responses
+
+    plugin, name = provider.plugin, provider.info.name
+    selected: Provider | None = None
+    if isinstance(plugin, Responses):
+        selected = plugin if api == "responses" else plugin.chat
+    elif isinstance(plugin, ChatCompletions):
+        selected = Responses(plugin) if api == "responses" else plugin
+    if selected is None:
+        raise ConfigError(f"{name} has an API of its own", f"remove api from [providers.{name}] in config.toml")
+    return provider if selected is plugin else check_provider(selected, name, "config.toml")
 
 
 def start_preconnection(endpoint: ModelEndpoint) -> ModelEndpoint:

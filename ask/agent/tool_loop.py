@@ -34,6 +34,8 @@ from ask.events import Event, MessageAdded, Notice, RequestStarted
 from ask.messages import Finish, Message, ToolCall, ToolSpec, Usage
 from ask.plugin_api.provider import ChatRequest
 
+MAX_REPEATED_CALLS = 3
+"""The same call with the same arguments is rejected when it is made this many times in a row."""
 MAX_CORRECTIONS = 2
 """How often the model is asked to correct an answer that does not match the schema."""
 CORRECTION_PROMPT = """\
@@ -112,6 +114,7 @@ class ToolLoop:
         self._result = RunResult([*request.message_history, request.user_message])
         self._schema = request.response_schema.json_schema if request.response_schema else None
         """None also once the provider has rejected it; then only the system prompt contains it."""
+        self._recent_calls: list[tuple[str, str]] = []
         self._truncation_reported = False
 
     def run(self) -> RunResult:
@@ -290,7 +293,9 @@ class ToolLoop:
         messages = self._result.messages
         answer_index = len(messages) - 1
         for call_index, call in enumerate(tool_calls):
-            finished = self._tool_runner.execute(call)
+            self._recent_calls = [*self._recent_calls, (call.name, call.arguments)][-MAX_REPEATED_CALLS:]
+            is_repeated = self._recent_calls.count((call.name, call.arguments)) == MAX_REPEATED_CALLS
+            finished = self._tool_runner.execute(call, repetitions=MAX_REPEATED_CALLS if is_repeated else 0)
             recorded_call = messages[answer_index].tool_calls[call_index]
             if finished.call.arguments != recorded_call.arguments:  # the user edited the command
                 recorded_call = recorded_call._replace(arguments=finished.call.arguments)

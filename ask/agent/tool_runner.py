@@ -61,9 +61,6 @@ class AuditLog:
             raise FileError(f"cannot write the audit log {self._path} ({error.strerror})") from error
 
 
-MAX_REPEATED_CALLS = 3
-"""The same call with the same arguments is rejected when it is made this many times in a row."""
-
 TOOL_NAME_PREFIX = "functions."
 """A prefix that models put before tool names if they were trained on tools in this namespace."""
 
@@ -139,11 +136,12 @@ class ToolRunner:
         self._on_event = on_event
         self._before_execute = before_execute
         self._log_failure_reported = False
-        self._recent_calls: list[tuple[str, str]] = []
         self._always_approved: set[tuple[str, str]] = set()
 
-    def execute(self, call: ToolCall) -> ToolCallFinished:
+    def execute(self, call: ToolCall, *, repetitions: int = 0) -> ToolCallFinished:
         """Execute a call if it is allowed; return it with the result for the model.
+
+        A call with `repetitions` is rejected, because the model has made the same one that often in a row.
 
         Errors are reported in the result. Ctrl-C, or a signal that ends the run, ends the call and sets `interruption`;
         later calls are not executed.
@@ -153,7 +151,7 @@ class ToolRunner:
         start_time = time.monotonic()
         try:
             self._on_event(ToolCallRequested(self._redactor.redact_call(call)))
-            tool, arguments = self._parse_call(call)
+            tool, arguments = self._parse_call(call, repetitions)
             approved_call = self._authorize(tool, arguments)
             if approved_call.edited_command:
                 call = call._replace(arguments=json.dumps(approved_call.arguments, ensure_ascii=False))
@@ -185,7 +183,7 @@ class ToolRunner:
         stripped_name = name.strip().removeprefix(TOOL_NAME_PREFIX).strip()
         return stripped_name if stripped_name in self._tools and name not in self._tools else name
 
-    def _parse_call(self, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
+    def _parse_call(self, call: ToolCall, repetitions: int) -> tuple[Tool, dict[str, Any]]:
         """Return the tool and the arguments of a call.
 
         Raises:
@@ -193,9 +191,8 @@ class ToolRunner:
         """
         if self.interruption:
             raise ToolCallRejectedError("interrupted", NOT_RUN_RESULT)
-        self._recent_calls = [*self._recent_calls, (call.name, call.arguments)][-MAX_REPEATED_CALLS:]
-        if self._recent_calls.count((call.name, call.arguments)) == MAX_REPEATED_CALLS:
-            reason = f"not run: this is the same call {MAX_REPEATED_CALLS} times in a row, its result would be the same"
+        if repetitions:
+            reason = f"not run: this is the same call {repetitions} times in a row, its result would be the same"
             raise ToolCallRejectedError("repeated", reason)
         tool = self._tools.get(call.name)
         if tool is None:

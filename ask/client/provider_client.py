@@ -33,7 +33,7 @@ from ask.plugin_api.provider import (
     TextDelta,
 )
 from ask.retries import choose_retry_delay
-from ask.secrets import NO_SECRETS, KeyRotation, Redactor
+from ask.secrets import NO_SECRETS, Redactor
 from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 
 if TYPE_CHECKING:
@@ -124,6 +124,9 @@ T = TypeVar("T")
 
 RETRY_HINT = "ask again"
 
+NEXT_KEY_STATUSES = (401, 402, 429)
+"""HTTP statuses for an invalid key or exhausted account, after which another key may work."""
+
 MAX_ANSWER_CHARACTERS = 24_000_000
 """The limit for a streamed answer, in characters of text, reasoning and tool call arguments."""
 MAX_NON_ASCII_CHARACTERS = 6_000_000
@@ -141,6 +144,32 @@ INCOMPLETE_MESSAGES = {
     Finish.FILTER: ("the model refused, or a content filter stopped the answer", ""),
     Finish.EMPTY: ("the model answered with nothing", "ask again, or try another model"),
 }
+
+
+class KeyRotation:
+    """The keys of one provider, which are tried in turn.
+
+    Args:
+        keys: the keys, separated by "|"; "" for none.
+    """
+
+    def __init__(self, keys: str) -> None:
+        self._keys = [key.strip() for key in keys.split("|")]
+
+    @property
+    def current(self) -> str:
+        """The key to use; "" for none."""
+        return self._keys[0]
+
+    def switch(self, error: AskError) -> bool:
+        """Switch to the next key if there is one and it may help after this error; return whether it did."""
+        may_help = isinstance(error, ProviderError) and (
+            error.status in NEXT_KEY_STATUSES or error.remedy == Remedy.NEXT_KEY
+        )
+        if may_help and len(self._keys) > 1:
+            del self._keys[0]
+            return True
+        return False
 
 
 class RequestResult(NamedTuple):

@@ -150,6 +150,18 @@ def test_the_added_messages_are_the_conversation(bench: AgentBench, server: Mode
     assert (outcome.rounds, outcome.finish_reason) == (1, Finish.STOP)
 
 
+def test_the_third_identical_call_in_a_row_is_not_run(bench: AgentBench, server: ModelServer) -> None:
+    words = ["a", "a", "a", "a", "b", "a", "a", "b", "a"]
+    server.reply(*(wire.calls(say_call(word)) for word in words), wire.says("Said."))
+    bench.run()
+    finished = [event for event in bench.events if isinstance(event, ToolCallFinished)]
+    assert [event.result.startswith("Error: not run") for event in finished] == [
+        *(False, False, True, True),
+        *(False, False, False, False, False),
+    ]
+    assert (finished[2].verdict, finished[2].rule) == ("deny", "repeated")
+
+
 def test_the_usage_of_all_requests_is_summed(bench: AgentBench, server: ModelServer) -> None:
     last = [
         wire.text("Said."),

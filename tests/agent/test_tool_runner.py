@@ -124,14 +124,6 @@ def test_a_bug_in_a_tool_does_not_end_the_conversation(tmp_path: Path) -> None:
     assert bench.rules == [("allow", "unrestricted")]
 
 
-def test_the_third_identical_call_in_a_row_is_not_run(tmp_path: Path) -> None:
-    bench = RunnerBench(tmp_path, ToolResult)
-    words = ["a", "a", "a", "a", "b", "a", "a", "b", "a"]
-    refused = [bench.call(word).startswith("Error: not run") for word in words]
-    assert refused == [False, False, True, True, False, False, False, False, False]
-    assert bench.rules[2] == ("deny", "repeated")
-
-
 def test_the_user_is_asked_with_the_context_of_the_call(tmp_path: Path) -> None:
     bench = RunnerBench(tmp_path, ToolResult, CONFIRM)
     assert bench.call() == "hi"
