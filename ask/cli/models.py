@@ -5,10 +5,8 @@ from __future__ import annotations
 import click
 
 from ask.agent.app_context import AppContext
-from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
 from ask.cli.ask import parse_seconds
 from ask.cli.groups import JSON_OPTION, subcommand
-from ask.cli.run import redact_errors
 from ask.client.models_cache import get_cache_file, write_models
 from ask.console import StandardOutput, StderrConsole
 from ask.errors import ProviderError
@@ -27,6 +25,9 @@ def command(*, provider: str | None, timeout: float, as_json: bool) -> None:
 
     Prices are in US dollars per million tokens.
     """
+    from ask.agent.model_selection import ModelSelection, create_client, resolve_endpoint
+    from ask.cli.run import redact_errors
+
     app = AppContext()
     console = StderrConsole(app.environment, quiet=False, plain=False)
     with redact_errors(console, verbose=False):

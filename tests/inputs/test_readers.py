@@ -103,7 +103,7 @@ def test_a_terminal_is_not_read(ask: Ask, server: ModelServer) -> None:
     assert ask.on_terminal("-q").code == 2
     result = ask.on_terminal("hello")
     assert (result.code, question(server)) == (0, "hello")
-    assert "waiting" not in result.text
+    assert "waiting for standard input" not in result.text
 
 
 @pytest.mark.parametrize("arguments", [["what broke?"], []])
