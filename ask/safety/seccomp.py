@@ -1,8 +1,8 @@
 """The seccomp filter of the sandbox: the system calls that are refused, and the BPF programs built from them.
 
 `make generated` builds the programs, which are shipped as `<machine>.bpf`; a run only opens the one for its machine.
-See seccomp(2) and linux/bpf_common.h. The numbers of the system calls are in `system_calls.csv`, empty for a call that
-a machine does not have. They are from Linux's arch/x86/entry/syscalls/syscall_64.tbl and
+See seccomp(2) and linux/bpf_common.h. The numbers of the system calls are in `system_call_numbers.csv`, empty for a
+call that a machine does not have. They are from Linux's arch/x86/entry/syscalls/syscall_64.tbl and
 include/uapi/asm-generic/unistd.h (arm64).
 """
 
@@ -136,7 +136,7 @@ RULES = (
 
 def read_call_numbers(machine: str) -> dict[str, int]:
     """Return the numbers of the system calls in the rules, by name, without those that a machine does not have."""
-    with Path(__file__).with_name("system_calls.csv").open(encoding="ascii") as file:
+    with Path(__file__).with_name("system_call_numbers.csv").open(encoding="ascii") as file:
         return {row["name"]: int(row[machine]) for row in csv.DictReader(file) if row[machine]}
 
 

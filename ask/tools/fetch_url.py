@@ -107,7 +107,7 @@ def extract_text(response: FetchResponse, deadline: float, environment: Mapping[
     text = response.body.decode(encoding, "replace").removeprefix("\ufeff")
     is_json = text.lstrip().startswith(("{", "["))  # labeled as HTML if a server does not set the content type
     if (media_type in _HTML_TYPES and not is_json) or (not media_type and _HTML_START_PATTERN.match(text)):
-        from ask.tools.page_text import extract_page_text
+        from ask.tools.html_subprocess import extract_page_text
 
         page_text = extract_page_text(text, response.url, deadline - time.monotonic(), environment)
         return page_text or "[the page has no text without JavaScript]"

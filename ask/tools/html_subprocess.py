@@ -55,6 +55,6 @@ def convert_html(html: str, url: str) -> str:
             return absolute if absolute.startswith(_LINK_SCHEMES) else ""
         return ""
 
-    from ask.tools.markdown_html import to_markdown
+    from ask.tools.html_to_markdown import to_markdown
 
     return to_markdown(html, resolve_link)
