@@ -27,7 +27,6 @@ NAME_PATTERN = rf"(?:{QUOTED_PATTERN}|\.\.?|\S*?[^\s.?!,])"
 NEW_FILE_PATTERN = rf"(?:the )?(?:file )?(?P<filepath>{QUOTED_PATTERN}|\S*[./]\w\S*?)"
 """A file to write to: quoted, or with a dot or slash, so that other nouns do not match."""
 CONTENT_PATTERN = rf"(?P<content>{QUOTED_PATTERN}|.+)"
-OLD_FILES_PATTERN = r"(?:the contents of )?(?P<filepath>.+?)"
 HERE_PATTERN = "(?:here|this folder|this directory)"
 FOLDER_PATTERN = rf"(?:{HERE_PATTERN}|(?:the )?(?P<dirpath>{NAME_PATTERN})(?: folder| directory)?)"
 INPUT_BLOCK_PATTERN = re.compile(

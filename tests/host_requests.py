@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ask import ChatRequest, Message, Provider, ToolSpec
+from ask.plugin_api.provider import format_tool_results
 
 
 def prepare_request(
@@ -18,13 +19,4 @@ def prepare_request(
 
 def format_results(provider: Provider, messages: Iterable[Message]) -> list[Message]:
     """Return messages whose tool results have their `formatted_result`."""
-    return [
-        message._replace(
-            formatted_result=provider.provider_format_tool_result(
-                message.tool_call_id, message.tool_name, message.content
-            )
-        )
-        if message.role == "tool"
-        else message
-        for message in messages
-    ]
+    return format_tool_results(messages, provider.provider_format_tool_result)

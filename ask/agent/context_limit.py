@@ -10,6 +10,7 @@ from pathlib import Path
 from ask.agent.model_selection import ModelEndpoint, create_client
 from ask.client.models_cache import find_model, get_cache_file, read_models, write_models
 from ask.errors import AskError
+from ask.plugin_api.loaded_provider import discard_notice
 from ask.plugin_api.provider import ModelInfo
 from ask.settings import Settings
 
@@ -45,7 +46,3 @@ def load_models_list(endpoint: ModelEndpoint, cache_directory: Path, settings: S
         return cached.models
     write_models(file, models)
     return tuple(models)
-
-
-def discard_notice(_: str) -> None:
-    """Ignore a notice: a failed models list does not concern the user."""

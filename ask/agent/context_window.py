@@ -228,10 +228,6 @@ def make_context_limit_lookup(
     return find_limit
 
 
-def no_context_limit(tokens: int) -> None:
-    """Return None for any request size: the model's context limit is unknown."""
-
-
 def format_too_long(context_limit: int | None) -> str:
     """Explain to the user why messages are left out."""
     return f"the conversation is too long for a context of {context_limit:,} tokens"

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ask.agent.app_context import AppContext
-from ask.client.chat_fallback import ChatFallback, find_chat_fallback
 from ask.client.preconnect import Preconnection, preconnect
 from ask.client.provider_client import ProviderClient
 from ask.errors import ConfigError, NetworkError, ProviderError
 from ask.messages import Usage
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.loader import check_alternative, check_provider
 from ask.plugin_api.loader import load_provider as load_plugin
 from ask.plugin_api.provider import Provider, ProviderInfo
 from ask.secrets import NO_SECRETS, Redactor, format_variable_prefix
@@ -27,6 +26,7 @@ from ask.settings import Settings, get_default_value
 from ask.suggestions import suggest
 
 if TYPE_CHECKING:
+    from ask.client.chat_fallback import ChatFallback
     from ask.client.transport import Transport
 
 PREFERRED_PROVIDER = "openrouter"
@@ -92,6 +92,8 @@ def resolve_endpoint(app: AppContext, selection: ModelSelection) -> ModelEndpoin
     endpoint = ModelEndpoint(provider, model, base_url, selection.key or resolve_key(app, provider.info, base_url))
     if base_url.rstrip("/") == provider.info.base_url or "api" in app.config.get_provider(provider.info.name):
         return endpoint
+    from ask.client.chat_fallback import find_chat_fallback
+
     return endpoint._replace(chat_fallback=find_chat_fallback(provider, base_url, app.app_dirs.cache))
 
 
@@ -149,7 +151,7 @@ def select_api(provider: LoadedProvider, api: str) -> LoadedProvider:
         selected = Responses(plugin) if api == "responses" else plugin
     if selected is None:
         raise ConfigError(f"{name} has an API of its own", f"remove api from [providers.{name}] in config.toml")
-    return provider if selected is plugin else check_provider(selected, name, "config.toml")
+    return provider if selected is plugin else check_alternative(provider, selected)
 
 
 def start_preconnection(endpoint: ModelEndpoint) -> ModelEndpoint:
@@ -313,6 +315,8 @@ def create_client(
     """Create a client for an endpoint. `notify` is called with notices for the user, such as retries."""
     is_default = settings.timeout == get_default_value("timeout")
     timeout = (endpoint.provider.info.stall_timeout if is_default else None) or settings.timeout
+    if endpoint.chat_fallback:
+        endpoint.chat_fallback.set_limits(timeout, notify)
     return ProviderClient(
         endpoint.provider.with_limits(timeout, notify),
         partial(open_transport, endpoint, timeout),

@@ -126,8 +126,8 @@ def prepare_without_prompt(
     settings = read_settings(flags, extra_system_prompt, app, template)
     if flags["compact"] and not continuation:
         raise UsageError("--compact needs a conversation to go on with", "use it with -c or --resume ID")
-    if flags["compact"] and not settings.save:
-        raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
+    if flags["compact"]:
+        check_saves_summary(settings)
     for warning in app.config.warnings:
         console.print_line(f"ask: {warning}")
     endpoint = start_preconnection(resolve_endpoint(app, read_model_selection(flags, continuation, template)))
@@ -159,6 +159,12 @@ def prepare_without_prompt(
         response_schema=response_schema,
     )
     return request, template
+
+
+def check_saves_summary(settings: Settings) -> None:
+    """Raise `UsageError` if --compact cannot save its summary."""
+    if not settings.save:
+        raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
 
 
 def read_continuation(flags: Mapping[str, Any], app: AppContext, directory: Path) -> ResumedConversation | None:

@@ -16,7 +16,6 @@ from ask.agent.context_window import (
     estimate_tool_tokens,
     format_removed_messages,
     format_too_long,
-    no_context_limit,
 )
 from ask.agent.request import RunRequest
 from ask.agent.tool_runner import ToolRunner
@@ -101,7 +100,7 @@ class ToolLoop:
         on_event: Callable[[Event], None],
         *,
         build_system_prompt: Callable[[Sequence[ToolSpec]], str],
-        find_context_limit: Callable[[int], int | None] = no_context_limit,
+        find_context_limit: Callable[[int], int | None],
         calculate_cost: Callable[[Usage], float],
     ) -> None:
         self._request = request

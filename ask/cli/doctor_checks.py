@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from copy import copy
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -127,10 +126,6 @@ def check_versions(_: AppContext) -> Iterator[CheckResult]:
     requirements = [requirement for requirement in requires(DISTRIBUTION) or () if "extra ==" not in requirement]
     names = [re.split(r"[^\w.-]", requirement)[0] for requirement in requirements]
     yield ok("packages", ", ".join(f"{name} {version(name)}" for name in names))
-    if find_spec("markdownify"):
-        yield ok("web pages", "read with the extra web: tables too")
-    else:
-        yield ok("web pages", "read without tables", f"{format_install_command('web')} reads these too")
 
 
 def check_launcher(_: AppContext) -> Iterator[CheckResult]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
 from ask.atomic_files import write_private_file
 from ask.plugin_api.loaded_provider import LoadedProvider
-from ask.plugin_api.loader import check_provider
+from ask.plugin_api.loader import check_alternative
 from ask.plugin_api.provider import Provider
-from ask.version import DISTRIBUTION
 
 MISSING_API_STATUSES = (404, 405, 501)
 """HTTP statuses of a request to an API that a server does not have."""
@@ -32,8 +32,19 @@ class ChatFallback:
         self._marker = marker
         self.is_active = self._is_remembered = is_recent(marker)
 
+    def set_limits(self, time_limit: float, notify: Callable[[str], None]) -> None:
+        """Limit each call of a hook, as `LoadedProvider.with_limits` does."""
+        self.provider = self.provider.with_limits(time_limit, notify)
+
+    def activate(self, status: int) -> bool:
+        """Use the fallback from now on if an HTTP status says that the API is missing; return whether that is new."""
+        if self.is_active or status not in MISSING_API_STATUSES:
+            return False
+        self.is_active = True
+        return True
+
     def remember(self) -> None:
-        """Also use it in later runs."""
+        """Also use it in later runs, once it has answered."""
         if not self._is_remembered:
             self._is_remembered = True
             with contextlib.suppress(OSError):  # without it, the next run sends one request more
@@ -55,4 +66,4 @@ def find_chat_fallback(provider: LoadedProvider, base_url: str, cache: Path) -> 
     name = provider.info.name
     # Only a checksum of the base URL, which may contain a password.
     marker = cache / "chat-only" / f"{name}-{crc32(base_url.encode('utf-8', 'replace')):08x}"
-    return ChatFallback(check_provider(chat, name, DISTRIBUTION), marker)
+    return ChatFallback(check_alternative(provider, chat), marker)

@@ -9,7 +9,6 @@ from functools import cache, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ask.client.chat_fallback import MISSING_API_STATUSES, ChatFallback
 from ask.errors import (
     AskError,
     IncompleteResponseError,
@@ -31,6 +30,7 @@ from ask.plugin_api.provider import (
     ReasoningDelta,
     ServerEvent,
     TextDelta,
+    format_tool_results,
 )
 from ask.retries import choose_retry_delay
 from ask.secrets import NO_SECRETS, Redactor
@@ -39,6 +39,7 @@ from ask.text import SurrogateJoiner, format_one_line, repair_surrogates
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from ask.client.chat_fallback import ChatFallback
     from ask.client.transport import HttpResponse, Transport
 
     Response: TypeAlias = "HttpResponse | PluginResponse"
@@ -52,15 +53,14 @@ class PluginResponse:
     end_marker_seen = complete = False
     """Set by the caller, as for an `HttpResponse`. The end of the events is the end of the answer, too."""
 
-    def __init__(self, events: Iterator[ServerEvent]) -> None:
+    def __init__(self, events: Generator[ServerEvent]) -> None:
         self._events = events
 
     def __enter__(self) -> PluginResponse:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if isinstance(self._events, Generator):
-            self._events.close()
+        self._events.close()
 
     def is_stream(self) -> bool:
         return True
@@ -131,7 +131,6 @@ MAX_ANSWER_CHARACTERS = 24_000_000
 """The limit for a streamed answer, in characters of text, reasoning and tool call arguments."""
 MAX_NON_ASCII_CHARACTERS = 6_000_000
 """The limit if the text is not all ASCII: a single emoji makes Python use four bytes for every character."""
-
 
 MAX_EXCERPT_LENGTH = 200
 """The limit for the excerpt of an unexpected response in an error message, in characters."""
@@ -245,14 +244,7 @@ class ProviderClient:
     def _prepare(self, request: ChatRequest, tools: Sequence[ToolSpec]) -> ChatRequest:
         """Remove secrets from a request, and have the provider format its tools and tool results."""
         redactor, provider = self.redactor, self.provider
-        messages = [
-            message._replace(
-                formatted_result=provider.format_tool_result(message.tool_call_id, message.tool_name, message.content)
-            )
-            if message.role == "tool"
-            else message
-            for message in map(redactor.redact_message, request.messages)
-        ]
+        messages = format_tool_results(map(redactor.redact_message, request.messages), provider.format_tool_result)
         redacted_tools = [
             ToolSpec(tool.name, redactor.redact(tool.description), redactor.redact_value(tool.parameters))
             for tool in tools
@@ -347,7 +339,8 @@ class ProviderClient:
         with self._open_response(http_request) as http_response:
             if http_response.status != 200:
                 body = http_response.read_text()
-                if http_response.status in MISSING_API_STATUSES and self._switch_to_chat():
+                if self._chat_fallback and self._chat_fallback.activate(http_response.status):
+                    self.provider = self._chat_fallback.provider
                     raise MissingApiError("the server has no Responses API")
                 raise self._parse_error(http_response, body)
             if self._chat_fallback and self._chat_fallback.is_active:
@@ -360,15 +353,6 @@ class ProviderClient:
         except AskError as error:
             return RequestResult(result.answer, error=error)
         return result
-
-    def _switch_to_chat(self) -> bool:
-        """Use Chat Completions from now on; return whether that is possible and new."""
-        fallback = self._chat_fallback
-        if fallback is None or fallback.is_active:
-            return False
-        fallback.is_active = True
-        self.provider = fallback.provider
-        return True
 
     def _read_stream(
         self, request: ChatRequest, http_response: Response, on_delta: Callable[[Delta], None]

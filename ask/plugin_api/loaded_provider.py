@@ -78,7 +78,7 @@ class LoadedProvider:
         self._missing_tool_hooks = missing_tool_hooks
         self.plugin = plugin
         self._time_limit: float | None = None
-        self._notify: Callable[[str], None] = ignore_notice
+        self._notify: Callable[[str], None] = discard_notice
 
     def with_limits(self, time_limit: float, notify: Callable[[str], None]) -> LoadedProvider:
         """Return the provider with a time limit in seconds for each call, and a receiver of notices."""
@@ -87,7 +87,7 @@ class LoadedProvider:
         return limited
 
     def supports_tools(self, model: str) -> bool:
-        supported = bool(self._call("provider_supports_tools", bool, model=model))
+        supported: bool = self._call("provider_supports_tools", bool, model=model)
         if supported and self._missing_tool_hooks:
             names = " and ".join(self._missing_tool_hooks)
             raise self.make_error("provider_supports_tools", f"must return False without {names}")
@@ -95,7 +95,8 @@ class LoadedProvider:
 
     def supports_attachment(self, model: str, media_type: str) -> bool:
         """Check whether a message to this model may contain a file of this MIME type."""
-        return bool(self._call("provider_takes_attachment", bool, model=model, media_type=media_type))
+        supported: bool = self._call("provider_takes_attachment", bool, model=model, media_type=media_type)
+        return supported
 
     def format_tools(self, tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
         return self._call_list("provider_format_tools", dict, tools=tools)
@@ -116,7 +117,7 @@ class LoadedProvider:
         built: HttpRequest = self._call("provider_build_request", HttpRequest, request=request, key=key)
         return built
 
-    def send(self, request: HttpRequest) -> Iterator[ServerEvent] | None:
+    def send(self, request: HttpRequest) -> Generator[ServerEvent] | None:
         """Send a request without HTTP and return its events; return None for a provider that uses HTTP.
 
         Raises:
@@ -127,7 +128,7 @@ class LoadedProvider:
         events = self._call("provider_send", (Iterator, NoneType), request=request, timeout=timeout)
         return None if events is None else self._iter_events(events)
 
-    def _iter_events(self, events: Iterator[ServerEvent]) -> Iterator[ServerEvent]:
+    def _iter_events(self, events: Iterator[ServerEvent]) -> Generator[ServerEvent]:
         try:
             while True:
                 with self.guard("provider_send"):
@@ -151,9 +152,6 @@ class LoadedProvider:
 
     def parse_response(self, response: Mapping[str, Any]) -> Answer:
         answer: Answer = self._call("provider_parse_response", Answer, response=response)
-        problem = find_field_problem(answer.usage)
-        if problem:
-            raise self.make_error("provider_parse_response", f"returned usage whose {problem}")
         return answer
 
     def parse_error(self, status: int, headers: Mapping[str, str], body: str) -> ProviderError:
@@ -163,7 +161,8 @@ class LoadedProvider:
         return error
 
     def get_notice(self, request: ChatRequest, answer: Answer) -> str:
-        return str(self._call("provider_notice", str, request=request, answer=answer))
+        notice: str = self._call("provider_notice", str, request=request, answer=answer)
+        return notice
 
     def build_models_request(self, key: str) -> HttpRequest | None:
         request: HttpRequest | None = self._call("provider_models_request", (HttpRequest, NoneType), key=key)
@@ -183,9 +182,9 @@ class LoadedProvider:
         return result
 
     def _call_list(self, hook: str, expected: type, **arguments: Any) -> list[Any]:
-        result = self._call(hook, list, **arguments)
+        result: list[Any] = self._call(hook, list, **arguments)
         self.check_items(hook, result, expected)
-        return list(result)
+        return result
 
     def check_items(self, hook: str, items: Sequence[Any], expected: type | tuple[type, ...]) -> None:
         """Raise `PluginError` unless all items have the expected type, with fields of the right types."""
@@ -309,6 +308,9 @@ def find_field_problem(value: object) -> str:
         field = getattr(value, name)
         if not isinstance(field, types):
             return f"{name} is {describe(field)}, not {describe_type(types)}"
+        problem = find_field_problem(field)
+        if problem:
+            return f"{name}.{problem}"
     return ""
 
 
@@ -323,5 +325,5 @@ def describe_type(expected: type | tuple[type, ...]) -> str:
     return " or ".join("None" if each is NoneType else each.__name__ for each in types)
 
 
-def ignore_notice(_: str) -> None:
-    """Ignore what a hook printed, where nobody can be told."""
+def discard_notice(_: str) -> None:
+    """Ignore a notice that does not concern the user."""

@@ -186,6 +186,11 @@ def check_provider(plugin: object, name: str, distribution: str) -> LoadedProvid
     )
 
 
+def check_alternative(provider: LoadedProvider, plugin: Provider) -> LoadedProvider:
+    """Check another form of a loaded provider: the same service on another API."""
+    return check_provider(plugin, provider.info.name, DISTRIBUTION if provider.is_builtin else "")
+
+
 class ProviderManager(pluggy.PluginManager):
     """A plugin manager for the hooks of `Provider`; every `provider_*` callable implements one, decorated or not."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from ask.errors import ProviderError, Remedy
@@ -377,3 +377,15 @@ def model_family(model: str) -> str:
     """
     vendor, slash, _ = model.partition("/")
     return vendor.lstrip("~") if slash else ""
+
+
+def format_tool_results(
+    messages: Iterable[Message], format_result: Callable[[str, str, str], dict[str, Any]]
+) -> list[Message]:
+    """Return messages whose tool results have the `formatted_result` that a provider's hook returns for them."""
+    return [
+        message._replace(formatted_result=format_result(message.tool_call_id, message.tool_name, message.content))
+        if message.role == "tool"
+        else message
+        for message in messages
+    ]

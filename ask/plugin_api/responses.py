@@ -16,7 +16,7 @@ from ask.errors import ProviderError, Remedy
 from ask.messages import Answer, Attachment, Finish, Message, Native, ToolCall, ToolSpec, Usage
 from ask.parsing import arguments_object, as_dict, as_int, as_list, as_number, as_text, find_error, parse_json
 from ask.plugin_api.chat_completions import ChatCompletions, invent_id, sanitize_tool_name, shorten_call_id
-from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider
+from ask.plugin_api.provider import ChatRequest, HttpRequest, ModelInfo, Provider, format_tool_results
 from ask.plugin_api.responses_stream import (
     ResponsesStreamReader,
     join_parts,
@@ -190,16 +190,7 @@ class Responses(Provider):
             {"type": "function", "function": {name: tool[name] for name in ("name", "description", "parameters")}}
             for tool in request.tools
         ]
-        messages = [
-            message._replace(
-                formatted_result=self.chat.provider_format_tool_result(
-                    message.tool_call_id, message.tool_name, message.content
-                )
-            )
-            if message.role == "tool"
-            else message
-            for message in request.messages
-        ]
+        messages = format_tool_results(request.messages, self.chat.provider_format_tool_result)
         return request._replace(tools=tools, messages=messages)
 
     # Answers

@@ -106,6 +106,7 @@ class AgentBench:
             tool_runner,
             self.events.append,
             build_system_prompt=lambda tools: "Be brief.",
+            find_context_limit=lambda tokens: None,
             calculate_cost=get_reported_cost,
         ).run()
 

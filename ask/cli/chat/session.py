@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ask.agent.app_context import AppContext
 from ask.agent.model_selection import ModelSelection, fetch_first_model, resolve_endpoint, resolve_provider_and_model
 from ask.agent.request import (
+    check_saves_summary,
     create_input_readers,
     open_safe_mode,
     prepare_without_prompt,
@@ -274,8 +275,7 @@ class ChatSession:
 
         if not self.request.message_history:
             raise UsageError("there is nothing to summarise yet", "type a message")
-        if not self.request.settings.save:
-            raise UsageError("--compact saves a summary, and nothing is to be saved", "leave out --no-save")
+        check_saves_summary(self.request.settings)
         self.request = compact_conversation(self.request, self.app, self.console, self._add_usage)
 
     def start_new_conversation(self) -> None:
